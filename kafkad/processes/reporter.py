@@ -22,7 +22,7 @@ from kafkad.adapters.links.supervision_channel import (
     Stopped,
 )
 from kafkad.adapters.operating_system.clocks import monotonic_ms
-from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessEntry, ProcessKey
+from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.config.dynamic import with_static
 from kafkad.core.controller.deltas import MetadataGap, apply, decode
@@ -82,7 +82,7 @@ class ReporterProcess:
         self._listen()
         self._start_reporters()
         self._loop.watch(context.channel.fd, self._on_channel)
-        self._follow(context.registry.entries())
+        self._follow()
         context.channel.send(Ready())
         self._look_at_broker()
         while not self._is_done:
@@ -173,8 +173,8 @@ class ReporterProcess:
     def _on_channel(self, _events: int) -> None:
         for message in self._context.channel.receive():
             match message:
-                case ProcessesChanged(entries=entries):
-                    self._follow(entries)
+                case ProcessesChanged():
+                    self._follow()
                 case BrokerStateChanged():
                     self._look_at_broker()
                 case Reload(static=static):
@@ -190,8 +190,8 @@ class ReporterProcess:
         self._polling_ms = _polling_ms(self._config)
         self._poll_at_ms = min(self._poll_at_ms, monotonic_ms() + self._polling_ms)
 
-    def _follow(self, entries: tuple[ProcessEntry, ...]) -> None:
-        changes = self._peers.follow(entries)
+    def _follow(self) -> None:
+        changes = self._peers.follow()
         for change in changes:
             if change.peer == CONTROLLER and not isinstance(change, PeerGone):
                 self._ask_snapshot()

@@ -158,7 +158,7 @@ class Stage:
         for actor in self.actors.values():
             actor.follow()
         if self._channel is not None:
-            self._channel.send(ProcessesChanged(self.shared.registry.entries()))
+            self._channel.send(ProcessesChanged())
 
     def pump(self) -> None:
         for actor in self.actors.values():

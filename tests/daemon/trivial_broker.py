@@ -17,7 +17,7 @@ from pathlib import Path
 from kafkad import plugin_loading
 from kafkad.adapters.links.messaging import PeerChange, PeerGone, PeerJoined, PeerReplaced
 from kafkad.adapters.links.supervision_channel import Fatal, ProcessesChanged, Ready, Reload, Stop, Stopped
-from kafkad.adapters.shared_memory.process_registry import ProcessEntry, ProcessKey
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import Endpoint, load
 from kafkad.core.supervision.stop_sequence import STAGES
 from kafkad.processes import reporter
@@ -43,7 +43,7 @@ class TrivialProcess:
         if self._has_mode("fatal"):
             self._context.channel.send(Fatal(text="told to be fatal"))
         self._loop.watch(self._context.channel.fd, self._on_channel)
-        self._follow(self._context.registry.entries())
+        self._follow()
         # In this order: once the broker serves, everybody has said that it is ready.
         self._note("ready")
         if self._has_mode("loading"):
@@ -64,8 +64,8 @@ class TrivialProcess:
     def _on_channel(self, events: int) -> None:
         for message in self._context.channel.receive():
             match message:
-                case ProcessesChanged(entries=entries):
-                    self._follow(entries)
+                case ProcessesChanged():
+                    self._follow()
                 case Stop():
                     self._is_told_to_stop = True
                     if self._context.key.role == "worker":
@@ -73,8 +73,8 @@ class TrivialProcess:
                 case Reload(static=static):
                     self._note(f"reload {static.get('log.retention.ms', '-')}")
 
-    def _follow(self, entries: tuple[ProcessEntry, ...]) -> None:
-        changes: list[PeerChange] = self._peers.follow(entries)
+    def _follow(self) -> None:
+        changes: list[PeerChange] = self._peers.follow()
         for change in changes:
             match change:
                 case PeerJoined(peer, incarnation):

@@ -274,7 +274,7 @@ class Pieces:
         for peer in self.registry.keys:
             self.registry.mark_seen(CONTROLLER, peer, self.registry.incarnation(peer))
         for _, channel in self._alive.values():
-            channel.send(ProcessesChanged(self.registry.entries()))
+            channel.send(ProcessesChanged())
 
     def stop(self, key: ProcessKey, deadline_ms: int) -> None:
         self._alive[key][1].send(Stop(deadline_ms))

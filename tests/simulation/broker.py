@@ -336,12 +336,12 @@ class Broker:
         if self._stopping is None:
             delay_ns = self._scheduler.random.choice((0, 1 * MS, 20 * MS, 300 * MS, 2 * NS))
             self.timers.after(delay_ns, lambda: self._begin_again(incarnation.key))
-        self._tell_all(ProcessesChanged(entries=self._registry.entries()))
+        self._tell_all(ProcessesChanged())
         self._go_on_stopping()
 
     def _begin_again(self, key: ProcessKey) -> None:
         self._begin(key)
-        self._tell_all(ProcessesChanged(entries=self._registry.entries()))
+        self._tell_all(ProcessesChanged())
 
     def _tell_all(self, message: ToChild) -> None:
         for incarnation in self.incarnations.values():

@@ -9,17 +9,15 @@ from typing import TypeAlias
 
 import msgspec
 
-from kafkad.adapters.shared_memory.process_registry import ProcessEntry
-
 VERSION = 1
 MESSAGE_BYTES = 128 * 1024
 _PER_READ = 64
 
 
 class ProcessesChanged(msgspec.Struct, frozen=True, tag=True):
-    """A process started, got ready or died: these are all rows now."""
-
-    entries: tuple[ProcessEntry, ...]
+    """A process started, got ready or died. The process registry says which: rows sent along may be older than what
+    their reader has seen there, and would bring back an incarnation that is over.
+    """
 
 
 class BrokerStateChanged(msgspec.Struct, frozen=True, tag=True):

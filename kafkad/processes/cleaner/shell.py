@@ -192,7 +192,7 @@ class CleanerProcess:
                     continue
 
     def _follow_registry(self) -> None:
-        changes = self._peers.follow(self._context.registry.entries())
+        changes = self._peers.follow()
         for change in changes:
             if change.peer.role == "worker" and isinstance(change, PeerGone | PeerReplaced):
                 self._rounds.worker_ended(change.peer.index)

@@ -171,7 +171,7 @@ class ControllerProcess:
     def _follow_registry(self) -> None:
         if self._peers is None or self._events is None:
             return
-        changes = self._peers.follow(self._registry.entries())
+        changes = self._peers.follow()
         for change in changes:
             if isinstance(change, PeerGone | PeerReplaced):
                 self._events.peer_ended(change.peer)

@@ -229,7 +229,7 @@ class FetcherProcess:
                     continue
 
     def _follow_registry(self) -> None:
-        changes = self.peers.follow(self._registry.entries())
+        changes = self.peers.follow()
         for change in changes:
             self._peer_changed(change)
         self.peers.settle(changes)

@@ -162,7 +162,7 @@ class NetworkProcess:
                     continue
 
     def _follow_registry(self) -> None:
-        changes = self.peers.follow(self._registry.entries())
+        changes = self.peers.follow()
         for change in changes:
             if change.peer.role == "worker":
                 self._worker_changed(change)

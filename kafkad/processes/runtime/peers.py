@@ -1,7 +1,7 @@
 """The processes that one process talks to: its ZeroMQ context, its links in its event loop, its process registry news.
 
-`follow` is called with the rows of a `ProcessesChanged`; it returns which incarnations started and ended. The caller
-then fails the requests pending there, and `settle` marks in the process registry that nothing of the old
+`follow` is called at the start and at each `ProcessesChanged`; it returns which incarnations started and ended. The
+caller then fails the requests pending there, and `settle` marks in the process registry that nothing of the old
 incarnations is used any more.
 """
 
@@ -13,7 +13,7 @@ import zmq
 
 from kafkad.adapters.links.messaging import Link, LinkSet, PeerChange, PeerGone, PeerJoined
 from kafkad.adapters.operating_system.process_limits import require_threads
-from kafkad.adapters.shared_memory.process_registry import ProcessEntry, ProcessKey, ProcessRegistry
+from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRegistry
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.rings import RINGED_ROLES, Rings
 
@@ -59,8 +59,9 @@ class Peers:
     def _closing(self, peer: ProcessKey, link: Link) -> None:
         self._loop.unwatch_link(link)
 
-    def follow(self, entries: Iterable[ProcessEntry]) -> list[PeerChange]:
-        changes = self._links.update(entries)
+    def follow(self) -> list[PeerChange]:
+        """The changes since the last call, by the process registry as it is now."""
+        changes = self._links.update(self._registry.entries())
         if self._rings is not None:
             for change in changes:
                 self._follow_ring(self._rings, change)

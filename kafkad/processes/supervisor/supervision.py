@@ -241,7 +241,7 @@ class Supervision:
                 raise AssertionError(f"{child.key} sent {message}, which only the supervisor says")
 
     def _tell_registry(self) -> None:
-        self._children.tell_all(ProcessesChanged(entries=self._registry.entries()))
+        self._children.tell_all(ProcessesChanged())
 
     def _enter(self, state: BrokerState) -> None:
         self._registry.broker_state = enter(self._registry.broker_state, state)

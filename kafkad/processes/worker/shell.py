@@ -182,7 +182,7 @@ class WorkerProcess:
         self.moves.rung(events)
 
     def _follow_registry(self) -> None:
-        changes = self.peers.follow(self._registry.entries())
+        changes = self.peers.follow()
         for change in changes:
             self._peer_changed(change)
         self.peers.settle(changes)
