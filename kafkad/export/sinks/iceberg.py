@@ -43,7 +43,7 @@ try:
     from pyiceberg.table import Table, Transaction
     from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-    from kafkad.export.sinks.iceberg_files import bounds, data_files, deleted_since, has_deleted_rows, replace_files
+    from kafkad.export.sinks.iceberg_files import bounds, data_files, has_deleted_rows, kept_files, replace_files
 except ImportError as error:
     raise NotInstalled("iceberg", "pyiceberg") from error
 
@@ -134,8 +134,8 @@ class IcebergSink:
         if table is None:
             return set()
         with self._reading():
-            replaced = deleted_since(table, time.time_ns() // 1_000_000 - round(older_than_s * 1_000))
-            return {*self.files(), *map(self._path, replaced)}
+            since_ms = time.time_ns() // 1_000_000 - round(older_than_s * 1_000)
+            return set(map(self._path, kept_files(table, since_ms)))
 
     def merge_small(self, merging: Merging) -> Merged:
         table = self._load()

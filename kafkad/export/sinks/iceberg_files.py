@@ -5,7 +5,7 @@ from typing import Any
 
 from pyiceberg.conversions import from_bytes
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
-from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntryStatus
+from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update.snapshot import _OverwriteFiles
@@ -47,17 +47,29 @@ def has_deleted_rows(table: Table) -> bool:
     )
 
 
-def deleted_since(table: Table, since_ms: int) -> Iterator[str]:
-    """The files that a snapshot has replaced or deleted since then, as far as it has not expired."""
+def kept_files(table: Table, since_ms: int) -> Iterator[str]:
+    """The files that the table has, and those that a snapshot has replaced or deleted since then, as far as it has not
+    expired. Each manifest is read once.
+    """
+    manifests: dict[str, ManifestFile] = {}
+    current: set[str] = set()
+    replacing: set[str] = set()
     for snapshot in table.snapshots():
+        is_current = snapshot.snapshot_id == table.metadata.current_snapshot_id
         is_append = snapshot.summary is not None and snapshot.summary.operation == Operation.APPEND
-        if is_append or snapshot.timestamp_ms < since_ms:
-            continue
-        for manifest in snapshot.manifests(table.io):
-            if manifest.added_snapshot_id == snapshot.snapshot_id and manifest.content == ManifestContent.DATA:
-                for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
-                    if entry.status == ManifestEntryStatus.DELETED:
-                        yield entry.data_file.file_path
+        replaces = not is_append and snapshot.timestamp_ms >= since_ms
+        for manifest in snapshot.manifests(table.io) if is_current or replaces else []:
+            if manifest.content != ManifestContent.DATA:
+                continue
+            manifests[manifest.manifest_path] = manifest
+            if is_current:
+                current.add(manifest.manifest_path)
+            if replaces and manifest.added_snapshot_id == snapshot.snapshot_id:
+                replacing.add(manifest.manifest_path)
+    for path in current | replacing:
+        for entry in manifests[path].fetch_manifest_entry(table.io, discard_deleted=False):
+            if path in (replacing if entry.status == ManifestEntryStatus.DELETED else current):
+                yield entry.data_file.file_path
 
 
 def bounds(table: Table, file: DataFile, column: str) -> tuple[Any, Any]:

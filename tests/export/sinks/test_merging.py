@@ -4,12 +4,15 @@ import errno
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.table import Table
 
 from kafkad.export.latest import KEEP_LATEST
@@ -121,6 +124,49 @@ def test_streams_of_an_iceberg_table_pass_over_a_merge_and_its_older_snapshots_s
     assert table.scan().to_arrow().column("offset").to_pylist() == [0, 1, 2]
     (old,) = [each.snapshot_id for each in before.snapshots() if each == before.current_snapshot()]
     assert sorted(table.scan(snapshot_id=old).to_arrow().column("offset").to_pylist()) == [0, 1, 2]
+
+
+def test_what_others_replace_in_an_iceberg_table_while_orphans_are_looked_for_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are old, and readers may have just begun with them."""
+    path = tmp_path / "t"
+    with_commits(MAKERS[2], path, range(2))
+    files = set(MAKERS[2](path).files())
+    others: list[Callable[[], object]] = [lambda: MAKERS[2](path).merge_small(MERGING)]
+    load = SqlCatalog.load_table
+
+    def loaded(catalog: SqlCatalog, name: str) -> Table:
+        table = load(catalog, name)
+        if others:
+            others.pop()()
+        return table
+
+    monkeypatch.setattr(SqlCatalog, "load_table", loaded)
+    assert MAKERS[2](path).kept(60) >= files
+    assert not others
+
+
+def test_the_manifests_of_an_iceberg_table_are_read_once_for_its_orphans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t"
+    with_commits(MAKERS[2], path, range(2))
+    replaced = MAKERS[2](path).files()
+    MAKERS[2](path).merge_small(MERGING)
+    with_commits(MAKERS[2], path, [2])
+    files = MAKERS[2](path).files()
+    read: list[str] = []
+    fetch = ManifestFile.fetch_manifest_entry
+
+    def fetched(manifest: ManifestFile, *args: Any, **kwargs: Any) -> list[ManifestEntry]:
+        read.append(manifest.manifest_path)
+        return fetch(manifest, *args, **kwargs)
+
+    monkeypatch.setattr(ManifestFile, "fetch_manifest_entry", fetched)
+    assert MAKERS[2](path).kept(60) == {*files, *replaced}
+    assert len(set(read)) == len(read) > 0
+    assert MAKERS[2](path).kept(0) == set(files)
 
 
 @SINKS
