@@ -69,15 +69,20 @@ def _check_ranges(planned: Sequence[OffsetRange], returned: Sequence[OffsetRange
 
 
 def _beyond(ranges: Iterable[OffsetRange], others: Sequence[OffsetRange]) -> Iterator[OffsetRange]:
-    """What is in none of the others; they are sorted, and no two of them have the same offsets."""
+    """What is in none of the others, in one walk over both: each is sorted, and no two of one have the same offsets."""
+    at = 0
     for each in ranges:
         start = each.start
-        for other in others:
-            if other.partition != each.partition or other.end <= start or other.start >= each.end:
-                continue
-            if start < other.start:
-                yield each._replace(start=start, end=other.start)
-            start = other.end
+        while at < len(others) and others[at] < (each.partition, each.end):
+            other = others[at]
+            if (other.partition, other.end) > (each.partition, start):
+                if start < other.start:
+                    yield each._replace(start=start, end=other.start)
+                start = other.end
+                if start > each.end:
+                    # It may go on in the next one.
+                    break
+            at += 1
         if start < each.end:
             yield each._replace(start=start)
 

@@ -125,6 +125,38 @@ def test_nothing_may_be_lost_doubled_or_cut(run: Run, data: st.DataObject) -> No
             broken.check()
 
 
+CUTS = st.lists(st.integers(0, 12), min_size=2, max_size=8, unique=True).map(sorted)
+
+
+@given(st.dictionaries(st.integers(0, 3), CUTS), st.dictionaries(st.integers(0, 3), CUTS))
+def test_ranges_that_are_missing_or_too_many_are_noticed_wherever_they_are_cut(
+    planned: dict[int, list[int]], returned: dict[int, list[int]]
+) -> None:
+    """Every second pair of neighbours is a range, or every pair."""
+    wanted = [OffsetRange(number, *pair) for number, cuts in planned.items() for pair in pairwise(cuts)]
+    found = [OffsetRange(number, *pair) for number, cuts in returned.items() for pair in list(pairwise(cuts))[::2]]
+    manifests = [Manifest(each, 0, 0, 0) for each in found]
+    missing, too_many = offsets(wanted) - offsets(found), offsets(found) - offsets(wanted)
+    if missing or too_many:
+        (number, offset), said = (min(missing), "are missing") if missing else (min(too_many), "were not asked for")
+        with pytest.raises(ExportFailed, match=rf"offsets {offset} to \d+ of partition {number} {said}"):
+            check_coverage(wanted, manifests, [])
+    else:
+        check_coverage(wanted, manifests, [])
+
+
+def offsets(ranges: Sequence[OffsetRange]) -> set[tuple[int, int]]:
+    return {(each.partition, offset) for each in ranges for offset in range(each.start, each.end)}
+
+
+@pytest.mark.timeout(20)
+def test_a_plan_of_many_partitions_is_compared_in_one_walk() -> None:
+    """Each with each would be 800 million pairs."""
+    planned = [OffsetRange(number, 0, 10) for number in range(20_000)]
+    pieces = [OffsetRange(number, *pair) for number in range(20_000) for pair in ((0, 5), (5, 10))]
+    check_coverage(planned, [Manifest(each, 0, 0, 0) for each in pieces], [])
+
+
 @given(runs())
 def test_what_is_returned_survives_its_way_to_the_driver(run: Run) -> None:
     returned: list[Returned] = [*run.manifests, *run.files]
