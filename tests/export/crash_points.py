@@ -7,6 +7,9 @@ For each line (or each STEPth) of the code that asks the table, plans, writes fi
 the catalog's: a process runs an export and kills itself there; another one looks at the table, which has to be as
 before or as after the commit, and runs the export again. This is done for the first commit of a table and the second,
 each with dead letters. Prints how many such lines there were.
+
+What an export imports when it needs it is imported before: else each process spends ten times as long on that as on the
+rest, and is killed at the lines of definitions.
 """
 
 import os
@@ -21,6 +24,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg.catalog import sql  # noqa: F401
 
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
@@ -30,6 +34,7 @@ from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import prepare
 from kafkad.export.run import carry_out, remove_orphans
+from kafkad.export.sinks import delta, iceberg, parquet  # noqa: F401
 from kafkad.export.sinks.sink import Merging, Sink
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task, run_task
