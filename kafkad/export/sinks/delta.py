@@ -138,8 +138,7 @@ class DeltaSink:
         if table is None:
             return []
         with self._reading():
-            actions = pa.table(table.get_add_actions())
-        return sorted(actions.column("path").to_pylist())
+            return sorted(_paths(table))
 
     def kept(self, older_than_s: float) -> set[str]:
         table = self._load()
@@ -147,7 +146,7 @@ class DeltaSink:
             return set()
         with self._reading():
             replaced = _replaced(table, 0) - _replaced(table, ceil(older_than_s / _HOUR_S))
-        return {*self.files(), *replaced}
+            return {*_paths(table), *replaced}
 
     def merge_small(self, merging: Merging) -> Merged:
         """Its library does not see that another merge has replaced the same files meanwhile, and has their rows twice
@@ -253,6 +252,11 @@ def _configuration(commit: Commit) -> dict[str, str]:
 
 def is_of_export(table: DeltaTable) -> bool:
     return _IDENTITY in table.metadata().configuration
+
+
+def _paths(table: DeltaTable) -> list[str]:
+    found: list[str] = pa.table(table.get_add_actions()).column("path").to_pylist()
+    return found
 
 
 def _replaced(table: DeltaTable, hours: int) -> set[str]:

@@ -20,6 +20,7 @@ from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.run import orphans, remove_orphans
+from kafkad.export.sinks import delta
 from kafkad.export.sinks.delta import DeltaSink
 from kafkad.export.sinks.iceberg import IcebergSink
 from kafkad.export.sinks.parquet import ParquetSink
@@ -126,24 +127,33 @@ def test_streams_of_an_iceberg_table_pass_over_a_merge_and_its_older_snapshots_s
     assert sorted(table.scan(snapshot_id=old).to_arrow().column("offset").to_pylist()) == [0, 1, 2]
 
 
-def test_what_others_replace_in_an_iceberg_table_while_orphans_are_looked_for_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("make", MAKERS[1:], ids=["delta", "iceberg"])
+def test_what_others_replace_while_orphans_are_looked_for_is_none(
+    make: MakeSink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its files are old, and readers may have just begun with them."""
     path = tmp_path / "t"
-    with_commits(MAKERS[2], path, range(2))
-    files = set(MAKERS[2](path).files())
-    others: list[Callable[[], object]] = [lambda: MAKERS[2](path).merge_small(MERGING)]
+    with_commits(make, path, range(2))
+    files = set(make(path).files())
+    others: list[Callable[[], object]] = [lambda: make(path).merge_small(MERGING)]
+
     load = SqlCatalog.load_table
 
-    def loaded(catalog: SqlCatalog, name: str) -> Table:
+    def load_table(catalog: SqlCatalog, name: str) -> Table:
         table = load(catalog, name)
         if others:
             others.pop()()
         return table
 
-    monkeypatch.setattr(SqlCatalog, "load_table", loaded)
-    assert MAKERS[2](path).kept(60) >= files
+    class InterruptedTable(DeltaTable):
+        def __init__(self, out: str) -> None:
+            super().__init__(out)
+            if others:
+                others.pop()()
+
+    monkeypatch.setattr(SqlCatalog, "load_table", load_table)
+    monkeypatch.setattr(delta, "DeltaTable", InterruptedTable)
+    assert make(path).kept(7_200) >= files
     assert not others
 
 
