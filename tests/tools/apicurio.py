@@ -1,6 +1,6 @@
-"""Apicurio Registry, a real schema registry with Confluent's HTTP interface.
+"""Apicurio Registry, a real schema registry with Confluent's HTTP interface, and its own serializers.
 
-It comes from Maven, once, into `build/apicurio/<version>` of the checkout; KAFKAD_APICURIO names another folder.
+They come from Maven, once, into `build/apicurio` of the checkout; KAFKAD_APICURIO names another folder of the registry.
 """
 
 import fcntl
@@ -8,7 +8,7 @@ import os
 import subprocess
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -18,6 +18,16 @@ from bench.brokers.ports import free_port
 
 VERSION = "2.6.13.Final"
 _ARTIFACT = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
+_SERIALIZERS = ("avro", "jsonschema", "protobuf")
+_DEPENDENCIES = "".join(
+    f"<dependency><groupId>io.apicurio</groupId><artifactId>apicurio-registry-serdes-{kind}-serde</artifactId>"
+    f"<version>{VERSION}</version></dependency>"
+    for kind in _SERIALIZERS
+)
+_PROJECT = (
+    "<project><modelVersion>4.0.0</modelVersion><groupId>serializers</groupId><artifactId>serializers</artifactId>"
+    f"<version>1</version><dependencies>{_DEPENDENCIES}</dependencies></project>"
+)
 _CHECKOUT = Path(__file__).parents[2]
 _RESOLVE_TIMEOUT_S = 600
 _START_TIMEOUT_S = 180
@@ -27,21 +37,40 @@ _PATH = "/apis/ccompat/v7"
 def apicurio_folder() -> Path:
     """The folder with its jars, resolved at the first call on a machine."""
     named = os.environ.get("KAFKAD_APICURIO")
-    if named:
-        return Path(named)
-    folder = _CHECKOUT / "build" / "apicurio" / VERSION
+    return Path(named) if named else _resolved(VERSION, _resolve_registry)
+
+
+def serializer_jars() -> str:
+    """The class path of its serializers."""
+    return f"{_resolved(f'serializers-{VERSION}', _resolve_serializers)}/*"
+
+
+def _resolved(name: str, resolve: Callable[[Path], None]) -> Path:
+    folder = _CHECKOUT / "build" / "apicurio" / name
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.parent / "resolve.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            _resolve_into(folder)
+            resolve(folder)
     return folder
 
 
-def _resolve_into(folder: Path) -> None:
-    archives, partial = folder.with_name("archives"), folder.with_name("partial")
-    command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={_ARTIFACT}", f"-DoutputDirectory={archives}"]
+def _maven(goal: str, *options: str) -> None:
+    command = ["mvn", "-q", "-B", goal, *options]
     subprocess.run(command, check=True, timeout=_RESOLVE_TIMEOUT_S, stdin=subprocess.DEVNULL)
+
+
+def _resolve_serializers(folder: Path) -> None:
+    partial = folder.with_name("partial")
+    project = folder.with_name("serializers.xml")
+    project.write_text(_PROJECT)
+    _maven("dependency:copy-dependencies", f"-f{project}", f"-DoutputDirectory={partial}", "-DincludeScope=runtime")
+    partial.rename(folder)
+
+
+def _resolve_registry(folder: Path) -> None:
+    archives, partial = folder.with_name("archives"), folder.with_name("partial")
+    _maven("dependency:copy", f"-Dartifact={_ARTIFACT}", f"-DoutputDirectory={archives}")
     (archive,) = archives.glob("*.tar.gz")
     with tarfile.open(archive) as content:
         content.extractall(partial)

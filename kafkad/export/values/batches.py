@@ -11,7 +11,8 @@ from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.values.columns import VALUE
 from kafkad.export.values.format import DEAD_LETTERS as TO_DEAD_LETTERS
 from kafkad.export.values.format import FAIL, ValueFormat, open_parser
-from kafkad.export.values.framing import schema_ids
+from kafkad.export.values.parsed import Parsed
+from kafkad.export.values.schema_headers import schema_ids
 
 
 class ParsedBatch(NamedTuple):
@@ -34,8 +35,7 @@ class BatchParser:
 
     def parse(self, batch: pa.RecordBatch, dead_letters_from: int) -> ParsedBatch:
         """Dead letters before that offset are left out: somebody has them. Raises `ExportFailed`."""
-        ids = schema_ids(batch.column("headers")) if self._has_registry else None
-        found = self._parser.parse(batch.column("value"), ids)
+        found = self._parsed(batch.column("value"), batch.column("headers"))
         columns = {**dict(zip(batch.schema.names, batch.columns, strict=True)), VALUE: found.column}
         records = pa.RecordBatch.from_arrays(
             [columns[field.name].cast(field.type) for field in self._schema], schema=self._schema
@@ -43,6 +43,18 @@ class BatchParser:
         if not found.bad:
             return ParsedBatch(records, _none(), 0)
         return self._without_bad(batch, records, dict(found.bad), dead_letters_from)
+
+    def _parsed(self, values: pa.Array, headers: pa.Array) -> Parsed:
+        if not self._has_registry:
+            return self._parser.parse(values)
+        ids, refused = schema_ids(headers, self._kind)
+        bad = {row: reason for row, reason in refused.items() if values[row].is_valid}
+        if bad:
+            is_bad = np.zeros(len(values), bool)
+            is_bad[list(bad)] = True
+            values = pc.if_else(pa.array(is_bad), None, values)
+        found = self._parser.parse(values, ids)
+        return Parsed(found.column, {**found.bad, **bad})
 
     def _without_bad(
         self, batch: pa.RecordBatch, records: pa.RecordBatch, bad: dict[int, str], dead_letters_from: int

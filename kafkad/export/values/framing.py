@@ -8,30 +8,17 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkad.export.values.parsed import Parsed, Parser, decoded
 from kafkad.export.values.registry import PROTOBUF, Registry, Schema
+from kafkad.export.values.schema_headers import CONFLUENT
 
-HEADER = "__value_schema_id"
 ID_END, GUID_END = 5, 17
 _NO_ID = "neither it nor a header of it begins with the id of a schema"
 
 Decode = Callable[[bytes], Any]
-
-
-def schema_ids(headers: pa.Array) -> pa.Array:
-    """Of each record, what its last header of this name says; null where there is none."""
-    if headers.null_count == len(headers):
-        return pa.nulls(len(headers), pa.binary())
-    pairs = headers.flatten()
-    chosen = np.flatnonzero(pc.equal(pairs.field("key"), HEADER).fill_null(False).to_numpy(zero_copy_only=False))
-    place = np.full(len(headers), -1, np.int64)
-    # In their order: the last one stays.
-    place[pc.list_parent_indices(headers).to_numpy()[chosen]] = chosen
-    return pairs.field("value").take(pa.array(place, mask=place < 0))
 
 
 class FramedParser:
@@ -56,7 +43,7 @@ class FramedParser:
         schema_id, message = _parse_id(header)
         decode, has_message = self._open(schema_id)
         if has_message != bool(message):
-            raise ValueError(f"the header {HEADER} has {len(message)} bytes behind the id")
+            raise ValueError(f"the header {CONFLUENT} has {len(message)} bytes behind the id")
         return decode(message + value)
 
     def _open(self, schema_id: int | UUID) -> tuple[Decode, bool]:

@@ -16,7 +16,7 @@ from kafkad.export.schema import HEADERS, RECORDS
 from kafkad.export.values.batches import BatchParser, ParsedBatch
 from kafkad.export.values.columns import VALUE
 from kafkad.export.values.format import ValueFormat, resolve
-from kafkad.export.values.framing import schema_ids
+from kafkad.export.values.schema_headers import CONFLUENT, CONTENT_ID, ENCODING, GLOBAL_ID, last_values
 from tests.export.values.registry_server import RegistryServer, serving
 from tests.export.values.test_avro_values import ORDER, WIDER, written
 from tests.export.values.test_protobuf_values import class_of, field, file_of, message, serialized
@@ -68,9 +68,9 @@ def test_the_last_header_of_the_name_counts() -> None:
         [("__key_schema_id", b"4"), ("__value_schema_id", b"5")],
     ]
     found = pa.array(rows, HEADERS)
-    assert schema_ids(found).to_pylist() == [None, None, b"3", None, None, b"5"]
-    assert schema_ids(found[2:]).to_pylist() == [b"3", None, None, b"5"]
-    assert schema_ids(found[:2]).to_pylist() == [None, None]
+    assert last_values(found, CONFLUENT).to_pylist() == [None, None, b"3", None, None, b"5"]
+    assert last_values(found[2:], CONFLUENT).to_pylist() == [b"3", None, None, b"5"]
+    assert last_values(found[:2], CONFLUENT).to_pylist() == [None, None]
 
 
 def test_avro_values_with_their_schema_in_a_header_or_before_them(registry: RegistryServer) -> None:
@@ -97,6 +97,34 @@ def test_avro_values_with_their_schema_in_a_header_or_before_them(registry: Regi
         8: "ValueError: the header __value_schema_id has 1 bytes behind the id",
     }
     assert registry.asked.count(f"/schemas/guids/{UUID(int=new)}") == 1
+
+
+def test_numbers_in_apicurios_headers(registry: RegistryServer) -> None:
+    number = registry.register("orders-value", json.dumps(ORDER))
+    content_id = (CONTENT_ID, number.to_bytes(8, "big"))
+    value = written(ORDER, {"id": 1})
+    rows: list[tuple[bytes | None, Headers | None]] = [
+        (value, [(ENCODING, b"BINARY"), content_id]),
+        (value, [content_id]),
+        (value, [(GLOBAL_ID, bytes(8)), content_id]),
+        (value, [content_id, *header("AVRO", number)]),
+        (None, [(GLOBAL_ID, bytes(8))]),
+        (value, [(GLOBAL_ID, number.to_bytes(8, "big"))]),
+        # It would be a record with a text of 17 characters.
+        (b'{"a":1,"b":"xxxx"}', [content_id, (ENCODING, b"JSON")]),
+        (value, [(CONTENT_ID, number.to_bytes(4, "big"))]),
+        (value, [(CONTENT_ID, bytes([1]) + number.to_bytes(7, "big"))]),
+        (value, [(CONTENT_ID, None)]),
+    ]
+    found = parsed(ValueFormat(kind="avro", registry=registry.url, subject="orders-value"), *rows)
+    assert values(found) == [{"id": 1}] * 4 + [None]
+    assert {row: reason.split(",")[0] for row, reason in reasons(found).items()} == {
+        5: f"it has the header {GLOBAL_ID}",
+        6: f"its header {ENCODING} is not BINARY",
+        7: f"the header {CONTENT_ID} is no number that a schema can have",
+        8: f"the header {CONTENT_ID} is no number that a schema can have",
+        9: "ValueError: neither it nor a header of it begins with the id of a schema",
+    }
 
 
 def test_json_values_with_their_schema_in_a_header_or_before_them(registry: RegistryServer) -> None:

@@ -1,8 +1,11 @@
 """Values whose schemas are in a real registry, Apicurio: by Confluent's HTTP interface, and with Confluent's client."""
 
 import json
+import subprocess
+from base64 import b64decode
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +20,13 @@ from kafkad.export.values.parsed import Parsed
 from kafkad.export.values.protobuf_values import messages_of
 from kafkad.export.values.registry import PROTOBUF, Registry, Schema
 from tests.export.values.test_avro_values import ORDER, WIDER, written
-from tests.tools.apicurio import apicurio
+from tests.export.values.test_framing import Headers, reasons, values
+from tests.export.values.test_framing import parsed as in_batch
+from tests.tools import apicurio as tool
+from tests.tools.apicurio import apicurio, serializer_jars
+
+SERIALIZERS = Path(tool.__file__).parent / "java_sources" / "ApicurioSerializers.java"
+WITHIN_S = 120
 
 ITEM = 'syntax = "proto3"; package shop; message Item { string name = 1; }'
 PROTO = """
@@ -87,6 +96,49 @@ def test_protobuf_that_refers_to_another_schema(url: str) -> None:
     assert found.bad == {}
     at = datetime.fromtimestamp(5, tz=UTC)
     assert found.column.to_pylist() == [{"id": 7, "item": {"name": "bolt"}, "at": at}]
+
+
+def apicurios_values(url: str) -> dict[str, tuple[bytes, Headers]]:
+    """By their names in the Java source."""
+    command = [
+        *("java", "-Xmx256M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", serializer_jars()),
+        *(str(SERIALIZERS), url.replace("ccompat/v7", "registry/v2")),
+    ]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=WITHIN_S).stdout
+    found: dict[str, tuple[bytes, Headers]] = {}
+    for line in printed.splitlines():
+        name, value, *headers = line.split("\t")
+        pairs = (each.split("=", 1) for each in headers)
+        found[name] = b64decode(value), [(key, b64decode(content)) for key, content in pairs]
+    return found
+
+
+def test_values_of_apicurios_own_serializers(url: str) -> None:
+    """With content ids they are read; of the others it is said why not."""
+    # Then its global ids are not its content ids.
+    for subject in ("same", "same again", "orders-json"):
+        register(url, subject, JSON_SCHEMA, "JSON")
+    rows = apicurios_values(url)
+    register(url, "orders-protobuf-value", ITEM, "PROTOBUF")
+    read: dict[str, Any] = {}
+    for kind, subject in (("avro", "orders-value"), ("json", "orders-json"), ("protobuf", "orders-protobuf-value")):
+        names = [name for name in rows if name.startswith(kind)]
+        wanted = ValueFormat(kind=kind, registry=url, subject=subject)
+        found = in_batch(wanted, *(rows[name] for name in names))
+        bad = reasons(found)
+        good = iter(values(found))
+        read |= {name: bad[row] if row in bad else next(good) for row, name in enumerate(names)}
+    assert read == {
+        "avro contentId": {"id": 7, "note": None},
+        "avro globalId": "it has the header apicurio.value.globalId, and Confluent's interface to the registry knows"
+        " only apicurio.value.contentId",
+        "avro JSON": "its header apicurio.value.encoding is not BINARY",
+        "avro 8 bytes": "ValueError: schema 0 is not in the registry",
+        "avro 4 bytes": {"id": 7, "note": None},
+        "json contentId": {"id": 7},
+        "json globalId": {"id": 7},
+        "protobuf contentId": "it is Protobuf of Apicurio's serializer; only that of Confluent's can be read",
+    }
 
 
 def test_protobuf_text_that_does_not_compile_is_refused_with_the_place() -> None:
