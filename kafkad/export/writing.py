@@ -77,6 +77,10 @@ class Layout:
     is_dead_letters: bool = False
     attempt: str = ""
     """A part of the names, where a task may be done more than once in a run."""
+    has_bounds: bool = True
+    """Whether files say between which times their records are, unless one of these is no date: pyiceberg could not read
+    that. Behind records with other times such a one begins a file.
+    """
 
     @property
     def file_schema(self) -> pa.Schema:
@@ -103,9 +107,16 @@ class RangeWriter:
         if self._folder is None:
             self._folder = TableFolder(self._layout.out)
         for date, hour, part in _divided(batch, self._layout.partition_by):
+            has_bounds = self._layout.has_bounds and not any(map(_has_no_date, part.columns))
             file = self._files.get((date, hour))
+            if file is not None and file.has_bounds and not has_bounds:
+                self.files += 1
+                yield file.close()
+                file = None
             if file is None:
-                file = self._files[date, hour] = _FileWriter(self._folder, self._layout, self._wanted, date, hour)
+                file = self._files[date, hour] = _FileWriter(
+                    self._folder, self._layout, self._wanted, date, hour, has_bounds=has_bounds
+                )
             file.write(part, unparsed)
             unparsed = 0
             if file.is_full:
@@ -129,12 +140,20 @@ class _FileWriter:
     """A file that is written. It gets its name when it is complete."""
 
     def __init__(
-        self, folder: TableFolder, layout: Layout, wanted: OffsetRange, date: str | None, hour: str | None
+        self,
+        folder: TableFolder,
+        layout: Layout,
+        wanted: OffsetRange,
+        date: str | None,
+        hour: str | None,
+        *,
+        has_bounds: bool,
     ) -> None:
         self._folder = folder
         self._layout = layout
         self._wanted = wanted
         self._date, self._hour = date, hour
+        self.has_bounds = has_bounds
         self._first = self._last = -1
         self._rows = self._unparsed = 0
         self._times: list[int] = []
@@ -152,7 +171,7 @@ class _FileWriter:
             self._schema,
             compression=layout.compression,
             use_dictionary=["key", "topic", *dates, *typed],
-            write_statistics=["partition", "offset", "timestamp", *dates, *typed],
+            write_statistics=["partition", "offset", *dates, *(["timestamp", *typed] if has_bounds else [])],
         )
 
     @property
@@ -221,6 +240,20 @@ class _FileWriter:
     def _subfolders(self) -> list[str]:
         rows = [(DATE, self._date), (HOUR, self._hour)]
         return [f"{name}={value}" for name, value in rows if value is not None]
+
+
+def _has_no_date(column: pa.Array) -> bool:
+    """Whether a time in it, but for lists and maps, is outside the years 1 to 9999."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        return any(_has_no_date(column.field(number)) for number in range(kind.num_fields))
+    if not pa.types.is_timestamp(kind) and not pa.types.is_date32(kind):
+        return False
+    unit_us = 1 if pa.types.is_timestamp(kind) else 24 * _HOUR_US
+    bounds = pc.min_max(column.cast(pa.int64() if unit_us == 1 else pa.int32())).as_py()
+    return bounds["min"] is not None and not (
+        bounds["min"] * unit_us >= FIRST_US and bounds["max"] * unit_us < END_US
+    )
 
 
 def _divided(batch: pa.RecordBatch, partition_by: str) -> Iterator[tuple[str | None, str | None, pa.RecordBatch]]:

@@ -93,10 +93,22 @@ def merge(folder: TableFolder, layout: Layout, groups: Sequence[Sequence[KnownFi
 def _merged(folder: TableFolder, layout: Layout, group: Sequence[KnownFile]) -> WrittenFile:
     """The file with the rows of these, however they compress."""
     wanted = OffsetRange(group[0].partition, group[0].first_offset, group[-1].last_offset + 1)
-    writer = RangeWriter(replace(layout, partition_by=group[0].partition_by, target_file_bytes=sys.maxsize), wanted)
+    whole = replace(layout, partition_by=group[0].partition_by, target_file_bytes=sys.maxsize)
+    files = _written(folder, whole, wanted, group)
+    if len(files) > 1:
+        remove(folder, files)
+        files = _written(folder, replace(whole, has_bounds=False), wanted, group)
+    (file,) = files
+    return file
+
+
+def _written(
+    folder: TableFolder, layout: Layout, wanted: OffsetRange, group: Sequence[KnownFile]
+) -> list[WrittenFile]:
+    writer = RangeWriter(layout, wanted)
     try:
         batches: Iterator[pa.RecordBatch] = rows(folder, [each.path for each in group], layout.schema)
-        return [*(file for batch in batches for file in writer.write(batch)), *writer.close()][0]
+        return [*(file for batch in batches for file in writer.write(batch)), *writer.close()]
     except OSError as error:
         raise ExportFailed(f"{folder.out} can't be written: {error}") from error
     finally:
