@@ -63,7 +63,7 @@ def rewrite(
         for place, front, body in zip(changed.tolist(), fronts, bodies, strict=True):
             pieces[2 * place], pieces[2 * place + 1] = front, body
     return RewrittenBatches(
-        pieces=pieces,
+        pieces=[piece for piece in pieces if piece],
         sizes=(headers["batch_length"].astype(np.int64) + LOG_OVERHEAD).tolist(),
         last_offsets=(headers["base_offset"].astype(np.int64) + headers["last_offset_delta"]).tolist(),
         max_timestamps=_largest_timestamps(headers).tolist(),
