@@ -77,6 +77,7 @@ class Threads:
     def submit(self, work: Callable[..., Any], *args: Any) -> "Future[Any]":
         future: Future[Any] = Future()
         self._jobs.append((future, work, args))
+        self._scheduler.stir(self)
         return future
 
     def is_ready(self) -> bool:

@@ -46,6 +46,7 @@ class _Events:
 
     def put(self, item: Event) -> None:
         self._items.append(item)
+        self._descriptors.stir(self._fd)
 
     def drain(self) -> list[Event]:
         drained, self._items = self._items, []
