@@ -17,7 +17,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 from uuid import UUID, uuid4
 
-from kafkad.adapters.files import atomic_write, file_cache, segment_files
+from kafkad.adapters.files import atomic_write, file_cache, segment_files, write_behind
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.log_directory import write_partition_metadata
 from kafkad.adapters.links import event_queue, messaging
@@ -297,6 +297,7 @@ class Ports:
             (hand_overs, "os", self._descriptor_owner()),
             (rewriting, "rewrite_steps", self._rewrite_steps),
             (closing, "HelperThreads", AtOnce),
+            (write_behind, "HelperThreads", AtOnce),
             (reading_threads, "os", self._descriptor_owner()),
             (page_cache_prefetch, "os", self._descriptor_owner()),
             (event_queue, "os", self._descriptor_owner()),

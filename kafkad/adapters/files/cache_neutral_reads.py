@@ -6,13 +6,40 @@ that a page which is in memory is there because of somebody else.
 
 import mmap
 import os
+from collections import deque
 from contextlib import suppress
+from io import SEEK_END, BytesIO
 
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.segment_files import SegmentFile, SegmentFiles
 from kafkad.adapters.files.storage_errors import storage_errors
 
 _PAGE = mmap.PAGESIZE
+_USED_AGAIN = 8 * 1024 * 1024
+"""Larger pieces get memory of their own each."""
+
+
+class _PieceBuffer:
+    """Memory for one piece after the other, as each is neither copied nor filled with zeros before it is read.
+
+    A piece that somebody still has is left to him, as `BytesIO` shares its bytes with who asked for them, and takes
+    other memory when it is written to.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = BytesIO()
+
+    def read_from_memory(self, fd: int, size: int, position: int) -> bytes:
+        """What of these bytes can be read without the disk. Raises OSError."""
+        held = self._bytes
+        if held.seek(0, SEEK_END) < size:
+            held.seek(size - 1)
+            held.write(b"\0")
+        held.truncate(size)
+        with held.getbuffer() as view:
+            got = os.preadv(fd, [view], position, os.RWF_NOWAIT)
+        held.truncate(got)
+        return held.getvalue()
 
 
 class CacheNeutralFiles(SegmentFiles):
@@ -22,6 +49,14 @@ class CacheNeutralFiles(SegmentFiles):
         super().__init__(directory, files)
         self._read_files = files
         self._read_bytes = self._cold_bytes = 0
+        # Whoever asks for a piece still holds the one before.
+        self._buffers = deque((_PieceBuffer(), _PieceBuffer()))
+
+    def next_buffer(self, size: int) -> _PieceBuffer:
+        if size > _USED_AGAIN:
+            return _PieceBuffer()
+        self._buffers.rotate()
+        return self._buffers[0]
 
     def open(self, name: str, *, create: bool = False) -> SegmentFile:
         assert not create, "these files are read only"
@@ -68,15 +103,13 @@ class _CacheNeutralFile(SegmentFile):
             self._advised_fd = fd
             with suppress(OSError):
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
-        buffer = bytearray(size)
         try:
-            got = os.preadv(fd, [buffer], position, os.RWF_NOWAIT)
+            return self._store.next_buffer(size).read_from_memory(fd, size, position)
         except BlockingIOError:
             return b""
         except OSError:
             # Also where the disk has failed: the read that follows says so.
             return None
-        return bytes(buffer) if got == size else bytes(buffer[:got])
 
 
 def drop_from_memory(path: str) -> None:

@@ -15,6 +15,8 @@ from kafkad.core.ports import LogFile, SegmentStore
 from kafkad.core.types import NO_TIMESTAMP
 
 _TXN_VERSION = 0
+_MOST_PIECES = 1024
+"""Of one write (IOV_MAX of Linux)."""
 
 
 class CleanedSegment:
@@ -41,7 +43,8 @@ class CleanedSegment:
         """Raises `StorageFailed`."""
         if not batches.pieces:
             return
-        self._log.write_at((b"".join(batches.pieces),), self.size)
+        pieces = batches.pieces
+        self._log.write_at(pieces if len(pieces) <= _MOST_PIECES else (b"".join(pieces),), self.size)
         rows = zip(batches.sizes, batches.last_offsets, batches.max_timestamps, strict=True)
         for size, last_offset, max_timestamp in rows:
             self._count(size, last_offset, max_timestamp)

@@ -6,41 +6,36 @@ are made anew, the codec is the same. Only a batch that gets a delete horizon ha
 the horizon takes the base timestamp's place (KIP-534).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
+from crc32c import crc32c
 
 from kafkad.core.cleaning.batch_retention import BatchRetention
-from kafkad.core.columns.arrays import Flags, Numbers
+from kafkad.core.columns.arrays import Flags, Headers, Numbers
 from kafkad.core.columns.records import RecordColumns
 from kafkad.core.log.records.batch import (
     CODEC_MASK,
+    CRC_START,
     DELETE_HORIZON_FLAG,
+    HEADER_SIZE,
     LOG_APPEND_TIME_FLAG,
-    BatchHeader,
-    read_header,
+    LOG_OVERHEAD,
 )
 from kafkad.core.log.records.compression import compress
-from kafkad.core.log.records.record import seal_batch
 from kafkad.core.log.records.varint import append_varint
 from kafkad.core.types import NO_TIMESTAMP
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class RewrittenBatches:
     """What is written of some batches: `pieces` one after the other, and for each batch a row of the other lists."""
 
-    pieces: list[bytes | memoryview] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    last_offsets: list[int] = field(default_factory=list)
-    max_timestamps: list[int] = field(default_factory=list)
-    records: int = 0
-
-    def add(self, batch: bytes | memoryview, header: BatchHeader) -> None:
-        self.pieces.append(batch)
-        self.sizes.append(len(batch))
-        self.last_offsets.append(header.last_offset)
-        self.max_timestamps.append(header.largest_timestamp)
+    pieces: list[bytes | memoryview]
+    sizes: list[int]
+    last_offsets: list[int]
+    max_timestamps: list[int]
+    records: int
 
 
 def rewrite(
@@ -56,80 +51,119 @@ def rewrite(
     gets_horizon = (kept > 0) & (has_tombstones | retention.is_free_marker[some])
     gets_horizon &= ~window.has_flag(DELETE_HORIZON_FLAG)[some]
     is_whole = (kept > 0) & (kept == window.column("records_count")[some]) & ~gets_horizon
-    stays = (kept > 0) | retention.stays_empty[some]
-    written = RewrittenBatches(records=int(counted[-1]))
-    runs = _Runs(records, retained)
+    numbers = np.flatnonzero((kept > 0) | retention.stays_empty[some])
+    headers = window.headers[some][numbers]
+    changed = np.flatnonzero(~is_whole[numbers])
+    pieces = _as_they_lie(records, numbers)
+    if changed.size:
+        rows = numbers[changed]
+        new = _Rewriting(records, retained, rows, kept[rows], headers[changed])
+        fronts, bodies = new.written(gets_horizon[rows], horizon_ms)
+        headers[changed] = new.headers
+        for place, front, body in zip(changed.tolist(), fronts, bodies, strict=True):
+            pieces[2 * place], pieces[2 * place + 1] = front, body
+    return RewrittenBatches(
+        pieces=[piece for piece in pieces if piece],
+        sizes=(headers["batch_length"].astype(np.int64) + LOG_OVERHEAD).tolist(),
+        last_offsets=(headers["base_offset"].astype(np.int64) + headers["last_offset_delta"]).tolist(),
+        max_timestamps=_largest_timestamps(headers).tolist(),
+        records=int(counted[-1]),
+    )
+
+
+def _as_they_lie(records: RecordColumns, numbers: Numbers) -> list[bytes | memoryview]:
+    """Two pieces for each batch: its bytes, and none."""
+    window = records.window
     view = memoryview(window.data)
-    numbers = np.flatnonzero(stays)
-    whole, horizon, count = is_whole[numbers].tolist(), gets_horizon[numbers].tolist(), kept[numbers].tolist()
-    for number, as_it_lies, gets, left in zip(numbers.tolist(), whole, horizon, count, strict=True):
-        at = int(window.at[records.first_batch + number])
-        header = read_header(window.data, at)
-        if as_it_lies:
-            written.add(view[at : at + header.size], header)
-        elif left == 0:
-            written.add(*_emptied(header))
-        else:
-            written.add(*runs.rewritten(header, number, horizon_ms if gets else None))
-    return written
+    places = window.at[records.first_batch + numbers]
+    ends = places + window.size[records.first_batch + numbers]
+    pieces: list[bytes | memoryview] = [b""] * (2 * numbers.size)
+    pieces[::2] = [view[at:end] for at, end in zip(places.tolist(), ends.tolist(), strict=True)]
+    return pieces
 
 
-def _emptied(header: BatchHeader) -> tuple[bytes, BatchHeader]:
-    """Only the header stays, without codec and delete horizon."""
-    attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON_FLAG)
-    empty = header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, records_count=0)
-    return seal_batch(empty, b""), empty
+def _largest_timestamps(headers: Headers) -> Numbers:
+    """As `BatchHeader.largest_timestamp`."""
+    largest = headers["max_timestamp"].astype(np.int64)
+    largest[(largest == 0) & (headers["base_timestamp"] == NO_TIMESTAMP)] = NO_TIMESTAMP
+    return largest
 
 
-class _Runs:
-    """The records that stay, as runs of bytes, batch by batch."""
+class _Rewriting:
+    """Batches of `records` that lose some of their records, or get a delete horizon; `headers` are theirs."""
 
-    def __init__(self, records: RecordColumns, retained: Flags) -> None:
+    def __init__(
+        self, records: RecordColumns, retained: Flags, numbers: Numbers, kept: Numbers, headers: Headers
+    ) -> None:
+        self.headers = headers
         self._records = records
         self._rows = rows = np.flatnonzero(retained)
-        batches = np.arange(records.first_batch, records.end_batch + 1)
+        self._kept = kept
         batch = records.batch[rows]
-        self._first_row = np.searchsorted(batch, batches).tolist()
-        """The first of each batch in the rows that stay, and at last their number."""
+        self._first_row = np.searchsorted(batch, records.first_batch + numbers)
+        """The first of each batch in the rows that stay."""
         is_first = np.ones(rows.size, np.bool_)
         is_first[1:] = (np.diff(rows) > 1) | (np.diff(batch) > 0)
         firsts = np.flatnonzero(is_first)
-        self._starts = records.start[rows[firsts]].tolist()
-        self._ends = records.end[rows[np.append(firsts[1:], rows.size) - 1]].tolist() if rows.size else []
-        self._first_run = np.searchsorted(batch[firsts], batches).tolist()
-        self._view = memoryview(records.data)
+        view = memoryview(records.data)
+        starts = records.start[rows[firsts]].tolist()
+        ends = records.end[rows[np.append(firsts[1:], rows.size) - 1]].tolist() if rows.size else []
+        self._runs = [view[start:end] for start, end in zip(starts, ends, strict=True)]
+        """The records that stay, as runs of bytes."""
+        self._first_run = np.searchsorted(firsts, self._first_row).tolist()
+        self._end_run = np.searchsorted(firsts, self._first_row + kept).tolist()
 
-    def rewritten(self, header: BatchHeader, number: int, horizon_ms: int | None) -> tuple[bytes, BatchHeader]:
-        """Batch `number` of the columns with the records that stay."""
-        first, end = self._first_row[number], self._first_row[number + 1]
-        rows = self._rows[first:end]
-        changes = {"records_count": end - first}
-        if not header.attributes & LOG_APPEND_TIME_FLAG:
-            changes["max_timestamp"] = int(self._records.timestamp[rows].max())
-        if horizon_ms is None:
-            body = self._bytes_of(number)
-        else:
-            changes |= {"attributes": header.attributes | DELETE_HORIZON_FLAG, "base_timestamp": horizon_ms}
-            body = self._with_base(rows, horizon_ms)
-        changed = header._replace(**changes)
-        return seal_batch(changed, compress(header.codec_bits, body)), changed
+    def written(self, gets_horizon: Flags, horizon_ms: int) -> tuple[list[bytes], list[bytes]]:
+        """Header and records of each batch."""
+        headers, is_empty = self.headers, self._kept == 0
+        codecs = np.where(is_empty, 0, headers["attributes"] & CODEC_MASK).tolist()
+        bodies = [
+            b"".join(self._runs[first:end]) for first, end in zip(self._first_run, self._end_run, strict=True)
+        ]
+        for place in np.flatnonzero(gets_horizon).tolist():
+            bodies[place] = self._with_base(place, horizon_ms)
+        bodies = [compress(codec, body) if codec else body for codec, body in zip(codecs, bodies, strict=True)]
+        headers["records_count"] = self._kept
+        headers["batch_length"] = np.array([len(body) for body in bodies], np.int64) + (HEADER_SIZE - LOG_OVERHEAD)
+        self._set_timestamps()
+        headers["attributes"][gets_horizon] |= DELETE_HORIZON_FLAG
+        headers["base_timestamp"][gets_horizon] = horizon_ms
+        # Only the header of these stays, without codec and delete horizon.
+        headers["attributes"][is_empty] &= ~(CODEC_MASK | DELETE_HORIZON_FLAG)
+        headers["base_timestamp"][is_empty] = NO_TIMESTAMP
+        headers["crc"] = self._checksums(bodies)
+        fronts = headers.tobytes()
+        return [fronts[at : at + HEADER_SIZE] for at in range(0, len(fronts), HEADER_SIZE)], bodies
 
-    def _bytes_of(self, number: int) -> bytes:
-        some = slice(self._first_run[number], self._first_run[number + 1])
-        view = self._view
-        return b"".join([view[start:end] for start, end in zip(self._starts[some], self._ends[some], strict=True)])
+    def _set_timestamps(self) -> None:
+        """The largest one of a batch is that of the records that stay."""
+        is_set = (self._kept > 0) & ((self.headers["attributes"] & LOG_APPEND_TIME_FLAG) == 0)
+        places = np.flatnonzero(is_set)
+        if places.size:
+            first, kept = self._first_row[places], self._kept[places]
+            # The rows of these batches alone: what lies between two of them belongs to neither.
+            bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept)))[:-1]
+            rows = np.repeat(first - bounds, kept) + np.arange(int(kept.sum()))
+            timestamps = self._records.timestamp[self._rows[rows]]
+            self.headers["max_timestamp"][places] = np.maximum.reduceat(timestamps, bounds)
 
-    def _with_base(self, rows: Numbers, base_timestamp: int) -> bytes:
+    def _checksums(self, bodies: list[bytes]) -> list[int]:
+        fronts = memoryview(self.headers.tobytes())
+        covered = range(CRC_START, len(fronts), HEADER_SIZE)
+        end = HEADER_SIZE - CRC_START
+        return [crc32c(body, crc32c(fronts[at : at + end])) for at, body in zip(covered, bodies, strict=True)]
+
+    def _with_base(self, place: int, base_timestamp: int) -> bytes:
         records = self._records
+        first = int(self._first_row[place])
+        rows = self._rows[first : first + int(self._kept[place])]
         out = bytearray()
         deltas = (records.timestamp[rows] - base_timestamp).tolist()
         places, ends = records.fields_at[rows].tolist(), records.end[rows].tolist()
-        for delta, place, end in zip(deltas, places, ends, strict=True):
+        for delta, at, end in zip(deltas, places, ends, strict=True):
             front = bytearray(b"\0")
             append_varint(front, delta)
-            append_varint(out, len(front) + end - place)
+            append_varint(out, len(front) + end - at)
             out += front
-            out += records.data[place:end]
+            out += records.data[at:end]
         return bytes(out)
-
-

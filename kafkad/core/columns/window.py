@@ -4,14 +4,13 @@ Headers are walked one by one, because each says where the next begins, and then
 and its checksum is right; what its records say is read by `records`. No length from the file is trusted.
 """
 
-import struct
 from dataclasses import dataclass
 
 import numpy as np
-from crc32c import crc32c
 
 from kafkad.core.columns.arrays import Flags, Headers, Numbers
-from kafkad.core.log.records.batch import CONTROL_FLAG, CRC_START, HEADER_SIZE, LOG_OVERHEAD, MAGIC, CorruptBatch
+from kafkad.core.columns.batch_starts import batch_size, batch_starts
+from kafkad.core.log.records.batch import CONTROL_FLAG, HEADER_SIZE, CorruptBatch
 from kafkad.core.log.records.batch_scan import ReadAt
 
 HEADER_LAYOUT = np.dtype(
@@ -32,8 +31,6 @@ HEADER_LAYOUT = np.dtype(
     ]
 )
 """The fields of `batch.BatchHeader`, as they lie in the bytes."""
-
-_FRONT = struct.Struct(">8xi4xbI")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +88,9 @@ def read_window(read_at: ReadAt, position: int, end: int, size: int) -> BatchWin
 
 def split_window(data: bytes, position: int, end: int) -> BatchWindow:
     """The batches that lie whole in `data`, which was read at `position` of a file that ends at byte `end`."""
-    starts: list[int] = []
-    view = memoryview(data)
-    at = 0
-    while at + HEADER_SIZE <= len(data):
-        size = _checked_size(data, at, position, end)
-        if at + size > len(data):
-            break
-        crc = _FRONT.unpack_from(data, at)[2]
-        if crc32c(view[at + CRC_START : at + size]) != crc:
-            raise CorruptBatch(position + at, "the checksum is wrong")
-        starts.append(at)
-        at += size
+    *starts, behind = batch_starts(data, position, end)
     places = np.array(starts, np.int64)
-    sizes = np.diff(places, append=at)
+    sizes = np.diff(places, append=behind)
     raw = np.frombuffer(data, np.uint8)[places[:, np.newaxis] + np.arange(HEADER_SIZE)]
     headers = raw.view(HEADER_LAYOUT).reshape(-1)
     _check_offsets(headers, places, position)
@@ -114,18 +100,7 @@ def split_window(data: bytes, position: int, end: int) -> BatchWindow:
 def _first_size(data: bytes, position: int, end: int) -> int:
     if len(data) < HEADER_SIZE:
         raise CorruptBatch(position, f"{len(data)} bytes are left, a batch header takes {HEADER_SIZE}")
-    return _checked_size(data, 0, position, end)
-
-
-def _checked_size(data: bytes, at: int, position: int, end: int) -> int:
-    """The size of the batch at `at`, if its header may lead to the next one."""
-    length, magic, _crc = _FRONT.unpack_from(data, at)
-    size: int = length + LOG_OVERHEAD
-    if magic != MAGIC:
-        raise CorruptBatch(position + at, f"expected magic {MAGIC}, found {magic}")
-    if size < HEADER_SIZE or position + at + size > end:
-        raise CorruptBatch(position + at, f"a batch of {size} bytes, {end - position - at} are left")
-    return size
+    return batch_size(data, 0, position, end)
 
 
 def _check_offsets(headers: Headers, places: Numbers, position: int) -> None:

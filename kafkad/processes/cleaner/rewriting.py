@@ -1,12 +1,13 @@
 """One pass of this process over one log, from the grant to the last swap. Loaded when there is something to rewrite.
 
 A generator: it yields the bytes of each step, the future that it waits for, or the swap that the owner has to make.
-While a group of segments is synced and swapped, the next one is written. It returns the offset up to which the log is
+While a group of segments is synced and swapped, the next one is written, and while a thread writes, the next piece is
+made. It returns the offset up to which the log is
 clean.
 """
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from kafkad.adapters.files.cache_neutral_reads import CacheNeutralFiles, drop_fr
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.free_room import measure_room
 from kafkad.adapters.files.segment_files import SegmentFiles
+from kafkad.adapters.files.write_behind import WriteBehindFiles
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from kafkad.core.cleaning.batch_retention import LastRecord
 from kafkad.core.cleaning.cleaned_segment import cleaned_files
@@ -37,6 +39,8 @@ from kafkad.wire.processes.cleaning_messages import (
 
 _OPEN_FILES = 16
 _NO_MORE_KEYS = 16
+_MOST_UNFINISHED = 1
+"""Writes that are under way while the next piece is made."""
 
 
 class PassLimits(NamedTuple):
@@ -67,8 +71,9 @@ def rewrite_steps(
     wall_ms: int,
 ) -> Steps:
     """Raises `UncleanableLog`, `StorageFailed`, `PassAbandoned`, `CallTooLong`, and what the policy's filter raises."""
-    reading, writing = FileCache(_OPEN_FILES, read_only=True), FileCache(_OPEN_FILES)
-    sources, destination = CacheNeutralFiles(directory, reading), SegmentFiles(directory, writing)
+    reading = FileCache(_OPEN_FILES, read_only=True)
+    sources = CacheNeutralFiles(directory, reading)
+    destination = WriteBehindFiles(directory, FileCache(_OPEN_FILES))
     try:
         cleaning = _begin(planned, granted, sources, destination, limits, wall_ms)
         yield from cleaning.learn()
@@ -82,19 +87,22 @@ def rewrite_steps(
                 # What was written before is good.
                 yield from _finish(last)
                 raise
-            writing.close_all()
+            destination.close_files()
             reading.close_all()
             log_path = f"{directory}/{file_name(cleaned.base_offset, LOG, CLEANED)}"
             is_cold = sources.take_is_cold()
-            synced = threads.submit(_sync, cleaned_files(destination, cleaned), log_path if is_cold else None)
-            last = _WrittenGroup(synced, _swap(granted, [source.base_offset for source in group], cleaned))
+            sync = partial(
+                threads.submit, _sync, cleaned_files(destination, cleaned), log_path if is_cold else None
+            )
+            swap = _swap(granted, [source.base_offset for source in group], cleaned)
+            last = _WrittenGroup(destination.newest, sync, swap)
         yield from _finish(last)
         return cleaning.end_offset, cleaning.figures
     except FileNotFoundError as error:
         raise PassAbandoned(f"{error} is gone") from error
     finally:
         reading.close_all()
-        writing.close_all()
+        destination.close()
 
 
 def _begin(
@@ -151,16 +159,27 @@ def _aborted(store: SegmentStore, bases: list[int]) -> list[AbortedTransaction]:
 
 
 class _WrittenGroup:
-    """On its way to the owner: it is synced, then swapped. Its steps raise `StorageFailed`, `PassAbandoned`."""
+    """On its way to the owner: its last bytes are written, it is synced, then swapped.
 
-    def __init__(self, synced: Future[None], wanted: SwapWanted) -> None:
-        self._synced = synced
+    Its steps raise `StorageFailed`, `PassAbandoned`.
+    """
+
+    def __init__(
+        self, written: Future[None] | None, sync: Callable[[], Future[None]], wanted: SwapWanted
+    ) -> None:
+        self._written = written
+        self._sync = sync
+        self._synced: Future[None] | None = None
         self._swap = Swap(wanted, Future())
         self._is_asked = False
 
     def go_on(self) -> Iterator[Swap]:
         """What can be done without waiting."""
-        if not self._is_asked and self._synced.done():
+        if self._synced is None and (self._written is None or self._written.done()):
+            if self._written is not None:
+                self._written.result()
+            self._synced = self._sync()
+        if not self._is_asked and self._synced is not None and self._synced.done():
             self._synced.result()
             self._is_asked = True
             yield self._swap
@@ -173,7 +192,11 @@ class _WrittenGroup:
 
     @property
     def awaited(self) -> Future[None] | Future[bool]:
-        return self._swap.done if self._is_asked else self._synced
+        if self._is_asked:
+            return self._swap.done
+        awaited = self._written if self._synced is None else self._synced
+        assert awaited is not None, "what need not be written is synced at once"
+        return awaited
 
 
 def _finish(group: _WrittenGroup | None) -> Iterator[Progress]:
@@ -187,9 +210,11 @@ def _finish(group: _WrittenGroup | None) -> Iterator[Progress]:
 
 
 def _beside(
-    steps: Generator[int, None, CleanedFiles], last: _WrittenGroup | None
+    steps: Generator[int, None, CleanedFiles], last: _WrittenGroup | None, destination: WriteBehindFiles
 ) -> Generator[Progress, None, CleanedFiles]:
     while True:
+        while (awaited := destination.awaited(_MOST_UNFINISHED)) is not None:
+            yield awaited
         try:
             yield next(steps)
         except StopIteration as finished:
@@ -200,12 +225,15 @@ def _beside(
 
 
 def _written(
-    steps: Generator[int, None, CleanedFiles], last: _WrittenGroup | None, destination: SegmentStore, base_offset: int
+    steps: Generator[int, None, CleanedFiles],
+    last: _WrittenGroup | None,
+    destination: WriteBehindFiles,
+    base_offset: int,
 ) -> Generator[Progress, None, CleanedFiles]:
     """Write a group while the last one goes on its way, and wait for that one. If either fails, nothing is left."""
     is_whole = False
     try:
-        cleaned = yield from _beside(steps, last)
+        cleaned = yield from _beside(steps, last, destination)
         yield from _finish(last)
         is_whole = True
         return cleaned

@@ -83,3 +83,16 @@ def test_only_the_cold_part_of_a_file_is_dropped(tmp_path: Path, cache: FileCach
     after = _pages_in_memory(tmp_path / "log")
     assert sum(was and not stays for was, stays in zip(before, after, strict=True)) <= 2
     assert sum(after) - sum(before) <= 2
+
+
+def test_pieces_that_somebody_has_stay_as_they_were_read(tmp_path: Path, cache: FileCache) -> None:
+    content = _file(tmp_path)
+    assert (tmp_path / "log").read_bytes() == content
+    file = CacheNeutralFiles(str(tmp_path), cache).open("log")
+    places = [(0, 100), (100, 70_000), (500, 3), (70_000, 200_000), (9, 9), (len(content) - 5, 100), (0, 200_000)]
+    pieces = [(at, size, file.read_at(size, at)) for at, size in places]
+    views = [memoryview(file.read_at(size, at)) for at, size in places]
+    assert [piece for _, _, piece in pieces] == [content[at : at + size] for at, size in places]
+    assert views == [content[at : at + size] for at, size in places]
+    last = [file.read_at(size, at) for at, size in places][-1]
+    assert last == content[:200_000]
