@@ -259,7 +259,7 @@ class Replicas:
     def loses_power(self, broker_id: int) -> None:
         for partition in self._partitions:
             state = self.state(partition)
-            if state is not None and broker_id in state.isr:
+            if state is not None:
                 self.powerless.add((broker_id, partition))
 
     # The last look.
