@@ -75,7 +75,7 @@ class Broker:
         self._arena_regions: dict[str, list[SharedRegion]] = {}
         self._strands: list[Strand] = []
         self._channels = select.epoll()
-        ports.scheduler.readiness.watch(self._channels.fileno())
+        ports.scheduler.readiness.watch(self._channels.fileno(), self)
         self._scheduler.add(self)
         self._scheduler.add(self.timers)
 

@@ -93,7 +93,7 @@ class Client:
         self._poll = select.poll()
         self._poll.register(self._sock, select.POLLIN)
         self._fd = self._sock.fileno()
-        self.scheduler.readiness.watch(self._fd)
+        self.scheduler.readiness.watch(self._fd, self)
         self._received = Received()
         self._unsent = b""
 

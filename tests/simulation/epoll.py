@@ -1,6 +1,7 @@
 """An epoll that waits in virtual time: real descriptors are looked at, simulated ones are asked."""
 
 import select
+from collections.abc import Callable
 from typing import Protocol
 
 from tests.simulation.scheduler import Scheduler
@@ -23,6 +24,8 @@ class VirtualDescriptors:
         self.sources: dict[int, Source] = {}
         self.signed: set[int] = set()
         """Of those that give a sign: these have events."""
+        self.waiters: dict[int, Callable[[], None]] = {}
+        """What stirs who waits at them."""
 
     def add(self, source: Source) -> int:
         self._next += 1
@@ -32,8 +35,14 @@ class VirtualDescriptors:
     def gives_signs(self, fd: int) -> bool:
         return getattr(self.sources.get(fd), "gives_signs", False)
 
+    def stir(self, fd: int) -> None:
+        """It may have events now."""
+        if fd in self.waiters:
+            self.waiters[fd]()
+
     def remove(self, fd: int) -> None:
         self.sources.pop(fd, None)
+        self.waiters.pop(fd, None)
         self.signed.discard(fd)
 
 
@@ -45,7 +54,9 @@ class SimulatedEpoll:
         self._descriptors = descriptors
         self._real = select.epoll()
         self._fd = self._real.fileno()
-        scheduler.readiness.watch(self._fd)
+        self._waiter = scheduler.current
+        """The process whose it is."""
+        scheduler.readiness.watch(self._fd, self._waiter)
         self._virtual: dict[int, int] = {}
         self._to_be_asked: list[int] = []
         """Those of them that give no sign."""
@@ -61,6 +72,8 @@ class SimulatedEpoll:
         else:
             assert fd not in self._virtual, "registered twice"
             self._virtual[fd] = eventmask
+            self._descriptors.waiters[fd] = self._stir
+            self._stir()
             if not self._descriptors.gives_signs(fd):
                 self._to_be_asked.append(fd)
 
@@ -75,8 +88,12 @@ class SimulatedEpoll:
             self._edges.pop(fd, None)
         else:
             del self._virtual[fd]
+            self._descriptors.waiters.pop(fd, None)
             if fd in self._to_be_asked:
                 self._to_be_asked.remove(fd)
+
+    def _stir(self) -> None:
+        self._scheduler.stir(self._waiter)
 
     def _virtual_events(self) -> list[tuple[int, int]]:
         sources = self._descriptors.sources
@@ -114,7 +131,8 @@ class SimulatedPoll:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._real = select.poll()
+        self._real = select.epoll()
+        scheduler.readiness.watch(self._real.fileno(), scheduler.current)
         self.register = self._real.register
         self.unregister = self._real.unregister
 

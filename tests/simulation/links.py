@@ -78,6 +78,7 @@ class SimulatedLink:
         self._out = exchange.wire(endpoint, to_binder=not bind)
         self._in = exchange.wire(endpoint, to_binder=bind)
         self._in.receiver = self
+        self._scheduler.stir(self._in)
         self.arrived: deque[bytes] = deque()
         self.needs_look = True
         self.backlog = 0
@@ -90,6 +91,7 @@ class SimulatedLink:
         """Something has come in."""
         if self.fd in self._descriptors.sources:
             self._descriptors.signed.add(self.fd)
+            self._descriptors.stir(self.fd)
 
     def _take_sign(self) -> None:
         self._descriptors.signed.discard(self.fd)

@@ -77,6 +77,7 @@ class Threads:
     def submit(self, work: Callable[..., Any], *args: Any) -> "Future[Any]":
         future: Future[Any] = Future()
         self._jobs.append((future, work, args))
+        self._scheduler.stir(self)
         return future
 
     def is_ready(self) -> bool:
@@ -287,6 +288,7 @@ class Ports:
             (messaging, "Link", SimulatedLink),
             (SimulatedLink, "exchange", self.exchange),
             (peers, "zmq", SimpleNamespace(Context=lambda: context, MAX_SOCKETS=0)),
+            (peers, "require_threads", lambda *_: None),
             (rings, "RingWriter", self._ring_writer()),
             (resources, "PartitionTable", self._partition_table()),
             (helper_threads, "ThreadPoolExecutor", self._threads),

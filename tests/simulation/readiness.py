@@ -1,8 +1,4 @@
-"""Which descriptors have something to be read, asked of the kernel once for everybody in a round.
-
-There are thousands of rounds, and in each most of the actors have nothing: to ask for every one of them took most of
-the time of a run.
-"""
+"""Whose descriptors have something to be read, asked of the kernel once for everybody in a round."""
 
 import select
 
@@ -12,14 +8,17 @@ class Readiness:
 
     def __init__(self) -> None:
         self._watched = select.epoll()
+        self._actors: dict[int, object] = {}
         self._ready: set[int] | None = None
 
-    def watch(self, fd: int) -> None:
+    def watch(self, fd: int, actor: object) -> None:
         self._watched.register(fd, select.EPOLLIN)
+        self._actors[fd] = actor
 
-    def look(self) -> None:
-        """What is said from now on, until `forget`, is what was so at this moment."""
+    def look(self) -> list[object]:
+        """Who has something. What is said from now on, until `forget`, is what was so at this moment."""
         self._ready = {fd for fd, _ in self._watched.poll(0)}
+        return [self._actors[fd] for fd in self._ready]
 
     def forget(self) -> None:
         """Somebody acts: anything may have come."""

@@ -1,5 +1,8 @@
 """Who goes on next? Everything that happens is an actor; a round lets those that can act do so, in random order.
 
+Only who may be ready is looked at: whose time has come, whose descriptor has something, who has just acted, and who was
+`stir`red by others.
+
 A process is a strand: it runs until it waits, or until it comes to a joint, a place where others may see what it has
 done so far. There it may be made to pause, or die. Time stands still while anybody acts, and passes between rounds.
 """
@@ -7,6 +10,8 @@ done so far. There it may be made to pause, or die. Time stands still while anyb
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from heapq import heappop, heappush
+from itertools import count
 from random import Random
 from typing import Protocol
 
@@ -111,6 +116,8 @@ class Strand:
             self._greenlet.switch()
         finally:
             self._scheduler.current = None
+        if self.is_over:
+            self._scheduler.stir(self.home)
 
     def sleep(self, at: Sleeper, until_ns: int) -> None:
         self._asleep_at, self.deadline_ns = at, until_ns
@@ -126,6 +133,7 @@ class Strand:
         if self._greenlet:
             self._greenlet.throw(Killed)
         self._was_killed_unborn = not self._greenlet.dead
+        self._scheduler.stir(self.home)
         assert not self._greenlet, f"{self.name} has survived SIGKILL"
 
 
@@ -140,6 +148,15 @@ class Scheduler:
         self.torn_write: Callable[[], None] | None = None
         self._actors: dict[Actor, float] = {}
         """Each with the chance that it lets a round pass."""
+        self._numbers: dict[object, int] = {}
+        self._by_number: dict[int, Actor] = {}
+        self._next_number = count()
+        self._stirred: set[int] = set()
+        """Who is looked at in the next round."""
+        self._expected: list[tuple[int, int]] = []
+        """When somebody's time comes, the earliest first: a heap."""
+        self._expected_of: dict[int, int] = {}
+        """The entry of each that counts."""
         self._slowness = 0.0
         self._trace: deque[tuple[int, str, str]] = deque(maxlen=TRACE_LINES)
         self.readiness = Readiness()
@@ -168,10 +185,24 @@ class Scheduler:
     # Actors.
 
     def add(self, actor: Actor) -> None:
+        if actor not in self._actors:
+            number = self._numbers[actor] = next(self._next_number)
+            self._by_number[number] = actor
+            self._stirred.add(number)
         self._actors[actor] = self._speed()
 
     def remove(self, actor: Actor) -> None:
-        self._actors.pop(actor, None)
+        if self._actors.pop(actor, None) is not None:
+            number = self._numbers.pop(actor)
+            del self._by_number[number]
+            self._stirred.discard(number)
+            self._expected_of.pop(number, None)
+
+    def stir(self, actor: object) -> None:
+        """Something was done that may make it ready, or may make it so earlier."""
+        number = self._numbers.get(actor)
+        if number is not None:
+            self._stirred.add(number)
 
     def shuffle_speeds(self, slowness: float) -> None:
         """Some are slow for a while, and others are not."""
@@ -185,9 +216,7 @@ class Scheduler:
 
     def round(self) -> bool:
         """Let everybody act who can; False when nobody could."""
-        self.readiness.look()
-        ready = [actor for actor in self._actors if actor.is_ready()]
-        self.readiness.forget()
+        ready = self._ready()
         if not ready:
             return False
         self.rounds += 1
@@ -198,11 +227,48 @@ class Scheduler:
                 continue
             if actor.is_ready():
                 actor.act()
+                self.stir(actor)
         self.now_ns += self.random.choice((0, 0, 1_000, 50_000, 1_100_000))
         return True
 
+    def _ready(self) -> list[Actor]:
+        """In the order in which they were added. Who is not is forgotten until something stirs it."""
+        stirred = self._stirred
+        for actor in self.readiness.look():
+            self.stir(actor)
+        while self.next_deadline_ns() <= self.now_ns:
+            _, number = heappop(self._expected)
+            del self._expected_of[number]
+            stirred.add(number)
+        ready = []
+        for number in sorted(stirred):
+            actor = self._by_number[number]
+            if actor.is_ready():
+                ready.append(actor)
+            else:
+                stirred.discard(number)
+                self._expect(number, actor.deadline_ns)
+        self.readiness.forget()
+        return ready
+
+    def _expect(self, number: int, deadline_ns: int) -> None:
+        if self._expected_of.get(number) != deadline_ns and deadline_ns != FOREVER:
+            self._expected_of[number] = deadline_ns
+            heappush(self._expected, (deadline_ns, number))
+
     def next_deadline_ns(self) -> int:
-        return min((actor.deadline_ns for actor in self._actors), default=FOREVER)
+        """Of those that nothing has stirred."""
+        while self._expected:
+            deadline_ns, number = self._expected[0]
+            if self._expected_of.get(number) == deadline_ns:
+                really_ns = self._by_number[number].deadline_ns
+                if really_ns == deadline_ns:
+                    return deadline_ns
+                del self._expected_of[number]
+                self._expect(number, really_ns)
+            else:
+                heappop(self._expected)
+        return FOREVER
 
     # What strands come by.
 
@@ -276,6 +342,7 @@ class Timers:
         self._number += 1
         self._due.append((self._scheduler.now_ns + delay_ns, self._number, action))
         self._due.sort(key=lambda row: row[:2])
+        self._scheduler.stir(self)
 
     @property
     def deadline_ns(self) -> int:

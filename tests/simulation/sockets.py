@@ -41,6 +41,8 @@ class Port:
         self.scheduler = scheduler
         self.descriptors = descriptors
         self.waiting: deque[tuple[BrokerEnd, int]] = deque()
+        self.doors: set[int] = set()
+        """Their descriptors."""
         self._numbers = 40_000
 
     def connect(self, short_chance: float) -> socket.socket:
@@ -51,6 +53,8 @@ class Port:
         end.scheduler, end.short_chance = self.scheduler, short_chance
         self._numbers += 1
         self.waiting.append((end, self._numbers))
+        for door in self.doors:
+            self.descriptors.stir(door)
         return ours
 
     def close(self) -> None:
@@ -66,6 +70,7 @@ class Door:
         self._port = port
         self._accepted = accepted
         self._fd = port.descriptors.add(self)
+        port.doors.add(self._fd)
 
     def fileno(self) -> int:
         return self._fd
@@ -84,4 +89,5 @@ class Door:
         return end, (HOST, number)
 
     def close(self) -> None:
+        self._port.doors.discard(self._fd)
         self._port.descriptors.remove(self._fd)

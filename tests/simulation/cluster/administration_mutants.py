@@ -26,7 +26,7 @@ from kafkad.core.log.segments.layout import leaving_directory_name
 from kafkad.core.types import TopicPartition
 from kafkad.processes.controller.cluster.asking.controlled_shutdown import ControlledShutdown
 from kafkad.processes.worker.partitions import Partitions
-from tests.simulation.cluster.casting import ClusterShape
+from tests.simulation.cluster.casting import SHUTDOWNS, ClusterShape
 from tests.simulation.cluster.mutants import ClusterMutant
 from tests.simulation.cluster.run import ClusterMutation
 from tests.simulation.ports import Patch
@@ -150,11 +150,11 @@ def _moving_in_peace(shape: ClusterShape) -> ClusterShape:
 
 
 def _leaving(shape: ClusterShape) -> ClusterShape:
-    return replace(_small(shape), shutdowns=True, faults=8)
+    return replace(_small(shape), troubles=(SHUTDOWNS,))
 
 
 def _small(shape: ClusterShape) -> ClusterShape:
-    return replace(shape, partitions=1, producers=1, transactors=0, keepers=0, moves=0, deletions=0, shutdowns=False)
+    return replace(shape, partitions=1, producers=1, transactors=0, keepers=0, moves=0, deletions=0)
 
 
 def _mutant(
@@ -181,10 +181,9 @@ MUTANTS: Mapping[str, ClusterMutant] = {
         (MetadataTree, "record_deletions", _records_no_deletion),
         shape=_deleting,
         found="lacks what was committed",
-        first=12,
     ),
     "ends a reassignment early": _mutant(
-        (reassigning, "ended", one_is_enough), shape=_moving, found="the reassignment has ended", first=7
+        (reassigning, "ended", one_is_enough), shape=_moving, found="the reassignment has ended", first=2
     ),
     "leaves the removed in the ISR": _mutant(also=_stays_in_sync, shape=_moving, found="its replicas are"),
     "keeps the replica that was removed": _mutant(
@@ -192,7 +191,6 @@ MUTANTS: Mapping[str, ClusterMutant] = {
         (hosting, "removed_replicas", _sees_nothing),
         shape=_moving_in_peace,
         found="nobody has a replica but those that the assignments name",
-        first=3,
     ),
     "prefers who is not in sync": _mutant(
         (Electorate, "preferred_state", _prefers_the_first), shape=_moving, found="leads, and is not in sync"

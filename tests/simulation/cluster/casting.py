@@ -12,11 +12,16 @@ TOPIC, FLEETING, LEDGER = "replicated", "fleeting", "ledger"
 """One that stays, one that is deleted and made again, and one of transactions."""
 TRANSACTIONS, OFFSETS = ("__transaction_state", 0), ("__consumer_offsets", 0)
 BROKERS = (1, 2, 3)
+DEATHS, LINKS, CRASHES, SESSIONS, POWER, SHUTDOWNS = "deaths", "links", "crashes", "sessions", "power", "shutdowns"
+TROUBLES = (DEATHS, LINKS, CRASHES, SESSIONS, POWER, SHUTDOWNS)
+"""What may go wrong: processes, links, whole brokers, sessions, machines, and brokers that are told to stop."""
+MOVES, DELETIONS, TRANSACTORS, KEEPERS = "moves", "deletions", "transactors", "keepers"
+ERRANDS = (MOVES, DELETIONS, TRANSACTORS, KEEPERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterShape:
-    """How large and how rough it is."""
+    """How large and how rough it is. Few things happen in each: many short stories find more than a few long ones."""
 
     partitions: int
     short_chance: float
@@ -25,31 +30,38 @@ class ClusterShape:
     faults: int
     segment_bytes: int
     producers: int
-    loses_power: bool
+    batches: int
+    """Of each producer."""
+    troubles: tuple[str, ...]
+    """What goes wrong is one of these."""
     moves: int
     """What the administrator asks for: reassignments, cancellations, preferred leaders."""
     deletions: int
-    shutdowns: bool
     transactors: int
     keepers: int
 
     @classmethod
     def draw(cls, random: Random) -> "ClusterShape":
+        errands = random.sample(ERRANDS, random.choice((0, 1, 1, 1, 2)))
         return cls(
-            partitions=random.choice((1, 2)),
+            partitions=random.choice((1, 1, 1, 2)),
             short_chance=random.choice((0.0, 0.0, 0.05)),
             pause_chance=random.choice((0.0, 0.003, 0.01, 0.03)),
             slowness=random.choice((0.0, 0.5, 0.9)),
-            faults=random.choice((2, 4, 6)),
+            faults=random.choice((1, 2, 3)),
             segment_bytes=random.choice((2_500, 6_000, 130_000)),
-            producers=random.choice((1, 2)),
-            loses_power=random.random() < 0.5,
-            moves=random.choice((0, 0, 5, 10)),
-            deletions=random.choice((0, 0, 2, 4)),
-            shutdowns=random.random() < 0.4,
-            transactors=random.choice((0, 0, 0, 2)),
-            keepers=random.choice((0, 0, 0, 1)),
+            producers=random.choice((1, 1, 2)),
+            batches=random.choice((3, 6, 12)),
+            troubles=tuple(random.sample(TROUBLES, random.choice((1, 2, 3)))),
+            moves=random.choice((2, 4)) if MOVES in errands else 0,
+            deletions=random.choice((1, 2)) if DELETIONS in errands else 0,
+            transactors=random.choice((1, 2)) if TRANSACTORS in errands else 0,
+            keepers=1 if KEEPERS in errands else 0,
         )
+
+    @property
+    def loses_power(self) -> bool:
+        return POWER in self.troubles
 
     def all_partitions(self) -> list[Partition]:
         return [(TOPIC, at) for at in range(self.partitions)]
@@ -103,10 +115,10 @@ def draw_config(random: Random, folder: Path, broker_id: int) -> BrokerConfig:
         "min.insync.replicas": "2",
         "replica.fetch.response.max.bytes": str(1 << 18),
         "replica.fetch.max.bytes": random.choice(("600", str(1 << 16))),
-        "replica.fetch.wait.max.ms": random.choice(("20", "400")),
+        "replica.fetch.wait.max.ms": random.choice(("100", "400")),
         "replica.fetch.backoff.ms": random.choice(("20", "300")),
-        "replica.lag.time.max.ms": random.choice(("800", "3000")),
-        "replica.socket.timeout.ms": "2000",
+        "replica.lag.time.max.ms": random.choice(("500", "1500")),
+        "replica.socket.timeout.ms": "1000",
         "replica.high.watermark.checkpoint.interval.ms": random.choice(("50", "2000")),
         "log.initial.task.delay.ms": "10",
         "log.flush.offset.checkpoint.interval.ms": random.choice(("20", "2000")),

@@ -29,7 +29,7 @@ from tests.simulation.epoll import VirtualDescriptors
 from tests.simulation.ports import Ports
 from tests.simulation.scheduler import MS, Timers
 
-SESSION_TIMEOUT_MS = 6_000
+SESSION_TIMEOUT_MS = 3_000
 Result = TypeVar("Result")
 
 
@@ -46,6 +46,7 @@ class _Events:
 
     def put(self, item: Event) -> None:
         self._items.append(item)
+        self._descriptors.stir(self._fd)
 
     def drain(self) -> list[Event]:
         drained, self._items = self._items, []

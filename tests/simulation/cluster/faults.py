@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
 
+from tests.simulation.cluster.casting import CRASHES, DEATHS, LINKS, POWER, SESSIONS, SHUTDOWNS
 from tests.simulation.cluster.leaving import ClusterBroker
 from tests.simulation.cluster.ports import ClusterPorts
 from tests.simulation.cluster.replicas import Replicas
@@ -11,8 +12,11 @@ from tests.simulation.scheduler import MS, Timers
 
 MORTAL = ("worker", "worker", "network", "fetcher", "fetcher", "controller", "controller")
 """Who is killed how often."""
-PAUSES_MS = (5, 50, 300, 1_500, 4_000)
-DOWN_MS = (0, 100, 1_000, 5_000, 9_000)
+PAUSES_MS = (5, 50, 300, 1_500)
+DOWN_MS = (0, 100, 1_000, 2_500, 4_500)
+
+_HARMLESS = (DEATHS, LINKS)
+"""No session ends: none that the ISR relies on, while it names one that has lost records."""
 
 
 class ClusterFaults:
@@ -26,17 +30,23 @@ class ClusterFaults:
         *,
         number: int,
         slowness: float,
-        loses_power: bool,
-        shutdowns: bool,
+        troubles: Sequence[str],
     ) -> None:
         self._ports = ports
         self._scheduler = ports.scheduler
         self._brokers = brokers
         self._replicas = replicas
         self._slowness = slowness
-        self._loses_power = loses_power
-        self._shutdowns = shutdowns
+        self._troubles = troubles
         self._timers = Timers(self._scheduler)
+        self._kinds: dict[str, list[Callable[[], None]]] = {
+            DEATHS: [self._kill],
+            LINKS: [self._cut_link, self._cut_link, self._break_connections],
+            CRASHES: [self._crash],
+            SESSIONS: [self._lose_session, self._cut_off],
+            POWER: [self._lose_power],
+            SHUTDOWNS: [self._shut_down],
+        }
         self.left = number
         self._scheduler.add(self._timers)
         self._plan()
@@ -52,15 +62,10 @@ class ClusterFaults:
     def _strike(self) -> None:
         self.left -= 1
         self._scheduler.shuffle_speeds(self._slowness)
-        harmless: list[Callable[[], None]] = [self._kill] * 4 + [self._cut_link] * 2 + [self._break_connections]
-        """No session ends: none that the ISR relies on, while it names one that has lost records."""
-        kinds = harmless + [self._crash] * 3 + [self._lose_session, self._cut_off]
-        if self._loses_power:
-            kinds += [self._lose_power] * 3
-        if self._shutdowns:
-            kinds += [self._shut_down] * 5
+        trouble = self._scheduler.random.choice(self._troubles)
+        kinds = self._kinds[trouble]
         kind = self._scheduler.random.choice(kinds)
-        if kind in harmless or not self._replicas.powerless:
+        if trouble in _HARMLESS or not self._replicas.powerless:
             kind()
         self._plan()
 
@@ -127,7 +132,7 @@ class ClusterFaults:
     def _cut_off(self) -> None:
         broker = self._one()
         self._scheduler.note("ensemble", f"is not reached by {broker.name}")
-        self._ports.ensemble.cut_off(broker, self._scheduler.random.choice((20, 1_000, 5_000, 8_000)))
+        self._ports.ensemble.cut_off(broker, self._scheduler.random.choice((20, 500, 2_500, 4_000)))
 
     def calm(self) -> None:
         """Peace: everybody is there, and hears everybody."""

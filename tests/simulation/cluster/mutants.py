@@ -60,7 +60,13 @@ def _names_nobody(self: LogReaders, *_: object) -> list[tuple[int, int]]:
 
 def _rough(shape: ClusterShape) -> ClusterShape:
     """Where much goes wrong, mistakes show sooner."""
-    return replace(shape, faults=8, pause_chance=max(shape.pause_chance, 0.01))
+    return replace(shape, faults=4, pause_chance=max(shape.pause_chance, 0.01))
+
+
+def _busy(shape: ClusterShape) -> ClusterShape:
+    """Much is written, and everybody is held up in the middle of it."""
+    quiet = replace(shape, faults=1, moves=0, deletions=0, transactors=0, keepers=0)
+    return replace(quiet, producers=2, batches=40, pause_chance=0.03)
 
 
 def _transacting(shape: ClusterShape) -> ClusterShape:
@@ -76,18 +82,22 @@ def _mutant(
     found: str,
     also: Callable[[], Sequence[Patch]] = tuple,
     shape: Callable[[ClusterShape], ClusterShape] = _rough,
+    first: int = 0,
 ) -> ClusterMutant:
     for owner, name, _ in patches:
         assert hasattr(owner, name), f"{owner} has no {name}: nothing would be broken"
-    return ClusterMutant(mutation=ClusterMutation(shape=shape, patches=lambda: [*patches, *also()]), found=found)
+    mutation = ClusterMutation(shape=shape, patches=lambda: [*patches, *also()])
+    return ClusterMutant(mutation=mutation, found=found, first=first)
 
 
 MUTANTS = {
-    "answers before it publishes": _mutant(also=_answers_before_it_publishes, found="acknowledged up to"),
+    "answers before it publishes": _mutant(also=_answers_before_it_publishes, shape=_busy, found="acknowledged up to"),
     "commits alone": _mutant((LedPartition, "high_watermark", _commits_alone), found="lacks what was committed"),
-    "elects whoever lives": _mutant((electorate, "elect", _whoever_lives), found="leads, and is not in sync"),
-    "forgets offsets": _mutant((Runtime, "_load", _remembers_nothing), shape=_keeping, found="it was told"),
-    "forgets transactions": _mutant((Runtime, "_load", _remembers_nothing), shape=_transacting, found="was producer"),
+    "elects whoever lives": _mutant((electorate, "elect", _whoever_lives), found="leads, and is not in sync", first=9),
+    "forgets offsets": _mutant((Runtime, "_load", _remembers_nothing), shape=_keeping, found="it was told", first=22),
+    "forgets transactions": _mutant(
+        (Runtime, "_load", _remembers_nothing), shape=_transacting, found="was producer", first=3
+    ),
     "names no aborted transaction": _mutant(
         (LogReaders, "aborted", _names_nobody), shape=_transacting, found="can be read"
     ),

@@ -55,7 +55,7 @@ class Cable:
         for end in ends:
             end.setblocking(False)
             self._poll.register(end, select.POLLIN)
-            scheduler.readiness.watch(end.fileno())
+            scheduler.readiness.watch(end.fileno(), self)
         self._fds = ends[0].fileno(), ends[1].fileno()
         scheduler.add(self)
 
@@ -157,6 +157,7 @@ class Network:
     def _set(self, ends: set[object], *, is_up: bool) -> None:
         for cable in self._of(ends):
             cable.is_up = is_up
+            self.ports.scheduler.stir(cable)
 
     def _of(self, ends: set[object]) -> list[Cable]:
         return [each for each in self._cables if set(each.link) == ends]

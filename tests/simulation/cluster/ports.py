@@ -41,6 +41,7 @@ class StoreThread:
     def submit(self, work: Callable[[], None]) -> "Future[Any]":
         """`HelperThreads` has a future of its own."""
         self._jobs.append(work)
+        self._scheduler.stir(self)
         return Future()
 
     def has_events(self) -> bool:
@@ -55,11 +56,20 @@ class StoreThread:
     def act(self) -> None:
         self._bury()
         if self._jobs:
-            work = self._jobs.popleft()
             name = f"{self._owner.name}/store"
-            self._running = _Thread(self._scheduler, name, work, home=self._owner.home)
+            self._running = _Thread(self._scheduler, name, self._job(self._jobs.popleft()), home=self._owner.home)
             self._running.process = self._owner
             self._scheduler.add(self._running)
+
+    def _job(self, work: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            try:
+                work()
+            finally:
+                self._scheduler.stir(self)
+                self._scheduler.stir(self._owner)
+
+        return run
 
     def _bury(self) -> None:
         if self._running is not None:
@@ -92,15 +102,18 @@ class _Event:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._is_set = False
+        self._waiter: Strand | None = None
 
     def has_events(self) -> bool:
         return self._is_set
 
     def set(self) -> None:
         self._is_set = True
+        self._scheduler.stir(self._waiter)
 
     def wait(self, seconds: float) -> bool:
         if not self._is_set:
+            self._waiter = self._scheduler.current
             self._scheduler.sleep(self, seconds)
         return self._is_set
 

@@ -50,7 +50,7 @@ class Replicas:
         self._topics: dict[str, nodes.TopicNode] = {}
         """As they were when they were last looked at."""
         self.powerless: set[tuple[int, Partition]] = set()
-        """Whose log may lack what it had, while the ISR still names it."""
+        """Whose log may lack what it had, while the ISR still names it or it is off."""
 
     # The logs as they are.
 
@@ -154,8 +154,9 @@ class Replicas:
                 self._states[partition] = state
                 where = f"{state.leader} leads in epoch {state.leader_epoch}, in sync are {state.isr}"
                 self._ports.scheduler.note("ensemble", f"{partition[0]}-{partition[1]}: {where}")
-            for broker_id in self._brokers:
-                if broker_id not in state.isr:
+            for broker_id, broker in self._brokers.items():
+                # A fetch of before, read late, may bring it into the ISR once more while it has no power (as in Kafka).
+                if broker_id not in state.isr and broker.is_running:
                     self.powerless.discard((broker_id, partition))
             self._check_epoch(partition, state)
             self.check_isr(partition)
@@ -258,7 +259,7 @@ class Replicas:
     def loses_power(self, broker_id: int) -> None:
         for partition in self._partitions:
             state = self.state(partition)
-            if state is not None and broker_id in state.isr:
+            if state is not None:
                 self.powerless.add((broker_id, partition))
 
     # The last look.

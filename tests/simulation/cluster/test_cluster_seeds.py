@@ -12,9 +12,9 @@ import pytest
 
 from tests.simulation.cluster.seeds import fingerprint, play
 
-SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "40"))
+SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "800"))
 FIRST = int(os.environ.get("KAFKAD_SIMULATION_FIRST", "0"))
-AT_ONCE = 5
+AT_ONCE = 10
 
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, AT_ONCE))
