@@ -57,7 +57,7 @@ class Logs(Protocol):
         """
 
     def epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
-        """(epoch, end offset) of the newest epoch not after `epoch`; None as above."""
+        """(epoch, end offset) of the newest epoch not after `epoch`, as its leader says it; None as above."""
 
     def aborted(
         self, slot: int, published: PartitionSlot, offset: int, place: Place, upper: LogPosition
@@ -236,10 +236,7 @@ class FetchEvaluator:
             return Finding(row, unreadable.code, None, None, None)
 
     def _epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
-        """The present epoch ends at the log end.
-
-        A log learns of an epoch with its first record, fetchers before that.
-        """
+        """The present epoch ends at the log end, which is known without a manifest."""
         if epoch == published.leader_epoch:
             return epoch, published.leo_offset
         return self._logs.epoch_end(slot, published, epoch)

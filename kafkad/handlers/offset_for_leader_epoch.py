@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.log.epochs import LeaderEpochCache
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_leader
 from kafkad.handlers.requests.broker_view import BrokerView, NotYet
@@ -55,7 +54,5 @@ def _end(view: BrokerView, question: _Question) -> Generator[Waits, Any, EpochEn
     if reader is None:
         raise NotYet
     yield from ()
-    epochs = LeaderEpochCache(reader.manifest.epochs)
-    # A log learns of an epoch with its first record; for clients the epoch begins with its leader.
-    epochs.assign(published.leader_epoch, published.leo_offset)
-    return EpochEnd(ErrorCode.NONE, wanted.partition, *epochs.end_offset_for(wanted.leader_epoch, published.leo_offset))
+    end = reader.epoch_end_offset(wanted.leader_epoch, published.leo_offset, published.leader_epoch)
+    return EpochEnd(ErrorCode.NONE, wanted.partition, *end)

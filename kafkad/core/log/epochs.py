@@ -78,6 +78,17 @@ class LeaderEpochCache:
             return epoch, self._starts[0]
         return self._epochs[higher - 1], self._starts[higher]
 
+    def end_offset_led(self, epoch: int, log_end_offset: int, leader_epoch: int) -> tuple[int, int]:
+        """The same as the leader of `leader_epoch` says it: that begins at the log end as long as it has no record.
+
+        A log learns of an epoch with its first record.
+        """
+        if leader_epoch <= (UNDEFINED_EPOCH if self.latest_epoch is None else self.latest_epoch):
+            return self.end_offset_for(epoch, log_end_offset)
+        led = LeaderEpochCache(self.entries)
+        led.assign(leader_epoch, log_end_offset)
+        return led.end_offset_for(epoch, log_end_offset)
+
     def truncate_from_end(self, end_offset: int) -> bool:
         """The log now ends at `end_offset`: drop the epochs that begin there or later."""
         if end_offset < 0:

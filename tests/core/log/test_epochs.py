@@ -36,6 +36,28 @@ def test_without_epochs_nothing_can_be_said() -> None:
     assert LeaderEpochCache().latest_epoch is None
 
 
+@pytest.mark.parametrize(
+    ("entries", "asked", "answer"),
+    [
+        ([(0, 0)], 0, (0, 26)),
+        ([(0, 0)], 1, (0, 26)),
+        ([(0, 0)], 3, (3, 26)),
+        ([(0, 0)], 4, (-1, -1)),
+        ([(0, 0), (2, 21)], 1, (0, 21)),
+        ([(0, 0), (2, 26)], 2, (0, 26)),
+        ([], 1, (1, 26)),
+        ([(0, 0), (3, 21)], 2, (0, 21)),
+        ([(0, 0), (3, 21)], 3, (3, 26)),
+    ],
+)
+def test_a_leader_without_records_of_its_epoch_begins_it_at_the_log_end(
+    entries: list[tuple[int, int]], asked: int, answer: tuple[int, int]
+) -> None:
+    cache = LeaderEpochCache(entries)
+    assert cache.end_offset_led(asked, 26, 3) == answer
+    assert [tuple(entry) for entry in cache.entries] == entries
+
+
 def test_a_known_epoch_is_not_assigned_again() -> None:
     cache = LeaderEpochCache(EPOCHS)
     assert not cache.assign(6, 30)

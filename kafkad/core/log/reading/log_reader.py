@@ -233,9 +233,9 @@ class LogReader:
         segment = self._segment(base)
         return _first_at_or_after(segment, self._end(segment, upper), timestamp, log_start)
 
-    def epoch_end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(largest known epoch ≤ `epoch`, where it ended), for OffsetForLeaderEpoch."""
-        return self._epochs.end_offset_for(epoch, log_end_offset)
+    def epoch_end_offset(self, epoch: int, log_end_offset: int, leader_epoch: int) -> tuple[int, int]:
+        """(largest known epoch ≤ `epoch`, where it ended), as the leader of `leader_epoch` says; -1 if it is none."""
+        return self._epochs.end_offset_led(epoch, log_end_offset, leader_epoch)
 
     def leader_epoch_at(self, offset: int) -> int:
         """The epoch that wrote `offset`; -1 when it is not known."""

@@ -256,20 +256,22 @@ class LeaderFetcher:
             elif partition.leader_end is None and row.offset >= partition.fetch_offset:
                 partition.leader_end = row.offset
             else:
-                orders.append((partition.owner, self._found_range(partition, row.offset)))
+                orders.append((partition.owner, self._found_range(partition, row.offset, now_ms)))
         for partition in self._partitions.values():
             if partition.state is FollowState.OUT_OF_RANGE and partition.id not in answered:
                 partition.retry_ms = max(partition.retry_ms, now_ms + self.backoff_ms)
         return orders
 
-    @staticmethod
-    def _found_range(partition: FollowedPartition, offset: int) -> FollowOrder:
+    def _found_range(self, partition: FollowedPartition, offset: int, now_ms: int) -> FollowOrder:
         leader_end = offset if partition.leader_end is None else partition.leader_end
         leader_start = 0 if partition.leader_end is None else offset
         partition.leader_end = None
         goes_on_at, is_anew = offset_after_out_of_range(
             partition.fetch_offset, leader_start=leader_start, leader_end=leader_end
         )
+        if goes_on_at == partition.fetch_offset:
+            # By now the leader has what it refused, or it says so wherever it is asked.
+            self._ask_later(partition, now_ms)
         partition.state = FollowState.TRUNCATING
         return partition.order(FollowKind.RESTART if is_anew else FollowKind.TRUNCATE_TO_OFFSET, goes_on_at)
 
@@ -304,11 +306,14 @@ class LeaderFetcher:
 
     def _refused(self, partition: FollowedPartition, error: int, now_ms: int) -> None:
         if error in _USUAL:
-            partition.retry_ms = now_ms + self._growing_pause_ms(partition.refusals)
-            partition.refusals += 1
+            self._ask_later(partition, now_ms)
             return
         name = ErrorCode(error).name if error in _CODES else f"error {error}"
         self._pause(partition, name, f"the leader answers {name}", now_ms)
+
+    def _ask_later(self, partition: FollowedPartition, now_ms: int) -> None:
+        partition.retry_ms = now_ms + self._growing_pause_ms(partition.refusals)
+        partition.refusals += 1
 
     def _pause(self, partition: FollowedPartition, cause: str, text: str, now_ms: int) -> None:
         partition.retry_ms = now_ms + self.backoff_ms

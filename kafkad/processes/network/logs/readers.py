@@ -15,9 +15,9 @@ from kafkad.adapters.files.segment_files import SegmentFile, SegmentFiles
 from kafkad.core.errors import KafkaError
 from kafkad.core.log.reading.log_reader import Extent, LogReader, ManifestStale
 from kafkad.core.log.segments.manifest import LogManifest
-from kafkad.core.partition_slot import PartitionSlot, SlotReader
+from kafkad.core.partition_slot import ROLE_LEADER, PartitionSlot, SlotReader
 from kafkad.core.ports import NotInMemory, StorageFailed
-from kafkad.core.types import TXN_COMMITTED, LogPosition
+from kafkad.core.types import NO_LEADER_EPOCH, TXN_COMMITTED, LogPosition
 from kafkad.handlers.fetch import Place, WantedRecords
 from kafkad.handlers.partitions.damage import DAMAGE, code_of
 from kafkad.processes.network.logs.handle import LogHandle
@@ -155,7 +155,10 @@ class LogReaders:
 
     def epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
         reader = self.reader(slot, published)
-        return reader.epoch_end_offset(epoch, published.leo_offset) if reader is not None else None
+        if reader is None:
+            return None
+        leader_epoch = published.leader_epoch if published.role == ROLE_LEADER else NO_LEADER_EPOCH
+        return reader.epoch_end_offset(epoch, published.leo_offset, leader_epoch)
 
     def reader(self, slot: int, published: PartitionSlot) -> LogReader | None:
         """A reader with the owner's manifest; None when that was requested and is not here yet."""

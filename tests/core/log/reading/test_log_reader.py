@@ -247,8 +247,10 @@ def test_a_log_without_times_is_walked_once() -> None:
 def test_epochs_are_answered_from_the_manifest() -> None:
     log = filled(FakeStore())
     reader = LogReader(log.store, log.manifest())
-    assert reader.epoch_end_offset(0, 120) == (0, 60)
-    assert reader.epoch_end_offset(1, 120) == (1, 120)
+    assert reader.epoch_end_offset(0, 120, 1) == (0, 60)
+    assert reader.epoch_end_offset(1, 120, 1) == (1, 120)
+    assert reader.epoch_end_offset(2, 120, -1) == (-1, -1)
+    assert reader.epoch_end_offset(2, 120, 3) == (1, 120)
     assert [reader.leader_epoch_at(offset) for offset in (0, 59, 60)] == [0, 0, 1]
     assert reader.latest_epoch() == 1
 

@@ -6,7 +6,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.quotas.replication_quota import ReplicationQuota
 from kafkad.core.replication.following.followed_partition import FollowedPartition
 from kafkad.core.replication.following.leader_fetcher import LeaderFetcher
-from kafkad.core.replication.following.requests import Fetched, FollowKind, FollowResult, PartitionFetched
+from kafkad.core.replication.following.requests import Fetched, FollowKind, FollowResult, OffsetListed, PartitionFetched
 from kafkad.core.types import TopicPartition
 
 TOPIC = b"t" * 16
@@ -71,6 +71,20 @@ def test_a_broker_that_does_not_know_yet_that_it_leads_is_asked_again_soon(fetch
     pauses, now_ms = [], 0
     for _ in GROWING:
         answer(fetcher, ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)
+        pauses.append(pause_ms(fetcher, now_ms))
+        now_ms += pauses[-1]
+    assert pauses == GROWING
+
+
+def test_a_leader_that_refuses_an_offset_which_it_has_is_asked_less_and_less_often(fetcher: LeaderFetcher) -> None:
+    pauses, now_ms = [], 0
+    for _ in GROWING:
+        answer(fetcher, ErrorCode.OFFSET_OUT_OF_RANGE, now_ms)
+        for listed in (10, 0):
+            assert fetcher.next_request(now_ms)
+            orders = fetcher.offsets_listed([OffsetListed("t", 0, 0, listed)], now_ms)
+        assert [(order.kind, order.offset) for _, order in orders] == [(FollowKind.TRUNCATE_TO_OFFSET, 10)]
+        fetcher.owner_said(FollowResult(FollowKind.TRUNCATE_TO_OFFSET, 0, 1, 3, 0, 10, 3, 0), now_ms)
         pauses.append(pause_ms(fetcher, now_ms))
         now_ms += pauses[-1]
     assert pauses == GROWING
