@@ -447,6 +447,12 @@ def test_the_group_of_an_export_does_not_expire_and_is_told_again(tmp_path: Path
         assert committed_offsets(client, group) == told
 
 
+def as_it_lies(folder: Path) -> dict[Path, tuple[int, int, int]]:
+    """Inode, size and time of the last change of all that is in it."""
+    states = {path: path.stat() for path in [folder, *folder.rglob("*")]}
+    return {path: (state.st_ino, state.st_size, state.st_mtime_ns) for path, state in states.items()}
+
+
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_segment_files_are_exported_while_their_broker_is_away(tmp_path: Path, end: str) -> None:
     settings = {"num.partitions": str(PARTITIONS), "replica.high.watermark.checkpoint.interval.ms": "50"}
@@ -469,11 +475,13 @@ def test_segment_files_are_exported_while_their_broker_is_away(tmp_path: Path, e
             broker.stop()
         else:
             broker.kill()
+        left = as_it_lies(broker.log_dir)
         planned = lake.run("run", *files, "--bootstrap-server", "none", "--dry-run", "--json")
         assert {**json.loads(planned), "tasks": 0} == {**json.loads(first), "tasks": 0}
         assert "the log directories say where it ends" in lake.warning_of("run", *files)
         assert values(lake.records()) == sorted(lake.sent)
         assert "nothing new" in lake.run("run", *files, "--bootstrap-server", "none")
+        assert as_it_lies(broker.log_dir) == left
         broker.start()
         lake.run("verify", *files)
         assert "nothing new" in lake.run("run", *files)
