@@ -137,10 +137,6 @@ class PartitionLog:
         segment = self.segments.holding(offset) or self.segments[0]
         return LogPosition(offset, segment.base_offset, segment.position_of(offset))
 
-    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
-        """(largest known epoch ≤ `epoch`, the offset at which it ended), for OffsetForLeaderEpoch."""
-        return self.epochs.end_offset_for(epoch, self.log_end_offset)
-
     def manifest(self) -> LogManifest:
         """What a network process must know beyond the slot, for this generation."""
         return LogManifest(

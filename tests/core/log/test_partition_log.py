@@ -354,8 +354,8 @@ def test_the_first_epoch_is_on_file_before_its_first_batch() -> None:
     append(log, batch(1), epoch=4)
     append(log, batch(1), epoch=6)
     assert store.read(LEADER_EPOCHS) == b"0\n2\n4 0\n6 1\n"
-    assert log.epoch_end_offset(4) == (4, 1)
-    assert log.epoch_end_offset(6) == (6, 2)
+    assert log.epochs.end_offset_for(4, log.log_end_offset) == (4, 1)
+    assert log.epochs.end_offset_for(6, log.log_end_offset) == (6, 2)
 
 
 def test_followers_take_offsets_and_epochs_as_they_are() -> None:

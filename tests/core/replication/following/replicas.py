@@ -83,11 +83,14 @@ class Leader:
         self.memory = b""
         return Fetched(0, self.session, [] if self.row is None else [self.answer(self.row)])
 
+    def end_of(self, epoch: int) -> tuple[int, int]:
+        return self.log.epochs.end_offset_led(epoch, self.log.log_end_offset, self.epoch)
+
     def answer(self, row: PartitionToFetch) -> PartitionFetched:
         error, diverging = self.check(row.current_leader_epoch), (NO_LEADER_EPOCH, -1)
         if not error:
             if row.last_fetched_epoch != NO_LEADER_EPOCH:
-                known, end = self.log.epoch_end_offset(row.last_fetched_epoch)
+                known, end = self.end_of(row.last_fetched_epoch)
                 if known == -1:
                     error = ErrorCode.OFFSET_OUT_OF_RANGE
                 elif known < row.last_fetched_epoch or end < row.fetch_offset:
@@ -226,7 +229,7 @@ class Cluster:
 
     def progressed(self, number: int, leader: Leader, row: PartitionToFetch) -> None:
         """A fetch says what the follower has; what all have is committed."""
-        known, end = leader.log.epoch_end_offset(row.last_fetched_epoch)
+        known, end = leader.end_of(row.last_fetched_epoch)
         if row.last_fetched_epoch == NO_LEADER_EPOCH or (known == row.last_fetched_epoch and end >= row.fetch_offset):
             self.ends[number] = row.fetch_offset
         if len(self.ends) == 2:
