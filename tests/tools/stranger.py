@@ -6,8 +6,10 @@ It may read everything, as the interpreter and the code may be in folders that a
 import os
 from collections.abc import Sequence
 
-STRANGER = None if os.geteuid() else 61_234
-"""Under this user id nobody else runs anything. None: the tests are not run by root, whom the limits bind as well."""
+STRANGER = None if os.geteuid() else 60_000 + os.getpid() % 5_000
+"""Under this user id nobody else runs anything, tests in another process neither: what they run would count as well.
+None: the tests are not run by root, whom the limits bind, too.
+"""
 
 
 def as_stranger(command: Sequence[str]) -> list[str]:
