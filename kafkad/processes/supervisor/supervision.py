@@ -275,8 +275,12 @@ class Supervision:
                 self._children.tell_all(change)
 
     def _give_up(self, reason: str, exit_code: int) -> None:
-        log.critical("the broker stops: %s", reason)
-        self.exit_code = self.exit_code or exit_code
+        if self.exit_code == OK:
+            log.critical("the broker stops: %s", reason)
+            self.exit_code = exit_code
+        else:
+            # Often of the same cause, which was said.
+            log.error("%s, while the broker stops", reason)
         if self._stopping is None:
             self._stop()
 
