@@ -2,11 +2,13 @@
 
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 from bench.brokers.broker import RunningBroker
 from bench.brokers.processes import eventually
 from kafkad.adapters.files.checkpoint_files import read_offsets
+from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS
 from kafkad.core.types import TopicPartition
 from tests.compat import written_logs
@@ -50,11 +52,28 @@ def _stop_in_mid_compaction(broker: RunningBroker, name: str) -> None:
         hour += 10
 
 
+def _read_at(descriptor: int, size: int, position: int) -> bytes:
+    return os.pread(descriptor, size, position)
+
+
+def _replaced_last(directory: Path) -> set[int]:
+    """Where the segments begin that a last compaction has replaced, and not one before it, whose first has its name."""
+    bases, end = set(), 0
+    for path in sorted(directory.glob("*.log.deleted")):
+        base = int(path.name[:20])
+        if base >= end:
+            bases.add(base)
+            with path.open("rb") as file:
+                batches = walk_batches(partial(_read_at, file.fileno()), 0, path.stat().st_size)
+                end = max((header.next_offset for _, header in batches), default=base)
+    return bases
+
+
 def _swap_back(directory: Path) -> None:
     """What compaction has replaced is there again, beside `.swap` files: as before the old ones were renamed."""
-    replaced = sorted(directory.glob("*.deleted"))
+    bases = _replaced_last(directory)
+    replaced = [path for path in sorted(directory.glob("*.deleted")) if int(path.name[:20]) in bases]
     assert replaced, f"nothing was replaced in {directory}"
-    bases = {int(path.name[:20]) for path in replaced}
     for path in sorted(directory.glob("*.*")):
         if path.suffix in (".log", ".index", ".timeindex", ".txnindex") and int(path.stem) in bases:
             path.rename(f"{path}.swap")
