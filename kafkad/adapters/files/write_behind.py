@@ -47,11 +47,9 @@ class WriteBehindFiles(SegmentFiles):
             super().unlink(name)
 
     def close_files(self) -> None:
-        """When all is written that was to be written before."""
-        if self._unfinished:
-            self._submit(self._written_files.close_all)
-        else:
-            self._written_files.close_all()
+        """When nothing is unfinished."""
+        assert not self._unfinished, "a file is closed once it is written"
+        self._written_files.close_all()
 
     def awaited(self, most: int = 0) -> Future[None] | None:
         """What to wait for until no more than `most` changes are unfinished, None when there are no more.
@@ -60,11 +58,6 @@ class WriteBehindFiles(SegmentFiles):
         """
         self._forget_finished()
         return self._unfinished[0] if len(self._unfinished) > most else None
-
-    @property
-    def newest(self) -> Future[None] | None:
-        """Done when all changes so far are made; it has an exception if one of them has failed."""
-        return self._unfinished[-1] if self._unfinished else None
 
     def close(self) -> None:
         """Waits for what is unfinished, whatever it raises."""

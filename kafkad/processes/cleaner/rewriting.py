@@ -7,7 +7,7 @@ clean.
 """
 
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import NamedTuple
@@ -91,11 +91,8 @@ def rewrite_steps(
             reading.close_all()
             log_path = f"{directory}/{file_name(cleaned.base_offset, LOG, CLEANED)}"
             is_cold = sources.take_is_cold()
-            sync = partial(
-                threads.submit, _sync, cleaned_files(destination, cleaned), log_path if is_cold else None
-            )
-            swap = _swap(granted, [source.base_offset for source in group], cleaned)
-            last = _WrittenGroup(destination.newest, sync, swap)
+            synced = threads.submit(_sync, cleaned_files(destination, cleaned), log_path if is_cold else None)
+            last = _WrittenGroup(synced, _swap(granted, [source.base_offset for source in group], cleaned))
         yield from _finish(last)
         return cleaning.end_offset, cleaning.figures
     except FileNotFoundError as error:
@@ -159,27 +156,16 @@ def _aborted(store: SegmentStore, bases: list[int]) -> list[AbortedTransaction]:
 
 
 class _WrittenGroup:
-    """On its way to the owner: its last bytes are written, it is synced, then swapped.
+    """On its way to the owner: it is synced, then swapped. Its steps raise `StorageFailed`, `PassAbandoned`."""
 
-    Its steps raise `StorageFailed`, `PassAbandoned`.
-    """
-
-    def __init__(
-        self, written: Future[None] | None, sync: Callable[[], Future[None]], wanted: SwapWanted
-    ) -> None:
-        self._written = written
-        self._sync = sync
-        self._synced: Future[None] | None = None
+    def __init__(self, synced: Future[None], wanted: SwapWanted) -> None:
+        self._synced = synced
         self._swap = Swap(wanted, Future())
         self._is_asked = False
 
     def go_on(self) -> Iterator[Swap]:
         """What can be done without waiting."""
-        if self._synced is None and (self._written is None or self._written.done()):
-            if self._written is not None:
-                self._written.result()
-            self._synced = self._sync()
-        if not self._is_asked and self._synced is not None and self._synced.done():
+        if not self._is_asked and self._synced.done():
             self._synced.result()
             self._is_asked = True
             yield self._swap
@@ -192,11 +178,7 @@ class _WrittenGroup:
 
     @property
     def awaited(self) -> Future[None] | Future[bool]:
-        if self._is_asked:
-            return self._swap.done
-        awaited = self._written if self._synced is None else self._synced
-        assert awaited is not None, "what need not be written is synced at once"
-        return awaited
+        return self._swap.done if self._is_asked else self._synced
 
 
 def _finish(group: _WrittenGroup | None) -> Iterator[Progress]:
@@ -234,6 +216,9 @@ def _written(
     is_whole = False
     try:
         cleaned = yield from _beside(steps, last, destination)
+        # All of it, or what has failed: only then it is synced, and the owner hears of it.
+        while (awaited := destination.awaited()) is not None:
+            yield awaited
         yield from _finish(last)
         is_whole = True
         return cleaned
