@@ -379,9 +379,13 @@ def reads(cluster: PlayedCluster) -> None:
                     epoch_ends(cluster, f"{name}, {epoch}, {asked}", version, name, **values)
             epoch_ends(cluster, "no replica", version, "led", current_leader_epoch=epoch, replica_id=DEAD)
             epoch_ends(cluster, "no partition", version, "led", current_leader_epoch=epoch, partition=9)
+    in_a_later_epoch(cluster, controller)
+
+
+def in_a_later_epoch(cluster: PlayedCluster, controller: PlayedController) -> None:
+    """It has no record, and those of the follower are of an epoch that this log never had."""
     controller.gives("a later epoch", 7, *LED, leader_epoch=8, partition_epoch=8)
     controller.tells("a later epoch", 8, *LED, leader=REAL, isr=(REAL,), replicas=(REAL, SPEAKS), leader_epoch=8)
-    # It has no record, and those of the follower are of an epoch that this log never had.
     for last in (4, 5, 6, 7, 8, 9):
         for offset in (1, 2, 9):
             values = {"current_leader_epoch": 8, "fetch_offset": offset, "last_fetched_epoch": last}

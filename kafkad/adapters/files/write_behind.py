@@ -10,6 +10,7 @@ from typing_extensions import Buffer
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.segment_files import SegmentFile, SegmentFiles
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
+from kafkad.core.ports import StorageFailed
 
 _LARGE = 64 * 1024
 """A change of fewer bytes is made at once, if nothing is before it."""
@@ -26,7 +27,7 @@ class WriteBehindFiles(SegmentFiles):
         self._written_files = files
         self._threads = HelperThreads(1, "write")
         self._unfinished: deque[Future[None]] = deque()
-        self._failure: Exception | None = None
+        self._failure: StorageFailed | FileNotFoundError | None = None
 
     def open(self, name: str, *, create: bool = False) -> SegmentFile:
         if not create:
@@ -84,7 +85,7 @@ class WriteBehindFiles(SegmentFiles):
             raise self._failure
         try:
             change(*args)
-        except Exception as error:
+        except (StorageFailed, FileNotFoundError) as error:
             self._failure = error
             raise
 

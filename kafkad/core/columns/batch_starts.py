@@ -23,10 +23,9 @@ def batch_starts(data: bytes, position: int, end: int) -> list[int]:
     view = memoryview(data)
     at = 0
     while at + HEADER_SIZE <= len(data):
-        size = batch_size(data, at, position, end)
+        size, crc = _front(data, at, position, end)
         if at + size > len(data):
             break
-        crc: int = _FRONT.unpack_from(data, at)[2]
         if crc32c(view[at + CRC_START : at + size]) != crc:
             raise CorruptBatch(position + at, "the checksum is wrong")
         starts.append(at)
@@ -37,12 +36,18 @@ def batch_starts(data: bytes, position: int, end: int) -> list[int]:
 
 def batch_size(data: bytes, at: int, position: int, end: int) -> int:
     """The size of the batch at `at`, if its header may lead to the next one. Raises `CorruptBatch`."""
+    return _front(data, at, position, end)[0]
+
+
+def _front(data: bytes, at: int, position: int, end: int) -> tuple[int, int]:
+    """Size and checksum."""
     front = _FRONT.unpack_from(data, at)
     length: int = front[0]
     magic: int = front[1]
+    crc: int = front[2]
     size = length + LOG_OVERHEAD
     if magic != MAGIC:
         raise CorruptBatch(position + at, f"expected magic {MAGIC}, found {magic}")
     if size < HEADER_SIZE or position + at + size > end:
         raise CorruptBatch(position + at, f"a batch of {size} bytes, {end - position - at} are left")
-    return size
+    return size, crc

@@ -2,8 +2,7 @@
 
 A generator: it yields the bytes of each step, the future that it waits for, or the swap that the owner has to make.
 While a group of segments is synced and swapped, the next one is written, and while a thread writes, the next piece is
-made. It returns the offset up to which the log is
-clean.
+made. It returns the offset up to which the log is clean.
 """
 
 import os
