@@ -121,7 +121,7 @@ CORE_MAY_IMPORT = {
     *("abc", "array", "base64", "binascii", "bisect", "collections", "contextlib", "dataclasses", "enum"),
     *("functools", "heapq", "ipaddress", "itertools", "json", "math", "re", "struct", "typing", "typing_extensions"),
     *("uuid", "zlib"),
-    *("crc32c", "cramjam", "msgspec", "mypy_extensions", "numpy", "operator", "xxhash"),
+    *("crc32c", "cramjam", "lz4", "msgspec", "mypy_extensions", "numpy", "operator", "xxhash", "zstandard"),
 }
 """Everything that neither waits nor asks the world: no clock, file, socket, thread, chance or log."""
 BAD_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "tools"}

@@ -59,7 +59,8 @@ def test_compiled_libraries_load(debs: dict[str, Path], tmp_path: Path) -> None:
     call(["dpkg-deb", "--extract", str(debs["current"]), str(tmp_path)])
     packages = tmp_path / "usr/lib/kafkad/lib/python3.11/site-packages"
     found = f"import sys; sys.path.insert(0, {str(packages)!r})"
-    load = f"import cramjam, crc32c, msgspec, numpy, re2, xxhash, zmq; assert {str(packages)!r} in numpy.__file__"
+    names = "cramjam, crc32c, lz4.frame, msgspec, numpy, re2, xxhash, zmq, zstandard"
+    load = f"import {names}; assert {str(packages)!r} in numpy.__file__"
     call(["/usr/bin/python3.11", "-I", "-c", f"{found}; {load}"])
 
 

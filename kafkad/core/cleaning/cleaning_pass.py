@@ -21,7 +21,7 @@ from kafkad.core.cleaning.uncleanable import UncleanableLog
 from kafkad.core.columns.arrays import Flags
 from kafkad.core.columns.records import RecordColumns, read_records
 from kafkad.core.columns.window import BatchWindow, read_window
-from kafkad.core.log.records.batch import CODEC_MASK, CorruptBatch
+from kafkad.core.log.records.batch import CODEC_MASK, Codec, CorruptBatch
 from kafkad.core.log.segments.cleaned_files import CleanedFiles
 from kafkad.core.log.segments.layout import LOG, file_name
 from kafkad.core.log.segments.transaction_index import AbortedTransaction
@@ -32,6 +32,7 @@ WINDOW = 1024 * 1024
 """Bytes of a segment that are read in one step: some 30 ms of work, with its decompression."""
 _LARGE, _LARGER = 400, 4
 """Records of so many bytes are read in steps that are so much larger."""
+_SLOW_CODECS = (Codec.GZIP, Codec.ZSTD)
 
 
 @dataclass(slots=True)
@@ -174,9 +175,10 @@ class CleaningPass:
 
 
 def _is_quick(window: BatchWindow) -> bool:
-    """Large records that need no decompression: each window costs as much as some hundred records."""
+    """Large records that no slow codec compresses: each window costs as much as some hundred records."""
     records = int(window.column("records_count").sum())
-    return records * _LARGE < window.end - window.position and not window.has_flag(CODEC_MASK).any()
+    codecs = window.column("attributes") & CODEC_MASK
+    return records * _LARGE < window.end - window.position and not np.isin(codecs, _SLOW_CODECS).any()
 
 
 @contextmanager

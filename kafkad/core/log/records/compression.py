@@ -8,9 +8,10 @@ import itertools
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import cramjam
+import lz4.frame
+import zstandard
 
 from kafkad.core.log.records.batch import Codec
 
@@ -37,8 +38,17 @@ _XERIAL_BLOCK = 32 * 1024
 _INT32 = struct.Struct(">i")
 _PIECE = 1024 * 1024
 """Bytes compressed in one call; after each the size is checked against the limit."""
-_NO_ROOM = "failed to write whole buffer"
-"""The error of cramjam for a sound frame whose content does not fit the buffer."""
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_CHECKSUM_FLAG = 0x04
+_ZSTD_BLOCK = 128 * 1024
+"""A block holds no more (RFC 8878, 3.1.1.2.4)."""
+_ZSTD_RLE = 1
+_NO_ROOM = "did not decompress full frame"
+_NO_ROOM_FOR_FRAMES = "failed to write whole buffer"
+"""How zstandard and cramjam tell sound frames whose content does not fit the buffer."""
+_idle_decompressors: list[zstandard.ZstdDecompressor] = []
+_idle_compressors: list[zstandard.ZstdCompressor] = []
+"""Of the default level. A context costs as much to make as 16 KB to decompress, and serves one thread at a time."""
 
 
 class CannotDecompress(Exception):
@@ -63,9 +73,9 @@ def decompress(codec: int, data: memoryview, max_bytes: int = MAX_DECOMPRESSED_B
         case Codec.SNAPPY:
             return _decompress_snappy(data, max_bytes)
         case Codec.LZ4:
-            return _decompress_growing(cramjam.lz4.decompress_into, data, max_bytes)
+            return _decompress_lz4(data, max_bytes)
         case Codec.ZSTD:
-            return _decompress_growing(cramjam.zstd.decompress_into, data, max_bytes)
+            return _decompress_zstd(data, max_bytes)
     raise CannotDecompress(f"no codec has the number {codec}")
 
 
@@ -83,15 +93,12 @@ def compress(codec: int, data: bytes, level: int | None = None, max_bytes: int |
         case Codec.SNAPPY:
             return _joined(_snappy_blocks(data), max_bytes)
         case Codec.LZ4:
-            # Java's reader refuses blocks that refer to earlier ones.
-            lz4_level = _FAST_LZ4 if level in (None, DEFAULT_LZ4_LEVEL) else max(level, _LEAST_THOROUGH_LZ4)
-            lz4 = cramjam.lz4.Compressor(level=lz4_level, content_checksum=False, block_linked=False)
-            return _joined(_compressed(lz4, data), max_bytes)
+            return _joined(_lz4_frame(data, level), max_bytes)
         case Codec.ZSTD:
-            zstd_level = DEFAULT_ZSTD_LEVEL if level is None else level
-            if len(data) <= _PIECE:
-                return bytes(cramjam.zstd.compress(data, zstd_level))
-            return _joined(_compressed(cramjam.zstd.Compressor(zstd_level), data), max_bytes)
+            if len(data) <= _PIECE and level in (None, DEFAULT_ZSTD_LEVEL):
+                return _compress_zstd(data)
+            zstd = zstandard.ZstdCompressor(DEFAULT_ZSTD_LEVEL if level is None else level).compressobj()
+            return _joined(itertools.chain(map(zstd.compress, _pieces(data)), _at_last(zstd.flush)), max_bytes)
     raise ValueError(f"no codec has the number {codec}")
 
 
@@ -105,14 +112,27 @@ def _at_last(finish: Callable[[], bytes]) -> Iterator[bytes]:
     yield finish()
 
 
-def _compressed(compressor: Any, data: bytes) -> Iterator[bytes]:
-    is_first = True
+def _lz4_frame(data: bytes, level: int | None) -> Iterator[bytes]:
+    """Java's reader refuses blocks that refer to earlier ones."""
+    lz4_level = _FAST_LZ4 if level in (None, DEFAULT_LZ4_LEVEL) else max(level, _LEAST_THOROUGH_LZ4)
+    if len(data) <= _PIECE:
+        yield lz4.frame.compress(data, lz4_level, block_linked=False, store_size=False)
+        return
+    frame = lz4.frame.LZ4FrameCompressor(compression_level=lz4_level, block_linked=False)
+    yield frame.begin()
     for piece in _pieces(data):
-        if not is_first:
-            yield bytes(compressor.flush())
-        compressor.compress(piece)
-        is_first = False
-    yield bytes(compressor.finish())
+        yield frame.compress(piece)
+    yield frame.flush()
+
+
+def _compress_zstd(data: bytes) -> bytes:
+    try:
+        zstd = _idle_compressors.pop()
+    except IndexError:
+        zstd = zstandard.ZstdCompressor(DEFAULT_ZSTD_LEVEL)
+    packed = zstd.compress(data)
+    _idle_compressors.append(zstd)
+    return packed
 
 
 def _joined(parts: Iterator[bytes], max_bytes: int | None) -> bytes:
@@ -151,18 +171,95 @@ def _gunzip(data: memoryview, max_bytes: int) -> bytes:
             return b"".join(parts)
 
 
-def _decompress_growing(
-    decompress_into: Callable[[memoryview, bytearray], int], data: memoryview, max_bytes: int
-) -> bytes:
-    """Try ever larger buffers, up to `max_bytes`: a frame need not state the size of its content, and may lie."""
+def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
+    """The first frame; what lies behind it is left, as by Apache Kafka."""
+    context = lz4.frame.create_decompression_context()
+    guess = max(_FIRST_GUESS, _FIRST_RATIO * len(data))
+    parts: list[bytes] = []
+    room = max_bytes
+    position = 0
+    while True:
+        # A byte more than may come: otherwise a frame that ends at the limit looks like one that goes on.
+        size = min(guess, room + 1)
+        try:
+            part, read, is_end = lz4.frame.decompress_chunk(context, data[position:], max_length=size)
+        except RuntimeError as error:
+            raise CannotDecompress(f"lz4: {error}") from error
+        room -= len(part)
+        if room < 0:
+            raise _too_large(max_bytes)
+        parts.append(part)
+        position += read
+        if is_end:
+            return b"".join(parts)
+        if len(part) < size:
+            raise CannotDecompress("lz4: the frame is cut short")
+
+
+def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
+    most = _most_of_one_frame(data)
+    if most is None:
+        return _decompress_zstd_frames(data, max_bytes)
+    try:
+        zstd = _idle_decompressors.pop()
+    except IndexError:
+        zstd = zstandard.ZstdDecompressor()
+    try:
+        return _decompress_zstd_frame(zstd, data, most, max_bytes)
+    except zstandard.ZstdError as error:
+        raise CannotDecompress(f"zstd: {error}") from error
+    finally:
+        _idle_decompressors.append(zstd)
+
+
+def _decompress_zstd_frame(zstd: zstandard.ZstdDecompressor, data: memoryview, most: int, max_bytes: int) -> bytes:
+    """Try a larger buffer where the frame does not say how large its content is, as those of Java do not."""
+    if zstandard.frame_content_size(data) > max_bytes:
+        raise _too_large(max_bytes)
+    size = min(most, max_bytes, max(_FIRST_GUESS, _FIRST_RATIO * len(data)))
+    while True:
+        try:
+            return zstd.decompress(data, max_output_size=size)
+        except zstandard.ZstdError as error:
+            if _NO_ROOM not in str(error) or size == most:
+                raise
+        if size == max_bytes:
+            raise _too_large(max_bytes)
+        size = min(most, max_bytes)
+
+
+def _most_of_one_frame(data: memoryview) -> int | None:
+    """How many bytes the frame may hold at most; None unless `data` is one whole frame and nothing else (RFC 8878)."""
+    if data[: len(_ZSTD_MAGIC)] != _ZSTD_MAGIC:
+        return None
+    try:
+        position: int = zstandard.frame_header_size(data)
+    except zstandard.ZstdError:
+        return None
+    trailer = 4 if data[len(_ZSTD_MAGIC)] & _ZSTD_CHECKSUM_FLAG else 0
+    most = 0
+    is_last = False
+    while not is_last:
+        header = data[position : position + 3]
+        if len(header) < 3:
+            return None
+        fields = header[0] | header[1] << 8 | header[2] << 16
+        is_last = bool(fields & 1)
+        position += 3 + (1 if fields >> 1 & 3 == _ZSTD_RLE else fields >> 3)
+        most += _ZSTD_BLOCK
+    return most if position + trailer == len(data) else None
+
+
+def _decompress_zstd_frames(data: memoryview, max_bytes: int) -> bytes:
+    """Several frames are one stream. Larger buffers are tried: a frame need not say how large its content is."""
     size = min(max_bytes, max(_FIRST_GUESS, _FIRST_RATIO * len(data)))
     while True:
         out = bytearray(size)
         try:
-            written = decompress_into(data, out)
+            written = cramjam.zstd.decompress_into(data, out)
         except cramjam.DecompressionError as error:
-            if _NO_ROOM not in str(error):
-                raise CannotDecompress(str(error)) from error
+            if _NO_ROOM_FOR_FRAMES not in str(error):
+                raise CannotDecompress(f"zstd: {error}") from error
             if size >= max_bytes:
                 raise _too_large(max_bytes) from error
             size = min(max_bytes, 4 * size)

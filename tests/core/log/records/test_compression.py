@@ -2,9 +2,11 @@ import contextlib
 import random
 import tracemalloc
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import cramjam
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -139,3 +141,65 @@ def test_a_corrupt_frame_is_not_taken_for_a_large_one(codec: Codec) -> None:
     with pytest.raises(CannotDecompress) as caught:
         decompress(codec, memoryview(b"no frame at all, and no magic number"))
     assert not isinstance(caught.value, GrowsTooLarge)
+
+
+def test_an_lz4_frame_has_the_flags_that_apache_kafka_writes() -> None:
+    # Version 1, independent blocks without checksums; blocks of 64 KB.
+    assert compress(Codec.LZ4, b"text")[:6] == b"\x04\x22\x4d\x18\x60\x40"
+
+
+def test_what_lies_behind_an_lz4_frame_is_left() -> None:
+    assert decompress(Codec.LZ4, memoryview(compress(Codec.LZ4, TEXT) + b"more")) == TEXT
+
+
+@pytest.mark.parametrize("size", [0, 10, 128 * 1024, 1_000_000])
+def test_zstd_is_read_with_and_without_the_size_of_its_content(size: int) -> None:
+    # librdkafka states it, Java does not.
+    data = random.Random(5).randbytes(size // 2) * 2
+    for is_stated in (True, False):
+        zstd = zstandard.ZstdCompressor(write_content_size=is_stated, write_checksum=is_stated)
+        packed = memoryview(zstd.compress(data))
+        assert decompress(Codec.ZSTD, packed) == data
+        assert decompress(Codec.ZSTD, packed, max(len(data), 1)) == data
+        if size:
+            with pytest.raises(GrowsTooLarge):
+                decompress(Codec.ZSTD, packed, len(data) - 1)
+
+
+def test_zstd_frames_one_after_the_other_are_one_stream() -> None:
+    unsized = zstandard.ZstdCompressor(write_content_size=False)
+    skipped = b"\x50\x2a\x4d\x18\x04\x00\x00\x00none"
+    packed = compress(Codec.ZSTD, b"one ") + unsized.compress(b"two ") + skipped + unsized.compress(TEXT)
+    assert decompress(Codec.ZSTD, memoryview(packed)) == b"one two " + TEXT
+
+
+def test_a_zstd_frame_that_claims_more_than_it_holds_is_refused() -> None:
+    packed = bytearray(zstandard.ZstdCompressor().compress(bytes(1000)))
+    assert zstandard.frame_content_size(bytes(packed)) == 1000
+    packed[5:7] = (60_000).to_bytes(2, "little")
+    with pytest.raises(CannotDecompress):
+        decompress(Codec.ZSTD, memoryview(packed))
+
+
+def test_a_zstd_stream_of_rle_blocks_takes_no_more_than_the_limit() -> None:
+    # Four bytes for 128 KB each, in a frame that states no size.
+    block = (128 * 1024 << 3 | 1 << 1).to_bytes(3, "little") + b"x"
+    end = (1).to_bytes(3, "little")
+    frame = b"\x28\xb5\x2f\xfd\x00\x58" + block * 4000 + end
+    tracemalloc.start()
+    try:
+        with pytest.raises(GrowsTooLarge):
+            decompress(Codec.ZSTD, memoryview(frame), 1 << 20)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 << 20
+    assert decompress(Codec.ZSTD, memoryview(b"\x28\xb5\x2f\xfd\x00\x58" + block * 2 + end)) == b"x" * 262_144
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_threads_compress_and_decompress_at_once(codec: Codec) -> None:
+    rows = [random.Random(seed).randbytes(20_000) * 3 for seed in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        packed = list(threads.map(lambda data: compress(codec, data), rows * 20))
+        assert list(threads.map(lambda data: decompress(codec, memoryview(data)), packed)) == rows * 20
