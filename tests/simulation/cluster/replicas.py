@@ -201,9 +201,10 @@ class Replicas:
                 self._states.pop(partition, None)
 
     def _check_moved(self, topic: str, before: nodes.TopicNode, after: nodes.TopicNode) -> None:
-        """Whoever was added is in sync when the reassignment ends."""
-        for number, added in before.adding_replicas.items():
-            done = set(added).intersection(after.partitions[number]).difference(after.adding_replicas.get(number, ()))
+        """Whoever is no replica of before is being added, or in sync: also when nobody has said that it is added."""
+        for number, replicas in after.partitions.items():
+            settled = set(before.partitions.get(number, replicas)).difference(before.adding_replicas.get(number, ()))
+            done = set(replicas).difference(after.adding_replicas.get(number, ())).difference(settled)
             state = self.state((topic, int(number)))
             isr = state.isr if state is not None else ()
             if not done.issubset(isr):
