@@ -231,6 +231,11 @@ class Replicas:
         return True
 
     def check_isr(self, partition: Partition) -> None:
+        """But for the powerless: with acks=all Apache Kafka, too, has only the memory of the in-sync replicas, and a
+        broker without power is one of them until its session ends, if a fetch of before is read late even for the
+        first time. KIP-966 takes such a broker out of the ISR when it registers (KRaft only, as is KIP-841); here the
+        controller does so, and if all others of the ISR fail before, what was committed is lost, in either.
+        """
         if self._ensemble.read(nodes.deletion_path(partition[0])) is not None:
             # Brokers remove it before its nodes go.
             return
