@@ -154,7 +154,8 @@ def _leaving(shape: ClusterShape) -> ClusterShape:
 
 
 def _small(shape: ClusterShape) -> ClusterShape:
-    return replace(shape, partitions=1, producers=1, transactors=0, keepers=0, forwarders=0, moves=0, deletions=0)
+    lonely = replace(shape, transactors=0, keepers=0, forwarders=0, members=0)
+    return replace(lonely, partitions=1, producers=1, moves=0, deletions=0)
 
 
 def _mutant(
