@@ -236,8 +236,8 @@ class FetchEvaluator:
             return Finding(row, unreadable.code, None, None, None)
 
     def _epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
-        """The present epoch ends at the log end, which is known without a manifest."""
-        if epoch == published.leader_epoch:
+        """A leader's present epoch ends at the log end, which is known without a manifest."""
+        if epoch == published.leader_epoch and published.role == ROLE_LEADER:
             return epoch, published.leo_offset
         return self._logs.epoch_end(slot, published, epoch)
 

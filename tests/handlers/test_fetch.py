@@ -215,6 +215,15 @@ def test_the_present_epoch_is_known_before_its_first_record() -> None:
     assert (data.error, data.diverging) == (0, None)
 
 
+@pytest.mark.parametrize(("ends", "error"), [({}, ErrorCode.OFFSET_OUT_OF_RANGE), ({5: (5, 110)}, 0)])
+def test_a_follower_knows_the_present_epoch_from_its_records_only(ends: dict[int, tuple[int, int]], error: int) -> None:
+    world = World()
+    world.change(0, role=2)
+    world.logs.epoch_ends = ends
+    data = only(world, a_row("one", 0, 110, last_fetched_epoch=5))
+    assert (data.error, data.diverging) == (error, None)
+
+
 def test_the_bytes_of_a_fetch_are_shared_by_its_partitions_in_order() -> None:
     rows = [a_row("one", index, 100) for index in range(3)]
     measure = look(World(), *rows, max_bytes=150)

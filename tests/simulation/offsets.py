@@ -39,6 +39,11 @@ def fetch(group: str, partition: Partition, correlation: int) -> bytes:
     return framed(OFFSET_FETCH, 1, _text(group) + _one(partition), correlation)
 
 
+def is_found(body: bytes) -> int:
+    """The error of FindCoordinator."""
+    return int(_I16.unpack_from(body, 4)[0])
+
+
 class OffsetKeeper(Client):
     """Commits ever larger offsets of one partition, and asks now and then where it is."""
 
@@ -106,7 +111,7 @@ class OffsetKeeper(Client):
         self.ask(what, make, answered)
 
     def _found(self, body: bytes) -> int:
-        error = int(_I16.unpack_from(body, 4)[0])
+        error = is_found(body)
         self._is_found = not error
         return error
 

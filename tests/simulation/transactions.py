@@ -15,9 +15,9 @@ from tests.simulation.sockets import Port
 from tests.simulation.truth import make_batch
 from tests.tools.raw_requests import read_produced
 
-RETRIABLE = {3, 5, 6, 7, 14, 15, 16, 19, 20, 51, 56}
+RETRIABLE = {3, 5, 6, 7, 14, 15, 16, 19, 20, 51, 56, 88}
 """No such partition yet, no leader, timed out, too few replicas; the coordinator loads, is not there or can not be
-asked, is busy."""
+asked, is busy, or its offsets wait for the end of a transaction."""
 BEGIN_AGAIN = {22, 45, 47, 48, 49, 59, 90, 92}
 """Illegal generation, out of order, fenced, not in a transaction, unknown: a new epoch is the way out."""
 FIRST_OF_NEXT = 100
@@ -192,7 +192,8 @@ class TransactionalProducer(Client):
             self._then(self._begin)
             return
         if not self._batches_left:
-            self._then(self._commit if random.random() < 0.7 else self._abort, random.choice((0, 0, 30)))
+            end = self._commit if random.random() < 0.7 else self._abort
+            self._then(lambda: self._finish(end), random.choice((0, 0, 30)))
             return
         self._batches_left -= 1
         partition = random.choice(self._partitions)
@@ -244,6 +245,10 @@ class TransactionalProducer(Client):
             lambda: self._then(self._go_on_writing),
             partition,
         )
+
+    def _finish(self, end: Callable[[], None]) -> None:
+        """All records are there."""
+        end()
 
     def _commit(self) -> None:
         self._ledger.outcomes[self.number, self._transaction] = Outcome.COMMITTING

@@ -1,6 +1,9 @@
 """What was said of a partition whose replica here takes its role from LeaderAndIsr alone.
 
-A StopReplica may follow in its place, and nobody says the state again: it holds once the replica is gone.
+A StopReplica may follow in its place, and nobody says the state again: it holds once the replica is gone. As a rule the
+replica goes with the state (`removed_replicas`), and nothing is left to be noted. Two controllers need this: one that
+names no topic ids, and one whose requests are for the registration in which the role was lost, or for one before: to
+`FormerRoles` they may be older than the replica.
 """
 
 from collections.abc import Iterable

@@ -4,7 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from kafkad.core.controller.deltas import PartitionsChanged
+from kafkad.core.partition_slot import ROLE_LEADER
 from tests.processes.fetcher.slow_reader import reply_across_a_truncation
 from tests.processes.fetcher.two_brokers import NAME, Broker, TwoBrokers
 from tests.processes.pieces import FETCHER, NETWORK, WORKER
@@ -49,6 +52,19 @@ def test_a_reader_within_its_pass_holds_the_cut_up_and_sees_the_new_end(brokers:
     old.registry.leave_pass(old.registry.slot(NETWORK))
     brokers.run_until_equal()
     assert old.published(NAME).generation > generation
+
+
+def test_a_replica_that_leads_again_before_the_cut_shows_all_it_has(brokers: TwoBrokers) -> None:
+    """From its first moment as leader: its next record goes behind those that were to be cut."""
+    old = _diverged(brokers)
+    old.registry.enter_pass(old.registry.slot(NETWORK))
+    brokers.leader.run(lambda: _announced(brokers, old), "the slot has the new end")
+    rows = tuple(structs.replace(row, leader_epoch=2) for row in brokers.topic.partitions)
+    old.publish(PartitionsChanged(NAME, rows), to=(WORKER,))
+    old.run_until_known(WORKER)
+    published = old.published(NAME)
+    assert (published.role, published.leo_offset) == (ROLE_LEADER, 5)
+    old.registry.leave_pass(old.registry.slot(NETWORK))
 
 
 def test_a_reply_that_is_leaving_when_its_log_is_cut_ends_with_its_connection(brokers: TwoBrokers) -> None:

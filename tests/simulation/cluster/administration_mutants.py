@@ -154,7 +154,8 @@ def _leaving(shape: ClusterShape) -> ClusterShape:
 
 
 def _small(shape: ClusterShape) -> ClusterShape:
-    return replace(shape, partitions=1, producers=1, transactors=0, keepers=0, moves=0, deletions=0)
+    lonely = replace(shape, transactors=0, keepers=0, forwarders=0, members=0)
+    return replace(lonely, partitions=1, producers=1, moves=0, deletions=0)
 
 
 def _mutant(
@@ -183,7 +184,7 @@ MUTANTS: Mapping[str, ClusterMutant] = {
         found="lacks what was committed",
     ),
     "ends a reassignment early": _mutant(
-        (reassigning, "ended", one_is_enough), shape=_moving, found="the reassignment has ended", first=2
+        (reassigning, "ended", one_is_enough), shape=_moving, found="the reassignment has ended"
     ),
     "leaves the removed in the ISR": _mutant(also=_stays_in_sync, shape=_moving, found="its replicas are"),
     "keeps the replica that was removed": _mutant(

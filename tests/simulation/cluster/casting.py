@@ -16,7 +16,8 @@ DEATHS, LINKS, CRASHES, SESSIONS, POWER, SHUTDOWNS = "deaths", "links", "crashes
 TROUBLES = (DEATHS, LINKS, CRASHES, SESSIONS, POWER, SHUTDOWNS)
 """What may go wrong: processes, links, whole brokers, sessions, machines, and brokers that are told to stop."""
 MOVES, DELETIONS, TRANSACTORS, KEEPERS = "moves", "deletions", "transactors", "keepers"
-ERRANDS = (MOVES, DELETIONS, TRANSACTORS, KEEPERS)
+FORWARDERS, MEMBERS = "forwarders", "members"
+ERRANDS = (MOVES, DELETIONS, TRANSACTORS, KEEPERS, FORWARDERS, MEMBERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,10 @@ class ClusterShape:
     deletions: int
     transactors: int
     keepers: int
+    forwarders: int
+    """Who commits offsets in transactions."""
+    members: int
+    """Of one group."""
 
     @classmethod
     def draw(cls, random: Random) -> "ClusterShape":
@@ -48,7 +53,7 @@ class ClusterShape:
             short_chance=random.choice((0.0, 0.0, 0.05)),
             pause_chance=random.choice((0.0, 0.003, 0.01, 0.03)),
             slowness=random.choice((0.0, 0.5, 0.9)),
-            faults=random.choice((1, 2, 3)),
+            faults=random.choice((1, 1, 2, 2, 3, 3, 4, 6)),
             segment_bytes=random.choice((2_500, 6_000, 130_000)),
             producers=random.choice((1, 1, 2)),
             batches=random.choice((3, 6, 12)),
@@ -57,6 +62,8 @@ class ClusterShape:
             deletions=random.choice((1, 2)) if DELETIONS in errands else 0,
             transactors=random.choice((1, 2)) if TRANSACTORS in errands else 0,
             keepers=1 if KEEPERS in errands else 0,
+            forwarders=random.choice((1, 1, 2)) if FORWARDERS in errands else 0,
+            members=random.choice((2, 2, 3)) if MEMBERS in errands else 0,
         )
 
     @property
@@ -69,11 +76,11 @@ class ClusterShape:
     def followed(self) -> list[Partition]:
         """Whose replicas are looked at."""
         found = self.all_partitions() + ([(FLEETING, 0)] if self.deletions else [])
-        found += [*self.ledger(), TRANSACTIONS] if self.transactors else []
-        return found + ([OFFSETS] if self.keepers else [])
+        found += [*self.ledger(), TRANSACTIONS] if self.ledger() else []
+        return found + ([OFFSETS] if self.keepers or self.forwarders or self.members else [])
 
     def ledger(self) -> list[Partition]:
-        return [(LEDGER, 0), (LEDGER, 1)] if self.transactors else []
+        return [(LEDGER, 0), (LEDGER, 1)] if self.transactors or self.forwarders else []
 
     def configs(self) -> dict[str, str]:
         return {
@@ -111,6 +118,8 @@ def draw_config(random: Random, folder: Path, broker_id: int) -> BrokerConfig:
         "log.cleaner.enable": "false",
         "transaction.state.log.num.partitions": "1",
         "offsets.topic.num.partitions": "1",
+        "group.min.session.timeout.ms": "1000",
+        "group.initial.rebalance.delay.ms": random.choice(("0", "100")),
         "default.replication.factor": "3",
         "min.insync.replicas": "2",
         "replica.fetch.response.max.bytes": str(1 << 18),

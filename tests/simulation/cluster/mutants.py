@@ -10,6 +10,11 @@ from typing import Any
 
 from kafkad.core.controller import electorate
 from kafkad.core.coordinator.runtime import Runtime
+from kafkad.core.groups.classic import sync
+from kafkad.core.groups.classic.group import ClassicGroup
+from kafkad.core.groups.classic.messages import Synced
+from kafkad.core.groups.offsets.offset_metadata import GroupOffsets
+from kafkad.core.groups.records import OffsetCommitted
 from kafkad.core.replication.leading.led_partition import LedPartition
 from kafkad.core.types import BrokerId
 from kafkad.processes.network.logs.readers import LogReaders
@@ -58,6 +63,39 @@ def _names_nobody(self: LogReaders, *_: object) -> list[tuple[int, int]]:
     return []
 
 
+def _shows_what_is_pending() -> Sequence[Patch]:
+    """An offset counts before its transaction ends, however that does."""
+    replay_committed = GroupOffsets.replay_committed
+
+    def replay(self: GroupOffsets, record: OffsetCommitted, offset: int, _producer: object) -> None:
+        replay_committed(self, record, offset, None)
+
+    return [(GroupOffsets, "replay_committed", replay)]
+
+
+def _commits_what_is_aborted() -> Sequence[Patch]:
+    transaction_ended = GroupOffsets.transaction_ended
+
+    def ended(self: GroupOffsets, producer_id: int, *, is_commit: bool) -> None:
+        transaction_ended(self, producer_id, is_commit=True)
+
+    return [(GroupOffsets, "transaction_ended", ended)]
+
+
+def _forgets_what_is_pending(self: GroupOffsets, producer_id: int, *, is_commit: bool) -> None:
+    self._pending.take(producer_id)
+
+
+def _takes_any_generation(self: ClassicGroup, *_: object, **__: object) -> None:
+    """Whoever was a member once may commit."""
+
+
+def _assigns_to_all(group: ClassicGroup, assignment: bytes) -> Synced:
+    """What somebody has got before is given to others, too."""
+    largest = max((member.assignment for member in group.members.values()), default=assignment)
+    return Synced(protocol_type=group.protocol_type, protocol=group.protocol, assignment=largest)
+
+
 def _rough(shape: ClusterShape) -> ClusterShape:
     """Where much goes wrong, mistakes show sooner."""
     return replace(shape, faults=4, pause_chance=max(shape.pause_chance, 0.01))
@@ -65,16 +103,24 @@ def _rough(shape: ClusterShape) -> ClusterShape:
 
 def _busy(shape: ClusterShape) -> ClusterShape:
     """Much is written, and everybody is held up in the middle of it."""
-    quiet = replace(shape, faults=1, moves=0, deletions=0, transactors=0, keepers=0)
+    quiet = replace(shape, faults=1, moves=0, deletions=0, transactors=0, keepers=0, forwarders=0, members=0)
     return replace(quiet, producers=2, batches=40, pause_chance=0.03)
 
 
 def _transacting(shape: ClusterShape) -> ClusterShape:
-    return replace(_rough(shape), transactors=2, keepers=0, deletions=0)
+    return replace(_rough(shape), transactors=2, keepers=0, forwarders=0, members=0, deletions=0)
 
 
 def _keeping(shape: ClusterShape) -> ClusterShape:
-    return replace(_rough(shape), transactors=0, keepers=1, deletions=0)
+    return replace(_rough(shape), transactors=0, forwarders=0, members=0, keepers=1, deletions=0)
+
+
+def _forwarding(shape: ClusterShape) -> ClusterShape:
+    return replace(_rough(shape), transactors=0, forwarders=1, members=0, keepers=0, deletions=0)
+
+
+def _sharing(shape: ClusterShape) -> ClusterShape:
+    return replace(_rough(shape), transactors=0, forwarders=0, members=3, keepers=0, moves=0, deletions=0)
 
 
 def _mutant(
@@ -100,5 +146,23 @@ MUTANTS = {
     ),
     "names no aborted transaction": _mutant(
         (LogReaders, "aborted", _names_nobody), shape=_transacting, found="can be read"
+    ),
+    "shows offsets of open transactions": _mutant(
+        also=_shows_what_is_pending, shape=_forwarding, found=", aborted: committed was"
+    ),
+    "commits offsets of aborted transactions": _mutant(
+        also=_commits_what_is_aborted, shape=_forwarding, found=", aborted: committed was"
+    ),
+    "forgets offsets of transactions": _mutant(
+        (GroupOffsets, "transaction_ended", _forgets_what_is_pending), shape=_forwarding, found="is at -1, never sent"
+    ),
+    "takes commits of any generation": _mutant(
+        (ClassicGroup, "check_offset_commit", _takes_any_generation), shape=_sharing, found="has committed", first=15
+    ),
+    "forgets members and their offsets": _mutant(
+        (Runtime, "_load", _remembers_nothing), shape=_sharing, found="was committed"
+    ),
+    "gives a partition to two members": _mutant(
+        (sync, "_assigned", _assigns_to_all), shape=_sharing, found="belongs to"
     ),
 }

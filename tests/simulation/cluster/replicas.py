@@ -201,9 +201,10 @@ class Replicas:
                 self._states.pop(partition, None)
 
     def _check_moved(self, topic: str, before: nodes.TopicNode, after: nodes.TopicNode) -> None:
-        """Whoever was added is in sync when the reassignment ends."""
-        for number, added in before.adding_replicas.items():
-            done = set(added).intersection(after.partitions[number]).difference(after.adding_replicas.get(number, ()))
+        """Whoever is no replica of before is being added, or in sync: also when nobody has said that it is added."""
+        for number, replicas in after.partitions.items():
+            settled = set(before.partitions.get(number, replicas)).difference(before.adding_replicas.get(number, ()))
+            done = set(replicas).difference(after.adding_replicas.get(number, ())).difference(settled)
             state = self.state((topic, int(number)))
             isr = state.isr if state is not None else ()
             if not done.issubset(isr):
@@ -230,6 +231,11 @@ class Replicas:
         return True
 
     def check_isr(self, partition: Partition) -> None:
+        """But for the powerless: with acks=all Apache Kafka, too, has only the memory of the in-sync replicas, and a
+        broker without power is one of them until its session ends, if a fetch of before is read late even for the
+        first time. KIP-966 takes such a broker out of the ISR when it registers (KRaft only, as is KIP-841); here the
+        controller does so, and if all others of the ISR fail before, what was committed is lost, in either.
+        """
         if self._ensemble.read(nodes.deletion_path(partition[0])) is not None:
             # Brokers remove it before its nodes go.
             return

@@ -15,9 +15,7 @@ from tests.simulation.cluster.casting import (
     BROKERS,
     FLEETING,
     LEDGER,
-    OFFSETS,
     TOPIC,
-    TRANSACTIONS,
     ClusterShape,
     draw_config,
     machine_of,
@@ -30,8 +28,10 @@ from tests.simulation.cluster.clients import (
     ClusterProducer,
     ClusterTransactor,
 )
+from tests.simulation.cluster.coordinated import keepers, members, transactors
 from tests.simulation.cluster.faults import ClusterFaults
 from tests.simulation.cluster.leaving import ClusterBroker, outcomes_checked
+from tests.simulation.cluster.members import ClusterMember
 from tests.simulation.cluster.ports import ClusterPorts
 from tests.simulation.cluster.replicas import Replicas
 from tests.simulation.ports import Patch, installed
@@ -54,6 +54,7 @@ ClusterClient = (
     | Mover
     | ClusterTransactor
     | ClusterKeeper
+    | ClusterMember
     | ClusterCommittedReader
 )
 
@@ -182,7 +183,7 @@ class ClusterRun(Rounds):
     def _make_topic(self, replicas: Replicas) -> None:
         port = self.scheduler.random.choice(self._brokers).port
         topics = {TOPIC: (self.shape.partitions, self.shape.configs())}
-        if self.shape.transactors:
+        if self.shape.ledger():
             topics[LEDGER] = (len(self.shape.ledger()), self.shape.configs())
         setup = TopicSetup(self.scheduler, port, topics, replication_factor=len(BROKERS))
         self.scheduler.add(setup)
@@ -247,33 +248,10 @@ class ClusterRun(Rounds):
             found.append(maker)
         return found
 
-    def _coordinated(self) -> list[ClusterTransactor | ClusterKeeper]:
-        random, shape, port = self.scheduler.random, self.shape, self._brokers[0].port
-        found: list[ClusterTransactor | ClusterKeeper] = []
-        for number in range(shape.transactors):
-            transactor = ClusterTransactor(
-                self.scheduler,
-                port,
-                self.ledger,
-                number=number,
-                partitions=shape.ledger(),
-                transactions=random.choice((2, 4)),
-                short_chance=shape.short_chance,
-            )
-            transactor.coordinator = TRANSACTIONS
-            found.append(transactor)
-        for number in range(shape.keepers):
-            keeper = ClusterKeeper(
-                self.scheduler,
-                port,
-                number=number,
-                partition=(TOPIC, 0),
-                commits=random.choice((3, 8)),
-                short_chance=shape.short_chance,
-            )
-            keeper.coordinator, keeper.leads = OFFSETS, self._leads
-            found.append(keeper)
-        return found
+    def _coordinated(self) -> list[ClusterTransactor | ClusterKeeper | ClusterMember]:
+        common = self.scheduler, self._brokers[0].port, self.shape
+        leads = self._leads
+        return [*transactors(*common, self.ledger, leads), *keepers(*common, leads), *members(*common, leads)]
 
     def _readers(self) -> list[ClusterCommittedReader]:
         random = self.scheduler.random

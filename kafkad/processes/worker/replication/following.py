@@ -132,7 +132,11 @@ class Following:
             self._forget_truncation(pending)
 
     def look_again(self, owned: OwnedPartition) -> None:
-        """The log is loaded, or has another role or leader epoch."""
+        """The log is loaded, or has another role or leader epoch: what a leader of before wanted cut stays, and is
+        shown again with the role. No reader has lost anything: those of before the truncation read what is there.
+        """
+        if (pending := self._truncations.get(owned.slot)) and self._is_void(pending):
+            self._drop(pending)
         if row := self._early.pop(owned.slot, None):
             self._orders.append(row)
 
@@ -257,15 +261,21 @@ class Following:
 
     def _look_at_truncations(self, now_ms: int) -> None:
         for slot, pending in list(self._truncations.items()):
-            owned, epoch = pending.owned, pending.order.leader_epoch
-            is_void = self._by_slot.get(slot) is not owned or owned.role != ROLE_FOLLOWER
-            if is_void or owned.leader_epoch != epoch or owned.log is None or not owned.is_online:
-                self._forget_truncation(pending)
-                self._say(pending.peer, refused(pending.order, ErrorCode.FENCED_LEADER_EPOCH))
+            if self._is_void(pending):
+                self._drop(pending)
             elif self._registry.is_grace_over(pending.marks):
                 del self._truncations[slot]
                 self._perform(pending)
         self._look_ms = now_ms + GRACE_LOOK_MS if self._truncations else None
+
+    def _is_void(self, pending: _PendingTruncation) -> bool:
+        owned = pending.owned
+        is_another = self._by_slot.get(owned.slot) is not owned or owned.leader_epoch != pending.order.leader_epoch
+        return is_another or owned.role != ROLE_FOLLOWER or owned.log is None or not owned.is_online
+
+    def _drop(self, pending: _PendingTruncation) -> None:
+        self._forget_truncation(pending)
+        self._say(pending.peer, refused(pending.order, ErrorCode.FENCED_LEADER_EPOCH))
 
     def _perform(self, pending: _PendingTruncation) -> None:
         owned, order = pending.owned, pending.order
