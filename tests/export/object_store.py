@@ -96,63 +96,7 @@ def asking_for(credentials: Credentials, port: int) -> Iterator[int]:
 @contextmanager
 def _in_front(port: int, *, dropped: str = "", credentials: Credentials | None = None) -> Iterator[int]:
     """Forwards what is asked, without the header `dropped`."""
-    left_out = {dropped, "transfer-encoding"}
-
-    class Forward(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def _forward(self) -> None:
-            body = self._body()
-            refusal = None if credentials is None else credentials.refusal()
-            if refusal is not None:
-                self._refuse(refusal)
-                return
-            asking = HTTPConnection("127.0.0.1", port)
-            kept = {name: each for name, each in self.headers.items() if name.lower() not in left_out}
-            asking.request(self.command, self.path, body, kept)
-            answer = asking.getresponse()
-            content = answer.read()
-            self.send_response(answer.status)
-            for name, value in answer.getheaders():
-                if name.lower() not in {"connection", "transfer-encoding", "content-length"}:
-                    self.send_header(name, value)
-            self.send_header("Content-Length", answer.getheader("Content-Length") or str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-            asking.close()
-
-        do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _forward
-
-        def _body(self) -> bytes:
-            if self.headers.get("Transfer-Encoding") != "chunked":
-                return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            parts = []
-            while size := int(self.rfile.readline(), 16):
-                parts.append(self.rfile.read(size))
-                self.rfile.readline()
-            while self.rfile.readline().strip():
-                pass
-            return b"".join(parts)
-
-        def _refuse(self, refusal: Refusal) -> None:
-            said = f"<Error><Code>{refusal.code}</Code><Message>These are not, or no longer, right.</Message></Error>"
-            content = b"" if self.command == "HEAD" else said.encode()
-            self.send_response(refusal.status)
-            self.send_header("Content-Type", "application/xml")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        def handle_error(self, request: object, client_address: object) -> None:
-            # Who has heard enough closes the connection.
-            if not isinstance(sys.exc_info()[1], ConnectionError):
-                super().handle_error(request, client_address)  # type: ignore[arg-type]
-
-    server = Server(("127.0.0.1", 0), Forward)
+    server = _Front(port, dropped, credentials)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -161,6 +105,69 @@ def _in_front(port: int, *, dropped: str = "", credentials: Credentials | None =
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class _Front(ThreadingHTTPServer):
+    def __init__(self, port: int, dropped: str, credentials: Credentials | None) -> None:
+        super().__init__(("127.0.0.1", 0), _Forward)
+        self.store = port
+        self.left_out = {dropped, "transfer-encoding"}
+        self.credentials = credentials
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        # Who has heard enough closes the connection.
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
+class _Forward(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Front
+
+    def _forward(self) -> None:
+        body = self._body()
+        refusal = None if self.server.credentials is None else self.server.credentials.refusal()
+        if refusal is not None:
+            self._refuse(refusal)
+            return
+        asking = HTTPConnection("127.0.0.1", self.server.store)
+        kept = {name: each for name, each in self.headers.items() if name.lower() not in self.server.left_out}
+        asking.request(self.command, self.path, body, kept)
+        answer = asking.getresponse()
+        content = answer.read()
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in {"connection", "transfer-encoding", "content-length"}:
+                self.send_header(name, value)
+        self.send_header("Content-Length", answer.getheader("Content-Length") or str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+        asking.close()
+
+    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _forward
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        parts = []
+        while size := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass
+        return b"".join(parts)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        said = f"<Error><Code>{refusal.code}</Code><Message>These are not, or no longer, right.</Message></Error>"
+        content = b"" if self.command == "HEAD" else said.encode()
+        self.send_response(refusal.status)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
 
 
 def use(port: int) -> None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -13,11 +14,15 @@ from tests.package.companion import Companion
 from tests.package.load import TOPIC
 from tests.package.machine import CHECKOUT, Machine
 
-SECTION = re.search(
-    r"## Three brokers on one host\n.*?```sh\n(.*?)```", (CHECKOUT / "docs/cluster.md").read_text(), re.DOTALL
+PAGE = (CHECKOUT / "docs/cluster.md").read_text()
+SECTION = re.search(r"## Three brokers on one host\n.*?```sh\n(.*?)```", PAGE, re.DOTALL)
+HOSTS = re.search(
+    r"## Three hosts\n.*?```sh\n.*?```.*?```properties\n(.*?)```.*?```sh\n(.*?)```.*?\n## ", PAGE, re.DOTALL
 )
-assert SECTION is not None
-PRINTED = SECTION[1].partition("apt install zookeeperd\n")[2]
+assert SECTION is not None and HOSTS is not None
+PRINTED = SECTION[1].partition("systemctl restart zookeeper\n")[2]
+PROPERTIES, BEGIN = map(dedent, (HOSTS[1], HOSTS[2]))
+"""Of one of the three hosts: its configuration, and what is done with it."""
 BROKERS = {"1": 9093, "2": 9094, "3": 9095}
 """The ports by instance."""
 
@@ -61,3 +66,13 @@ def check_rolling_restart(machine: Machine, printed: str) -> None:
     for name in BROKERS:
         assert machine.show("NRestarts", f"kafkad@{name}") == "0"
     assert machine.is_active(), "the single broker has no part in it"
+
+
+def test_host_that_the_package_was_installed_on_joins_a_cluster(machine: Machine, tmp_path: Path) -> None:
+    with serving_zookeeper(machine, tmp_path) as hosts:
+        properties = PROPERTIES.replace("zk1:2181,zk2:2181,zk3:2181", hosts).replace("host1.example", "127.0.0.1")
+        machine.run(f"cat >>/etc/kafkad/server.properties <<'END'\n{properties}END")
+        machine.run(BEGIN)
+        (row,) = machine.run("kafkad brokers list").splitlines()[1:]
+        assert row.split()[:4] == ["1", "127.0.0.1:9092", "-", "yes"]
+        machine.run("systemctl stop kafkad")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kafkad import __version__
-from tests.package.conftest import apt_options, debian_mirror
+from tests.package.conftest import UNSYNCED, apt_options, debian_mirror
 from tests.package.container import Container, Images
 from tests.package.machine import call
 
@@ -20,7 +20,7 @@ def images(tmp_path_factory: pytest.TempPathFactory, debs: dict[str, Path]) -> I
     folder = tmp_path_factory.mktemp("images")
     sources, base = folder / "sources", folder / "base.tar"
     sources.write_text(debian_mirror())
-    how = ("--quiet", "--variant=minbase", "--mode=root", *(f"--aptopt={option}" for option in apt_options()))
+    how = ("--quiet", "--variant=minbase", "--mode=root", UNSYNCED, *(f"--aptopt={option}" for option in apt_options()))
     call(["mmdebstrap", *how, "bookworm", str(base), str(sources)], within=600)
     images = Images(folder)
     images.add_base(base)

@@ -62,11 +62,8 @@ def test_each_segment_of_an_answer_is_one_write() -> None:
     assert store.log_writes <= 2 * len(log.segments)
 
 
-@pytest.mark.parametrize("config", [SMALL, FEW_ENTRIES, SHORT_LIVED], ids=["size", "index", "age"])
-@pytest.mark.parametrize("seed", range(20))
-def test_the_files_are_those_of_batches_that_came_one_by_one(seed: int, config: LogConfig) -> None:
-    random = Random(seed)
-    leader = load(FakeStore(), config=config)
+def grow(leader: PartitionLog, random: Random) -> None:
+    """Sixty batches: of nobody in particular, of a transactional producer, and markers that end its transactions."""
     epoch, at_ms, sequence, is_open = 0, NOW, 0, False
     for _ in range(60):
         epoch += random.random() < 0.05
@@ -84,36 +81,49 @@ def test_the_files_are_those_of_batches_that_came_one_by_one(seed: int, config: 
                 now_ms=at_ms,
             )
             is_open = False
-            continue
-        if kind < 0.4:
-            append(
-                leader,
-                batch(random.randint(1, 3), timestamp=at_ms, size=random.randint(1, 400)),
-                epoch=epoch,
-                now_ms=at_ms,
-            )
+        elif kind < 0.4:
+            made = batch(random.randint(1, 3), timestamp=at_ms, size=random.randint(1, 400))
+            append(leader, made, epoch=epoch, now_ms=at_ms)
         else:
             made = batch(1, timestamp=at_ms, producer_id=5, sequence=sequence, is_transactional=True)
             guard = leader.producers.begin_verification(5, 0, sequence, at_ms, supports_epoch_bump=False)
             leader.append_as_leader(made, leader_epoch=epoch, now_ms=at_ms, produce_version=11, guard=guard)
             sequence, is_open = sequence + 1, True
+
+
+def first_batch(content: memoryview) -> memoryview:
+    return content[: 12 + int.from_bytes(content[8:12], "big")]
+
+
+def follow_one_by_one(log: PartitionLog, content: memoryview) -> None:
+    while content:
+        size = len(first_batch(content))
+        follow(log, content[:size])
+        content = content[size:]
+
+
+def follow_cut_anywhere(log: PartitionLog, content: memoryview, random: Random) -> None:
+    """As fetches do that ask for some bytes, and for a whole batch where none fits into them."""
+    at = 0
+    while at < len(content):
+        before = log.log_end_offset
+        follow(log, content[at : at + random.randint(300, 5000)])
+        if log.log_end_offset == before:
+            follow(log, first_batch(content[at:]))
+        at = sum(segment.size for segment in log.segments)
+
+
+@pytest.mark.parametrize("config", [SMALL, FEW_ENTRIES, SHORT_LIVED], ids=["size", "index", "age"])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_files_are_those_of_batches_that_came_one_by_one(seed: int, config: LogConfig) -> None:
+    random = Random(seed)
+    leader = load(FakeStore(), config=config)
+    grow(leader, random)
     content = fetched(leader)
     stores = FakeStore(), FakeStore()
     one_by_one, cut = (load(store, config=config) for store in stores)
-    at = 0
-    while at < len(content):
-        size = 12 + int.from_bytes(content[at + 8 : at + 12], "big")
-        follow(one_by_one, content[at : at + size])
-        at += size
-    at = 0
-    while at < len(content):
-        asked = random.randint(300, 5000)
-        before = cut.log_end_offset
-        follow(cut, content[at : at + asked])
-        if cut.log_end_offset == before:
-            asked = 12 + int.from_bytes(content[at + 8 : at + 12], "big")
-            follow(cut, content[at : at + asked])
-        at = sum(segment.size for segment in cut.segments)
+    follow_one_by_one(one_by_one, content)
+    follow_cut_anywhere(cut, content, random)
     assert {name: stores[0].read(name) for name in stores[0].names()} == {
         name: stores[1].read(name) for name in stores[1].names()
     }

@@ -7,7 +7,7 @@ from typing import Any
 from kafkad.core.coordinator.shard import Caller, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.records import GroupRecord
-from kafkad.handlers.coordinators import (
+from kafkad.handlers.coordinators.groups import (
     delete_groups,
     describe_groups,
     heartbeat,

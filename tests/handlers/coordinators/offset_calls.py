@@ -6,7 +6,7 @@ from typing import Any
 from kafkad.core.coordinator.shard import Caller, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.records import GroupRecord
-from kafkad.handlers.coordinators import offset_commit, offset_delete, offset_fetch, txn_offset_commit
+from kafkad.handlers.coordinators.groups import offset_commit, offset_delete, offset_fetch, txn_offset_commit
 from kafkad.wire.kio_codec import codec
 from tests.core.coordinator.memory_log import Bed, Refused
 from tests.handlers.kio_calls import KioApi

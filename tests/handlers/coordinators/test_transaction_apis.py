@@ -7,8 +7,8 @@ import pytest
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import TransactionDescription, TransactionsDescribed
-from kafkad.handlers.coordinators import describe_transactions
 from kafkad.handlers.coordinators.requests import routing
+from kafkad.handlers.coordinators.transactions import describe_transactions
 from kafkad.wire.api_table import DESCRIBE_TRANSACTIONS
 from tests.core.transactions.bed import TransactionBed
 from tests.handlers.coordinators.transaction_calls import call, refuse

@@ -5,7 +5,7 @@ from typing import Any
 
 from kafkad.core.coordinator.shard import Caller
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.coordinators import (
+from kafkad.handlers.coordinators.transactions import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     describe_transactions,

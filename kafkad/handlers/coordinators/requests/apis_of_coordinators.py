@@ -9,26 +9,28 @@ from typing import Any, Protocol
 
 from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.coordinators import (
-    add_offsets_to_txn,
-    add_partitions_to_txn,
+from kafkad.handlers.coordinators.groups import (
     consumer_group_describe,
     consumer_group_heartbeat,
     delete_groups,
     describe_groups,
-    describe_transactions,
-    end_txn,
     heartbeat,
-    init_producer_id,
     join_group,
     leave_group,
     list_groups,
-    list_transactions,
     offset_commit,
     offset_delete,
     offset_fetch,
     sync_group,
     txn_offset_commit,
+)
+from kafkad.handlers.coordinators.transactions import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    describe_transactions,
+    end_txn,
+    init_producer_id,
+    list_transactions,
 )
 from kafkad.wire import api_table
 from kafkad.wire.steps import Reading

@@ -8,8 +8,9 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.group import GroupType
 from kafkad.core.groups.listing import ListedGroup
 from kafkad.core.transactions.requests import ListedTransaction, TransactionsListed
-from kafkad.handlers.coordinators import list_groups, list_transactions
+from kafkad.handlers.coordinators.groups import list_groups
 from kafkad.handlers.coordinators.requests.lists import joined
+from kafkad.handlers.coordinators.transactions import list_transactions
 from kafkad.wire.api_table import LIST_GROUPS, LIST_TRANSACTIONS
 from tests.handlers.kio_calls import KioApi, versions_of
 

@@ -9,9 +9,9 @@ from kio.schema.errors import ErrorCode as KioError
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import TransactionDescription, TransactionsDescribed
-from kafkad.handlers.coordinators import describe_transactions
 from kafkad.handlers.coordinators.requests import routing
 from kafkad.handlers.coordinators.requests.routing import Batched, Everywhere, Single
+from kafkad.handlers.coordinators.transactions import describe_transactions
 from kafkad.wire import api_table
 from kafkad.wire.primitives import MalformedRequest
 from tests.handlers.kio_calls import KioApi

@@ -11,7 +11,7 @@ from kafkad.core.groups.consumer.assignors import Assignment
 from kafkad.core.groups.consumer.messages import DescribedConsumer, DescribedConsumerGroup
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.shard import GroupShard
-from kafkad.handlers.coordinators.describe_groups import GROUP_OPERATIONS
+from kafkad.handlers.coordinators.groups.describe_groups import GROUP_OPERATIONS
 from kafkad.handlers.requests.operations import NOT_ASKED
 from kafkad.wire.kio_codec import Codec, codec
 
