@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
+from tests.export.object_store import BUCKET, object_store, settings
 from tests.export.reading.test_log_directories import checkpoint, partition, plain
 
 AVRO = '{"type": "record", "name": "R", "fields": []}'
@@ -17,6 +19,7 @@ AVRO = '{"type": "record", "name": "R", "fields": []}'
     ("module", "extra", "options"),
     [
         ("pyarrow", "export", []),
+        ("obstore", "s3", ["--out", f"s3://{BUCKET}/t"]),
         ("deltalake", "delta", ["--format", "delta"]),
         ("pyiceberg", "iceberg", ["--format", "iceberg"]),
         ("fastavro", "avro", ["--value", "avro", "--schema-file", "SCHEMA"]),
@@ -35,12 +38,14 @@ def test_what_is_not_installed_is_one_line_with_the_command(
     checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=1)
     words = ["--topic", "t", "--out", str(tmp_path / "t"), "--source", "files", "--log-dirs", str(tmp_path / "log")]
     words += ["--bootstrap-server", "none", *(str(schema) if each == "SCHEMA" else each for each in options)]
-    done = subprocess.run(
-        [sys.executable, "-m", "kafkad", "export", "run", *words],
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "without")},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    with object_store() if extra == "s3" else nullcontext() as port:
+        store = {} if port is None else settings(port)
+        done = subprocess.run(
+            [sys.executable, "-m", "kafkad", "export", "run", *words],
+            env={**os.environ, **store, "PYTHONPATH": str(tmp_path / "without")},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
     assert done.stderr.endswith(f"is not installed: pip install 'kafkad[{extra}]'\n")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

@@ -9,18 +9,15 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from kafkad.export.places import TableFolder
-from kafkad.export.problems import AnotherExport, ExportFailed
+from kafkad.export.problems import AnotherExport
 from kafkad.export.ranges import OffsetRange
-from kafkad.export.sinks.rewriting import remove, rows
+from kafkad.export.sinks.rewriting import remove, rows, written_anew
 from kafkad.export.sinks.sink import Merged
-from kafkad.export.writing import PARTITIONS, Layout, RangeWriter, WrittenFile, is_named_by_run
+from kafkad.export.writing import PARTITIONS, Layout, WrittenFile, is_named_by_run
 
 
 class KnownFile(NamedTuple):
@@ -102,19 +99,8 @@ def _merged(folder: TableFolder, layout: Layout, group: Sequence[KnownFile]) -> 
     return file
 
 
-def _written(
-    folder: TableFolder, layout: Layout, wanted: OffsetRange, group: Sequence[KnownFile]
-) -> list[WrittenFile]:
-    writer = RangeWriter(layout, wanted)
-    try:
-        batches: Iterator[pa.RecordBatch] = rows(folder, [each.path for each in group], layout.schema)
-        return [*(file for batch in batches for file in writer.write(batch)), *writer.close()]
-    except OSError as error:
-        raise ExportFailed(f"{folder.out} can't be written: {error}") from error
-    finally:
-        writer.abandon()
-        with suppress(ExportFailed):
-            folder.remove_unfinished(layout.run_id)
+def _written(folder: TableFolder, layout: Layout, wanted: OffsetRange, group: Sequence[KnownFile]) -> list[WrittenFile]:
+    return written_anew(folder, layout, wanted, rows(folder, [each.path for each in group], layout.schema))
 
 
 def new_run_id() -> str:

@@ -48,17 +48,33 @@ def rewrite(folder: TableFolder, commit: Commit, partition: int, before: Iterabl
     kept = [*latest_of(chain(before, new), drops_tombstones=True)]
     if not kept:
         return []
-    layout = _layout(folder, commit)
-    writer = RangeWriter(layout, OffsetRange(partition, 0, commit.ends[partition]))
+    wanted = OffsetRange(partition, 0, commit.ends[partition])
+    return written_anew(
+        folder, _layout(folder, commit), wanted, pa.Table.from_batches(kept).sort_by("offset").to_batches()
+    )
+
+
+def written_anew(
+    folder: TableFolder, layout: Layout, wanted: OffsetRange, batches: Iterable[pa.RecordBatch]
+) -> list[WrittenFile]:
+    """All of these rows, in files that are complete; if it raises, none is left. Raises `ExportFailed`."""
+    writer = RangeWriter(layout, wanted)
+    files: list[WrittenFile] = []
+    is_complete = False
     try:
-        batches = pa.Table.from_batches(kept).sort_by("offset").to_batches()
-        return [*(file for batch in batches for file in writer.write(batch)), *writer.close()]
+        for batch in batches:
+            files += writer.write(batch)
+        files += writer.close()
+        is_complete = True
     except OSError as error:
         raise ExportFailed(f"{folder.out} can't be written: {error}") from error
     finally:
         writer.abandon()
         with suppress(ExportFailed):
             folder.remove_unfinished(layout.run_id)
+            if not is_complete:
+                remove(folder, files)
+    return files
 
 
 def remove(folder: TableFolder, files: Iterable[WrittenFile]) -> None:

@@ -20,12 +20,14 @@ from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.run import orphans, remove_orphans
+from kafkad.export.schema import RECORDS
 from kafkad.export.sinks import delta
 from kafkad.export.sinks.delta import DeltaSink
 from kafkad.export.sinks.iceberg import IcebergSink
 from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.sinks.rebasing import commit_behind_others
 from kafkad.export.sinks.sink import Commit, Merging, Sink
+from kafkad.export.writing import END_US
 from tests.export.sinks.test_sinks import MAKERS, SINKS, MakeSink, begun, commit_of, on_disk, with_columns
 from tests.export.test_latest import batch_of
 
@@ -300,3 +302,30 @@ def test_a_merge_that_does_not_know_whether_it_committed_deletes_nothing(
     monkeypatch.undo()
     assert offsets_of(make, path) == [0, 1, 2]
     assert len(make(path).files()) == 1, "it did commit"
+
+
+@pytest.mark.parametrize("reads", [2, 5])
+def test_a_merge_that_fails_behind_a_file_that_is_complete_leaves_none(reads: int, tmp_path: Path) -> None:
+    """Behind other times a record that is no date begins a file, and then all of them are written once more."""
+    path = tmp_path / "t"
+    with_commits(MAKERS[0], path, range(3))
+    _, second, _ = sorted(path.glob("*.parquet"))
+    rows = pq.read_table(second)
+    no_date = pa.array([END_US], pa.int64()).cast(RECORDS.field("timestamp").type)
+    pq.write_table(rows.set_column(rows.schema.get_field_index("timestamp"), "timestamp", no_date), second)
+
+    class Failing(TableFolder):
+        read_files = 0
+
+        def read(self, path: str) -> bytes:
+            self.read_files += path.endswith(".parquet")
+            if self.read_files > reads:
+                raise OSError(errno.EIO, "of the disk")
+            return super().read(path)
+
+    there = set(path.rglob("*.parquet"))
+    with pytest.raises(ExportFailed, match="of the disk"):
+        ParquetSink(Failing(str(path))).merge_small(MERGING)
+    assert set(path.rglob("*.parquet")) == there
+    assert MAKERS[0](path).merge_small(MERGING) == (3, 1)
+    assert offsets_of(MAKERS[0], path) == [0, 1, 2]
