@@ -17,10 +17,10 @@ from tests.package.machine import CHECKOUT, Machine
 PAGE = (CHECKOUT / "docs/cluster.md").read_text()
 SECTION = re.search(r"## Three brokers on one host\n.*?```sh\n(.*?)```", PAGE, re.DOTALL)
 HOSTS = re.search(
-    r"## Three hosts\n.*?```sh\n.*?```.*?```properties\n(.*?)```.*?```sh\n(.*?)```.*?\n## ", PAGE, re.DOTALL
+    r"## Three hosts\n.*?```properties\n(.*?)```.*?```sh\n(.*?)```.*?\n## ", PAGE, re.DOTALL
 )
 assert SECTION is not None and HOSTS is not None
-PRINTED = SECTION[1].partition("systemctl restart zookeeper\n")[2]
+PRINTED = SECTION[1].partition("apt install zookeeperd\n")[2]
 PROPERTIES, BEGIN = map(dedent, (HOSTS[1], HOSTS[2]))
 """Of one of the three hosts: its configuration, and what is done with it."""
 BROKERS = {"1": 9093, "2": 9094, "3": 9095}
