@@ -43,6 +43,11 @@ _ZSTD_CHECKSUM_FLAG = 0x04
 _ZSTD_BLOCK = 128 * 1024
 """A block holds no more (RFC 8878, 3.1.1.2.4)."""
 _ZSTD_RLE = 1
+_MOST_BLOCKS = 4096
+"""Beyond it a frame is given to who does not count: small blocks cost as much to count as to decompress."""
+_KEPT_CONTEXT = 4 * 1024 * 1024
+"""Bytes: a frame may ask for a window of 128 MB, which its context would keep."""
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _NO_ROOM = "did not decompress full frame"
 _NO_ROOM_FOR_FRAMES = "failed to write whole buffer"
 """How zstandard and cramjam tell sound frames whose content does not fit the buffer."""
@@ -173,6 +178,8 @@ def _gunzip(data: memoryview, max_bytes: int) -> bytes:
 
 def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
     """The first frame; what lies behind it is left, as by Apache Kafka."""
+    if data[: len(_LZ4_MAGIC)] != _LZ4_MAGIC:
+        raise CannotDecompress("lz4: no frame begins here")
     context = lz4.frame.create_decompression_context()
     guess = max(_FIRST_GUESS, _FIRST_RATIO * len(data))
     parts: list[bytes] = []
@@ -209,7 +216,8 @@ def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
     except zstandard.ZstdError as error:
         raise CannotDecompress(f"zstd: {error}") from error
     finally:
-        _idle_decompressors.append(zstd)
+        if zstd.memory_size() <= _KEPT_CONTEXT:
+            _idle_decompressors.append(zstd)
 
 
 def _decompress_zstd_frame(zstd: zstandard.ZstdDecompressor, data: memoryview, most: int, max_bytes: int) -> bytes:
@@ -229,11 +237,17 @@ def _decompress_zstd_frame(zstd: zstandard.ZstdDecompressor, data: memoryview, m
 
 
 def _most_of_one_frame(data: memoryview) -> int | None:
-    """How many bytes the frame may hold at most; None unless `data` is one whole frame and nothing else (RFC 8878)."""
+    """How many bytes the frame may hold at most (RFC 8878).
+
+    None unless `data` is one whole frame and nothing else, and a plain one. Of a frame that says it is empty nobody
+    would look at the blocks.
+    """
     if data[: len(_ZSTD_MAGIC)] != _ZSTD_MAGIC:
         return None
     try:
         position: int = zstandard.frame_header_size(data)
+        if zstandard.frame_content_size(data) == 0:
+            return None
     except zstandard.ZstdError:
         return None
     trailer = 4 if data[len(_ZSTD_MAGIC)] & _ZSTD_CHECKSUM_FLAG else 0
@@ -241,7 +255,7 @@ def _most_of_one_frame(data: memoryview) -> int | None:
     is_last = False
     while not is_last:
         header = data[position : position + 3]
-        if len(header) < 3:
+        if len(header) < 3 or most == _MOST_BLOCKS * _ZSTD_BLOCK:
             return None
         fields = header[0] | header[1] << 8 | header[2] << 16
         is_last = bool(fields & 1)

@@ -10,6 +10,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafkad.core.log.records import compression
 from kafkad.core.log.records.batch import Codec
 from kafkad.core.log.records.compression import CannotDecompress, GrowsTooLarge, StaysTooLarge, compress, decompress
 
@@ -179,6 +180,34 @@ def test_a_zstd_frame_that_claims_more_than_it_holds_is_refused() -> None:
     packed[5:7] = (60_000).to_bytes(2, "little")
     with pytest.raises(CannotDecompress):
         decompress(Codec.ZSTD, memoryview(packed))
+
+
+def test_a_zstd_frame_that_says_it_is_empty_is_looked_at() -> None:
+    # The second one's checksum is wrong, the first one's blocks are.
+    for frame in ("28b52ffd240005000017e9d851", "28b52ffd2400010000e4e95665"):
+        with pytest.raises(CannotDecompress):
+            decompress(Codec.ZSTD, memoryview(bytes.fromhex(frame)))
+
+
+def test_the_window_that_a_zstd_frame_asks_for_is_given_back() -> None:
+    # 128 MB, of which 1,023 RLE blocks fill all.
+    block = (128 * 1024 << 3 | 1 << 1).to_bytes(3, "little") + b"x"
+    frame = b"\x28\xb5\x2f\xfd\x00\x88" + block * 1023 + (1).to_bytes(3, "little")
+    assert len(decompress(Codec.ZSTD, memoryview(frame))) == 1023 * 128 * 1024
+    assert all(idle.memory_size() < 8 << 20 for idle in compression._idle_decompressors)
+
+
+def test_a_zstd_frame_of_small_blocks_is_read() -> None:
+    block = (1 << 3).to_bytes(3, "little") + b"x"
+    frame = b"\x28\xb5\x2f\xfd\x00\x58" + block * 10_000 + (1).to_bytes(3, "little")
+    assert decompress(Codec.ZSTD, memoryview(frame)) == b"x" * 10_000
+
+
+def test_what_is_no_lz4_frame_is_refused_also_where_lz4_would_skip_it() -> None:
+    skipped = b"\x50\x2a\x4d\x18\x04\x00\x00\x00none"
+    for data in (skipped, skipped + compress(Codec.LZ4, TEXT)):
+        with pytest.raises(CannotDecompress):
+            decompress(Codec.LZ4, memoryview(data))
 
 
 def test_a_zstd_stream_of_rle_blocks_takes_no_more_than_the_limit() -> None:
