@@ -8,6 +8,7 @@ from pyspark.sql.datasource import InputPartition
 
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.source import Source, read_range
 from kafkad.export.schema import METADATA, RECORDS
 
@@ -38,5 +39,6 @@ def read_piece(piece: InputPartition, columns: list[str]) -> Iterator[pa.RecordB
     if not isinstance(piece, TopicRange):
         # Where there is nothing to read, Spark has a piece of its own read.
         return
-    for batch in read_range(narrowed(piece.source, columns), piece.wanted):
-        yield batch.select(columns)
+    with SharedClient() as client:
+        for batch in read_range(narrowed(piece.source, columns), piece.wanted, client):
+            yield batch.select(columns)

@@ -17,7 +17,7 @@ from kafkad.export.ranges import Bounds, OffsetRange, Plan, TopicFacts, plan
 from kafkad.export.reading.led_here import led_here
 from kafkad.export.reading.log_directories import check_folders, facts_without_broker
 from kafkad.export.reading.source import Source
-from kafkad.export.reading.splitting import bytes_per_offset, divide, sizes_of
+from kafkad.export.reading.splitting import bytes_per_offset, divide, gathered, sizes_of
 from kafkad.export.sinks.sink import Sink, TableState
 from kafkad.export.tables import open_dead_letters
 from kafkad.export.task import Task
@@ -206,18 +206,19 @@ def _source(wanted: Wanted, facts: TopicFacts, client: BrokerClient | None, led:
 
 def _divided(
     wanted: Wanted, source: Source, ranges: Sequence[OffsetRange], sizes: Sequence[int]
-) -> Sequence[OffsetRange]:
-    if wanted.keeps == KEEP_LATEST:
-        # Of a piece only that piece's latest would be known.
-        return ranges
-    return divide(source, ranges, sizes, _PIECES_OF_A_JOB * wanted.jobs if wanted.jobs > 1 else 1)
+) -> list[tuple[OffsetRange, ...]]:
+    """The ranges of each task."""
+    tasks = _PIECES_OF_A_JOB * wanted.jobs if wanted.jobs > 1 else 1
+    # Of a piece only that piece's latest would be known.
+    pieces = ranges if wanted.keeps == KEEP_LATEST else divide(source, ranges, sizes, tasks)
+    return gathered(ranges, sizes, pieces, tasks)
 
 
 def _tasks(
     wanted: Wanted,
     topic_id: UUID,
     source: Source,
-    pieces: Sequence[OffsetRange],
+    divided: Sequence[tuple[OffsetRange, ...]],
     columns: Columns,
     dead_letters: DeadLetters | None,
     run_id: str,
@@ -239,14 +240,14 @@ def _tasks(
     return tuple(
         Task(
             source=source,
-            ranges=(piece,),
+            ranges=ranges,
             layout=layout,
             values=columns.values,
             keeps=wanted.keeps,
             drops_tombstones=is_new,
             dead_letters_from=dict(done),
         )
-        for piece in pieces
+        for ranges in divided
     )
 
 

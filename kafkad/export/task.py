@@ -16,6 +16,7 @@ from kafkad.export.latest import KEEP_ALL, latest_of
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.damage import Damaged
+from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.source import Source, read_pieces, read_range
 from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.values.batches import BatchParser
@@ -57,31 +58,36 @@ class Task:
 def run_task(task: Task) -> Iterator[Returned]:
     """Each file as soon as it is complete, and of each range that it is through. Raises `ExportFailed`."""
     parser = BatchParser(task.values, task.layout.schema) if task.values is not None else None
-    for wanted in task.ranges:
-        records, dead = RangeWriter(task.layout, wanted), RangeWriter(task.dead_letters, wanted)
-        known = task.dead_letters_from.get(wanted.partition, 0)
-        try:
-            for piece in _pieces(task, wanted):
-                if isinstance(piece, Damaged):
-                    if piece.offset >= known:
-                        yield from dead.write(of_damaged(piece, task.source.topic, wanted.partition), 1)
-                elif parser is None:
-                    yield from records.write(piece)
-                else:
-                    parsed = parser.parse(piece, known)
-                    yield from records.write(parsed.records, parsed.unparsed)
-                    yield from dead.write(parsed.dead_letters, parsed.dead_letters.num_rows)
-            yield from records.close()
-            yield from dead.close()
-            yield Manifest(wanted, records.files + dead.files, records.rows, dead.rows)
-        except OSError as error:
-            raise ExportFailed(f"{task.layout.out} can't be written: {error}") from error
-        finally:
-            records.abandon()
-            dead.abandon()
+    with SharedClient() as client:
+        for wanted in task.ranges:
+            yield from _run_range(task, wanted, client, parser)
 
 
-def _pieces(task: Task, wanted: OffsetRange) -> Iterator[pa.RecordBatch | Damaged]:
+def _run_range(task: Task, wanted: OffsetRange, client: SharedClient, parser: BatchParser | None) -> Iterator[Returned]:
+    records, dead = RangeWriter(task.layout, wanted), RangeWriter(task.dead_letters, wanted)
+    known = task.dead_letters_from.get(wanted.partition, 0)
+    try:
+        for piece in _pieces(task, wanted, client):
+            if isinstance(piece, Damaged):
+                if piece.offset >= known:
+                    yield from dead.write(of_damaged(piece, task.source.topic, wanted.partition), 1)
+            elif parser is None:
+                yield from records.write(piece)
+            else:
+                parsed = parser.parse(piece, known)
+                yield from records.write(parsed.records, parsed.unparsed)
+                yield from dead.write(parsed.dead_letters, parsed.dead_letters.num_rows)
+        yield from records.close()
+        yield from dead.close()
+        yield Manifest(wanted, records.files + dead.files, records.rows, dead.rows)
+    except OSError as error:
+        raise ExportFailed(f"{task.layout.out} can't be written: {error}") from error
+    finally:
+        records.abandon()
+        dead.abandon()
+
+
+def _pieces(task: Task, wanted: OffsetRange, client: SharedClient) -> Iterator[pa.RecordBatch | Damaged]:
     if task.keeps == KEEP_ALL:
-        return read_pieces(task.source, wanted)
-    return latest_of(read_range(task.source, wanted), drops_tombstones=task.drops_tombstones)
+        return read_pieces(task.source, wanted, client)
+    return latest_of(read_range(task.source, wanted, client), drops_tombstones=task.drops_tombstones)

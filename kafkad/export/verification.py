@@ -13,6 +13,7 @@ from kafkad.export.latest import KEEP_LATEST, latest_offsets
 from kafkad.export.places import TableFolder
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.damage import Damaged
+from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.source import Source, read_pieces
 
 
@@ -109,28 +110,34 @@ def verify(
 
     Dead letters are a part of the table, up to where it goes; theirs may go further for a while.
     """
-    return [
-        _verify_one(
-            partition, read.offsets.get(partition, ()), source, end, earliest.get(partition, 0), keeps, is_compacted
-        )
-        for partition, end in sorted(ends.items())
-    ]
+    with SharedClient() as client:
+        return [
+            _verify_one(
+                OffsetRange(partition, earliest.get(partition, 0), end),
+                read.offsets.get(partition, ()),
+                source,
+                client,
+                keeps,
+                is_compacted,
+            )
+            for partition, end in sorted(ends.items())
+        ]
 
 
 def _verify_one(
-    partition: int,
+    wanted: OffsetRange,
     files: Sequence[FileOffsets],
     source: Source,
-    end: int,
-    earliest: int,
+    client: SharedClient,
     keeps: str,
     is_compacted: bool,
 ) -> Verified:
+    partition, earliest, end = wanted
     found = np.concatenate([each.offsets for each in files]) if files else np.empty(0, np.int64)
     found = found[found < end]
     distinct = np.unique(found)
     damaged: list[Damaged] = []
-    batches = _without(damaged, read_pieces(source, OffsetRange(partition, earliest, end)))
+    batches = _without(damaged, read_pieces(source, wanted, client))
     if keeps == KEEP_LATEST:
         log = latest_offsets(batches).to_numpy()
     else:

@@ -10,6 +10,7 @@ from kafkad.core.log.recovery.checkpoints import format_offsets as as_checkpoint
 from kafkad.core.types import TopicPartition
 from kafkad.export.problems import DataLost, ExportFailed
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.source import read_range
 from pyspark_kafkad.options import ReadOptions, plan_read
 from pyspark_kafkad.pieces import TopicRange
@@ -56,7 +57,7 @@ def test_what_was_planned_is_read_without_a_broker(folder: Path) -> None:
         ReadOptions.parse({"path": f"{folder.parent},{folder}/", "assign": json.dumps({"t": [1]})})
     )
     assert source.bootstrap is None
-    batches = read_range(source, wanted)
+    batches = read_range(source, wanted, SharedClient())
     assert [offset for each in batches for offset in each.column("offset").to_pylist()] == [0, 1, 2]
 
 

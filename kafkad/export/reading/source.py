@@ -20,6 +20,7 @@ from kafkad.export.reading.decoding import arrow_batches
 from kafkad.export.reading.fetched_damage import LARGEST_FETCH, Ask, set_aside
 from kafkad.export.reading.kept_files import can_be_read
 from kafkad.export.reading.segments import OffsetGone, SegmentReader
+from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.transactions import Aborted, CommittedFilter
 
 FETCH_BYTES = 16 * 1024 * 1024
@@ -49,17 +50,17 @@ class Source:
     timeout_s: float = 30.0
 
 
-def read_range(source: Source, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+def read_range(source: Source, wanted: OffsetRange, client: SharedClient) -> Iterator[pa.RecordBatch]:
     """The records of the range, as Arrow batches of some megabytes. Raises `ExportFailed`."""
-    return (piece for piece in read_pieces(source, wanted) if not isinstance(piece, Damaged))
+    return (piece for piece in read_pieces(source, wanted, client) if not isinstance(piece, Damaged))
 
 
-def read_pieces(source: Source, wanted: OffsetRange) -> Iterator[pa.RecordBatch | Damaged]:
+def read_pieces(source: Source, wanted: OffsetRange, client: SharedClient) -> Iterator[pa.RecordBatch | Damaged]:
     """The same, and what was damaged between them and is set aside."""
     committed = CommittedFilter()
     pace = _Pace(source.max_bytes_per_sec)
     try:
-        for window in _windows(source, wanted, committed):
+        for window in _windows(source, wanted, client, committed):
             pace.count(len(window.data))
             if isinstance(window, Damaged):
                 if wanted.start <= window.offset < wanted.end:
@@ -80,7 +81,9 @@ def read_pieces(source: Source, wanted: OffsetRange) -> Iterator[pa.RecordBatch 
         raise ExportFailed(f"{source.topic}-{wanted.partition}: a record batch is damaged, {error}") from error
 
 
-def _windows(source: Source, wanted: OffsetRange, committed: CommittedFilter) -> Iterator[BatchWindow | Damaged]:
+def _windows(
+    source: Source, wanted: OffsetRange, client: SharedClient, committed: CommittedFilter
+) -> Iterator[BatchWindow | Damaged]:
     directory = source.directories.get(wanted.partition)
     start = wanted.start
     if directory is not None:
@@ -101,28 +104,30 @@ def _windows(source: Source, wanted: OffsetRange, committed: CommittedFilter) ->
             if source.bootstrap is None:
                 raise DataLost(f"{gone}, and there is no broker to ask") from gone
             start = max(start, gone.offset)
-    yield from _fetched(source, wanted, start, committed)
+    yield from _fetched(source, wanted, start, client, committed)
 
 
 def _fetched(
-    source: Source, wanted: OffsetRange, start: int, committed: CommittedFilter
+    source: Source, wanted: OffsetRange, start: int, shared: SharedClient, committed: CommittedFilter
 ) -> Iterator[BatchWindow | Damaged]:
     """Through the broker, from `start` on: a response has whole batches, and a part of one behind them."""
     if source.bootstrap is None:
         raise ExportFailed(f"{source.topic}-{wanted.partition} is in no directory here, and no broker is named")
     try:
-        with BrokerClient(source.bootstrap, source.timeout_s) as client:
-            while True:
-                try:
-                    yield from _fetched_from(client, source, wanted, start, committed)
-                except DataLost:
-                    earliest = offsets(client, source.topic, [wanted.partition], EARLIEST)[wanted.partition]
-                    if not source.skips_lost or earliest <= start:
-                        raise
-                    start = earliest
-                else:
-                    return
+        client = shared.connected(source.bootstrap, source.timeout_s)
+        while True:
+            try:
+                yield from _fetched_from(client, source, wanted, start, committed)
+            except DataLost:
+                earliest = offsets(client, source.topic, [wanted.partition], EARLIEST)[wanted.partition]
+                if not source.skips_lost or earliest <= start:
+                    raise
+                start = earliest
+            else:
+                shared.used()
+                return
     except BrokerCallFailed as failed:
+        shared.close()
         raise not_answered(failed) from failed
 
 

@@ -28,7 +28,7 @@ def divide(
     They are more where they would be too large, and fewer where too small. Files are cut at batches that their indexes
     name. Raises `ExportFailed`.
     """
-    most = min(max(sum(sizes) // max(tasks, 1), smallest_bytes), _LARGEST_BYTES)
+    most = _most_bytes(sizes, tasks, smallest_bytes)
     found: list[OffsetRange] = []
     for whole, size in zip(ranges, sizes, strict=True):
         directory = source.directories.get(whole.partition)
@@ -37,6 +37,32 @@ def divide(
         else:
             found += split_evenly(whole, -(-size // most))
     return found
+
+
+def gathered(
+    ranges: Sequence[OffsetRange], sizes: Sequence[int], pieces: Sequence[OffsetRange], tasks: int
+) -> list[tuple[OffsetRange, ...]]:
+    """The pieces of `ranges` as those of about `tasks` tasks: of many small partitions a task has several."""
+    most = _most_bytes(sizes, tasks, SMALLEST_BYTES)
+    most_pieces = -(-len(pieces) // max(tasks, 1))
+    per_offset = {each.partition: size / (each.end - each.start) for each, size in zip(ranges, sizes, strict=True)}
+    found: list[tuple[OffsetRange, ...]] = []
+    task: list[OffsetRange] = []
+    task_bytes = 0.0
+    for piece in pieces:
+        size = per_offset[piece.partition] * (piece.end - piece.start)
+        if task and (len(task) == most_pieces or task_bytes + size > most):
+            found.append(tuple(task))
+            task, task_bytes = [], 0.0
+        task.append(piece)
+        task_bytes += size
+    if task:
+        found.append(tuple(task))
+    return found
+
+
+def _most_bytes(sizes: Sequence[int], tasks: int, smallest: int) -> int:
+    return min(max(sum(sizes) // max(tasks, 1), smallest), _LARGEST_BYTES)
 
 
 def sizes_of(source: Source, ranges: Sequence[OffsetRange], bytes_per_offset: Mapping[int, float]) -> list[int]:

@@ -10,6 +10,7 @@ from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading import kept_files
 from kafkad.export.reading.kept_files import can_be_read, keep_open
 from kafkad.export.reading.segments import SegmentReader
+from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.source import Source, read_range
 from tests.export.reading.test_segments import offsets_in, segment
 
@@ -28,9 +29,8 @@ def test_files_that_lose_their_names_are_read(tmp_path: Path) -> None:
         for path in log.iterdir():
             path.unlink()
         source = Source(topic="t", directories={0: str(log)}, kept=kept)
-        assert [each for batch in read_range(source, RANGE) for each in batch.column("offset").to_pylist()] == [
-            *range(7, 33)
-        ]
+        batches = read_range(source, RANGE, SharedClient())
+        assert [each for batch in batches for each in batch.column("offset").to_pylist()] == [*range(7, 33)]
 
 
 def test_a_segment_that_is_replaced_stays_what_it_was(tmp_path: Path) -> None:

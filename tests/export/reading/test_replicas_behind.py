@@ -7,6 +7,7 @@ import pytest
 from kafkad.export.problems import DataLost
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.segments import SegmentReader
+from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.source import Source, read_range
 from tests.export.reading.test_segments import segment
 
@@ -17,8 +18,8 @@ def test_a_directory_that_ends_too_early_is_not_read(first: int, tmp_path: Path)
     segment(tmp_path, range(20, 40))
     source = Source(topic="t", directories={0: str(tmp_path)})
     with pytest.raises(DataLost, match="ends before offset 41, and there is no broker to ask"):
-        list(read_range(source, OffsetRange(0, first, 41)))
-    rows = sum(batch.num_rows for batch in read_range(source, OffsetRange(0, first, 40)))
+        list(read_range(source, OffsetRange(0, first, 41), SharedClient()))
+    rows = sum(batch.num_rows for batch in read_range(source, OffsetRange(0, first, 40), SharedClient()))
     assert rows == 40 - first
 
 
