@@ -21,7 +21,7 @@ from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled, after_commit
 from kafkad.export.sinks.complete_hours import carried
 from kafkad.export.sinks.merging import KnownFile, merge, new_run_id, small_files
-from kafkad.export.sinks.rewriting import changed_partitions, fitted, remove, rewrite
+from kafkad.export.sinks.rewriting import fitted, remove, rewrite_changed
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
 from kafkad.export.sinks.strangers import check_strangers
 from kafkad.export.values.columns import field_paths, plain
@@ -112,15 +112,17 @@ class IcebergSink:
 
     def _replace(self, transaction: Transaction, commit: Commit) -> list[WrittenFile]:
         """Delete what the table has of the partitions of which there is something new. Returns the files for it."""
-        assert self._table is not None
-        files = []
-        for partition in changed_partitions(commit):
+        table = self._table
+        assert table is not None
+
+        def before(partition: int) -> list[pa.RecordBatch]:
             of_partition = f"partition == {partition}"
-            before = [fitted(each, commit.schema) for each in self._table.scan(of_partition).to_arrow_batch_reader()]
-            files += rewrite(self._folder, commit, partition, before)
-            if any(each.num_rows for each in before):
+            found = [fitted(each, commit.schema) for each in table.scan(of_partition).to_arrow_batch_reader()]
+            if any(each.num_rows for each in found):
                 transaction.delete(of_partition)
-        return files
+            return found
+
+        return rewrite_changed(self._folder, commit, before)
 
     def files(self) -> list[str]:
         table = self._load()

@@ -9,7 +9,7 @@ a snapshot, and the newest one counts.
 import base64
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -22,7 +22,7 @@ from kafkad.export.problems import AnotherExport, ExportFailed, after_commit
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.complete_hours import carried
 from kafkad.export.sinks.merging import KnownFile, merge, new_run_id, small_files
-from kafkad.export.sinks.rewriting import changed_partitions, remove, rewrite, rows
+from kafkad.export.sinks.rewriting import changed_partitions, remove, rewrite_changed, rows
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
 from kafkad.export.sinks.strangers import check_strangers
 from kafkad.export.writing import Layout, WrittenFile
@@ -159,10 +159,12 @@ class ParquetSink:
         """The files of the table that stay, and those that are written for this commit."""
         known = [WrittenFile(**each) for each in self._read(_manifest(state.version))["files"]]
         changed = changed_partitions(commit)
-        new = []
-        for partition in changed:
+
+        def before(partition: int) -> Iterator[pa.RecordBatch]:
             paths = [each.path for each in known if each.partition == partition]
-            new += rewrite(self._folder, commit, partition, rows(self._folder, paths, commit.schema))
+            return rows(self._folder, paths, commit.schema)
+
+        new = rewrite_changed(self._folder, commit, before)
         return [each for each in known if each.partition not in changed], new
 
     def _read(self, name: str) -> Any:

@@ -3,7 +3,7 @@ written anew, with what they had. The commit then replaces the ones by the other
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 
@@ -39,7 +39,27 @@ def changed_partitions(commit: Commit) -> list[int]:
     return sorted({file.partition for file in commit.files})
 
 
-def rewrite(folder: TableFolder, commit: Commit, partition: int, before: Iterable[pa.RecordBatch]) -> list[WrittenFile]:
+def rewrite_changed(
+    folder: TableFolder, commit: Commit, before: Callable[[int], Iterable[pa.RecordBatch]]
+) -> list[WrittenFile]:
+    """The files of all partitions of which there is something new, with what the table has `before` of each; if it
+    raises, none is left. Raises `ExportFailed`.
+    """
+    files: list[WrittenFile] = []
+    is_complete = False
+    try:
+        for partition in changed_partitions(commit):
+            files += _rewrite(folder, commit, partition, before(partition))
+        is_complete = True
+    finally:
+        if not is_complete:
+            _discard(folder, files)
+    return files
+
+
+def _rewrite(
+    folder: TableFolder, commit: Commit, partition: int, before: Iterable[pa.RecordBatch]
+) -> list[WrittenFile]:
     """Files with the latest of each key of what the table has of this partition, and of the commit's files of it.
 
     Holds both in memory. Raises `ExportFailed`.
@@ -70,10 +90,10 @@ def written_anew(
         raise ExportFailed(f"{folder.out} can't be written: {error}") from error
     finally:
         writer.abandon()
+        if not is_complete:
+            _discard(folder, files)
         with suppress(ExportFailed):
             folder.remove_unfinished(layout.run_id)
-            if not is_complete:
-                remove(folder, files)
     return files
 
 
@@ -81,6 +101,13 @@ def remove(folder: TableFolder, files: Iterable[WrittenFile]) -> None:
     """Their rows are in files that were written anew."""
     for file in files:
         folder.remove(file.path)
+
+
+def _discard(folder: TableFolder, files: Iterable[WrittenFile]) -> None:
+    """What can't be removed now is an orphan, which `maintain` finds."""
+    for file in files:
+        with suppress(ExportFailed):
+            folder.remove(file.path)
 
 
 def _layout(folder: TableFolder, commit: Commit) -> Layout:
