@@ -70,7 +70,7 @@ class Prepared:
     @property
     def files(self) -> int:
         """About how many: more where they are divided by date, fewer bytes in each where values compress well."""
-        return max(len(self.tasks), -(-self.bytes // self.wanted.target_file_bytes))
+        return max(sum(len(task.ranges) for task in self.tasks), -(-self.bytes // self.wanted.target_file_bytes))
 
 
 def prepare(wanted: Wanted, sink: Sink) -> Prepared:
