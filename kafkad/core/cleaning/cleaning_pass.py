@@ -32,7 +32,7 @@ WINDOW = 1024 * 1024
 """Bytes of a segment that are read in one step: some 30 ms of work, with its decompression."""
 _LARGE, _LARGER = 400, 4
 """Records of so many bytes are read in steps that are so much larger."""
-_SLOW_CODECS = (Codec.GZIP, Codec.ZSTD)
+_SLOW_CODECS = frozenset((Codec.GZIP, Codec.ZSTD))
 
 
 @dataclass(slots=True)
@@ -177,8 +177,8 @@ class CleaningPass:
 def _is_quick(window: BatchWindow) -> bool:
     """Large records that no slow codec compresses: each window costs as much as some hundred records."""
     records = int(window.column("records_count").sum())
-    codecs = window.column("attributes") & CODEC_MASK
-    return records * _LARGE < window.end - window.position and not np.isin(codecs, _SLOW_CODECS).any()
+    codecs = (window.headers["attributes"] & CODEC_MASK).tolist()
+    return records * _LARGE < window.end - window.position and _SLOW_CODECS.isdisjoint(codecs)
 
 
 @contextmanager
