@@ -177,8 +177,9 @@ class CleaningPass:
 def _is_quick(window: BatchWindow) -> bool:
     """Large records that no slow codec compresses: each window costs as much as some hundred records."""
     records = int(window.column("records_count").sum())
-    codecs = (window.headers["attributes"] & CODEC_MASK).tolist()
-    return records * _LARGE < window.end - window.position and _SLOW_CODECS.isdisjoint(codecs)
+    if records * _LARGE >= window.end - window.position:
+        return False
+    return _SLOW_CODECS.isdisjoint((window.headers["attributes"] & CODEC_MASK).tolist())
 
 
 @contextmanager
