@@ -157,7 +157,8 @@ def test_filters_are_the_business_of_spark(load: Load) -> None:
         ({"subscribePattern": "("}, "subscribePattern: "),
         ({"colour": "blue"}, "kafkad has no option colour"),
         ({"startingOffsets": "{"}, "startingOffsets: "),
-        ({"startingOffsets": json.dumps({TOPIC: {"0": 0}})}, f"startingOffsets has no offset for {TOPIC}-1"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "kafka.security.protocol: kafkad has no SASL_SSL"),
+        ({"startingOffsets": json.dumps({TOPIC: {"0": 0}})}, f"startingOffsets has no number for {TOPIC}-1"),
         ({"endingOffsets": json.dumps({TOPIC: {"0": 10**9, "1": -1, "2": -1}})}, "failOnDataLoss=false"),
     ],
 )
