@@ -174,6 +174,18 @@ def names_table(command: Command) -> Command:
     return command
 
 
+def reads_topic(command: Command) -> Command:
+    """`isolation`: the same for the run, and for what is said of its table."""
+    isolation = click.option(
+        "--isolation",
+        type=click.Choice(["read_committed", "read_uncommitted"]),
+        default="read_committed",
+        show_default=True,
+        help="Whether records of open and aborted transactions are left out.",
+    )
+    return isolation(command)
+
+
 def writes_files(command: Command) -> Command:
     """`target_file_size` and `compression`."""
     size = click.option(
