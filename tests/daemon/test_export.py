@@ -351,6 +351,7 @@ def test_a_topic_that_was_made_again_is_another_one(lake: Lake) -> None:
         (["--bootstrap-server", "none"], 1, "--source files, and where they lie: --log-dirs"),
         (["--out", "wind://mill/table"], 1, "can't be used"),
         (["--out", "/proc/table"], 1, "can't be written"),
+        (["--format", "iceberg", "--table", "orders"], 2, "--table: expected NAMESPACE.NAME, found 'orders'"),
         (["--start", "yesterday"], 2, "--start: expected earliest or latest or milliseconds, found 'yesterday'"),
         (["--bootstrap-server", "127.0.0.1:1"], 1, "no broker answers at 127.0.0.1:1"),
     ],

@@ -137,7 +137,7 @@ _TABLE_OPTIONS = (
         metavar="URL|NAME",
         help="Of Iceberg: sqlite:///…, http://… (REST), or one that pyiceberg knows; default: a file in DIR.",
     ),
-    click.option("--table", default="", metavar="NAME", help="In the catalog; default: kafkad.TOPIC."),
+    click.option("--table", default="", metavar="NAMESPACE.NAME", help="In the catalog; default: kafkad.TOPIC."),
     click.option("--name", help="The name of the export, for its group kafkad-export-NAME; default: the topic's."),
     click.option(
         "--bootstrap-server",

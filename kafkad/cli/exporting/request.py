@@ -21,6 +21,7 @@ def wanted_of(
     name: str | None,
     log_dirs: str,
     bootstrap: str,
+    table: str = "",
     isolation: str = "read_committed",
     on_data_loss: str = "fail",
     recreated: str = "fail",
@@ -39,6 +40,8 @@ def wanted_of(
     **rest: Any,
 ) -> Wanted:
     _check_times(start, end)
+    if table and not all(table.rpartition(".")):
+        raise WrongConfiguration([f"--table: expected NAMESPACE.NAME, found {table!r}"])
     if keep == KEEP_LATEST:
         _check_latest(value, on_bad_record, recreated, rest.get("partition_by", "none"))
     subject = schema_subject or f"{topic}-value"
@@ -47,6 +50,7 @@ def wanted_of(
         bootstrap=_bootstrap(bootstrap),
         out=out,
         format=format_,
+        table=table,
         name=name or topic,
         log_dirs=tuple(filter(None, log_dirs.split(","))),
         is_committed=isolation == "read_committed",
