@@ -148,7 +148,8 @@ def verify(*, as_json: bool, **asked: Any) -> None:
             )
         source = _read_again(wanted, facts)
         # A table may begin later than its topic.
-        first = {each: max(bounds.earliest, state.begins.get(each, 0)) for each, bounds in facts.bounds.items()}
+        begins = sink.begins(state)
+        first = {each: max(bounds.earliest, begins.get(each, 0)) for each, bounds in facts.bounds.items()}
         paths = [*_paths(wanted.out, sink), *_paths(folder_of_dead_letters(wanted.out), open_dead_letters(wanted))]
         is_compacted = _is_compacted(wanted)
         read = read_offsets(paths)
@@ -202,7 +203,12 @@ def files(*, dead_letters: bool, **asked: Any) -> None:
         wanted = wanted_of(**asked)
         out = folder_of_dead_letters(wanted.out) if dead_letters else wanted.out
         root = TableFolder(out).out
-        for path in (open_dead_letters if dead_letters else open_sink)(wanted).files():
+        sink = (open_dead_letters if dead_letters else open_sink)(wanted)
+        paths = sink.files()
+        if not paths:
+            # Perhaps the table is of another kind.
+            sink.state([])
+        for path in paths:
             click.echo(f"{root.rstrip('/')}/{path}")
 
 

@@ -9,7 +9,7 @@ conflict.
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import ceil
@@ -73,10 +73,9 @@ class DeltaSink:
         topic_id = UUID(known["topic_id"])
         offsets: dict[int, int] = {}
         reached: dict[int, int] = {}
-        begins: dict[int, int] = {}
         for partition in partitions:
             name = app_id(known["cluster_id"], topic_id, partition)
-            for place, found in ((name, offsets), (time_id(name), reached), (begin_id(name), begins)):
+            for place, found in ((name, offsets), (time_id(name), reached)):
                 version = table.transaction_version(place)
                 if version is not None:
                     found[partition] = version
@@ -87,8 +86,23 @@ class DeltaSink:
         marker = table.transaction_version(marker_id(known["cluster_id"], topic_id))
         complete_until = None if marker == NO_MARKER else marker
         keeps = known.get("keeps", KEEP_ALL)
-        more = (begins, divided_by(table.metadata().partition_columns), known.get("has_earlier_topic", False))
-        return TableState(*of_topic, offsets, table.version(), columns, keeps, reached, complete_until, *more)
+        return TableState(
+            *(*of_topic, offsets, table.version(), columns, keeps, reached, complete_until),
+            partition_by=divided_by(table.metadata().partition_columns),
+            has_earlier_topic=known.get("has_earlier_topic", False),
+        )
+
+    def begins(self, state: TableState) -> Mapping[int, int]:
+        """Each takes its library as long as an end offset does, and runs don't need it."""
+        table, cluster_id, topic_id = self._table, state.cluster_id, state.topic_id
+        if table is None or cluster_id is None or topic_id is None:
+            return {}
+        with self._reading():
+            found = {
+                partition: table.transaction_version(begin_id(app_id(cluster_id, topic_id, partition)))
+                for partition in state.offsets
+            }
+        return {partition: start for partition, start in found.items() if start is not None}
 
     def check_store(self) -> None:
         """Its library commits in S3 with conditional PUTs, unless a table of DynamoDB says who may. It knows what other

@@ -94,6 +94,9 @@ class IcebergSink:
         more = (begins, divided_by(_dates(table)), known.get("has_earlier_topic", False))
         return TableState(*of_topic, offsets, version or 0, columns, keeps, reached, until, *more)
 
+    def begins(self, state: TableState) -> Mapping[int, int]:
+        return state.begins
+
     def check_store(self) -> None:
         """Commits are made in the catalog."""
 

@@ -9,7 +9,7 @@ a snapshot, and the newest one counts.
 import base64
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -39,6 +39,9 @@ class ParquetSink:
         if not folder.is_local and not folder.out.startswith("s3://"):
             raise ExportFailed(f"{folder.out}: Parquet tables are on a disk or in S3; use --format delta")
         self._folder = folder
+
+    def begins(self, state: TableState) -> Mapping[int, int]:
+        return state.begins
 
     def check_store(self) -> None:
         self._folder.check_store()

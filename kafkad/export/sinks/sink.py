@@ -31,7 +31,7 @@ class TableState(NamedTuple):
     complete_until: int | None = None
     """Hours before that are complete, but for records that come late; None: none is known to be."""
     begins: Mapping[int, int] = {}
-    """The first offset of each partition that was exported, where the table says so: older ones don't."""
+    """Where a commit carries them on: see `Sink.begins`."""
     partition_by: str | None = None
     """By what its files are divided: none, day or hour. None: nobody knows."""
     has_earlier_topic: bool = False
@@ -108,6 +108,9 @@ class Sink(Protocol):
 
     def state(self, partitions: Iterable[int]) -> TableState:
         """`partitions` are those that the topic has now."""
+
+    def begins(self, state: TableState) -> Mapping[int, int]:
+        """The first offset of each partition that was exported, where the table says so: older ones don't."""
 
     def check_store(self) -> None:
         """Before a run writes anything: can the place of the table keep what `commit` says? Raises `StoreUnfit`."""

@@ -201,7 +201,7 @@ def test_a_topic_that_was_made_again_begins_anew_and_goes_on(make: MakeSink, tmp
     again = commit_of(0, 3)._replace(topic_id=UUID(int=8), ranges=[OffsetRange(1, 0, 3)])
     sink.commit(state, on_disk(tmp_path / "t", again))
     sink, state = begun(make, tmp_path / "t")
-    assert (state.topic_id, state.offsets, state.begins) == (UUID(int=8), {1: 3}, {1: 0})
+    assert (state.topic_id, state.offsets, sink.begins(state)) == (UUID(int=8), {1: 3}, {1: 0})
     assert len(sink.files()) == 2 and state.has_earlier_topic
     more = again._replace(ranges=[OffsetRange(1, 3, 4)], files=[])
     sink.commit(state, more)
@@ -213,8 +213,8 @@ def test_a_table_says_where_each_partition_begins_in_it(make: MakeSink, tmp_path
     for commit in (commit_of(5, 9), commit_of(9, 12)._replace(ranges=[OffsetRange(0, 9, 12), OffsetRange(1, 3, 3)])):
         sink, state = begun(make, tmp_path / "t")
         sink.commit(state, on_disk(tmp_path / "t", commit))
-    state = begun(make, tmp_path / "t")[1]
-    assert (state.begins, state.partition_by, state.has_earlier_topic) == ({0: 5, 1: 3}, "none", False)
+    sink, state = begun(make, tmp_path / "t")
+    assert (sink.begins(state), state.partition_by, state.has_earlier_topic) == ({0: 5, 1: 3}, "none", False)
 
 
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
