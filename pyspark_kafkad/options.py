@@ -15,7 +15,7 @@ from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.types import TopicPartition
 from kafkad.export.preparation import topic_facts
 from kafkad.export.problems import DataLost, ExportFailed, not_answered
-from kafkad.export.ranges import OffsetRange, TopicFacts
+from kafkad.export.ranges import OffsetRange, TopicFacts, split_evenly
 from kafkad.export.reading.log_directories import check_folders, facts_without_broker, topics_in
 from kafkad.export.reading.source import Source
 from kafkad.export.reading.splitting import SMALLEST_BYTES, bytes_per_offset, divide, sizes_of
@@ -24,16 +24,23 @@ from pyspark_kafkad.offsets import Partition
 _EARLIEST, _LATEST = -2, -1
 _TIMEOUT_S = 30.0
 _ENDING = frozenset({"endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"})
-_OF_STREAMS = frozenset({"maxoffsetspertrigger", "startingtable"})
+_OF_STREAMS = frozenset({"maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay", "startingtable"})
+_WITHOUT_EFFECT = frozenset(
+    {"kafkaconsumer.polltimeoutms", "fetchoffset.numretries", "fetchoffset.retryintervalms", "groupidprefix"}
+)
+"""How Spark's Kafka source uses its consumers, of which there are none here."""
 _KNOWN = frozenset(
     {
         *("path", "kafka.bootstrap.servers", "subscribe", "subscribepattern", "assign", "startingoffsets"),
-        *("startingtimestamp", "startingoffsetsbytimestamp"),
-        *("minpartitions", "includeheaders", "includemetadata", "failondataloss", "kafka.isolation.level"),
-        *(*_ENDING, *_OF_STREAMS),
+        *("startingtimestamp", "startingoffsetsbytimestamp", "startingoffsetsbytimestampstrategy"),
+        *("minpartitions", "maxrecordsperpartition"),
+        *("includeheaders", "includemetadata", "failondataloss", "kafka.isolation.level"),
+        *(*_ENDING, *_OF_STREAMS, *_WITHOUT_EFFECT),
     }
 )
 _CHOOSING = ("subscribe", "subscribepattern", "assign")
+_DELAY = re.compile(r"(\d+)\s*(us|ms|s|min|m|h|d)?")
+_MS = {"us": 0.001, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +53,13 @@ class ReadOptions:
     folders: tuple[str, ...]
     """Log directories, to read segment files; without one the broker is read."""
     min_partitions: int
+    most_records: int | None
+    """Offsets of each task."""
     most_offsets: int | None
     """Of each batch of a stream."""
+    fewest_offsets: int
+    longest_delay_s: float
+    """A batch of a stream waits for so many offsets, but not longer than that."""
     fails_on_loss: bool
     is_committed: bool
 
@@ -65,12 +77,17 @@ class ReadOptions:
         folders = tuple(each.rstrip("/") or each for each in values.get("path", "").split(",") if each)
         if "kafka.bootstrap.servers" not in values and not folders:
             raise ExportFailed("the option kafka.bootstrap.servers has to be set, or path to the log directories")
+        if values.get("kafka.security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
+            raise ExportFailed(f"kafka.security.protocol: kafkad has no {values['kafka.security.protocol']}")
         return cls(
             values=values,
             bootstrap=values.get("kafka.bootstrap.servers"),
             folders=folders,
             min_partitions=_number(values, "minPartitions") or 0,
+            most_records=_number(values, "maxRecordsPerPartition"),
             most_offsets=_number(values, "maxOffsetsPerTrigger"),
+            fewest_offsets=_number(values, "minOffsetsPerTrigger") or 0,
+            longest_delay_s=_delay_s(values.get("maxtriggerdelay", "15m")),
             fails_on_loss=values.get("failondataloss", "true").lower() != "false",
             is_committed=values.get("kafka.isolation.level", "read_committed") != "read_uncommitted",
         )
@@ -142,8 +159,9 @@ def divide_read(
         average = {} if client is None or source.directories else bytes_per_offset(client, topic, facts[topic].bounds)
         share = -(-options.min_partitions * sum(each.end - each.start for each in ranges) // total)
         smallest = 1 if options.min_partitions else SMALLEST_BYTES
-        pieces = divide(source, ranges, sizes_of(source, ranges, average), share, smallest_bytes=smallest)
-        found += [(source, piece) for piece in pieces]
+        for piece in divide(source, ranges, sizes_of(source, ranges, average), share, smallest_bytes=smallest):
+            most = options.most_records or piece.end - piece.start
+            found += [(source, each) for each in split_evenly(piece, -(-(piece.end - piece.start) // most))]
     return found
 
 
@@ -156,13 +174,20 @@ def _number(values: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
+def _delay_s(text: str) -> float:
+    found = _DELAY.fullmatch(text.strip().lower())
+    if found is None:
+        raise ExportFailed(f"maxTriggerDelay: expected a time such as 15m, found {text!r}")
+    return int(found[1]) * _MS[found[2] or "ms"] / 1_000
+
+
 def _chosen(client: BrokerClient | None, options: ReadOptions) -> dict[str, tuple[int, ...]]:
     """The topics, and of each the partitions that are named; none: all."""
     values = options.values
     if "subscribe" in values:
         return {name.strip(): () for name in values["subscribe"].split(",") if name.strip()}
     if "assign" in values:
-        return {topic: tuple(partitions) for topic, partitions in _json(values["assign"], "assign").items()}
+        return _assigned(values["assign"])
     try:
         pattern = re.compile(values["subscribepattern"])
     except re.error as error:
@@ -172,6 +197,14 @@ def _chosen(client: BrokerClient | None, options: ReadOptions) -> dict[str, tupl
     else:
         names = [each.name for each in client.topics() if not each.is_internal]
     return {each: () for each in names if pattern.fullmatch(each)}
+
+
+def _assigned(text: str) -> dict[str, tuple[int, ...]]:
+    chosen = _json(text, "assign")
+    for topic, partitions in chosen.items():
+        if not isinstance(partitions, list) or not all(type(each) is int for each in partitions):
+            raise ExportFailed(f"assign: expected a list of partitions of {topic!r}")
+    return {topic: tuple(partitions) for topic, partitions in chosen.items()}
 
 
 def places(
@@ -191,9 +224,11 @@ def places(
         times = _times(values, side, by_time, rows)
         found: dict[Partition, int] = {}
         for topic in facts:
-            asked = {row[1]: times[row] for row in rows if row[0] == topic and row in times}
+            asked = {row[1]: times[row] for row in rows if row[0] == topic}
             found |= {(topic, each): offset for each, offset in offsets_at(client, topic, asked).items()}
-        return {row: _or_end(found.get(row, _LATEST), facts[row[0]].bounds[row[1]].end) for row in rows}
+        if is_start and values.get("startingoffsetsbytimestampstrategy", "error").lower() == "error":
+            _check_are_found(found, times)
+        return {row: _or_end(found[row], facts[row[0]].bounds[row[1]].end) for row in rows}
     given = values.get(f"{side}offsets", by_default)
     if given.lower() in ("earliest", "latest"):
         if given.lower() == "earliest" and not is_start:
@@ -202,21 +237,38 @@ def places(
     named = _json(given, f"{side}Offsets")
     found = {}
     for topic, partition in rows:
-        offset = named.get(topic, {}).get(str(partition))
-        if not isinstance(offset, int):
-            raise ExportFailed(f"{side}Offsets has no offset for {topic}-{partition}")
+        offset = _of_partition(named, f"{side}Offsets", topic, partition)
         found[topic, partition] = _bound(facts, (topic, partition), offset) if offset < 0 else offset
     return found
 
 
 def _times(values: Mapping[str, str], side: str, by_time: str | None, rows: list[Partition]) -> dict[Partition, int]:
-    if by_time is None:
-        text = values[f"{side}timestamp"]
-        if not text.lstrip("-").isdigit():
+    text = values.get(f"{side}timestamp")
+    if text is not None:
+        if not re.fullmatch(r"-?\d+", text, re.ASCII):
             raise ExportFailed(f"{side}Timestamp: expected milliseconds, found {text!r}")
         return dict.fromkeys(rows, int(text))
-    named = _json(by_time, f"{side}OffsetsByTimestamp")
-    return {row: int(named[row[0]][str(row[1])]) for row in rows if str(row[1]) in named.get(row[0], {})}
+    option = f"{side}OffsetsByTimestamp"
+    named = _json(by_time or "", option)
+    return {row: _of_partition(named, option, *row) for row in rows}
+
+
+def _of_partition(named: Mapping[str, Any], option: str, topic: str, partition: int) -> int:
+    """What the option says of each partition; to leave one out would leave its records out."""
+    of_topic = named.get(topic)
+    number = of_topic.get(str(partition)) if isinstance(of_topic, dict) else None
+    if type(number) is not int:
+        raise ExportFailed(f"{option} has no number for {topic}-{partition}")
+    return number
+
+
+def _check_are_found(found: Mapping[Partition, int], times: Mapping[Partition, int]) -> None:
+    for row, offset in found.items():
+        if offset < 0:
+            raise ExportFailed(
+                f"{row[0]}-{row[1]} has no record from {times[row]} ms on, and no offset for it;"
+                " startingOffsetsByTimestampStrategy=latest begins at its end"
+            )
 
 
 def _or_end(offset: int, end: int) -> int:

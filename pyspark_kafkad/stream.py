@@ -4,8 +4,9 @@ Spark keeps where they end in the query's checkpoint. Without one the query begi
 the table of `startingTable` has. It is one object in a process of the driver; `read` runs in the workers.
 """
 
+import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -33,6 +34,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._columns = list(columns)
         self._asked_s = 0.0
+        self._begun_s = -math.inf
+        """When the last batch was begun."""
         self._known: Offsets = {}
         """The newest ends that are known."""
         self._target: Offsets | None = None
@@ -61,7 +64,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._target is not None:
             bounds = up_to(bounds, self._target, begun)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return spelled(next_end(begun, bounds, most, fails_on_loss=self._options.fails_on_loss))
+        end = next_end(begun, bounds, most, fails_on_loss=self._options.fails_on_loss)
+        return start if self._waits(begun, bounds) else spelled(end)
 
     def reportLatestOffset(self) -> Spelled | None:
         return spelled(self._known) if self._known else None
@@ -82,6 +86,16 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_piece(partition, self._columns)
+
+    def _waits(self, begun: Offsets, bounds: Mapping[Partition, Bounds]) -> bool:
+        """Whether the next batch is left for later, as there is little for it; the first one never is."""
+        new = sum(each.end - begun.get(row, each.earliest) for row, each in bounds.items())
+        now_s = time.monotonic()
+        is_early = now_s - self._begun_s < self._options.longest_delay_s
+        if self._target is None and new < self._options.fewest_offsets and is_early:
+            return True
+        self._begun_s = now_s
+        return False
 
     def _bounds(self) -> dict[Partition, Bounds]:
         """Spark asks without a pause while there is nothing new."""

@@ -84,11 +84,18 @@ class TableFolder:
 
     def names(self, path: str = "", *, recursive: bool = False) -> list[str]:
         """The files below `path`, sorted, as paths below the table's folder; none where there is no such folder."""
+        return self._list(path, pa.fs.FileType.File, recursive=recursive)
+
+    def folders(self) -> list[str]:
+        """Those in the table's folder, sorted."""
+        return self._list("", pa.fs.FileType.Directory, recursive=False)
+
+    def _list(self, path: str, kind: Any, *, recursive: bool) -> list[str]:
         selector = pa.fs.FileSelector(f"{self.root}/{path}".rstrip("/"), allow_not_found=True, recursive=recursive)
         with self._failures():
             found = self._files.get_file_info(selector)
-        files = [each.path for each in found if each.type == pa.fs.FileType.File]
-        return sorted(name.removeprefix(self.root).lstrip("/") for name in files)
+        paths = [each.path.removeprefix(self.root).strip("/") for each in found if each.type == kind]
+        return sorted(paths)
 
     def age_s(self, path: str) -> float:
         """How long ago the file was written."""

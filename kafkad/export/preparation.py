@@ -112,11 +112,10 @@ def _prepare(
 ) -> Prepared:
     """`led`: the directories of the partitions that are led here, if only those are wanted."""
     state = sink.state(facts.partitions)
-    if state.topic_id is not None and state.keeps != wanted.keeps:
-        raise ExportFailed(
-            f"the table has --keep {state.keeps}, and --keep {wanted.keeps} is asked for: name another folder"
-        )
-    committed = _continued(state, facts, accepts_recreated=wanted.accepts_recreated)
+    if state.topic_id is not None:
+        _check_same("--keep", state.keeps, wanted.keeps)
+        _check_same("--partition-by", state.partition_by, wanted.partition_by)
+    committed = continued(state, facts, accepts_recreated=wanted.accepts_recreated)
     # A Delta table that was made, but whose first commit was not reached, has no offsets either.
     planned = _planned(client, wanted, facts, committed, is_new=not state.offsets)
     # After the bounds: what was written before them has no newer schema.
@@ -152,6 +151,11 @@ def _prepare(
         began_us=began_us,
         idle=_idle(client, wanted, facts),
     )
+
+
+def _check_same(option: str, of_table: str | None, asked: str) -> None:
+    if of_table not in (None, asked):
+        raise ExportFailed(f"the table has {option} {of_table}, and {option} {asked} is asked for: name another folder")
 
 
 def _idle(client: BrokerClient | None, wanted: Wanted, facts: TopicFacts) -> frozenset[int]:
@@ -286,8 +290,8 @@ def _with_beginnings(planned: Plan, starts: Mapping[int, int]) -> Plan:
     return planned._replace(ranges=tuple(sorted([*planned.ranges, *begun])))
 
 
-def _continued(state: TableState, facts: TopicFacts, *, accepts_recreated: bool) -> Mapping[int, int]:
-    """The table's end offsets, if they are of this topic."""
+def continued(state: TableState, facts: TopicFacts, *, accepts_recreated: bool = False) -> Mapping[int, int]:
+    """The table's end offsets, if they are of this topic. Raises `ExportFailed` for a table of another one."""
     if state.topic_id is None:
         return {}
     if state.topic != facts.name:

@@ -17,16 +17,17 @@ from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import UNFINISHED, TableFolder
 from kafkad.export.preparation import Prepared
-from kafkad.export.problems import ExportFailed, after_commit, not_answered
+from kafkad.export.problems import AnotherExport, ExportFailed, after_commit, not_answered
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.kept_files import keep_open
 from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.sinks.complete_hours import completes_an_hour, reached_by
 from kafkad.export.sinks.rebasing import commit_behind_others
+from kafkad.export.sinks.rewriting import discard_refused
 from kafkad.export.sinks.sink import Commit, Sink
 from kafkad.export.task import Task
 from kafkad.export.wanted import Wanted
-from kafkad.export.writing import WrittenFile, is_named_by_run
+from kafkad.export.writing import WrittenFile, is_written_by_run
 
 GROUP_PREFIX = "kafkad-export-"
 _KEPT = timedelta(days=36_500)
@@ -66,13 +67,17 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
     sink.check_store()
     files = _written(prepared, run_tasks, told)
     commit = _commit(prepared, files)
-    if prepared.dead_letters is not None and any(file.is_dead_letters for file in files):
-        letters = [file for file in files if file.is_dead_letters]
-        of_letters = commit._replace(files=letters, schema=DEAD_LETTERS, lost=[], keeps=KEEP_ALL)
-        commit_behind_others(
-            prepared.dead_letters.sink, prepared.dead_letters.state, of_letters, prepared.facts.partitions
-        )
-    done = commit_behind_others(sink, prepared.state, commit, prepared.facts.partitions)
+    letters = [file for file in files if file.is_dead_letters]
+    try:
+        if prepared.dead_letters is not None and letters:
+            of_letters = commit._replace(files=letters, schema=DEAD_LETTERS, lost=[], keeps=KEEP_ALL)
+            commit_behind_others(
+                prepared.dead_letters.sink, prepared.dead_letters.state, of_letters, prepared.facts.partitions
+            )
+        done = commit_behind_others(sink, prepared.state, commit, prepared.facts.partitions)
+    except AnotherExport:
+        _leave_nothing(prepared, sink, commit.files, letters)
+        raise
     with after_commit():
         for folder in _folders(wanted):
             folder.remove_unfinished(prepared.run_id)
@@ -91,6 +96,19 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
         unparsed=sum(file.unparsed for file in files),
         complete_until=done.complete_until,
     )
+
+
+def _leave_nothing(
+    prepared: Prepared, sink: Sink, files: Sequence[WrittenFile], letters: Sequence[WrittenFile]
+) -> None:
+    """Another export has committed what this one has written. Dead letters whose own commit was made stay."""
+    out = prepared.wanted.out
+    discard_refused(TableFolder(out), sink, files)
+    if prepared.dead_letters is not None:
+        discard_refused(TableFolder(folder_of_dead_letters(out)), prepared.dead_letters.sink, letters)
+    with suppress(OSError, ExportFailed):
+        for folder in _folders(prepared.wanted):
+            folder.remove_unfinished(prepared.run_id)
 
 
 def _of_this_run(prepared: Prepared, ends: Mapping[int, int]) -> dict[int, int]:
@@ -112,6 +130,7 @@ def _commit(prepared: Prepared, files: Sequence[WrittenFile]) -> Commit:
         waits_for=facts.elsewhere | {each for each, bounds in facts.bounds.items() if bounds.end > bounds.earliest},
         schema=prepared.columns.table,
         keeps=prepared.wanted.keeps,
+        partition_by=prepared.wanted.partition_by,
         target_file_bytes=prepared.wanted.target_file_bytes,
         compression=prepared.wanted.compression,
     )
@@ -131,16 +150,20 @@ def _folders(wanted: Wanted) -> list[TableFolder]:
 
 def orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list[str]:
     """Paths of files that are older and belong to no table: of runs that did not commit (they may be under way), or
-    replaced by others.
+    replaced by others. Where there is no table there are none: the files may be those of another kind of table, or of
+    one that another catalog knows.
 
-    What others write into the table is theirs, such as files that say which rows they have deleted.
+    What others write into the table is theirs, such as files that say which rows they have deleted, and so are the
+    tables in folders within this one.
     """
     kept = sink.kept(older_than_s)
+    if kept is None:
+        return []
     return [
         name
         for name in folder.names(recursive=True)
         if name not in kept
-        and (name.startswith(f"{UNFINISHED}/") or is_named_by_run(name.rpartition("/")[2]))
+        and (name.startswith(f"{UNFINISHED}/") or is_written_by_run(name))
         and folder.age_s(name) >= older_than_s
     ]
 

@@ -4,13 +4,17 @@ from dataclasses import replace
 
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.latest import KEEP_ALL
-from kafkad.export.places import TableFolder
+from kafkad.export.places import TableFolder, normalized
 from kafkad.export.sinks.sink import Sink
 from kafkad.export.wanted import Wanted
 
 
 def open_sink(wanted: Wanted) -> Sink:
     """Raises `ExportFailed`."""
+    if normalized(wanted.out).startswith("s3://") and wanted.format != "iceberg":
+        # Before the store is asked anything: whether its library is there.
+        from kafkad.export import conditional_puts  # noqa: PLC0415, F401
+
     folder = TableFolder(wanted.out)
     if wanted.format == "delta":
         # Only who asks for it needs deltalake.

@@ -101,19 +101,19 @@ def verify(
     read: Read,
     source: Source,
     ends: Mapping[int, int],
-    earliest: Mapping[int, int],
+    first: Mapping[int, int],
     *,
     keeps: str,
     is_compacted: bool = False,
 ) -> list[Verified]:
-    """Compare the offsets of the table with those of the log, as far as that still has them.
+    """Compare the offsets of the table with those of the log, from the `first` that both can have to the `ends`.
 
     Dead letters are a part of the table, up to where it goes; theirs may go further for a while.
     """
     with SharedClient() as client:
         return [
             _verify_one(
-                OffsetRange(partition, earliest.get(partition, 0), end),
+                OffsetRange(partition, first.get(partition, 0), end),
                 read.offsets.get(partition, ()),
                 source,
                 client,
@@ -132,7 +132,7 @@ def _verify_one(
     keeps: str,
     is_compacted: bool,
 ) -> Verified:
-    partition, earliest, end = wanted
+    partition, first, end = wanted
     found = np.concatenate([each.offsets for each in files]) if files else np.empty(0, np.int64)
     found = found[found < end]
     distinct = np.unique(found)
@@ -143,7 +143,7 @@ def _verify_one(
     else:
         there = [batch.column("offset").to_numpy() for batch in batches]
         log = np.concatenate(there) if there else np.empty(0, np.int64)
-    here = distinct[distinct >= earliest]
+    here = distinct[distinct >= first]
     for each in damaged:
         # The dead letter has the first offset; what else was in it, and perhaps exported in time, nobody knows now.
         log = np.append(log, each.offset)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -35,6 +35,17 @@ _NAME = re.compile(r".+-\d+-\d{20}-\d{20}-\d{8}T\d{6}-[0-9a-f]{8}(-[0-9a-f]{8})?
 def is_named_by_run(name: str) -> bool:
     """Whether a file has such a name as runs give."""
     return _NAME.fullmatch(name) is not None
+
+
+def divided_by(columns: Sequence[str]) -> str | None:
+    """By what a table is that has these columns of partitions. None: not as runs do it."""
+    return next((name for name, each in PARTITIONS.items() if each == list(columns)), None)
+
+
+def is_written_by_run(path: str) -> bool:
+    """Whether a file below a table's folder is where runs write those of this table, with such a name."""
+    *folders, name = path.split("/")
+    return is_named_by_run(name) and all(each.startswith((f"{DATE}=", f"{HOUR}=")) for each in folders)
 
 
 class WrittenFile(NamedTuple):

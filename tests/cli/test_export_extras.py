@@ -3,13 +3,12 @@
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
-from tests.export.object_store import BUCKET, object_store, settings
+from tests.export.object_store import BUCKET, settings
 from tests.export.reading.test_log_directories import checkpoint, partition, plain
 
 AVRO = '{"type": "record", "name": "R", "fields": []}'
@@ -20,6 +19,7 @@ AVRO = '{"type": "record", "name": "R", "fields": []}'
     [
         ("pyarrow", "export", []),
         ("obstore", "s3", ["--out", f"s3://{BUCKET}/t"]),
+        ("obstore", "s3", ["--out", f"s3a://{BUCKET}/t", "--format", "delta"]),
         ("deltalake", "delta", ["--format", "delta"]),
         ("pyiceberg", "iceberg", ["--format", "iceberg"]),
         ("fastavro", "avro", ["--value", "avro", "--schema-file", "SCHEMA"]),
@@ -38,14 +38,13 @@ def test_what_is_not_installed_is_one_line_with_the_command(
     checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=1)
     words = ["--topic", "t", "--out", str(tmp_path / "t"), "--source", "files", "--log-dirs", str(tmp_path / "log")]
     words += ["--bootstrap-server", "none", *(str(schema) if each == "SCHEMA" else each for each in options)]
-    with object_store() if extra == "s3" else nullcontext() as port:
-        store = {} if port is None else settings(port)
-        done = subprocess.run(
-            [sys.executable, "-m", "kafkad", "export", "run", *words],
-            env={**os.environ, **store, "PYTHONPATH": str(tmp_path / "without")},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+    # Nobody listens there: what is missing is told before a store is asked.
+    done = subprocess.run(
+        [sys.executable, "-m", "kafkad", "export", "run", *words],
+        env={**os.environ, **settings(1), "PYTHONPATH": str(tmp_path / "without")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.stderr.endswith(f"is not installed: pip install 'kafkad[{extra}]'\n")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

@@ -98,6 +98,20 @@ def test_files_are_divided_by_the_hour(lake: Lake, table: str) -> None:
     assert found == {"date=1970-01-01/hour=00", "date=1970-01-01/hour=01", "date=1970-01-02/hour=00"}
 
 
+@pytest.mark.parametrize(
+    ("table", "first", "second"),
+    [("parquet", "none", "day"), ("delta", "hour", "none"), ("iceberg", "hour", "none")],
+)
+def test_a_table_stays_divided_as_it_was(lake: Lake, table: str, first: str, second: str) -> None:
+    lake.produce(10)
+    lake.run("run", "--format", table, "--partition-by", first)
+    lake.produce(10)
+    said = one_line(lake.run("run", "--format", table, "--partition-by", second, code=1))
+    assert f"the table has --partition-by {first}, and --partition-by {second} is asked for" in said
+    lake.run("run", "--format", table, "--partition-by", first)
+    assert values(lake.records("--format", table)) == sorted(lake.sent)
+
+
 @FORMATS
 @pytest.mark.parametrize("partition_by", ["none", "hour"])
 def test_small_files_of_a_table_are_merged(lake: Lake, partition_by: str, table: str) -> None:
@@ -323,6 +337,8 @@ def test_a_topic_that_was_made_again_is_another_one(lake: Lake) -> None:
     assert "was deleted and made again" in one_line(lake.run("run", code=1))
     lake.run("run", "--recreated", "append")
     assert values(lake.records()) == sorted(lake.sent)
+    assert "also has records of an earlier topic" in one_line(lake.run("verify", code=1))
+    assert json.loads(lake.run("status", "--json"))["lag"] == 0
 
 
 @pytest.mark.parametrize(
@@ -335,6 +351,7 @@ def test_a_topic_that_was_made_again_is_another_one(lake: Lake) -> None:
         (["--bootstrap-server", "none"], 1, "--source files, and where they lie: --log-dirs"),
         (["--out", "wind://mill/table"], 1, "can't be used"),
         (["--out", "/proc/table"], 1, "can't be written"),
+        (["--format", "iceberg", "--table", "orders"], 2, "--table: expected NAMESPACE.NAME, found 'orders'"),
         (["--start", "yesterday"], 2, "--start: expected earliest or latest or milliseconds, found 'yesterday'"),
         (["--bootstrap-server", "127.0.0.1:1"], 1, "no broker answers at 127.0.0.1:1"),
     ],

@@ -3,12 +3,15 @@
 import json
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 from pyiceberg.catalog import load_catalog
 
+from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from tests.daemon.lake import FORMATS, WITHIN_S, Lake, one_line
 
 COUNT = 300
@@ -86,3 +89,71 @@ def test_a_commit_of_a_parquet_table_that_is_gone_is_named(lake: Lake) -> None:
     # Nor are the files of that commit taken for those of a run that did not end.
     assert one_line(lake.run("maintain", "--older-than", "0", code=1)) == said
     assert {path.name for path in lake.out.glob("*.parquet")} == files
+
+
+@pytest.mark.parametrize(
+    ("table", "start"), [("parquet", "latest"), ("parquet", "time"), ("delta", "latest"), ("iceberg", "latest")]
+)
+def test_a_table_that_begins_later_than_its_topic_is_right(lake: Lake, table: str, start: str) -> None:
+    lake.produce(COUNT)
+    now_ms = time.time_ns() // 1_000_000
+    options = ("--format", table)
+    begin = ("--start", "latest" if start == "latest" else str(now_ms))
+    assert json.loads(lake.run("run", *options, *begin, "--json"))["records"] == 0
+    lake.produce(COUNT)
+    assert json.loads(lake.run("run", *options, *begin, "--json"))["records"] == COUNT
+    rows = json.loads(lake.run("verify", *options, "--json"))
+    assert sum(row["compared"] for row in rows) == COUNT
+    # What the table does not have of what it has begun with is missing all the same.
+    Path(lake.run("files", *options).splitlines()[0]).unlink()
+    assert any(line.endswith("is not there") for line in found(lake, *options))
+
+
+def test_a_table_of_uncommitted_records_is_right_where_one_says_so(lake: Lake) -> None:
+    options = ("--isolation", "read_uncommitted")
+    lake.transactions(4)
+    assert json.loads(lake.run("run", *options, "--json"))["records"] == 200
+    rows = json.loads(lake.run("verify", *options, "--json"))
+    assert sum(row["compared"] for row in rows) == 200
+    assert json.loads(lake.run("status", *options, "--json"))["lag"] == 0
+
+
+def test_a_table_of_another_topic_is_neither_right_nor_behind(lake: Lake) -> None:
+    lake.produce(COUNT)
+    lake.run("run")
+    with BrokerClient(lake.bootstrap) as client:
+        client.delete_topic(lake.topic)
+        client.until_deadline(
+            lambda: client.create_topic(lake.topic, partitions=1, replication_factor=BROKER_DEFAULT, configs={})
+        )
+    for verb in ("verify", "status"):
+        assert "was deleted and made again" in one_line(lake.run(verb, code=1))
+    other = f"{lake.topic}-other"
+    with BrokerClient(lake.bootstrap) as client:
+        client.create_topic(other, partitions=1, replication_factor=BROKER_DEFAULT, configs={})
+    assert f"the table is of topic '{lake.topic}'" in one_line(lake.run("status", "--topic", other, code=1))
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "said"),
+    [
+        ("delta", ["--format", "parquet"], "is a table of another kind, delta"),
+        ("iceberg", ["--format", "iceberg", "--table", "shop.orders"], "there is no table yet"),
+        ("parquet", ["--out", "."], "has files of somebody else (table/)"),
+    ],
+)
+def test_where_no_table_is_seen_maintenance_deletes_nothing(
+    lake: Lake, table: str, options: list[str], said: str
+) -> None:
+    """Its files may be those of a table of another kind, or of one within the folder."""
+    lake.produce(COUNT)
+    lake.run("run", "--format", table)
+    there = set(lake.out.rglob("*"))
+    for verb in (["maintain", "--older-than", "0"], ["files"]):
+        command = lake.command(*verb, *options)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, cwd=lake.out.parent)
+        if verb[0] == "files" and "no table yet" in said:
+            assert (done.returncode, done.stdout) == (0, "")
+        else:
+            assert done.returncode == 1 and said in one_line(done.stderr)
+        assert set(lake.out.rglob("*")) == there

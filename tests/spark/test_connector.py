@@ -87,6 +87,7 @@ def both(spark: SparkSession, broker: Kafkad) -> Both:
         {"startingOffsets": json.dumps({TOPIC: {"0": 17, "1": -2, "2": 30}})},
         {"endingOffsets": json.dumps({TOPIC: {"0": 17, "1": 100, "2": -1}}), "minPartitions": "7"},
         {"startingTimestamp": str(1_700_000_000_200)},
+        {"maxRecordsPerPartition": "100", "groupIdPrefix": "x", "kafkaConsumer.pollTimeoutMs": "1000"},
         {"endingOffsetsByTimestamp": json.dumps({TOPIC: dict.fromkeys("012", 1_700_000_000_300)})},
     ],
 )

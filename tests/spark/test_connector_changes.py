@@ -86,14 +86,24 @@ def topic(broker: Kafkad, spark: SparkSession, tmp_path: Path, request: pytest.F
     return Topic(broker, spark, tmp_path, "".join(each if each.isalnum() else "-" for each in request.node.name))
 
 
-def test_a_time_that_no_record_has_is_refused_or_the_end(topic: Topic) -> None:
+@pytest.mark.parametrize("kind", ["kafka", "kafkad"])
+def test_a_time_that_no_record_has_is_refused_or_the_end(topic: Topic, kind: str) -> None:
     topic.make()
     topic.produce(range(100))
     late = {"startingTimestamp": str(4_000_000_000_000)}
     with pytest.raises(PySparkException, match=r"(?i)offset"):
-        topic.batch(**late).count()
-    assert topic.batch(**late, startingOffsetsByTimestampStrategy="latest").count() == 0
-    assert topic.batch(endingTimestamp=late["startingTimestamp"]).count() == 100
+        topic.batch(kind, **late).count()
+    assert topic.batch(kind, **late, startingOffsetsByTimestampStrategy="latest").count() == 0
+    assert topic.batch(kind, endingTimestamp=late["startingTimestamp"]).count() == 100
+
+
+@pytest.mark.parametrize("kind", ["kafka", "kafkad"])
+@pytest.mark.parametrize("option", ["startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsets"])
+def test_what_is_said_of_some_partitions_only_is_refused(topic: Topic, option: str, kind: str) -> None:
+    topic.make()
+    topic.produce(range(10))
+    with pytest.raises((PySparkException, Py4JJavaError), match=option):
+        topic.batch(kind, **{option: json.dumps({topic.name: {"0": 1}})}).count()
 
 
 def test_partitions_that_are_added_in_mid_stream_are_found(topic: Topic) -> None:

@@ -92,3 +92,43 @@ def test_what_is_beyond_the_checkpoint_is_data_loss(folder: Path) -> None:
     with pytest.raises(DataLost, match="failOnDataLoss=false"):
         planned(folder, endingOffsets=ends)
     assert planned(folder, endingOffsets=ends, failOnDataLoss="false") == BOTH
+
+
+def test_a_batch_of_a_stream_waits_for_the_fewest_offsets_but_not_for_ever(folder: Path) -> None:
+    asked = {"path": str(folder), "subscribe": "t", "startingOffsets": "earliest", "minOffsetsPerTrigger": "8"}
+    begun, end = {"t": {"0": 0, "1": 0}}, {"t": {"0": 4, "1": 3}}
+    for delay, second in (("1 h", begun), ("0ms", end)):
+        stream = TopicStreamReader(ReadOptions.parse({**asked, "maxTriggerDelay": delay}, is_stream=True), ["offset"])
+        assert stream.latestOffset(begun, stream.getDefaultReadLimit()) == end, "the first one"
+        assert stream.latestOffset(begun, stream.getDefaultReadLimit()) == second
+        stream.prepareForTriggerAvailableNow()
+        assert stream.latestOffset(begun, stream.getDefaultReadLimit()) == end
+
+
+def test_a_task_has_so_many_offsets_at_most(folder: Path) -> None:
+    assert planned(folder, maxRecordsPerPartition="2") == [
+        *(("t", OffsetRange(0, at, at + 2)) for at in (0, 2)),
+        *(("t", OffsetRange(1, *bounds)) for bounds in ((0, 1), (1, 3))),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"assign": json.dumps({"t": 0})}, "assign: expected a list of partitions of 't'"),
+        ({"startingOffsets": json.dumps({"t": 0})}, "startingOffsets has no number for t-0"),
+        ({"endingOffsets": json.dumps({"t": {"0": 1}})}, "endingOffsets has no number for t-1"),
+        ({"maxTriggerDelay": "soon"}, "maxtriggerdelay is no option of batches"),
+    ],
+)
+def test_what_can_not_be_meant_is_one_sentence(folder: Path, options: dict[str, str], said: str) -> None:
+    with pytest.raises(ExportFailed, match=said):
+        planned(folder, **options)
+
+
+def test_a_delay_is_spelled_as_sparks() -> None:
+    asked = {"path": "/", "subscribe": "t"}
+    for text, seconds in (("1500", 1.5), ("2s", 2), ("15m", 900), ("1 min", 60), ("1h", 3_600)):
+        assert ReadOptions.parse({**asked, "maxTriggerDelay": text}, is_stream=True).longest_delay_s == seconds
+    with pytest.raises(ExportFailed, match="maxTriggerDelay: expected a time such as 15m, found 'soon'"):
+        ReadOptions.parse({**asked, "maxTriggerDelay": "soon"}, is_stream=True)

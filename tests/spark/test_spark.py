@@ -21,13 +21,15 @@ from bench.brokers.processes import eventually
 from kafkad.cli import main
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from kafkad.export.coverage import Returned
-from kafkad.export.engines.spark import run_in_spark
+from kafkad.export.engines.spark import one_in_each_partition, run_in_spark
 from kafkad.export.preparation import prepare
 from kafkad.export.problems import ExportFailed
+from kafkad.export.reading.source import Source
 from kafkad.export.run import carry_out
 from kafkad.export.tables import open_sink
 from kafkad.export.task import Task
 from kafkad.export.wanted import Wanted
+from kafkad.export.writing import Layout
 
 CHECKOUT = Path(__file__).parents[2]
 TOPIC = "orders"
@@ -157,7 +159,8 @@ def test_filters_are_the_business_of_spark(load: Load) -> None:
         ({"subscribePattern": "("}, "subscribePattern: "),
         ({"colour": "blue"}, "kafkad has no option colour"),
         ({"startingOffsets": "{"}, "startingOffsets: "),
-        ({"startingOffsets": json.dumps({TOPIC: {"0": 0}})}, f"startingOffsets has no offset for {TOPIC}-1"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "kafka.security.protocol: kafkad has no SASL_SSL"),
+        ({"startingOffsets": json.dumps({TOPIC: {"0": 0}})}, f"startingOffsets has no number for {TOPIC}-1"),
         ({"endingOffsets": json.dumps({TOPIC: {"0": 10**9, "1": -1, "2": -1}})}, "failOnDataLoss=false"),
     ],
 )
@@ -209,6 +212,13 @@ def test_the_jobs_of_an_export_are_named_in_the_pages_of_spark(
     # They are told of what happens a little later.
     eventually(lambda: set(named("jobs")) == {"SUCCEEDED"}, within=60, what="its jobs have the name of the export")
     eventually(lambda: "COMPLETE" in named("stages"), within=60, what="their stages, too")
+
+
+@pytest.mark.parametrize("count", [2, 4, 5])
+def test_each_task_of_an_export_is_one_of_spark(spark: SparkSession, count: int) -> None:
+    task = Task(source=Source(topic="t"), ranges=(), layout=Layout(out="/t", topic="t", run_id="1"))
+    partitions = one_in_each_partition(spark, [task] * count).rdd.glom().collect()
+    assert list(map(len, partitions)) == [1] * count
 
 
 def test_a_run_that_has_nothing_to_read_is_no_job_of_spark(spark: SparkSession) -> None:

@@ -9,7 +9,15 @@ from typing import Any
 import click
 
 from kafkad.cli.configuring import WrongConfiguration
-from kafkad.cli.exporting.options import Duration, Size, names_table, names_tables, tables_of, writes_files
+from kafkad.cli.exporting.options import (
+    Duration,
+    Size,
+    names_table,
+    names_tables,
+    reads_topic,
+    tables_of,
+    writes_files,
+)
 from kafkad.cli.options import json_option
 
 _OPTIONAL = ("pyarrow",)
@@ -72,13 +80,7 @@ Example:
     help="Folders by the records' timestamps, in UTC.",
 )
 @writes_files
-@click.option(
-    "--isolation",
-    type=click.Choice(["read_committed", "read_uncommitted"]),
-    default="read_committed",
-    show_default=True,
-    help="Whether records of open and aborted transactions are left out.",
-)
+@reads_topic
 @click.option(
     "--idle-after",
     type=Duration(),
@@ -179,6 +181,7 @@ Example:
 @export.command(epilog=_STATUS)
 @names_tables
 @names_table
+@reads_topic
 @json_option
 @click.pass_context
 def status(ctx: click.Context, /, conf_files: Sequence[Path], **asked: Any) -> None:
@@ -195,6 +198,7 @@ def status(ctx: click.Context, /, conf_files: Sequence[Path], **asked: Any) -> N
 
 @export.command(epilog="\b\nExample:\n  kafkad export verify --topic orders --out /lake/orders")
 @names_table
+@reads_topic
 @json_option
 def verify(**asked: Any) -> None:
     """Compare the table with the log: each record once, none too many. Exit code 1: they differ."""

@@ -137,7 +137,7 @@ _TABLE_OPTIONS = (
         metavar="URL|NAME",
         help="Of Iceberg: sqlite:///…, http://… (REST), or one that pyiceberg knows; default: a file in DIR.",
     ),
-    click.option("--table", default="", metavar="NAME", help="In the catalog; default: kafkad.TOPIC."),
+    click.option("--table", default="", metavar="NAMESPACE.NAME", help="In the catalog; default: kafkad.TOPIC."),
     click.option("--name", help="The name of the export, for its group kafkad-export-NAME; default: the topic's."),
     click.option(
         "--bootstrap-server",
@@ -172,6 +172,18 @@ def names_table(command: Command) -> Command:
     for option in reversed(_TABLE_OPTIONS):
         command = option(command)
     return command
+
+
+def reads_topic(command: Command) -> Command:
+    """`isolation`: the same for the run, and for what is said of its table."""
+    isolation = click.option(
+        "--isolation",
+        type=click.Choice(["read_committed", "read_uncommitted"]),
+        default="read_committed",
+        show_default=True,
+        help="Whether records of open and aborted transactions are left out.",
+    )
+    return isolation(command)
 
 
 def writes_files(command: Command) -> Command:

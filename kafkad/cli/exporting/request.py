@@ -38,7 +38,7 @@ def wanted_of(
     idle_after: float | None = None,
     **rest: Any,
 ) -> Wanted:
-    _check_times(start, end)
+    _check_spelling(start, end, rest.get("table", ""))
     if keep == KEEP_LATEST:
         _check_latest(value, on_bad_record, recreated, rest.get("partition_by", "none"))
     subject = schema_subject or f"{topic}-value"
@@ -65,10 +65,12 @@ def wanted_of(
     )
 
 
-def _check_times(start: str, end: str) -> None:
+def _check_spelling(start: str, end: str, table: str) -> None:
     for option, when, words in (("start", start, ("earliest", "latest")), ("end", end, ("latest",))):
         if when not in words and not (when.isascii() and when.isdigit()):
             raise WrongConfiguration([f"--{option}: expected {' or '.join(words)} or milliseconds, found {when!r}"])
+    if table and not all(table.rpartition(".")):
+        raise WrongConfiguration([f"--table: expected NAMESPACE.NAME, found {table!r}"])
 
 
 def _bootstrap(named: str) -> str:

@@ -22,7 +22,7 @@ from kafkad.client.connection import BrokerCallFailed
 from kafkad.export.coverage import Returned
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.places import TableFolder
-from kafkad.export.preparation import Prepared, directories_of, prepare, topic_facts
+from kafkad.export.preparation import Prepared, continued, directories_of, prepare, topic_facts
 from kafkad.export.problems import ExportFailed, NotInstalled, StoreUnfit
 from kafkad.export.ranges import TopicFacts
 from kafkad.export.reading.source import Source
@@ -71,8 +71,8 @@ def status(*, as_json: bool, **asked: Any) -> None:
         click.echo(json.dumps(row))
         return
     for each in row["partitions"]:
-        done = "nothing" if each["exported"] is None else f"up to offset {each['exported']}"
-        click.echo(f"{row['topic']}-{each['partition']}: {done}, {each['lag']} behind {each['end']}")
+        done, there = (f"up to offset {end - 1}" if end else "nothing" for end in (each["exported"], each["end"]))
+        click.echo(f"{row['topic']}-{each['partition']}: {each['lag']} behind, exported {done}, the topic has {there}")
     click.echo(f"{row['topic']}: {_complete(row)}")
 
 
@@ -141,12 +141,19 @@ def verify(*, as_json: bool, **asked: Any) -> None:
         facts, state = _compared(wanted, sink)
         if state.topic_id is None:
             raise ExportFailed(f"{wanted.out}: there is no table yet")
+        if state.has_earlier_topic:
+            raise ExportFailed(
+                f"{wanted.out} also has records of an earlier topic {wanted.topic!r}, with the same offsets: they can't"
+                " be told from those of the topic as it is now"
+            )
         source = _read_again(wanted, facts)
-        earliest = {partition: bounds.earliest for partition, bounds in facts.bounds.items()}
+        # A table may begin later than its topic.
+        begins = sink.begins(state)
+        first = {each: max(bounds.earliest, begins.get(each, 0)) for each, bounds in facts.bounds.items()}
         paths = [*_paths(wanted.out, sink), *_paths(folder_of_dead_letters(wanted.out), open_dead_letters(wanted))]
         is_compacted = _is_compacted(wanted)
         read = read_offsets(paths)
-        found = verify_table(read, source, state.offsets, earliest, keeps=state.keeps, is_compacted=is_compacted)
+        found = verify_table(read, source, state.offsets, first, keeps=state.keeps, is_compacted=is_compacted)
         wrong = [*read.wrong]
         for partition, end in sorted(state.offsets.items()):
             wrong += overlaps(read.offsets.get(partition, ()), end)
@@ -175,10 +182,10 @@ def maintain(
     merged = []
     with _failing():
         wanted = wanted_of(**asked)
-        for out, sink in (
-            (wanted.out, open_sink(wanted)),
-            (folder_of_dead_letters(wanted.out), open_dead_letters(wanted)),
-        ):
+        table = open_sink(wanted)
+        if table.state([]).topic_id is None:
+            raise ExportFailed(f"{wanted.out}: there is no table yet")
+        for out, sink in ((wanted.out, table), (folder_of_dead_letters(wanted.out), open_dead_letters(wanted))):
             removed += (orphans if dry_run else remove_orphans)(TableFolder(out), sink, older_than)
             merged.append(sink.merge_small(merging))
     before, after = (sum(each) for each in zip(*merged, strict=True))
@@ -196,15 +203,22 @@ def files(*, dead_letters: bool, **asked: Any) -> None:
         wanted = wanted_of(**asked)
         out = folder_of_dead_letters(wanted.out) if dead_letters else wanted.out
         root = TableFolder(out).out
-        for path in (open_dead_letters if dead_letters else open_sink)(wanted).files():
+        sink = (open_dead_letters if dead_letters else open_sink)(wanted)
+        paths = sink.files()
+        if not paths:
+            # Perhaps the table is of another kind.
+            sink.state([])
+        for path in paths:
             click.echo(f"{root.rstrip('/')}/{path}")
 
 
 def _compared(wanted: Wanted, sink: Sink) -> tuple[TopicFacts, TableState]:
-    """What the topic has now, and what the table has of it."""
+    """What the topic has now, and what the table has of it. Raises `ExportFailed` for a table of another topic."""
     with _broker(wanted) as client:
-        facts = topic_facts(client, wanted.topic, is_committed=True)
-    return facts, sink.state(sorted(facts.bounds))
+        facts = topic_facts(client, wanted.topic, is_committed=wanted.is_committed)
+    state = sink.state(sorted(facts.bounds))
+    continued(state, facts)
+    return facts, state
 
 
 def _is_compacted(wanted: Wanted) -> bool:
@@ -225,6 +239,7 @@ def _read_again(wanted: Wanted, facts: TopicFacts) -> Source:
         directories=directories,
         with_headers=False,
         sets_damage_aside=True,
+        is_committed=wanted.is_committed,
         timeout_s=wanted.timeout_s,
     )
 

@@ -15,13 +15,13 @@ from kafkad.export.task import Task, run_task
 try:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from kafkad.export.engines.spark_log import without_stack_traces
 except ImportError as error:
     raise NotInstalled("spark", "pyspark") from error
 
-_TASK, _RETURNED = "task binary", "returned string"
+_TASKS, _RETURNED = "number int, task binary", "returned string"
 _REASON = re.compile(r"(?:Caused by: |.* executor \S+\): )?([A-Za-z_][\w.$]*(?:Error|Exception): .+)")
 """The line of a stack trace that names what was raised, in Python or Java."""
 _OF_WORKERS = ("ModuleNotFoundError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
@@ -50,8 +50,7 @@ def run_in_spark(session: SparkSession, tasks: Sequence[Task], name: str) -> Ite
     session.sparkContext.setJobDescription(name)
     if not tasks:
         return
-    packed = [(bytearray(pickle.dumps(task)),) for task in tasks]
-    frame = session.createDataFrame(packed, _TASK).repartition(len(packed))
+    frame = one_in_each_partition(session, tasks)
     try:
         # An attempt that was repeated has returned nothing.
         with without_stack_traces(session):
@@ -62,9 +61,15 @@ def run_in_spark(session: SparkSession, tasks: Sequence[Task], name: str) -> Ite
         yield returned_from_json(row.returned)
 
 
+def one_in_each_partition(session: SparkSession, tasks: Sequence[Task]) -> DataFrame:
+    """By their numbers: `repartition` lays several of few rows into one partition, which one core does one by one."""
+    packed = [(number, bytearray(pickle.dumps(task))) for number, task in enumerate(tasks)]
+    return session.createDataFrame(packed, _TASKS).repartitionById(len(packed), "number")
+
+
 def _write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        for packed in batch.column(0).to_pylist():
+        for packed in batch.column("task").to_pylist():
             returned = [each.to_json() for each in run_task(pickle.loads(packed).as_attempt())]
             yield pa.RecordBatch.from_arrays([pa.array(returned, pa.string())], ["returned"])
 

@@ -9,7 +9,7 @@ conflict.
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import ceil
@@ -24,14 +24,22 @@ from kafkad.export.sinks.rewriting import remove, rows
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
 from kafkad.export.sinks.strangers import check_strangers
 from kafkad.export.values.columns import field_paths, plain
-from kafkad.export.writing import PARTITIONS, Layout, WrittenFile
+from kafkad.export.writing import PARTITIONS, Layout, WrittenFile, divided_by
 
 try:
     import pyarrow as pa
     from deltalake import CommitProperties, DeltaTable, write_deltalake
     from deltalake.exceptions import CommitFailedError, DeltaError
 
-    from kafkad.export.sinks.delta_actions import NO_MARKER, add_action, app_id, commit_properties, marker_id, time_id
+    from kafkad.export.sinks.delta_actions import (
+        NO_MARKER,
+        add_action,
+        app_id,
+        begin_id,
+        commit_properties,
+        marker_id,
+        time_id,
+    )
 except ImportError as error:
     raise NotInstalled("delta", "deltalake") from error
 
@@ -78,7 +86,23 @@ class DeltaSink:
         marker = table.transaction_version(marker_id(known["cluster_id"], topic_id))
         complete_until = None if marker == NO_MARKER else marker
         keeps = known.get("keeps", KEEP_ALL)
-        return TableState(*of_topic, offsets, table.version(), columns, keeps, reached, complete_until)
+        return TableState(
+            *(*of_topic, offsets, table.version(), columns, keeps, reached, complete_until),
+            partition_by=divided_by(table.metadata().partition_columns),
+            has_earlier_topic=known.get("has_earlier_topic", False),
+        )
+
+    def begins(self, state: TableState) -> Mapping[int, int]:
+        """Each takes its library as long as an end offset does, and runs don't need it."""
+        table, cluster_id, topic_id = self._table, state.cluster_id, state.topic_id
+        if table is None or cluster_id is None or topic_id is None:
+            return {}
+        with self._reading():
+            found = {
+                partition: table.transaction_version(begin_id(app_id(cluster_id, topic_id, partition)))
+                for partition in state.offsets
+            }
+        return {partition: start for partition, start in found.items() if start is not None}
 
     def check_store(self) -> None:
         """Its library commits in S3 with conditional PUTs, unless a table of DynamoDB says who may. It knows what other
@@ -88,7 +112,7 @@ class DeltaSink:
             self._folder.check_store()
 
     def commit(self, state: TableState, commit: Commit) -> int:
-        table = self._table or self._create(commit)
+        table = self._table or self._create(state, commit)
         if state.version >= 0:
             self._prepare(table, state, commit)
         merges = commit.replaces(state)
@@ -140,10 +164,10 @@ class DeltaSink:
         with self._reading():
             return sorted(_paths(table))
 
-    def kept(self, older_than_s: float) -> set[str]:
+    def kept(self, older_than_s: float) -> set[str] | None:
         table = self._load()
         if table is None:
-            return set()
+            return None
         with self._reading():
             replaced = _replaced(table, 0) - _replaced(table, ceil(older_than_s / _HOUR_S))
             return {*_paths(table), *replaced}
@@ -217,21 +241,21 @@ class DeltaSink:
                 version += 1
             if state.topic_id != commit.topic_id:
                 # From here on the offsets of the topic that was there before do not count.
-                table.alter.set_table_properties(_configuration(commit), raise_if_not_exists=False)
+                table.alter.set_table_properties(_configuration(state, commit), raise_if_not_exists=False)
                 version += 1
         except (DeltaError, OSError) as error:
             raise ExportFailed(f"{self._folder.out} could not be committed to: {error}") from error
         if table.version() != version:
             raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile")
 
-    def _create(self, commit: Commit) -> DeltaTable:
+    def _create(self, state: TableState, commit: Commit) -> DeltaTable:
         try:
             return DeltaTable.create(
                 self._folder.out,
                 self._schema(commit),
                 mode="error",
                 partition_by=self._partition_by,
-                configuration=_configuration(commit),
+                configuration=_configuration(state, commit),
                 raise_if_key_not_exists=False,
             )
         except (DeltaError, OSError) as error:
@@ -243,10 +267,13 @@ class DeltaSink:
         return pa.schema([*commit.schema, *(pa.field(name, pa.string()) for name in self._partition_by)])
 
 
-def _configuration(commit: Commit) -> dict[str, str]:
-    identity = {"cluster_id": commit.cluster_id, "topic_id": str(commit.topic_id), "topic": commit.topic}
+def _configuration(state: TableState, commit: Commit) -> dict[str, str]:
+    identity: dict[str, Any] = {"cluster_id": commit.cluster_id, "topic": commit.topic}
+    identity["topic_id"] = str(commit.topic_id)
     if commit.keeps != KEEP_ALL:
         identity["keeps"] = commit.keeps
+    if commit.has_earlier_topic(state):
+        identity["has_earlier_topic"] = True
     return {_IDENTITY: json.dumps(identity)}
 
 

@@ -1,6 +1,6 @@
 """What a commit of a run is in the log of a Delta table: its files, and `txn` actions.
 
-They have the end offset and the largest timestamp of each partition, and the marker of complete hours.
+They have the end offset and the largest timestamp of each partition, where it begins, and the marker of complete hours.
 """
 
 import json
@@ -29,6 +29,11 @@ def time_id(partition_id: str) -> str:
     return f"{partition_id}:time"
 
 
+def begin_id(partition_id: str) -> str:
+    """Of the first offset of the partition that was exported."""
+    return f"{partition_id}:begin"
+
+
 def marker_id(cluster_id: str, topic_id: UUID) -> str:
     return f"kafkad:{cluster_id}:{topic_id}:complete"
 
@@ -41,6 +46,8 @@ def commit_properties(state: TableState, commit: Commit) -> CommitProperties:
         Transaction(app_id(commit.cluster_id, commit.topic_id, partition), end)
         for partition, end in commit.ends.items()
     ]
+    for partition, start in commit.begins(state).items():
+        transactions.append(Transaction(begin_id(app_id(commit.cluster_id, commit.topic_id, partition)), start))
     for partition, time_us in reached.items():
         if not goes_on or state.reached.get(partition) != time_us:
             transactions.append(Transaction(time_id(app_id(commit.cluster_id, commit.topic_id, partition)), time_us))

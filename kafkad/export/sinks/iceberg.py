@@ -8,6 +8,7 @@ a race, with the same records once more: it is told not to.
 import json
 import logging
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,11 +22,11 @@ from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled, after_commit
 from kafkad.export.sinks.complete_hours import carried
 from kafkad.export.sinks.merging import KnownFile, merge, new_run_id, small_files
-from kafkad.export.sinks.rewriting import fitted, remove, rewrite_changed
+from kafkad.export.sinks.rewriting import discard_refused, fitted, remove, rewrite_changed
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
 from kafkad.export.sinks.strangers import check_strangers
 from kafkad.export.values.columns import field_paths, plain
-from kafkad.export.writing import PARTITIONS, Layout, WrittenFile
+from kafkad.export.writing import PARTITIONS, Layout, WrittenFile, divided_by
 
 try:
     import pyarrow as pa
@@ -49,6 +50,8 @@ except ImportError as error:
 
 _IDENTITY = "kafkad.export"
 _CATALOG = "_catalog.db"
+_LATER_STATE = re.compile(r"metadata/(?!00000)\d{5}-.+\.metadata\.json")
+"""Behind the first one, which may be left over from a run that was killed before the catalog knew of it."""
 # It warns of each column without statistics, of each file; those are left out on purpose.
 logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
 _FAULTS = (ValueError, OSError, ValidationError, RESTError, SQLAlchemyError)
@@ -74,6 +77,11 @@ class IcebergSink:
         table = self._table = self._load()
         if table is None:
             check_strangers(self._folder, "iceberg")
+            if any(map(_LATER_STATE.fullmatch, self._folder.names("metadata"))):
+                raise ExportFailed(
+                    f"{self._folder.out} has an Iceberg table that is not {self._name} of this catalog: name another"
+                    " folder, or its --catalog and --table"
+                )
             return TableState(None, None, None, {}, -1)
         known = self._identity(table)
         offsets = {int(partition): end for partition, end in known["offsets"].items()}
@@ -81,20 +89,33 @@ class IcebergSink:
         version = table.metadata.current_snapshot_id
         of_topic = (known["cluster_id"], UUID(known["topic_id"]), known["topic"])
         reached = {int(partition): time for partition, time in known.get("reached", {}).items()}
-        keeps = known.get("keeps", KEEP_ALL)
-        return TableState(*of_topic, offsets, version or 0, columns, keeps, reached, known.get("complete_until"))
+        begins = {int(partition): start for partition, start in known.get("begins", {}).items()}
+        keeps, until = known.get("keeps", KEEP_ALL), known.get("complete_until")
+        more = (begins, divided_by(_dates(table)), known.get("has_earlier_topic", False))
+        return TableState(*of_topic, offsets, version or 0, columns, keeps, reached, until, *more)
+
+    def begins(self, state: TableState) -> Mapping[int, int]:
+        return state.begins
 
     def check_store(self) -> None:
         """Commits are made in the catalog."""
 
     def commit(self, state: TableState, commit: Commit) -> int:
-        before = state.offsets if state.topic_id == commit.topic_id else {}
+        goes_on = state.topic_id == commit.topic_id
+        offsets = {**(state.offsets if goes_on else {}), **commit.ends}
+        begins = {**(state.begins if goes_on else {}), **commit.begins(state)}
         reached, complete_until = carried(state, commit)
         details = {"run": commit.run_id, "completeUntil": complete_until, "lost": list(map(tuple, commit.lost))}
+        files = commit.files
         try:
             transaction = self._begin(state, commit)
-            transaction.set_properties(_properties(commit, {**before, **commit.ends}, reached, complete_until))
-            files = self._replace(transaction, commit) if commit.replaces(state) else commit.files
+            transaction.set_properties(
+                _properties(
+                    commit, offsets, begins, reached, complete_until, has_earlier_topic=commit.has_earlier_topic(state)
+                )
+            )
+            if commit.replaces(state):
+                files = self._replace(transaction, commit)
             transaction.add_files(
                 [f"{self._location}/{file.path}" for file in files],
                 snapshot_properties={"kafkad": json.dumps(details)},
@@ -102,6 +123,7 @@ class IcebergSink:
             )
             table = transaction.commit_transaction()
         except (CommitFailedException, ConflictError, TableAlreadyExistsError) as error:
+            discard_refused(self._folder, self, set(files) - set(commit.files))
             raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile: {error}") from error
         except _FAULTS as error:
             raise ExportFailed(f"{self._folder.out} could not be committed to: {_reason(error)}") from error
@@ -131,10 +153,10 @@ class IcebergSink:
         with self._reading():
             return sorted(self._path(task.file.file_path) for task in table.scan().plan_files())
 
-    def kept(self, older_than_s: float) -> set[str]:
+    def kept(self, older_than_s: float) -> set[str] | None:
         table = self._load()
         if table is None:
-            return set()
+            return None
         with self._reading():
             since_ms = time.time_ns() // 1_000_000 - round(older_than_s * 1_000)
             return set(map(self._path, kept_files(table, since_ms)))
@@ -295,15 +317,23 @@ def _store_options() -> dict[str, str]:
 
 
 def _properties(
-    commit: Commit, offsets: Mapping[int, int], reached: Mapping[int, int], complete_until: int | None
+    commit: Commit,
+    offsets: Mapping[int, int],
+    begins: Mapping[int, int],
+    reached: Mapping[int, int],
+    complete_until: int | None,
+    *,
+    has_earlier_topic: bool,
 ) -> dict[str, str]:
     identity: dict[str, Any] = {
         "cluster_id": commit.cluster_id,
         "topic_id": str(commit.topic_id),
         "topic": commit.topic,
         "offsets": {str(partition): end for partition, end in sorted(offsets.items())},
+        "begins": {str(partition): start for partition, start in sorted(begins.items())},
         "keeps": commit.keeps,
         "reached": {str(partition): time for partition, time in sorted(reached.items())},
         "complete_until": complete_until,
+        "has_earlier_topic": has_earlier_topic,
     }
     return {_IDENTITY: json.dumps(identity), "commit.retry.num-retries": "0"}

@@ -9,7 +9,7 @@ a snapshot, and the newest one counts.
 import base64
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -40,6 +40,9 @@ class ParquetSink:
             raise ExportFailed(f"{folder.out}: Parquet tables are on a disk or in S3; use --format delta")
         self._folder = folder
 
+    def begins(self, state: TableState) -> Mapping[int, int]:
+        return state.begins
+
     def check_store(self) -> None:
         self._folder.check_store()
 
@@ -53,14 +56,18 @@ class ParquetSink:
         known = (last["cluster_id"], UUID(last["topic_id"]), last["topic"])
         # Those of earlier versions say nothing of their timestamps.
         reached = {int(partition): time for partition, time in last.get("reached", {}).items()}
-        keeps = last.get("keeps", KEEP_ALL)
-        return TableState(*known, offsets, last["commit"], _columns(last), keeps, reached, last.get("complete_until"))
+        begins = {int(partition): start for partition, start in last.get("begins", {}).items()}
+        keeps, until = last.get("keeps", KEEP_ALL), last.get("complete_until")
+        more = (begins, last.get("partition_by"), last.get("has_earlier_topic", False))
+        return TableState(*known, offsets, last["commit"], _columns(last), keeps, reached, until, *more)
 
     def commit(self, state: TableState, commit: Commit) -> int:
         version = state.version + 1
         kept, new = self._replaced(state, commit) if commit.replaces(state) else ([], list(commit.files))
         # Those of a topic that was made again begin anew.
-        offsets = {**(state.offsets if state.topic_id == commit.topic_id else {}), **commit.ends}
+        goes_on = state.topic_id == commit.topic_id
+        offsets = {**(state.offsets if goes_on else {}), **commit.ends}
+        begins = {**(state.begins if goes_on else {}), **commit.begins(state)}
         reached, complete_until = carried(state, commit)
         content = {
             "format": _FORMAT,
@@ -69,10 +76,13 @@ class ParquetSink:
             "topic": commit.topic,
             "topic_id": str(commit.topic_id),
             "offsets": {str(partition): end for partition, end in sorted(offsets.items())},
+            "begins": {str(partition): start for partition, start in sorted(begins.items())},
             "ranges": [each._asdict() for each in commit.ranges],
             "lost": [each._asdict() for each in commit.lost],
             "files": [each._asdict() for each in (*kept, *new)],
             "keeps": commit.keeps,
+            "partition_by": commit.partition_by,
+            "has_earlier_topic": commit.has_earlier_topic(state),
             "run": commit.run_id,
             "reached": {str(partition): time for partition, time in sorted(reached.items())},
             "complete_until": complete_until,
@@ -89,8 +99,11 @@ class ParquetSink:
     def files(self) -> list[str]:
         return [each.path for each in _history(self._manifests()).files]
 
-    def kept(self, older_than_s: float) -> set[str]:
-        history = _history(self._manifests())
+    def kept(self, older_than_s: float) -> set[str] | None:
+        manifests = self._manifests()
+        if not manifests:
+            return None
+        history = _history(manifests)
         since_ms = time.time() * 1_000 - older_than_s * 1_000
         return {each.path for each in history.files} | {
             path for path, replaced_ms in history.replaced_ms.items() if replaced_ms > since_ms

@@ -56,8 +56,7 @@ def rebase(commit: Commit, seen: TableState, now: TableState) -> Commit | None:
     ranges = [each for each in commit.ranges if not _is_beginning_of_known(each, now)]
     rebased = commit._replace(ranges=ranges)
     before = seen.offsets if seen.topic_id == commit.topic_id else {}
-    starts = _starts(rebased)
-    for partition, start in starts.items():
+    for partition, start in rebased.starts.items():
         end = now.offsets.get(partition)
         # A first commit says of all partitions where they begin: of ours, too.
         if end != before.get(partition) and end != start:
@@ -72,11 +71,3 @@ def _known_columns(commit: Commit, seen: TableState) -> list[object]:
 
 def _is_beginning_of_known(each: OffsetRange, now: TableState) -> bool:
     return each.start == each.end and each.partition in now.offsets
-
-
-def _starts(commit: Commit) -> dict[int, int]:
-    """Where the table has to end for this commit."""
-    starts: dict[int, int] = {}
-    for each in (*commit.lost, *commit.ranges):
-        starts[each.partition] = min(each.start, starts.get(each.partition, each.start))
-    return starts

@@ -14,7 +14,7 @@ from kafkad.export.latest import latest_of
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
-from kafkad.export.sinks.sink import Commit
+from kafkad.export.sinks.sink import Commit, Sink
 from kafkad.export.writing import Layout, RangeWriter, WrittenFile
 
 
@@ -101,6 +101,15 @@ def remove(folder: TableFolder, files: Iterable[WrittenFile]) -> None:
     """Their rows are in files that were written anew."""
     for file in files:
         folder.remove(file.path)
+
+
+def discard_refused(folder: TableFolder, sink: Sink, files: Iterable[WrittenFile]) -> None:
+    """Of a commit that found another one before it. Those that the table has stay: that other one may have been this
+    very commit, whose answer got lost.
+    """
+    with suppress(OSError, ExportFailed):
+        there = set(sink.files())
+        remove(folder, [file for file in files if file.path not in there])
 
 
 def _discard(folder: TableFolder, files: Iterable[WrittenFile]) -> None:

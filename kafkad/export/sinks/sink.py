@@ -30,6 +30,12 @@ class TableState(NamedTuple):
     """The largest timestamp of each partition, in microseconds."""
     complete_until: int | None = None
     """Hours before that are complete, but for records that come late; None: none is known to be."""
+    begins: Mapping[int, int] = {}
+    """Where a commit carries them on: see `Sink.begins`."""
+    partition_by: str | None = None
+    """By what its files are divided: none, day or hour. None: nobody knows."""
+    has_earlier_topic: bool = False
+    """Whether it also has records of a topic of this name that was there before, with the same offsets."""
 
 
 class Commit(NamedTuple):
@@ -49,6 +55,7 @@ class Commit(NamedTuple):
     schema: pa.Schema = RECORDS
     """The columns of the table with this commit: those it had, and new ones."""
     keeps: str = KEEP_ALL
+    partition_by: str = "none"
     target_file_bytes: int = 256 * 1024 * 1024
     compression: str = "zstd"
     """Of files that the commit writes anew."""
@@ -57,6 +64,23 @@ class Commit(NamedTuple):
     def ends(self) -> dict[int, int]:
         """The new end offset of each partition that the commit is about."""
         return {each.partition: each.end for each in (*self.lost, *self.ranges)}
+
+    @property
+    def starts(self) -> dict[int, int]:
+        """Where the table has to end for this commit."""
+        starts: dict[int, int] = {}
+        for each in (*self.lost, *self.ranges):
+            starts[each.partition] = min(each.start, starts.get(each.partition, each.start))
+        return starts
+
+    def begins(self, state: TableState) -> dict[int, int]:
+        """Of the partitions that the table has not had of this topic."""
+        known = state.offsets if state.topic_id == self.topic_id else {}
+        return {partition: start for partition, start in self.starts.items() if partition not in known}
+
+    def has_earlier_topic(self, state: TableState) -> bool:
+        """Whether the table has, with this commit."""
+        return state.has_earlier_topic or state.topic_id not in (None, self.topic_id)
 
     def replaces(self, state: TableState) -> bool:
         """Whether rows of the table are replaced by those of the files."""
@@ -85,6 +109,9 @@ class Sink(Protocol):
     def state(self, partitions: Iterable[int]) -> TableState:
         """`partitions` are those that the topic has now."""
 
+    def begins(self, state: TableState) -> Mapping[int, int]:
+        """The first offset of each partition that was exported, where the table says so: older ones don't."""
+
     def check_store(self) -> None:
         """Before a run writes anything: can the place of the table keep what `commit` says? Raises `StoreUnfit`."""
 
@@ -97,8 +124,11 @@ class Sink(Protocol):
     def files(self) -> list[str]:
         """The paths of all files of the table, below its folder."""
 
-    def kept(self, older_than_s: float) -> set[str]:
-        """The files of the table, and those that were replaced more recently: readers may be in the midst of them."""
+    def kept(self, older_than_s: float) -> set[str] | None:
+        """The files of the table, and those that were replaced more recently: readers may be in the midst of them.
+
+        None: there is no table, and whose the files of the folder are is not known.
+        """
 
     def merge_small(self, merging: Merging) -> Merged:
         """Replace small files of the table by larger ones with the same rows, in one commit that changes nothing else.

@@ -127,6 +127,17 @@ def test_a_folder_of_somebody_else_is_refused(make: MakeSink, tmp_path: Path) ->
 
 
 @SINKS
+def test_a_folder_that_has_other_folders_is_refused(make: MakeSink, tmp_path: Path) -> None:
+    """The tables of other topics, say, one of whose names is missing at the end of the path."""
+    for name in ("date=2026-11-26", "lost+found", ".snapshot", "_tmp"):
+        (tmp_path / name).mkdir()
+    assert begun(make, tmp_path)[1].topic_id is None
+    (tmp_path / "orders").mkdir()
+    with pytest.raises(ExportFailed, match="has files of somebody else \\(orders/\\)"):
+        begun(make, tmp_path)
+
+
+@SINKS
 def test_files_of_an_export_that_was_killed_before_its_first_commit_are_no_strangers(
     make: MakeSink, tmp_path: Path
 ) -> None:
@@ -144,6 +155,16 @@ def test_a_table_of_another_kind_is_refused(tmp_path: Path) -> None:
         )
         with pytest.raises(ExportFailed, match="is a table of another kind"):
             begun(other, path)
+
+
+def test_a_table_that_another_catalog_knows_is_refused(tmp_path: Path) -> None:
+    iceberg, out = MAKERS[2], tmp_path / "t"
+    for number in range(2):
+        sink, state = begun(iceberg, out)
+        sink.commit(state, commit_of(number * 10, number * 10 + 10)._replace(files=[]))
+    for catalog, name in ((f"sqlite:///{tmp_path}/other.db", "kafkad.t"), ("", "kafkad.u")):
+        with pytest.raises(ExportFailed, match=r"has an Iceberg table that is not kafkad\.[tu] of this catalog"):
+            IcebergSink(TableFolder(str(out)), "none", catalog, name).state([0])
 
 
 def with_columns(commit: Commit, *fields: tuple[str, pa.DataType]) -> Commit:
@@ -180,8 +201,20 @@ def test_a_topic_that_was_made_again_begins_anew_and_goes_on(make: MakeSink, tmp
     again = commit_of(0, 3)._replace(topic_id=UUID(int=8), ranges=[OffsetRange(1, 0, 3)])
     sink.commit(state, on_disk(tmp_path / "t", again))
     sink, state = begun(make, tmp_path / "t")
-    assert (state.topic_id, state.offsets) == (UUID(int=8), {1: 3})
-    assert len(sink.files()) == 2
+    assert (state.topic_id, state.offsets, sink.begins(state)) == (UUID(int=8), {1: 3}, {1: 0})
+    assert len(sink.files()) == 2 and state.has_earlier_topic
+    more = again._replace(ranges=[OffsetRange(1, 3, 4)], files=[])
+    sink.commit(state, more)
+    assert begun(make, tmp_path / "t")[1].has_earlier_topic
+
+
+@SINKS
+def test_a_table_says_where_each_partition_begins_in_it(make: MakeSink, tmp_path: Path) -> None:
+    for commit in (commit_of(5, 9), commit_of(9, 12)._replace(ranges=[OffsetRange(0, 9, 12), OffsetRange(1, 3, 3)])):
+        sink, state = begun(make, tmp_path / "t")
+        sink.commit(state, on_disk(tmp_path / "t", commit))
+    sink, state = begun(make, tmp_path / "t")
+    assert (sink.begins(state), state.partition_by, state.has_earlier_topic) == ({0: 5, 1: 3}, "none", False)
 
 
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""A run that finds that another export has committed its records leaves no file."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from kafkad.core.log.records.record import NewRecord, build_batch
+from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
+from kafkad.export.engines.local import run_here
+from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
+from kafkad.export.preparation import prepare
+from kafkad.export.problems import AnotherExport
+from kafkad.export.run import carry_out
+from kafkad.export.tables import open_dead_letters, open_sink
+from kafkad.export.values.format import ValueFormat
+from kafkad.export.wanted import Wanted
+from tests.export.reading.test_log_directories import checkpoint, partition
+
+SCHEMA = b'{"properties": {"n": {"type": "integer"}}}'
+
+
+def begun(asked: Wanted) -> Callable[[], object]:
+    """A run that has looked at its table."""
+    sink = open_sink(asked)
+    return partial(carry_out, prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
+
+
+def stored(asked: Wanted) -> set[str]:
+    out = Path(asked.out)
+    found = [(folder, path) for folder in (out, Path(f"{out}__dlq")) for path in folder.rglob("t-*.parquet")]
+    return {f"{folder.name}/{path.relative_to(folder)}" for folder, path in found}
+
+
+def of_tables(asked: Wanted) -> set[str]:
+    named = Path(asked.out).name
+    letters = {f"{named}__dlq/{path}" for path in open_dead_letters(asked).files()}
+    return {f"{named}/{path}" for path in open_sink(asked).files()} | letters
+
+
+@pytest.mark.parametrize("table", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("keeps", [KEEP_ALL, KEEP_LATEST])
+@pytest.mark.parametrize("commits_before", [0, 1])
+def test_a_run_that_lost_a_race_leaves_nothing(tmp_path: Path, table: str, keeps: str, commits_before: int) -> None:
+    values = [b'{"n": 1}', b"rubbish"] * 6
+    batches = [build_batch([NewRecord(1, b"%d" % at, each)], base_offset=at) for at, each in enumerate(values)]
+    partition(tmp_path / "log", "t-0", *batches)
+    asked = Wanted(
+        topic="t",
+        out=str(tmp_path / "table"),
+        name="t",
+        bootstrap="",
+        source="files",
+        log_dirs=(str(tmp_path / "log"),),
+        format=table,
+        keeps=keeps,
+        values=ValueFormat(kind="json", schema=SCHEMA) if keeps == KEEP_ALL else None,
+    )
+    for end in [6, 12][1 - commits_before :]:
+        checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=end)
+        winner, loser = begun(asked), begun(asked)
+        winner()
+        before = stored(asked)
+        with pytest.raises(AnotherExport):
+            loser()
+        assert stored(asked) == before
+    if keeps == KEEP_ALL:
+        assert stored(asked) == of_tables(asked)
+    # Nor is there a folder of a run that has ended.
+    assert not list(Path(asked.out, "_tmp").glob("*"))
