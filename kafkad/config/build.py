@@ -204,13 +204,15 @@ def _cluster(values: Values, listeners: Iterable[Listener]) -> ClusterConfig | N
         return None
     session_ms = integer(values, "zookeeper.session.timeout.ms")
     connection_ms = values["zookeeper.connection.timeout.ms"]
+    between, control_plane = inter_broker_listener(values, listeners), _text(values, "control.plane.listener.name")
     return ClusterConfig(
         zookeeper_connect=connect,
         zookeeper_session_timeout_ms=session_ms,
         zookeeper_connection_timeout_ms=connection_ms if isinstance(connection_ms, int) else session_ms,
         zookeeper_tls=_zookeeper_tls(values),
         zookeeper_set_acl=values["zookeeper.set.acl"] is True,
-        inter_broker_listener=inter_broker_listener(values, listeners),
+        inter_broker_listener=between,
+        broker_listeners=frozenset((between, control_plane.upper() if control_plane else between)),
         reserved_broker_max_id=integer(values, "reserved.broker.max.id"),
         versions=protocol_versions(_text(values, "inter.broker.protocol.version") or ""),
         suspect_refused_ms=integer(values, "kafkad.suspect.refused.ms"),

@@ -1,6 +1,6 @@
 """Options of replication between brokers."""
 
-from kafkad.config.rows.reasons import SINGLE
+from kafkad.config.rows.reasons import KERNEL_BUFFERS
 from kafkad.core.settings.limits import Between, OneOf
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import CLUSTER_WIDE, HIGH, INT, LONG, LONG_MAX, MEDIUM, READ_ONLY, STRING, row
@@ -38,7 +38,7 @@ SETTINGS: tuple[Setting, ...] = (
     row("replica.selector.class", STRING, None, OneOf(("", LEADER_SELECTOR, RACK_AWARE_SELECTOR)), MEDIUM, READ_ONLY,
         "Which replica consumers with a client.rack read from: the leader, or one in their rack."),
     row("replica.socket.receive.buffer.bytes", INT, 65_536, None, HIGH, READ_ONLY,
-        "Receive buffer of a follower's sockets.", status=SINGLE),
+        "Receive buffer of a follower's sockets.", status=KERNEL_BUFFERS),
     row("replica.socket.timeout.ms", INT, 30_000, None, HIGH, READ_ONLY,
         "How long a follower waits for its leader."),
 )
