@@ -83,7 +83,7 @@ def _opened(
     assert config.cluster is not None, "only a broker in a cluster has this"
     directories = context.log_directories
     ensure_paths(store)
-    # Before it loads anything, and says that it is ready; looked at again when it registers.
+    # Who is refused has marked and loaded nothing, and has not said that it is ready.
     has_earlier_session(store, config.node_id, registered_listeners(context).values())
     online = [each for at, each in enumerate(directories) if at not in failed]
     proposed = proposed_cluster_id([each.path for each in online])
@@ -98,10 +98,8 @@ def _opened(
     found = [each for each in found if each.name.rpartition("-")[0] not in unreadable]
     is_first = context.incarnation == FIRST_INCARNATION
     found = without_sources(found, directories, is_first_incarnation=is_first)
-    taken = None
-    if not is_first:
-        names = {topic.id: name for name, topic in topics.items()}
-        taken = take_over(context.table, handover, names, context.incarnation)
+    names = {topic.id: name for name, topic in topics.items()}
+    taken = None if is_first else take_over(context.table, handover, names, context.incarnation)
     started = start_host(
         broker_id=config.node_id,
         workers=len(context.registry.role("worker")),
