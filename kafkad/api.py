@@ -48,19 +48,28 @@ from kafkad.core.metrics.metric import (
 )
 from kafkad.core.quotas.client_quotas import ClientQuotas, QuotaKey
 from kafkad.core.quotas.manager import QuotaManager
+from kafkad.core.quotas.replication_quota import (
+    NO_LIMIT,
+    ReplicationQuota,
+    ReplicationQuotaManager,
+    ReplicationSide,
+    share_of_rate,
+)
+from kafkad.core.replica_selector import ReplicaSelector, ReplicaView
 from kafkad.core.request_context import ANONYMOUS, ClientIdentity, KafkaPrincipal
 from kafkad.core.retention import age_from, exported_segments, first_kept_by_time, old_segments
 from kafkad.core.settings.limits import Between, EachOneOf, NotEmpty, OneOf
 from kafkad.core.settings.option import SettingType, Validator
 from kafkad.core.settings.topic_config import TopicConfig
 from kafkad.core.settings.values import Value
-from kafkad.core.types import BrokerId
+from kafkad.core.types import BrokerId, TopicPartition
 from kafkad.hookspecs import HOOKSPEC_VERSION, BrokerInfo, hookimpl
 
 __all__ = [
     "ANONYMOUS",
     "HOOKSPEC_VERSION",
     "NO_EXPORT",
+    "NO_LIMIT",
     "AssigningMember",
     "Assignment",
     "Between",
@@ -93,6 +102,11 @@ __all__ = [
     "Page",
     "QuotaKey",
     "QuotaManager",
+    "ReplicaSelector",
+    "ReplicaView",
+    "ReplicationQuota",
+    "ReplicationQuotaManager",
+    "ReplicationSide",
     "ReporterHost",
     "RewriteSegments",
     "RollActive",
@@ -101,6 +115,7 @@ __all__ = [
     "SegmentSummary",
     "SettingType",
     "TopicConfig",
+    "TopicPartition",
     "Validator",
     "Value",
     "age_from",
@@ -115,5 +130,6 @@ __all__ = [
     "preferred_leader",
     "range_assignment",
     "reassignment_leader",
+    "share_of_rate",
     "uniform_assignment",
 ]

@@ -16,6 +16,8 @@ from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.groups.consumer.assignors import GroupAssignor
 from kafkad.core.metrics.metric import MetricsReporter
 from kafkad.core.quotas.manager import QuotaManager
+from kafkad.core.quotas.replication_quota import ReplicationQuotaManager
+from kafkad.core.replica_selector import ReplicaSelector
 from kafkad.core.settings.topic_config import TopicConfig
 
 PROJECT = "kafkad"
@@ -70,6 +72,29 @@ def kafkad_register_quota_managers(settings: Mapping[str, str]) -> Sequence[Quot
     once per Produce and Fetch, unless it says `is_unlimited`: a microsecond spent there is one per request. None:
     registers nothing. An exception here stops the start; a later one ends the network process with its
     connections, which is logged and started again, and a start during which that happens again and again is given up.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def kafkad_register_replication_quota_managers(settings: Mapping[str, str]) -> Sequence[ReplicationQuotaManager]:
+    """Ways to limit what throttled replicas move; `kafkad.replication.quota.manager` names the one in use.
+
+    Called: once at start-up, in the supervisor. Each network process and each fetcher of a cluster has its own copy of
+    the object and asks it for each throttled replica, unless it says `is_unlimited`. None: registers nothing. An
+    exception here stops the start; a later one ends that process, which is logged and started again.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def kafkad_register_replica_selectors(settings: Mapping[str, str]) -> Sequence[ReplicaSelector]:
+    """Ways to send consumers to replicas (KIP-392); `replica.selector.class` names the one in use, if any.
+
+    Called: once at start-up, in the supervisor. The objects are used in network processes, once per partition that a
+    consumer wants from its leader: a microsecond spent there is one per request. None: registers nothing. An exception
+    here stops the start; one in `select`, or an illegal answer, ends the network process with its connections, which is
+    logged and started again.
     """
     raise NotImplementedError
 

@@ -17,6 +17,8 @@ from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.groups.consumer.assignors import GroupAssignor
 from kafkad.core.metrics.metric import MetricsReporter
 from kafkad.core.quotas.manager import QuotaManager
+from kafkad.core.quotas.replication_quota import ReplicationQuotaManager
+from kafkad.core.replica_selector import ReplicaSelector
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.topic_config import problem_of, setting_of
 from kafkad.hookspecs import HOOKSPEC_VERSION, PROJECT, BrokerInfo
@@ -61,6 +63,8 @@ class Plugins:
     cleanup_policies: Mapping[str, CleanupPolicy]
     leader_election_strategies: Mapping[str, LeaderElectionStrategy]
     quota_managers: Mapping[str, QuotaManager]
+    replication_quota_managers: Mapping[str, ReplicationQuotaManager]
+    replica_selectors: Mapping[str, ReplicaSelector]
     metrics_reporters: Mapping[str, MetricsReporter]
     group_assignors: Mapping[str, GroupAssignor]
     topic_configs: Mapping[str, Setting]
@@ -103,6 +107,12 @@ _KINDS = (
         ),
     ),
     Kind(
+        name="replication quota manager",
+        hook="kafkad_register_replication_quota_managers",
+        needs=("configure", "is_unlimited", "pause_ms", "record"),
+    ),
+    Kind(name="replica selector", hook="kafkad_register_replica_selectors", needs=("select",)),
+    Kind(
         name="metrics reporter",
         hook="kafkad_register_metrics_reporters",
         needs=("is_polled", "report", "start", "stop"),
@@ -143,11 +153,15 @@ def load(
     sources = {plugin.name: plugin.source for plugin in found}
     written = MappingProxyType(dict(settings))
     registered = [Registration(manager, kind, sources, written) for kind in _KINDS]
-    cleanup, election, quota, metrics, assignors, topic_configs = (kind.in_use for kind in registered)
+    cleanup, election, quota, replication, selectors, metrics, assignors, topic_configs = (
+        kind.in_use for kind in registered
+    )
     return Plugins(
         cleanup_policies=cleanup,
         leader_election_strategies=election,
         quota_managers=quota,
+        replication_quota_managers=replication,
+        replica_selectors=selectors,
         metrics_reporters=metrics,
         group_assignors=assignors,
         topic_configs={name: setting_of(config) for name, config in topic_configs.items()},

@@ -81,6 +81,13 @@ def _check_chosen(plugins: Plugins, wanted: PluginsConfig) -> None:
     strategy = "kafkad.leader.election.strategy"
     chosen(plugins.leader_election_strategies, wanted.leader_election_strategy, strategy)
     chosen(plugins.quota_managers, wanted.quota_manager, "kafkad.quota.manager")
+    chosen(
+        plugins.replication_quota_managers,
+        wanted.replication_quota_manager,
+        "kafkad.replication.quota.manager",
+    )
+    if wanted.replica_selector:
+        chosen(plugins.replica_selectors, wanted.replica_selector, "replica.selector.class")
     for reporter in wanted.metrics_reporters:
         chosen(plugins.metrics_reporters, reporter, "kafkad.metrics.reporters")
     for assignor in wanted.group_assignors:

@@ -27,6 +27,10 @@ def test_broker_does_not_load_the_test_tools_that_kio_looks_for() -> None:
         ("retention", "cleanup.policy=delete: no plugin registers that; there is compact, delete-exported"),
         ("leader_election", "kafkad.leader.election.strategy=preferred: no plugin registers that; there is nothing"),
         ("client_quotas", "kafkad.quota.manager=client-id: no plugin registers that; there is nothing"),
+        (
+            "replication_quota",
+            "kafkad.replication.quota.manager=throttled-rate: no plugin registers that; there is nothing",
+        ),
         ("prometheus", "kafkad.metrics.reporters=prometheus: no plugin registers that; there is nothing"),
         ("group_assignors", "group.consumer.assignors=uniform: no plugin registers that; there is nothing"),
     ],

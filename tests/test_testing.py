@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from kafkad.api import LogConfig
+from kafkad.api import LogConfig, ReplicationSide
 from kafkad.plugin_discovery import in_folder
 from kafkad.plugin_loading import load
 from kafkad.plugins.client_quotas import ClientIdQuotas
@@ -18,6 +18,8 @@ from kafkad.plugins.compaction import Compaction
 from kafkad.plugins.group_assignors import Range, Uniform
 from kafkad.plugins.leader_election import PreferredReplica
 from kafkad.plugins.prometheus import Prometheus
+from kafkad.plugins.replica_selectors import LeaderSelector, RackAwareReplicaSelector
+from kafkad.plugins.replication_quota import ThrottledRate
 from kafkad.plugins.retention import Retention
 from kafkad.plugins.retention_after_export import RetentionAfterExport
 from kafkad.testing import (
@@ -26,6 +28,8 @@ from kafkad.testing import (
     LeaderElectionStrategySuite,
     MetricsReporterSuite,
     QuotaManagerSuite,
+    ReplicaSelectorSuite,
+    ReplicationQuotaManagerSuite,
 )
 
 ROOT = Path(__file__).parents[1]
@@ -35,6 +39,8 @@ SUITES = (
     QuotaManagerSuite,
     MetricsReporterSuite,
     GroupAssignorSuite,
+    ReplicaSelectorSuite,
+    ReplicationQuotaManagerSuite,
 )
 
 
@@ -55,6 +61,28 @@ class TestCompaction(CleanupPolicySuite):
     @pytest.fixture
     def policy(self) -> Compaction:
         return Compaction()
+
+
+class TestLeaderSelector(ReplicaSelectorSuite):
+    @pytest.fixture
+    def selector(self) -> LeaderSelector:
+        return LeaderSelector()
+
+
+class TestRackAwareReplicaSelector(ReplicaSelectorSuite):
+    @pytest.fixture
+    def selector(self) -> RackAwareReplicaSelector:
+        return RackAwareReplicaSelector()
+
+
+class TestThrottledRate(ReplicationQuotaManagerSuite):
+    @pytest.fixture
+    def manager(self) -> ThrottledRate:
+        return ThrottledRate()
+
+    @pytest.fixture
+    def settings(self) -> dict[str, str]:
+        return {f"{side.value}.replication.throttled.rate": "1000000000" for side in ReplicationSide}
 
 
 class TestKeepNewest(CleanupPolicySuite):
@@ -231,9 +259,9 @@ def test_wrong_objects_fail_and_are_told_what_is_expected(line: str, of_wrong_on
 
 def test_pytest_is_imported_by_what_is_for_tests_only() -> None:
     importing = {
-        path.name
+        str(path.relative_to(ROOT / "kafkad"))
         for path in (ROOT / "kafkad").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Import) and "pytest" in {alias.name for alias in node.names}
     }
-    assert importing == {"pytest_plugin.py", "testing.py"}
+    assert importing == {"pytest_plugin.py", "testing/__init__.py", "testing/replication.py"}

@@ -188,6 +188,8 @@ def _plugins(values: Values) -> PluginsConfig:
         blocked=tuple(filter(None, _words(values, "kafkad.plugins.blocked"))),
         leader_election_strategy=_text(values, "kafkad.leader.election.strategy") or "",
         quota_manager=_text(values, "kafkad.quota.manager") or "",
+        replication_quota_manager=_text(values, "kafkad.replication.quota.manager") or "",
+        replica_selector=_text(values, "replica.selector.class") or "",
         metrics_reporters=_words(values, "kafkad.metrics.reporters"),
         group_assignors=_assignors(values),
     )

@@ -17,7 +17,7 @@ from kafkad.core.types import LOG_END, TXN_COMMITTED, LogPosition
 from kafkad.handlers.partitions.fetch_access import refusal, role_refusal, set_reader
 from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
-from kafkad.handlers.partitions.replica_selection import RackAwareSelector
+from kafkad.handlers.partitions.replica_selection import ReplicaSelection
 from kafkad.wire.messages.fetch import FileSlice, PartitionData, TopicData
 from kafkad.wire.messages.fetch_request import FetchRequest
 
@@ -144,13 +144,13 @@ class FetchEvaluator:
         bound: Callable[[FetchSession, int], None],
         broker_id: int = -1,
         throttle: LeaderThrottle | None = None,
-        selector: RackAwareSelector | None = None,
+        selection: ReplicaSelection | None = None,
         followers_listener: str | None = None,
     ) -> None:
         """Followers are served on `followers_listener`; None: on any."""
         self._broker_id = broker_id
         self._throttle = throttle
-        self._selector = selector
+        self._selects = None if selection is None else selection.preferred
         self._followers_listener = followers_listener
         self._routing = routing
         self._slots = slots
@@ -218,7 +218,7 @@ class FetchEvaluator:
         offset = row.fetch_offset
         if not published.log_start <= offset <= published.leo_offset:
             return Finding(row, ErrorCode.OFFSET_OUT_OF_RANGE, published, None, None)
-        if self._selector is not None and (preferred := self._selector.preferred(session, row, published, route)) >= 0:
+        if self._selects is not None and (preferred := self._selects(session, row, published, route)) >= 0:
             return Finding(row, 0, published, None, None, preferred=preferred)
         upper = published.upper_offset(measure.isolation)
         if offset >= upper:

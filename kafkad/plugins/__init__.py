@@ -9,6 +9,8 @@ BUILT_IN = (
     "kafkad.plugins.compaction",
     "kafkad.plugins.leader_election",
     "kafkad.plugins.client_quotas",
+    "kafkad.plugins.replication_quota",
+    "kafkad.plugins.replica_selectors",
     "kafkad.plugins.prometheus",
     "kafkad.plugins.group_assignors",
 )

@@ -38,11 +38,16 @@ from kafkad.api import (
     Page,
     QuotaKey,
     QuotaManager,
+    ReplicaSelector,
+    ReplicationQuotaManager,
+    ReplicationSide,
+    ReplicaView,
     ReporterHost,
     RewriteSegments,
     SealedSegment,
     SettingType,
     TopicConfig,
+    TopicPartition,
     Value,
     hookimpl,
     latest_of_each_key,
@@ -53,6 +58,8 @@ from kafkad.plugins.compaction import Compaction
 from kafkad.plugins.group_assignors import Uniform
 from kafkad.plugins.leader_election import PreferredReplica
 from kafkad.plugins.prometheus import Prometheus
+from kafkad.plugins.replica_selectors import RackAwareReplicaSelector
+from kafkad.plugins.replication_quota import ThrottledRate
 
 NOTES = "kafkad.plugin.derived.notes"
 EVEN = "kafkad.plugin.derived.even"
@@ -215,6 +222,30 @@ class Limits(ClientIdQuotas, QuotaManager):
         return [(Client(of.principal, of.client_id), produced, fetched) for of, produced, fetched in drained]
 
 
+class Moves(ThrottledRate, ReplicationQuotaManager):
+    name = "derived"
+
+    def __init__(self, notes: Notes) -> None:
+        super().__init__()
+        self._notes = notes
+
+    def configure(self, settings: Mapping[str, str], side: ReplicationSide, processes: int) -> None:
+        super().configure(settings, side, processes)
+        self._notes.add(f"replication-{side.value}-{self.is_unlimited}")
+
+
+class Selects(RackAwareReplicaSelector, ReplicaSelector):
+    name = "derived"
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    def select(self, partition: TopicPartition, rack_id: str, replicas: Sequence[ReplicaView]) -> BrokerId | None:
+        self._notes.add("select", partition, *replicas)
+        assert super().select(partition, rack_id, replicas) is None
+        return replicas[0].broker_id
+
+
 class Told(Page):
     pass
 
@@ -269,6 +300,16 @@ def kafkad_register_group_assignors(settings: Mapping[str, str]) -> Sequence[Gro
 @hookimpl
 def kafkad_register_quota_managers(settings: Mapping[str, str]) -> Sequence[QuotaManager]:
     return [Limits(Notes(settings))]
+
+
+@hookimpl
+def kafkad_register_replication_quota_managers(settings: Mapping[str, str]) -> Sequence[ReplicationQuotaManager]:
+    return [Moves(Notes(settings))]
+
+
+@hookimpl
+def kafkad_register_replica_selectors(settings: Mapping[str, str]) -> Sequence[ReplicaSelector]:
+    return [Selects(Notes(settings))]
 
 
 @hookimpl

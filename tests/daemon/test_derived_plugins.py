@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.brokers.processes import eventually
@@ -32,6 +32,9 @@ class Plugged:
             NOTES: str(self._notes),
             "kafkad.leader.election.strategy": "derived",
             "kafkad.quota.manager": "derived",
+            "kafkad.replication.quota.manager": "derived",
+            "leader.replication.throttled.rate": "1000",
+            "replica.selector.class": "derived",
             "kafkad.metrics.reporters": "prometheus,derived",
             "kafka.metrics.polling.interval.secs": "1",
             "group.consumer.assignors": "derived,uniform",
@@ -116,6 +119,16 @@ def test_a_group_is_assigned(plugged: Plugged) -> None:
     eventually(has_it, within=WITHIN_S, what="the member has the partition")
     consumer.close()
     assert "assign" in plugged.notes()
+
+
+def test_a_leader_is_asked_where_to_read_and_replication_is_limited(plugged: Plugged) -> None:
+    plugged.create("read")
+    plugged.produce("read", 1)
+    consumer = Consumer({"bootstrap.servers": plugged.bootstrap, "group.id": "r", "client.rack": "a"})
+    consumer.assign([TopicPartition("read", 0, 0)])
+    eventually(lambda: consumer.poll(0.1) or "select" in plugged.notes(), within=WITHIN_S, what="select is called")
+    consumer.close()
+    assert "replication-leader-False" in plugged.notes()
 
 
 def test_a_client_is_throttled(plugged: Plugged) -> None:

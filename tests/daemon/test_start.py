@@ -99,6 +99,7 @@ def test_file_that_is_not_there_is_one_line_and_exit_code_2(tmp_path: Path) -> N
     ("override", "said"),
     [
         ("kafkad.quota.manager=generous", "kafkad.quota.manager=generous: no plugin registers that"),
+        ("replica.selector.class=nearest", "replica.selector.class=nearest: no plugin registers that"),
         ("kafkad.metrics.reporters=prometheus,fax", "kafkad.metrics.reporters=fax: no plugin registers that"),
         ("kafkad.plugins.dir=/no/such/folder", "kafkad.plugins.dir is not a folder"),
     ],

@@ -15,7 +15,8 @@ from kafkad.handlers.fetch import FetchEvaluator, Followed, Measure, Place, Want
 from kafkad.handlers.partitions.fetch_access import rows_of, set_reader
 from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
-from kafkad.handlers.partitions.replica_selection import RackAwareSelector
+from kafkad.handlers.partitions.replica_selection import ReplicaSelection
+from kafkad.plugins.replica_selectors import RackAwareReplicaSelector
 from kafkad.wire.messages.fetch import FileSlice, PartitionData
 from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
 from tests.handlers.views import Slots
@@ -60,7 +61,7 @@ class RegularLogs:
 class World:
     """Topic one with partitions in slots 0 to 2, topic two in slot 3; each has offsets 100 to 110 and epoch 5."""
 
-    def __init__(self, throttle: LeaderThrottle | None = None, selector: RackAwareSelector | None = None) -> None:
+    def __init__(self, throttle: LeaderThrottle | None = None, selection: ReplicaSelection | None = None) -> None:
         self.slots = Slots()
         self.logs = RegularLogs()
         self.bound: list[int] = []
@@ -68,7 +69,7 @@ class World:
         routing = Routing([TopicRoute("one", TOPIC, [0, 1, 2, -1], replicas=replicas), TopicRoute("two", SECOND, [3])])
         bound = self.bound
         self.evaluator = FetchEvaluator(
-            routing, self.slots, self.logs, lambda _session, slot: bound.append(slot), 1, throttle, selector
+            routing, self.slots, self.logs, lambda _session, slot: bound.append(slot), 1, throttle, selection
         )
         for slot in range(4):
             self.slots.published[slot] = PartitionSlot(
@@ -347,7 +348,7 @@ def in_racks(*in_sync: int) -> MetadataImage:
 def test_a_consumer_is_sent_to_a_replica_in_its_rack(
     rack: str, in_sync: tuple[int, ...], expected: int, offset: int
 ) -> None:
-    world = World(selector=RackAwareSelector(1, lambda: in_racks(*in_sync)))
+    world = World(selection=ReplicaSelection(RackAwareReplicaSelector(), 1, lambda: in_racks(*in_sync)))
     session = a_session(a_row("one", 0, offset))
     session.rack_id = rack
     measure = world.evaluator.measure(session, 10_000)
@@ -363,7 +364,7 @@ def test_a_consumer_is_sent_to_a_replica_in_its_rack(
 
 @pytest.mark.parametrize("role", [1, 2])
 def test_who_is_no_leader_or_has_not_the_offset_sends_nobody_away(role: int) -> None:
-    world = World(selector=RackAwareSelector(1, lambda: in_racks(1, 2, 3, 4)))
+    world = World(selection=ReplicaSelection(RackAwareReplicaSelector(), 1, lambda: in_racks(1, 2, 3, 4)))
     world.change(0, role=role, hw_offset=105)
     session = a_session(a_row("one", 0, 101 if role == 2 else 108))
     session.rack_id = "b"

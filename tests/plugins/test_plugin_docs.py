@@ -12,6 +12,8 @@ from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.groups.consumer.assignors import GroupAssignor
 from kafkad.core.metrics.metric import MetricsReporter
 from kafkad.core.quotas.manager import QuotaManager
+from kafkad.core.quotas.replication_quota import ReplicaQuota, ReplicationQuotaManager
+from kafkad.core.replica_selector import ReplicaSelector
 from kafkad.core.settings.topic_config import TopicConfig
 from kafkad.plugin_loading import load
 
@@ -43,7 +45,18 @@ def test_every_hook_says_when_it_is_called_and_what_an_exception_does() -> None:
 
 
 @pytest.mark.parametrize(
-    "protocol", [CleanupPolicy, LeaderElectionStrategy, QuotaManager, MetricsReporter, GroupAssignor, TopicConfig]
+    "protocol",
+    [
+        CleanupPolicy,
+        LeaderElectionStrategy,
+        QuotaManager,
+        ReplicaQuota,
+        ReplicationQuotaManager,
+        ReplicaSelector,
+        MetricsReporter,
+        GroupAssignor,
+        TopicConfig,
+    ],
 )
 def test_every_member_of_a_registered_object_is_documented(protocol: type) -> None:
     members = {name for name in vars(protocol) if not name.startswith("_")} | set(protocol.__annotations__)

@@ -47,6 +47,9 @@ def test_the_built_in_plugins_register_a_default_of_each_kind() -> None:
     assert set(plugins.cleanup_policies) == {"delete", "delete-exported", "compact"}
     assert set(plugins.leader_election_strategies) == {"preferred"}
     assert set(plugins.quota_managers) == {"client-id"}
+    assert set(plugins.replication_quota_managers) == {"throttled-rate"}
+    kafkas = "org.apache.kafka.common.replica."
+    assert set(plugins.replica_selectors) == {f"{kafkas}LeaderSelector", f"{kafkas}RackAwareReplicaSelector"}
     assert set(plugins.metrics_reporters) == {"prometheus"}
     assert set(plugins.group_assignors) == {"uniform", "range"}
     assert len(plugins.loaded) == len(BUILT_IN)

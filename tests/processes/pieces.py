@@ -42,6 +42,7 @@ from kafkad.wire.processes.controller_messages import (
     pack_message,
     unpack_message,
 )
+from tests.forked_plugins import forked
 from tests.tools.raw_requests import Received
 
 CONTROLLER, NETWORK, WORKER = ProcessKey("controller", 0), ProcessKey("network", 0), ProcessKey("worker", 0)
@@ -235,7 +236,7 @@ class Pieces:
             supervisor_pid=0,
             shared=self.shared,
             config=self.config,
-            plugins=self._plugins,
+            plugins=forked(self._plugins),
             runtime_dir=self._resources.runtime_dir,
             channel=theirs,
             listeners=[(listener, sock.dup()) for listener, sock in self._resources.listeners if key == NETWORK],

@@ -34,6 +34,7 @@ from kafkad.processes.network.shell import NetworkProcess
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.supervisor.resources import Resources, take_resources
 from kafkad.processes.worker.shell import WorkerProcess
+from tests.forked_plugins import forked
 from tests.simulation.incarnation import Incarnation, Processes, live
 from tests.simulation.ports import Ports
 from tests.simulation.scheduler import MS, NS, Strand, Timers, Violated
@@ -224,7 +225,7 @@ class Broker:
             supervisor_pid=0,
             shared=shared,
             config=self.config,
-            plugins=self._plugins,
+            plugins=forked(self._plugins),
             runtime_dir=resources.runtime_dir,
             channel=theirs,
             listeners=[],

@@ -92,6 +92,9 @@ class PluginsConfig:
     blocked: tuple[str, ...]
     leader_election_strategy: str
     quota_manager: str
+    replication_quota_manager: str
+    replica_selector: str
+    """Empty: consumers read from the leader, unless they choose another replica by themselves."""
     metrics_reporters: tuple[str, ...]
     group_assignors: tuple[str, ...]
     """The first one is used for members that name none."""

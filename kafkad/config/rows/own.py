@@ -17,6 +17,8 @@ SETTINGS: tuple[Setting, ...] = (
         "Name of the strategy that picks partition leaders."),
     row("kafkad.quota.manager", STRING, "client-id", NotEmpty(), LOW, READ_ONLY,
         "Name of the quota manager."),
+    row("kafkad.replication.quota.manager", STRING, "throttled-rate", NotEmpty(), LOW, READ_ONLY,
+        "Name of the quota manager of throttled replicas."),
     row("kafkad.metrics.reporters", LIST, ("prometheus",), None, MEDIUM, READ_ONLY,
         "Names of the metrics reporters to run."),
     row("kafkad.metrics.listener", STRING, "127.0.0.1:9308", None, MEDIUM, READ_ONLY,

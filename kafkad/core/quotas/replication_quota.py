@@ -5,7 +5,9 @@ rate, averaged over the windows of `replication.quota.window.num`, is below the 
 held back, or a throttle would cost partitions their followers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from enum import Enum
+from typing import Protocol
 
 from kafkad.core.quotas.rate import SampledRate
 
@@ -29,17 +31,52 @@ def share_of_rate(rate: int, processes: int) -> int:
     return rate if rate == NO_LIMIT else -(-rate // processes)
 
 
-class ReplicationQuota:
-    """A mutable object for one process. `rate` is in bytes a second, NO_LIMIT if there is none; times are monotonic.
+class ReplicaQuota(Protocol):
+    """What throttled replicas move in one process. Times are monotonic."""
 
-    `counted` gets what is recorded while there is a rate.
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether nobody is held back: then nothing is recorded."""
+
+    def record(self, size: int, now_ms: int) -> None:
+        """A throttled replica has moved `size` bytes."""
+
+    def pause_ms(self, now_ms: int) -> int:
+        """0 while throttled replicas may move more; otherwise when to look again."""
+
+
+class ReplicationSide(Enum):
+    """Which replicas of this broker a process moves records for."""
+
+    LEADER = "leader"
+    """A network process: followers read from here."""
+    FOLLOWER = "follower"
+    """A fetcher: it reads from leaders elsewhere."""
+
+
+class ReplicationQuotaManager(ReplicaQuota, Protocol):
+    """The limit of throttled replicas, whichever plugin it came from.
+
+    One object in each network process and each fetcher (it is copied by the fork), called from that process's loop
+    only. Which replicas are throttled is the topics' own config.
     """
 
-    def __init__(
-        self, *, num_samples: int, window_ms: int, now_ms: int, counted: Callable[[int], None] = lambda _size: None
-    ) -> None:
+    @property
+    def name(self) -> str: ...
+
+    def configure(self, settings: Mapping[str, str], side: ReplicationSide, processes: int) -> None:
+        """Take over the broker's options, as text; called again when they have changed. Counts are kept.
+
+        `processes` of this side share what the broker may move.
+        """
+
+
+class ReplicationQuota:
+    """A mutable object for one process. `rate` is in bytes a second, NO_LIMIT if there is none."""
+
+    def __init__(self, *, num_samples: int, window_ms: int, now_ms: int) -> None:
         self.rate = NO_LIMIT
-        self._counted = counted
+        self.windows = num_samples, window_ms
         self._moved = SampledRate(num_samples=num_samples, window_ms=window_ms, now_ms=now_ms)
 
     @property
@@ -49,8 +86,6 @@ class ReplicationQuota:
     def record(self, size: int, now_ms: int) -> None:
         """A throttled replica has moved `size` bytes."""
         self._moved.record(size, now_ms)
-        if not self.is_unlimited:
-            self._counted(size)
 
     def pause_ms(self, now_ms: int) -> int:
         """0 while the rate is not over the limit; otherwise when to look again."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from kafkad.core.controller.image import MetadataImage
-from kafkad.core.quotas.replication_quota import LEADER_REPLICAS, ReplicationQuota, is_throttled
+from kafkad.core.quotas.replication_quota import LEADER_REPLICAS, ReplicaQuota, is_throttled
 from kafkad.core.sessions.fetch_session import NO_REPLICA, CachedPartition, FetchSession
 from kafkad.handlers.partitions.partition_routes import TopicRoute
 
@@ -12,7 +12,7 @@ class LeaderThrottle:
     """`image` is the metadata of this moment; times are those of `clock`, in milliseconds."""
 
     def __init__(
-        self, quota: ReplicationQuota, broker_id: int, image: Callable[[], MetadataImage], clock: Callable[[], int]
+        self, quota: ReplicaQuota, broker_id: int, image: Callable[[], MetadataImage], clock: Callable[[], int]
     ) -> None:
         self._quota = quota
         self._broker_id = broker_id

@@ -14,7 +14,7 @@ from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.cluster.protocol_versions import ProtocolVersions
 from kafkad.core.connections.complaints import Complaints
 from kafkad.core.metrics.catalogue import FETCHER_BYTES, FETCHER_REQUESTS
-from kafkad.core.quotas.replication_quota import ReplicationQuota
+from kafkad.core.quotas.replication_quota import ReplicaQuota
 from kafkad.core.replication.following.leader_fetcher import LeaderFetcher
 from kafkad.core.replication.following.requests import FetchWanted, FollowOrder, OffsetWanted
 from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination, Request
@@ -46,7 +46,7 @@ class Leader:
         broker_id: int,
         timeout_ms: int,
         backoff_ms: int,
-        quota: ReplicationQuota,
+        quota: ReplicaQuota,
         versions: ProtocolVersions,
         block: CounterBlock,
         deliver: Callable[[int, FollowOrder, int], None],

@@ -16,7 +16,7 @@ from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.core.controller.deltas import BrokerConfigChanged, BrokersChanged, MetadataGap, Snapshot, apply, decode
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
 from kafkad.core.metrics.catalogue import FAILED_PARTITIONS, FETCHER_LEADERS, THROTTLED_FOLLOWER_BYTES
-from kafkad.core.quotas.replication_quota import FOLLOWER_RATE, share_of_rate
+from kafkad.core.quotas.replication_quota import ReplicationSide
 from kafkad.core.replication.following.requests import FollowKind, FollowOrder, PartitionId
 from kafkad.core.settings.values import integer
 from kafkad.processes.fetcher.followed import Followed, FollowedPartitions
@@ -54,9 +54,10 @@ class FetcherProcess:
         self._answer_timeout_ms = integer(config.values, "replica.socket.timeout.ms")
         self._image = MetadataImage()
         fetchers = len(context.registry.role("fetcher"))
-        self._quota = replication_quota(config, monotonic_ms(), self._count_throttled)
-        self._fetchers = fetchers
-        self._set_rate()
+        assert context.plugins is not None, "the supervisor loads the plugins before it forks"
+        self._quota = replication_quota(
+            context.plugins, config, ReplicationSide.FOLLOWER, fetchers, self._count_throttled
+        )
         self._table = context.shared.table
         self._followed = FollowedPartitions(config.node_id, context.key.index, fetchers)
         self._arena = context.shared.fetcher_arenas[context.key.index]
@@ -133,7 +134,7 @@ class FetcherProcess:
             configs = image.broker_configs
             own = configs.get(str(self._config.node_id), {})
             self._config = apply_dynamic(self._config, configs.get(DEFAULT_BROKER, {}), own)
-            self._set_rate()
+            self._quota.configure(self._config)
         if any(isinstance(change, BrokersChanged | Snapshot) for change in delta.changes):
             for broker_id, leader in self._leaders.items():
                 self._find(broker_id, leader)
@@ -141,9 +142,6 @@ class FetcherProcess:
 
     def _count_throttled(self, size: int) -> None:
         self._context.block[THROTTLED_FOLLOWER_BYTES] += size
-
-    def _set_rate(self) -> None:
-        self._quota.rate = share_of_rate(integer(self._config.values, FOLLOWER_RATE), self._fetchers)
 
     def _follow(self, followed: Followed) -> None:
         before = self._leader_of.get(followed.id)
@@ -224,7 +222,7 @@ class FetcherProcess:
                     self._is_done = True
                 case Reload(static):
                     self._config = with_static(self._config, static)
-                    self._set_rate()
+                    self._quota.configure(self._config)
                 case _:
                     continue
 

@@ -15,18 +15,16 @@ from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.partition_table import FIRST_BYTES_OUT, PartitionTable
 from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRegistry
 from kafkad.config.entities.broker import BrokerConfig
-from kafkad.config.rows.cluster.replication import RACK_AWARE_SELECTOR
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.metrics.catalogue import THROTTLED_LEADER_BYTES
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.quotas.manager import QuotaManager
-from kafkad.core.quotas.replication_quota import LEADER_RATE, share_of_rate
+from kafkad.core.quotas.replication_quota import ReplicationSide
 from kafkad.core.sessions.session_cache import MOST_PARTITIONS, SessionCache
-from kafkad.core.settings.values import integer
 from kafkad.handlers.fetch import FetchEvaluator
 from kafkad.handlers.partitions.leader_hints import leader_hints
 from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
-from kafkad.handlers.partitions.replica_selection import RackAwareSelector
+from kafkad.handlers.partitions.replica_selection import ReplicaSelection
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.plugin_loading import chosen
 from kafkad.processes.network.answers import Answers
@@ -91,9 +89,11 @@ class Assembly:
         self.acceptor = _acceptor(context, self.loop, self.peer_log)
         self.copy = MetadataCopy(config.node_id)
         self._block = context.block
-        self._processes = len(registry.role("network"))
-        self._leader_quota = replication_quota(config, now_ms, self._count_throttled)
-        self._set_leader_rate(config)
+        assert context.plugins is not None, "the supervisor loads the plugins before it forks"
+        processes = len(registry.role("network"))
+        self._leader_quota = replication_quota(
+            context.plugins, config, ReplicationSide.LEADER, processes, self._count_throttled
+        )
         files = FileCache(context.open_files.files_of_network, read_only=True)
         self.turns = Turns()
         self._files_of_search = context.open_files.files_of_search
@@ -126,13 +126,10 @@ class Assembly:
         self._requests.auto_create = config.topics.auto_create_topics_enable
         self.request_handlers.view.cleanup_policy = _cleanup_policy(config)
         self.request_handlers.view.cordoned_dirs = cordoned_dirs(config)
-        self._set_leader_rate(config)
+        self._leader_quota.configure(config)
 
     def _count_throttled(self, size: int) -> None:
         self._block[THROTTLED_LEADER_BYTES] += size
-
-    def _set_leader_rate(self, config: BrokerConfig) -> None:
-        self._leader_quota.rate = share_of_rate(integer(config.values, LEADER_RATE), self._processes)
 
     def _searches(self, threads: ReadingThreads) -> LogSearches:
         return LogSearches(threads, partial(FileCache, self._files_of_search, read_only=True))
@@ -239,7 +236,7 @@ class Assembly:
                 watches.bound,
                 config.node_id,
                 throttle_of_followers,
-                _selector(config, lambda: copy.image),
+                _selection(context, lambda: copy.image),
                 config.cluster.inter_broker_listener if config.cluster is not None else None,
             ),
             cache=SessionCache(share, partial(random.randrange, 1, 2**31), most_partitions=most_partitions),
@@ -261,10 +258,14 @@ def _offline_dirs(table: PartitionTable) -> Collection[int]:
     return ControllerHandover(table).offline
 
 
-def _selector(config: BrokerConfig, image: Callable[[], MetadataImage]) -> RackAwareSelector | None:
+def _selection(context: ChildContext, image: Callable[[], MetadataImage]) -> ReplicaSelection | None:
     """None: consumers read from the leader, unless they choose another replica by themselves."""
-    is_rack_aware = config.values["replica.selector.class"] == RACK_AWARE_SELECTOR
-    return RackAwareSelector(config.node_id, image) if is_rack_aware else None
+    name = context.config.plugins.replica_selector
+    if not name:
+        return None
+    assert context.plugins is not None
+    selector = chosen(context.plugins.replica_selectors, name, "replica.selector.class")
+    return ReplicaSelection(selector, context.config.node_id, image)
 
 
 def _cleanup_policy(config: BrokerConfig) -> str:

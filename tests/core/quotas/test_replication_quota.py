@@ -58,12 +58,3 @@ def test_a_rate_of_nothing_holds_back_for_ever() -> None:
 def test_processes_share_a_rate() -> None:
     assert share_of_rate(10, 3) == 4
     assert share_of_rate(NO_LIMIT, 3) == NO_LIMIT
-
-
-def test_what_is_moved_is_counted_while_there_is_a_rate() -> None:
-    counted: list[int] = []
-    quota = ReplicationQuota(num_samples=11, window_ms=1_000, now_ms=0, counted=counted.append)
-    quota.record(5, 0)
-    quota.rate = 1_000
-    quota.record(7, 0)
-    assert counted == [7]

@@ -24,6 +24,7 @@ from kafkad.core.quotas.replication_quota import (
     LEADER_REPLICAS,
     NO_LIMIT,
 )
+from kafkad.plugins.replication_quota import ThrottledRate
 from kafkad.processes.fetcher.shell import FetcherProcess
 from tests.processes.fetcher.two_brokers import NAME, TwoBrokers
 from tests.processes.pieces import FETCHER, NETWORK, WORKER
@@ -125,9 +126,11 @@ def test_a_changed_file_changes_how_fast_throttled_replicas_are_fetched(brokers:
     follower = brokers.follower
     fetcher, channel = follower._alive[FETCHER]
     assert isinstance(fetcher, FetcherProcess)
+    quota = fetcher._quota._manager
+    assert isinstance(quota, ThrottledRate)
 
     def rate_is(expected: int) -> None:
-        brokers.run(lambda: fetcher._quota.rate == expected, f"the rate is {expected}")
+        brokers.run(lambda: quota._quota.rate == expected, f"the rate is {expected}")
 
     rate_is(NO_LIMIT)
     channel.send(Reload({**follower.config.texts.static, FOLLOWER_RATE: "3000"}))

@@ -1,12 +1,9 @@
 """Options of replication between brokers."""
 
 from kafkad.config.rows.reasons import KERNEL_BUFFERS
-from kafkad.core.settings.limits import Between, OneOf
+from kafkad.core.settings.limits import Between
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import CLUSTER_WIDE, HIGH, INT, LONG, LONG_MAX, MEDIUM, READ_ONLY, STRING, row
-
-LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
-RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 # fmt: off
 SETTINGS: tuple[Setting, ...] = (
@@ -35,8 +32,10 @@ SETTINGS: tuple[Setting, ...] = (
         "How often the high watermarks are written to disk."),
     row("replica.lag.time.max.ms", LONG, 30_000, None, HIGH, READ_ONLY,
         "How long a follower may lag before it is out of sync."),
-    row("replica.selector.class", STRING, None, OneOf(("", LEADER_SELECTOR, RACK_AWARE_SELECTOR)), MEDIUM, READ_ONLY,
-        "Which replica consumers with a client.rack read from: the leader, or one in their rack."),
+    row("replica.selector.class", STRING, None, None, MEDIUM, READ_ONLY,
+        "Name of the replica selector, which says from which replica a consumer reads: Kafka's LeaderSelector and "
+        "RackAwareReplicaSelector (one in the rack of its client.rack) of org.apache.kafka.common.replica, or a "
+        "plugin's; unset: the leader."),
     row("replica.socket.receive.buffer.bytes", INT, 65_536, None, HIGH, READ_ONLY,
         "Receive buffer of a follower's sockets.", status=KERNEL_BUFFERS),
     row("replica.socket.timeout.ms", INT, 30_000, None, HIGH, READ_ONLY,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.quotas.replication_quota import ReplicationQuota
+from kafkad.core.quotas.replication_quota import ReplicaQuota
 from kafkad.core.replication.following.fetch_session_handler import FetchSessionHandler
 from kafkad.core.replication.following.followed_partition import FollowedPartition, FollowState
 from kafkad.core.replication.following.requests import (
@@ -53,7 +53,7 @@ class LeaderFetcher:
     `may_use_topic_ids`: whether all brokers of the cluster know a Fetch with topic ids.
     """
 
-    def __init__(self, backoff_ms: int, quota: ReplicationQuota, *, may_use_topic_ids: bool = True) -> None:
+    def __init__(self, backoff_ms: int, quota: ReplicaQuota, *, may_use_topic_ids: bool = True) -> None:
         self.backoff_ms = backoff_ms
         self._may_use_topic_ids = may_use_topic_ids
         self._quota = quota

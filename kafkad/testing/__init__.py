@@ -39,6 +39,8 @@ from kafkad.api import (
 from kafkad.core.election import elect
 from kafkad.core.groups.consumer.assignors import assign
 from kafkad.pytest_plugin import BrokerDidNotStart, KafkadBroker
+from kafkad.testing.names import assert_is_name
+from kafkad.testing.replication import ReplicaSelectorSuite, ReplicationQuotaManagerSuite
 
 __all__ = [
     "BrokerDidNotStart",
@@ -49,6 +51,8 @@ __all__ = [
     "MetricsReporterSuite",
     "QuotaManagerSuite",
     "RecordedHost",
+    "ReplicaSelectorSuite",
+    "ReplicationQuotaManagerSuite",
     "log_summary",
 ]
 
@@ -310,7 +314,3 @@ def member(
 
 def subsets(brokers: list[BrokerId]) -> Iterator[frozenset[BrokerId]]:
     return map(frozenset, chain.from_iterable(combinations(brokers, size) for size in range(len(brokers) + 1)))
-
-
-def assert_is_name(name: object) -> None:
-    assert isinstance(name, str) and name and name == name.strip(), "the configuration names it, as text"
