@@ -16,6 +16,7 @@ main = LazyGroup(
     help="A Kafka-protocol broker daemon.",
     commands_by_name={
         "start": LazyCommand("kafkad.cli.commands.start:start", "Run a broker in the foreground."),
+        "stop": LazyCommand("kafkad.cli.commands.stop:stop", "Stop a broker of this host in order."),
         "dev": LazyCommand(
             "kafkad.cli.commands.dev:dev", "Run a throw-away broker: own port, own folder, gone at exit."
         ),

@@ -135,14 +135,14 @@ class BrokerClient:
             configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in configs.items()),
         )
         request = CreateTopicsRequest(topics=(topic,), timeout=self.wait)
-        response = self._controller_connection().call(request, CreateTopicsResponse, wait_s=self._timeout_s)
+        response = self.controller_connection().call(request, CreateTopicsResponse, wait_s=self._timeout_s)
         for result in response.topics:
             raise_for(result.error_code, f"topic {name!r} was not created", result.error_message)
 
     def delete_topic(self, name: str) -> None:
         topic = DeleteTopicState(name=TopicName(name), topic_id=None)
         request = DeleteTopicsRequest(topics=(topic,), timeout=self.wait)
-        response = self._controller_connection().call(request, DeleteTopicsResponse, wait_s=self._timeout_s)
+        response = self.controller_connection().call(request, DeleteTopicsResponse, wait_s=self._timeout_s)
         for result in response.responses:
             raise_for(result.error_code, f"topic {name!r} was not deleted", result.error_message)
 
@@ -166,7 +166,7 @@ class BrokerClient:
 
     def touch_topic_config(self, name: str) -> None:
         """Change nothing about the configuration of a topic: what waits for a change of it is tried again."""
-        alter_configs(self._controller_connection(), OF_TOPIC, name, {})
+        alter_configs(self.controller_connection(), OF_TOPIC, name, {})
 
     @property
     def wait(self) -> i32Timedelta:
@@ -264,7 +264,7 @@ class BrokerClient:
             partitions=tuple(partitions),
         )
 
-    def _controller_connection(self) -> BrokerConnection:
+    def controller_connection(self) -> BrokerConnection:
         self._describe([], create=False)
         address = self._addresses.get(self._controller)
         return self._connect(*address) if address else self._bootstrap

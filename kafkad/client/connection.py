@@ -15,11 +15,13 @@ from kio.schema.request_header.v1.header import RequestHeader as PlainHeader
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
-from kio.static.primitive import i32
+from kio.static.primitive import i16, i32
 from kio.static.protocol import Payload
 
 from kafkad import __version__
 from kafkad.core.errors import ErrorCode
+from kafkad.wire.cluster.schema import Message
+from kafkad.wire.primitives import MalformedRequest
 
 CLIENT_ID = "kafkad-cli"
 LARGEST_RESPONSE = 256 * 1024 * 1024
@@ -30,6 +32,8 @@ _ERROR_CODE = Struct(">h")
 _CORRELATION_ID = Struct(">i")
 
 Response = TypeVar("Response", bound=Payload)
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
 
 
 class BrokerCallFailed(Exception):
@@ -74,31 +78,49 @@ class BrokerConnection:
     def call(self, request: Payload, response_type: type[Response], *, wait_s: float = 0.0) -> Response:
         """Send `request` and return its response; `wait_s` is how long the broker itself may delay it."""
         self.send(request)
-        frame = self._receive(wait_s)
-        if _CORRELATION_ID.unpack_from(frame)[0] != self._correlation_id:
-            raise BrokerCallFailed(f"{self.peer} answered a request that was not asked (correlation id)")
-        return self._decode(response_type, frame, 5 if request.__flexible__ else 4)
+        return self._decode(response_type, self._answer(wait_s), 5 if request.__flexible__ else 4)
+
+    def ask_as_broker(self, api_key: int, message: Message[Request, Answer], version: int, request: Request) -> Answer:
+        """As `call`, with a request that brokers send each other."""
+        self._check_served(api_key, version, message.name)
+        is_flexible = message.is_flexible(version)
+        self._send(api_key, version, message.encode_request(request, version), is_flexible=is_flexible)
+        try:
+            return message.decode_response(memoryview(self._answer(0.0))[5 if is_flexible else 4 :], version)
+        except MalformedRequest as error:
+            raise BrokerCallFailed(f"{self.peer} sent a response that can't be read: {error}") from error
 
     def send(self, request: Payload) -> None:
         """Send a request without waiting for an answer: Produce with acks=0 has none."""
-        self._check_served(request)
+        api_key, version = request.__api_key__, request.__version__
+        self._check_served(api_key, version, type(request).__name__.removesuffix("Request"))
+        body = BytesIO()
+        entity_writer(type(request))(body, request)
+        self._send(api_key, version, body.getvalue(), is_flexible=request.__flexible__)
+
+    def _send(self, api_key: int, version: int, body: bytes, *, is_flexible: bool) -> None:
         self._correlation_id += 1
-        make_header = RequestHeader if request.__flexible__ else PlainHeader
+        make_header = RequestHeader if is_flexible else PlainHeader
         header = make_header(
-            request_api_key=request.__api_key__,
-            request_api_version=request.__version__,
+            request_api_key=i16(api_key),
+            request_api_version=i16(version),
             correlation_id=i32(self._correlation_id),
             client_id=CLIENT_ID,
         )
-        body = BytesIO()
-        entity_writer(make_header)(body, header)
-        entity_writer(type(request))(body, request)
-        frame = body.getvalue()
+        head = BytesIO()
+        entity_writer(make_header)(head, header)
+        frame = head.getvalue() + body
         try:
             self._socket.settimeout(self._timeout_s)
             self._socket.sendall(_LENGTH.pack(len(frame)) + frame)
         except OSError as error:
             raise BrokerCallFailed(f"the connection to {self.peer} broke: {_reason(error)}") from error
+
+    def _answer(self, wait_s: float) -> bytes:
+        frame = self._receive(wait_s)
+        if _CORRELATION_ID.unpack_from(frame)[0] != self._correlation_id:
+            raise BrokerCallFailed(f"{self.peer} answered a request that was not asked (correlation id)")
+        return frame
 
     def _negotiate(self) -> None:
         request = ApiVersionsRequest(client_software_name="kafkad", client_software_version=__version__)
@@ -119,14 +141,13 @@ class BrokerConnection:
         except SerialError as error:
             raise BrokerCallFailed(f"{self.peer} sent a response that can't be read: {error}") from error
 
-    def _check_served(self, request: Payload) -> None:
-        lowest, highest = self._versions.get(request.__api_key__, (0, -1))
-        if lowest <= request.__version__ <= highest:
+    def _check_served(self, api_key: int, version: int, name: str) -> None:
+        lowest, highest = self._versions.get(api_key, (0, -1))
+        if lowest <= version <= highest:
             return
-        name = type(request).__name__.removesuffix("Request")
         served = f"versions {lowest} to {highest}" if highest >= 0 else "no version"
         raise BrokerCallFailed(
-            f"{self.peer} serves {served} of {name}, this client needs version {request.__version__}",
+            f"{self.peer} serves {served} of {name}, this client needs version {version}",
             ErrorCode.UNSUPPORTED_VERSION,
         )
 

@@ -5,7 +5,9 @@ raises: a half-valid configuration never leaves this file.
 """
 
 import re
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from kafkad.config.entities.broker import (
@@ -47,7 +49,8 @@ def build(texts: Texts) -> BrokerConfig:
         resolved.problems.extend(_said_twice(written))
         resolved.problems.extend(_wrong_id(resolved.values, texts))
     listeners = _attempt(resolved, "", _listeners)
-    if listeners is not None and "listeners" not in written and "advertised.listeners" not in written:
+    are_defaults = "listeners" not in written and "advertised.listeners" not in written
+    if listeners is not None and are_defaults and not resolved.values["zookeeper.connect"]:
         listeners = listeners.untold()
     metrics = _attempt(resolved, "kafkad.metrics.listener", _metrics_listener)
     overrides = _attempt(resolved, "max.connections.per.ip.overrides", _connections_per_ip)
@@ -128,13 +131,24 @@ def _said_twice(written: Mapping[str, str]) -> Iterator[ConfigProblem]:
 
 
 def _listeners(values: Values) -> Listeners:
-    advertised = values["advertised.listeners"]
-    return parse_listeners(
+    advertised, is_in_cluster = values["advertised.listeners"], bool(values["zookeeper.connect"])
+    listeners = parse_listeners(
         _words(values, "listeners"),
         _words(values, "advertised.listeners") if advertised is not None else None,
         _text(values, "listener.security.protocol.map") or "",
         _words(values, "controller.listener.names"),
+        _own_name if is_in_cluster else None,
     )
+    untold = {each.name for each in listeners.served if each.advertised is None}
+    if is_in_cluster and (name := inter_broker_listener(values, listeners.served)) in untold:
+        raise InvalidListeners(f"advertised.listeners has no address of {name}, which brokers use among themselves")
+    return listeners
+
+
+@cache
+def _own_name() -> str:
+    """As Java's canonical host name. It may have to be looked up, so once is enough."""
+    return socket.getfqdn()
 
 
 def _left_out(listeners: Listeners) -> tuple[str, ...]:
@@ -192,13 +206,15 @@ def _cluster(values: Values, listeners: Iterable[Listener]) -> ClusterConfig | N
         return None
     session_ms = integer(values, "zookeeper.session.timeout.ms")
     connection_ms = values["zookeeper.connection.timeout.ms"]
+    between, control_plane = inter_broker_listener(values, listeners), _text(values, "control.plane.listener.name")
     return ClusterConfig(
         zookeeper_connect=connect,
         zookeeper_session_timeout_ms=session_ms,
         zookeeper_connection_timeout_ms=connection_ms if isinstance(connection_ms, int) else session_ms,
         zookeeper_tls=_zookeeper_tls(values),
         zookeeper_set_acl=values["zookeeper.set.acl"] is True,
-        inter_broker_listener=inter_broker_listener(values, listeners),
+        inter_broker_listener=between,
+        broker_listeners=frozenset((between, control_plane.upper() if control_plane else between)),
         reserved_broker_max_id=integer(values, "reserved.broker.max.id"),
         versions=protocol_versions(_text(values, "inter.broker.protocol.version") or ""),
         suspect_refused_ms=integer(values, "kafkad.suspect.refused.ms"),

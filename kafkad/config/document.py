@@ -51,7 +51,9 @@ Where the configuration comes from: the file named on the command line, else `/e
 there, else the defaults below. `--override name=value` wins over the file; changes by `kafka-configs` win over both.
 
 Without `listeners` the broker binds 127.0.0.1:9092. Without `advertised.listeners` a client is told the listener's
-host, or, if the listener is on every interface, the address that it connected to. Advertising 0.0.0.0 is refused.
+host, or, if the listener is on every interface, the address that it connected to. Advertising 0.0.0.0 is refused. In a
+cluster an empty host is advertised as this machine's name, as in Kafka, and a listener on 0.0.0.0 is refused without an
+address in `advertised.listeners`; one that is left out there is not registered.
 
 Data is never put under /tmp unless `log.dirs` says so.
 

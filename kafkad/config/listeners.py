@@ -1,12 +1,13 @@
 """Where does the broker listen, and which address is each client told?
 
 Parses `listeners` and its companions as Kafka does. A listener without an advertised address tells each client the
-address that this client connected to; an address that nobody can connect to is never advertised.
+address that this client connected to; an address that nobody can connect to is never advertised. In a cluster brokers
+tell clients of each other, so that there each listener has one address for all, or none.
 """
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kafkad.core.types import SECURITY_PROTOCOLS
@@ -33,7 +34,8 @@ class Endpoint:
 class Listener:
     """One address to listen on; an empty host is every interface.
 
-    `advertised` is what clients are told; None means the address that each of them connected to.
+    `advertised` is what clients are told; None means the address that each of them connected to. In a cluster a
+    listener without one is not registered.
     """
 
     name: str
@@ -65,8 +67,12 @@ def parse_listeners(
     advertised: Iterable[str] | None,
     protocol_map: str,
     controller_names: Iterable[str] = (),
+    own_name: Callable[[], str] | None = None,
 ) -> Listeners:
-    """The listeners to serve, and the names of KRaft controllers' listeners, which are left out."""
+    """The listeners to serve, and the names of KRaft controllers' listeners, which are left out.
+
+    `own_name`, of a broker in a cluster, gives the name of this machine.
+    """
     protocols = _protocols(protocol_map)
     left_out = {name.upper() for name in controller_names if name}
     bound = _endpoints("listeners", listeners)
@@ -80,7 +86,7 @@ def parse_listeners(
     served = []
     for name, endpoint in bound.items():
         if name not in left_out:
-            served.append(_listener(name, endpoint, told, protocols))
+            served.append(_listener(name, endpoint, _protocol(name, protocols), told, own_name))
     if not served:
         raise InvalidListeners("listeners has none that clients could use; add one, such as PLAINTEXT://:9092")
     return Listeners(served=tuple(served), left_out=tuple(name for name in bound if name in left_out))
@@ -145,9 +151,7 @@ def _ip_version(host: str) -> int:
         return 0
 
 
-def _listener(
-    name: str, bound: Endpoint, told: Mapping[str, Endpoint] | None, protocols: Mapping[str, str]
-) -> Listener:
+def _protocol(name: str, protocols: Mapping[str, str]) -> str:
     protocol = protocols.get(name)
     if protocol is None:
         raise InvalidListeners(
@@ -155,7 +159,17 @@ def _listener(
         )
     if protocol != "PLAINTEXT":
         raise InvalidListeners(f"listener {name} demands {protocol}, and only PLAINTEXT is served yet")
-    advertised = _advertised(name, bound, told)
+    return protocol
+
+
+def _listener(
+    name: str,
+    bound: Endpoint,
+    protocol: str,
+    told: Mapping[str, Endpoint] | None,
+    own_name: Callable[[], str] | None,
+) -> Listener:
+    advertised = _advertised(name, bound, told) if own_name is None else _registered(name, bound, told, own_name)
     return Listener(name=name, host=bound.host, port=bound.port, protocol=protocol, advertised=advertised)
 
 
@@ -170,5 +184,22 @@ def _advertised(name: str, bound: Endpoint, told: Mapping[str, Endpoint] | None)
             f"advertised.listeners: clients can't connect to {endpoint.host}; write a name or address that they"
             f" can reach, such as {name}://broker.example.org:{endpoint.port}, or remove advertised.listeners:"
             " then each client is told the address that it connected to"
+        )
+    return endpoint
+
+
+def _registered(
+    name: str, bound: Endpoint, told: Mapping[str, Endpoint] | None, own_name: Callable[[], str]
+) -> Endpoint | None:
+    """In a cluster: an empty host is this machine's name, and who is not told of has no address."""
+    endpoint = bound if told is None else told.get(name)
+    if endpoint is None:
+        return None
+    if endpoint.host == "":
+        return replace(endpoint, host=own_name())
+    if is_wildcard(endpoint.host):
+        raise InvalidListeners(
+            f"advertised.listeners: other brokers can't connect to {endpoint.host}; write a name or address that they"
+            f" and clients can reach, such as {name}://broker.example.org:{endpoint.port}"
         )
     return endpoint

@@ -53,9 +53,10 @@ def _connections(values: Mapping[str, Value]) -> _Found:
 def _listener_names(values: Mapping[str, Value]) -> _Found:
     """`config/listeners.py` checks the listeners themselves; this rule finds names of listeners that do not exist."""
     names = {text.partition("://")[0].upper() for text in _words(values, "listeners")}
-    between = values["inter.broker.listener.name"]
-    if isinstance(between, str) and between and between.upper() not in names:
-        yield "inter.broker.listener.name", f"names {between}, which is not in listeners"
+    for option in ("inter.broker.listener.name", "control.plane.listener.name"):
+        name = values[option]
+        if isinstance(name, str) and name and name.upper() not in names:
+            yield option, f"names {name}, which is not in listeners"
     names |= {name.upper() for name in _words(values, "controller.listener.names")}
     for name in _words(values, "early.start.listeners"):
         if name.upper() not in names:

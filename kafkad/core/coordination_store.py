@@ -151,8 +151,8 @@ class CoordinationStore(Protocol):
     def get(self, path: str, *, watch: bool = False) -> Node:
         """With `watch`: CHANGED or DELETED once. No watch is left when the node is not there."""
 
-    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        """The nodes in order, None for those that are not there; cheaper than one `get` each."""
+    def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
+        """The nodes in order, None for those that are not there; cheaper than one `get` each. `watch` as for `get`."""
 
     def set_data(self, path: str, data: bytes, version: int = ANY_VERSION) -> NodeStat: ...
 

@@ -365,6 +365,17 @@ def test_reading_twice_with_a_watch_is_one_watch(store: CoordinationStore) -> No
     ]
 
 
+def test_many_are_read_with_a_watch_on_those_that_are_there(store: CoordinationStore) -> None:
+    store.create("/a")
+    assert [node is None for node in store.get_many(["/a", "/b"], watch=True)] == [False, True]
+    store.create("/b")
+    store.set_data("/a", b"1")
+    store.exists("/c", watch=True)
+    store.create("/c")
+    expected = [WatchFired(WatchKind.CHANGED, "/a"), WatchFired(WatchKind.CREATED, "/c")]
+    assert await_events(store, 2) == expected
+
+
 def test_get_of_a_missing_node_leaves_no_watch(store: CoordinationStore) -> None:
     with pytest.raises(NoNode):
         store.get("/a", watch=True)

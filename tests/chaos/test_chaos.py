@@ -63,12 +63,36 @@ def test_what_was_promised_holds_whatever_happens(cluster: HostedCluster) -> Non
             lambda name=name: cluster.in_sync(1, name) == [{1, 2, 3}] * PARTITIONS,  # type: ignore[misc]
             f"all replicas of {name} are in sync",
         )
-    for check in (check_writes, check_transactions, check_replicas):
+    for check in (check_metadata, check_writes, check_transactions, check_replicas):
         try:
             check(cluster, promises)
         except AssertionError as broken:
             promises.broken.append(str(broken))
     assert not promises.broken, "\n".join(promises.broken)
+
+
+def check_metadata(cluster: HostedCluster, _promises: Promises) -> None:
+    """Every broker says the same of every topic, those of the administrator included."""
+
+    def is_one() -> bool:
+        first, *others = (described(cluster, broker) for broker in cluster.brokers)
+        return (WRITTEN, 0) in first and all(other == first for other in others)
+
+    cluster.wait_until(is_one, "the metadata of all brokers is the same")
+
+
+def described(cluster: HostedCluster, broker: int) -> dict[tuple[str, int], tuple[int, list[int], set[int]]]:
+    """Leader, replicas and in-sync replicas of each partition."""
+    client = cluster.admin(broker)
+    try:
+        topics = client.describe_topics()
+    finally:
+        client.close()
+    return {
+        (topic["name"], row["partition_index"]): (row["leader_id"], row["replica_nodes"], set(row["isr_nodes"]))
+        for topic in topics
+        for row in topic["partitions"]
+    }
 
 
 def check_writes(cluster: HostedCluster, promises: Promises) -> None:

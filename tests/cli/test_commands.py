@@ -54,6 +54,8 @@ def test_every_option_of_every_command_is_explained(path: tuple[str, ...]) -> No
         ("brokers", "list"),
         ("reassign", "start"),
         ("reassign", "generate"),
+        ("reassign", "execute"),
+        ("reassign", "verify"),
         ("reassign", "cancel"),
         ("reassign", "throttle"),
         ("reassign", "list"),

@@ -1,14 +1,18 @@
 """`kafkad reassign`, `kafkad elect-leaders` and `kafkad brokers`: what their tables say, and what is wrong usage."""
 
+import json
+
 import pytest
 from click.testing import CliRunner
 
 from kafkad.cli import main
 from kafkad.cli.asking import CommandFailed
 from kafkad.cli.commands.cluster.brokers import broker_lines, loads
+from kafkad.cli.commands.cluster.carrying_out import moves_to
 from kafkad.cli.commands.cluster.drain import without
-from kafkad.cli.commands.cluster.reassign import moves_to, reassignment_lines
-from kafkad.cli.commands.cluster.reassignment_plan import as_document, proposed
+from kafkad.cli.commands.cluster.planned import compared
+from kafkad.cli.commands.cluster.reassign import reassignment_lines
+from kafkad.cli.commands.cluster.reassignment_plan import as_document, from_document, proposed
 from kafkad.client.broker_client import BrokerDescription, PartitionDescription, TopicDescription
 from kafkad.client.reassignments import Reassignment
 from kafkad.client.throttles import FOLLOWERS, LEADERS, Move, throttled_replicas
@@ -27,7 +31,8 @@ def test_reassignments_are_shown_with_who_comes_and_who_goes() -> None:
 
 
 def test_what_is_throttled_are_the_copied_and_the_new_replicas() -> None:
-    moves = moves_to((4, 2), [("t", 1), ("t", 0), ("t", 9)], [topic((1, 2), (2, 4), (2, 3))])
+    targets = dict.fromkeys([("t", 1), ("t", 0), ("t", 9)], (4, 2))
+    moves = moves_to(targets, [topic((1, 2), (2, 4), (2, 3))])
     assert moves == [Move("t", 0, (1, 2), (4,))], "partition 1 has both already, and there is no partition 9"
     more = [*moves, Move("t", 10, (1,), (3, 4)), Move("u", 0, (1,), (2,))]
     assert throttled_replicas(more) == {
@@ -47,6 +52,10 @@ def test_brokers_are_shown_with_what_they_lead_and_lack() -> None:
         ["1", "a:9092", "r", "yes", "1", "2", "0"],
         ["2", "b:9093", "-", "no", "1", "2", "1"],
     ]
+    assert [cells(line) for line in broker_lines(loads(found[:1], topics))[1:]] == [
+        ["1", "a:9092", "r", "yes", "1", "2", "0"],
+        ["2", "gone", "-", "no", "1", "2", "1"],
+    ], "replicas are assigned to it, and it is not registered"
 
 
 def topic(*replicas: tuple[int, ...]) -> TopicDescription:
@@ -127,4 +136,38 @@ def test_a_plan_is_what_kafkas_tool_reads() -> None:
             {"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["any"]},
             {"topic": "t", "partition": 1, "replicas": [2, 3], "log_dirs": ["any", "any"]},
         ],
+    }
+
+
+def test_a_plan_is_read_as_it_is_printed() -> None:
+    plan = {("t", 0): (4, 2), ("t", 1): (2,)}
+    assert from_document(json.dumps(as_document(plan))) == plan
+    assert from_document(json.dumps({"current": as_document({("t", 0): (1,)}), "proposed": as_document(plan)})) == plan
+
+
+ROW = '{"topic":"t","partition":0,"replicas":[1]%s}'
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("no JSON", "can't be read"),
+        ('{"partitions":[{"topic":"t","partition":"0","replicas":[1]}]}', "can't be read"),
+        ('{"version":1}', "names no partition"),
+        (f'{{"partitions":[{ROW % ""},{ROW % ""}]}}', "twice"),
+        ('{"partitions":[%s]}' % (ROW % ',"log_dirs":["/a"]'), "log-dirs move"),
+    ],
+)
+def test_a_plan_that_can_not_be_carried_out_says_why(text: str, says: str) -> None:
+    with pytest.raises(CommandFailed, match=says):
+        from_document(text)
+
+
+def test_partitions_are_compared_with_a_plan() -> None:
+    plan = {("t", 0): (1, 2), ("t", 1): (2, 1), ("t", 2): (3, 1), ("u", 0): (1,)}
+    assert compared(plan, [topic((1, 2), (1, 2), (3, 1, 2))], {("t", 2)}) == {
+        ("t", 0): None,
+        ("t", 1): "it has replicas 1,2, and the plan 2,1",
+        ("t", 2): "it is on its way, and has replicas 3,1,2",
+        ("u", 0): "there is no such partition",
     }

@@ -51,6 +51,12 @@ OTHER_VALUES: dict[str, tuple[tuple[str, str], ...]] = {
     "compression.gzip.level": (("compression.gzip.level", "5"),),
     "kafkad.metrics.listener": (("kafkad.metrics.listener", "127.0.0.1:1"),),
     # Read only in a cluster.
+    "control.plane.listener.name": (
+        ("zookeeper.connect", "127.0.0.1:2181"),
+        ("listeners", "PLAINTEXT://127.0.0.1:9092,INTERNAL://127.0.0.1:9093"),
+        ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT"),
+        ("control.plane.listener.name", "INTERNAL"),
+    ),
     "inter.broker.listener.name": (
         ("zookeeper.connect", "127.0.0.1:2181"),
         ("listeners", "PLAINTEXT://:9092,INTERNAL://:9093"),

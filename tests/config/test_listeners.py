@@ -14,6 +14,11 @@ def parse(listeners: str, advertised: str | None = None, controllers: str = "") 
     return parse_listeners(listeners.split(","), told, MAP, controllers.split(",")).served
 
 
+def parse_in_cluster(listeners: str, advertised: str | None) -> tuple[Listener, ...]:
+    told = advertised.split(",") if advertised is not None else None
+    return parse_listeners(listeners.split(","), told, MAP, own_name=lambda: "own.example").served
+
+
 @pytest.mark.parametrize(
     ("text", "name", "host", "port"),
     [
@@ -29,6 +34,29 @@ def parse(listeners: str, advertised: str | None = None, controllers: str = "") 
 def test_listener_is_parsed_as_kafka_does(text: str, name: str, host: str, port: int) -> None:
     (listener,) = parse(text)
     assert (listener.name, listener.host, listener.port) == (name, host, port)
+
+
+@pytest.mark.parametrize(
+    ("listeners", "advertised", "expected"),
+    [
+        ("PLAINTEXT://10.0.0.1:9092", None, ["10.0.0.1:9092"]),
+        ("PLAINTEXT://:9092", None, ["own.example:9092"]),
+        ("PLAINTEXT://0.0.0.0:9092", "PLAINTEXT://:19092", ["own.example:19092"]),
+        ("PLAINTEXT://0.0.0.0:9092", "PLAINTEXT://kafka.example:19092", ["kafka.example:19092"]),
+        ("PLAINTEXT://:9092,INSIDE://0.0.0.0:9093", "PLAINTEXT://a:1", ["a:1", "None"]),
+    ],
+)
+def test_in_a_cluster_all_are_told_the_same(listeners: str, advertised: str | None, expected: list[str]) -> None:
+    assert [str(each.advertised) for each in parse_in_cluster(listeners, advertised)] == expected
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
+@pytest.mark.parametrize("advertised", [False, True])
+def test_in_a_cluster_an_address_that_nobody_can_connect_to_is_refused(host: str, advertised: bool) -> None:
+    """Other brokers would connect to themselves, and another one could not register it."""
+    text = f"PLAINTEXT://{host}:9092"
+    with pytest.raises(InvalidListeners, match="other brokers can't connect to"):
+        parse_in_cluster(text, text if advertised else None)
 
 
 @pytest.mark.parametrize(

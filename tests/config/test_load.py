@@ -1,5 +1,6 @@
 """What a file and overrides come to."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -190,6 +191,19 @@ def test_a_number_that_zookeeper_may_hand_out_is_refused(name: str) -> None:
     assert problems((name, "1001")) == [], "it is no cluster's"
     assert problems(IN_CLUSTER, (name, "1001"), ("reserved.broker.max.id", "1001")) == []
     assert problems(IN_CLUSTER, (name, "1001"), ("broker.id.generation.enable", "false")) == []
+
+
+def test_a_broker_of_a_cluster_has_an_address_for_others() -> None:
+    (listener,) = configured(IN_CLUSTER).network.listeners
+    assert str(listener.advertised) == "127.0.0.1:9092"
+    (listener,) = configured(IN_CLUSTER, ("listeners", "PLAINTEXT://:9092")).network.listeners
+    assert str(listener.advertised) == f"{socket.getfqdn()}:9092"
+    two = ("listeners", "PLAINTEXT://:9092,INSIDE://:9093")
+    protocols = ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT")
+    assert problems(
+        *(IN_CLUSTER, two, protocols),
+        *(("advertised.listeners", "PLAINTEXT://a:1"), ("inter.broker.listener.name", "INSIDE")),
+    ) == ["advertised.listeners has no address of INSIDE, which brokers use among themselves"]
 
 
 def test_a_number_is_needed_where_none_is_handed_out() -> None:

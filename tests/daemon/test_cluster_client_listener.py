@@ -49,17 +49,24 @@ from tests.tools.raw_requests import RawClient, api_versions, batch, fetch, fram
 class OnTwoListeners(Cluster):
     def broker_in(self, folder: Path, settings: dict[str, str]) -> KafkadInCluster:
         broker = KafkadInCluster(folder, settings)
+        ports = free_port(), free_port()
         broker.overrides |= {
-            "listeners": f"PLAINTEXT://{broker.bootstrap},BROKERS://127.0.0.1:{free_port()}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT",
+            "listeners": f"PLAINTEXT://{broker.bootstrap},CONTROL://127.0.0.1:{ports[0]},BROKERS://127.0.0.1:{ports[1]}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROL:PLAINTEXT,BROKERS:PLAINTEXT",
             "inter.broker.listener.name": "BROKERS",
+            "control.plane.listener.name": "CONTROL",
         }
         return broker
 
 
 def between(broker: KafkadInCluster) -> int:
     """The port of the listener between brokers."""
-    return int(broker.overrides["listeners"].rpartition(":")[2])
+    return _port(broker, "BROKERS")
+
+
+def _port(broker: KafkadInCluster, listener: str) -> int:
+    found = broker.overrides["listeners"].partition(f"{listener}://")[2]
+    return int(found.partition(",")[0].rpartition(":")[2])
 
 
 @pytest.fixture
@@ -174,6 +181,19 @@ def test_strangers_are_no_brokers_and_no_controller(cluster: Cluster) -> None:
     assert cluster.consume(1, "g", 600) == sorted(range(600))
     assert _states(cluster) == states
     assert _processes(cluster) == processes
+
+
+@pytest.mark.timeout(600)
+def test_a_controller_is_heard_on_the_listeners_that_are_for_it(cluster: Cluster) -> None:
+    """One of Apache Kafka sends to that of its own control.plane.listener.name."""
+    for listener in ("BROKERS", "CONTROL"):
+        port = _port(cluster.brokers[1], listener)
+        for key, (message, request) in _pretended(0).items():
+            newest = CLUSTER_APIS[key].max_version
+            answer = _ask(port, _request(key, newest, message.encode_request(request, newest)))
+            assert answer is not None, f"{message.name} is answered on {listener}"
+            if key in (4, 5, 6):
+                assert _code(message, newest, answer) == ErrorCode.STALE_CONTROLLER_EPOCH
 
 
 @pytest.mark.timeout(600)

@@ -1,4 +1,4 @@
-"""Brokers without a number get one from ZooKeeper, and keep it (broker.id.generation.enable)."""
+"""Numbers of brokers: ZooKeeper gives one to who has none (broker.id.generation.enable), and nobody has another's."""
 
 import subprocess
 from collections.abc import Iterator
@@ -66,3 +66,26 @@ def test_the_number_of_the_log_directory_counts_without_an_ensemble(tmp_path: Pa
     )
     assert done.returncode == 2
     assert f"{tmp_path / 'b'} belongs to broker 8, and {tmp_path / 'a'} to broker 7" in done.stderr
+
+
+@pytest.mark.timeout(300)
+def test_a_number_and_an_address_that_another_broker_has_are_refused(tmp_path: Path, server: ZookeeperServer) -> None:
+    """In one line, before the broker says that it is ready, or that the log directory is that of this number."""
+    with broker_of(tmp_path / "1", server, **{"broker.id": "1"}) as first:
+        eventually(lambda: "is registered" in first.output.read_text(), within=30, what="broker 1 is registered")
+        at = first.bootstrap
+        asked = {
+            "broker.id": ("1", f"broker 1 is registered already, at {at}: give this one another broker.id"),
+            "advertised.listeners": (
+                f"PLAINTEXT://{at}",
+                f"{at} is the address of broker 1 already: give this one another",
+            ),
+        }
+        for name, (value, reason) in asked.items():
+            second = broker_of(tmp_path / name, server, **{"broker.id": "2", name: value})
+            done = subprocess.run(
+                second.command(), cwd=second.working_folder, capture_output=True, text=True, timeout=60, check=False
+            )
+            assert (done.returncode, done.stdout) == (2, "")
+            assert done.stderr == f"CRITICAL supervisor the broker stops: controller-0: {reason}\n"
+            assert not (second.log_dir / "meta.properties").exists()

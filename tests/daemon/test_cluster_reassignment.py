@@ -124,7 +124,7 @@ def test_the_next_controller_goes_on_with_what_is_under_way_and_not_with_what_wa
 
 
 @pytest.mark.timeout(600)
-def test_the_command_line_moves_partitions_and_leaders(cluster: Cluster) -> None:
+def test_the_command_line_moves_partitions_and_leaders(cluster: Cluster, tmp_path: Path) -> None:
     assert [line.split()[0] for line in kafkad(cluster, "brokers", "list")[1:]] == ["1", "2", "3"]
     assert kafkad(cluster, "reassign", "start", "t-0", "t-1", "--to", "3,1") == [
         "t-0 has gone to brokers 3,1.",
@@ -134,6 +134,10 @@ def test_the_command_line_moves_partitions_and_leaders(cluster: Cluster) -> None
     plans = json.loads("".join(kafkad(cluster, "reassign", "generate", "t", "--to", "2,3", "--json")))
     assert [row["replicas"] for row in plans["current"]["partitions"]] == [[3, 1], [3, 1], [1, 2]]
     assert all(sorted(row["replicas"]) == [2, 3] for row in plans["proposed"]["partitions"])
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [3, 1]}]}))
+    assert kafkad(cluster, "reassign", "verify", str(plan)) == ["t-0 has the replicas of the plan."]
+    assert kafkad(cluster, "reassign", "execute", str(plan)) == ["t-0 has gone where the plan says."]
     cluster.wait_until(lambda: replicas(cluster, 2) == [[3, 1], [3, 1], [1, 2]], "broker 2 knows")
     assert cluster.leaders(2, "t") == [1, 3, 1]
     assert kafkad(cluster, "elect-leaders") == ["t-0 has another leader."]
@@ -154,8 +158,41 @@ def test_a_broker_that_is_drained_has_no_partition(cluster: Cluster) -> None:
     assert kafkad(cluster, "brokers", "drain", "1") == ["Broker 1 has no partition."]
     cluster.brokers[1].kill()
     cluster.produce(3, range(300, 600))
+    cluster.brokers[2].kill()
+    cluster.wait_until(lambda: cluster.known(3) == {3}, "broker 3 knows that it is alone")
+    shown = CliRunner().invoke(main, ["brokers", "list", "--bootstrap-server", cluster.brokers[3].bootstrap]).stdout
+    assert [line.split() for line in shown.splitlines()[1:]] == [
+        ["2", "gone", "-", "no", "0", "3", "3"],
+        ["3", cluster.brokers[3].bootstrap, "-", "yes", "3", "3", "0"],
+    ]
+    cluster.brokers[2].start()
     refused = CliRunner().invoke(main, ["brokers", "drain", "9", "--bootstrap-server", cluster.brokers[2].bootstrap])
     assert (refused.exit_code, "there is no broker 9" in refused.stderr) == (1, True)
+
+
+@pytest.mark.timeout(600)
+def test_a_broker_leads_nothing_when_it_is_told_so_from_outside(cluster: Cluster) -> None:
+    """And goes on: whoever asked for it stops it."""
+    cluster.create(3, "alone", {0: [1]})
+    cluster.wait_until(lambda: cluster.leaders(3, "alone") == [1], "broker 3 knows")
+    named = cluster.brokers[1].bootstrap
+    assert kafkad(cluster, "brokers", "drain", named, "--leaders-only") == ["Broker 1 leads no partition any more."]
+    cluster.wait_until(lambda: cluster.leaders(3, "t") == [2, 2, 2], "others lead")
+    assert cluster.in_sync(3, "t") == [{2}] * 3
+    assert cluster.leaders(1, "alone") == [1], "nobody else has it"
+    assert cluster.brokers[1].stop() == 0
+    cluster.brokers[1].start()
+    cluster.wait_until(lambda: cluster.in_sync(3, "t") == [{1, 2}] * 3, "all is in sync when it was restarted")
+
+    cluster.brokers[1].kill()
+    cluster.wait_until(lambda: cluster.in_sync(3, "t") == [{2}] * 3, "broker 2 is alone")
+    refused = CliRunner().invoke(
+        main, ["brokers", "drain", "2", "--leaders-only", "--bootstrap-server", cluster.brokers[3].bootstrap]
+    )
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    lines = [f"kafkad: t-{index}: broker 2 leads on, as nobody else is in sync" for index in range(3)]
+    assert refused.stderr.splitlines() == lines
+    assert cluster.leaders(3, "t") == [2, 2, 2]
 
 
 @pytest.mark.timeout(600)
@@ -174,3 +211,11 @@ def test_nodes_that_tools_of_old_write_are_carried_out_and_removed(cluster: Clus
     cluster.wait_until(lambda: cluster.leaders(2, "t")[0] == 3, "the preferred replica leads")
     assert cluster.zookeeper.exists("/admin/preferred_replica_election") is None
     assert cluster.consume(2, "g", 300) == sorted(range(300))
+
+    # kafka-topics.sh --zookeeper --alter --partitions
+    data, _ = cluster.zookeeper.get("/brokers/topics/t")
+    node = json.loads(data)
+    node["partitions"]["3"] = [2, 3]
+    cluster.zookeeper.set("/brokers/topics/t", json.dumps(node).encode())
+    cluster.wait_until(lambda: cluster.leaders(1, "t") == [3, 2, 1, 2], "the new partition is led")
+    cluster.wait_until(lambda: cluster.in_sync(3, "t")[3] == {2, 3}, "and followed")

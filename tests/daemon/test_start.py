@@ -7,8 +7,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -180,3 +181,28 @@ def test_second_broker_of_a_machine_is_silent_about_the_metrics_port_that_the_fi
     with Kafkad(tmp_path / "first"), Kafkad(tmp_path / "second") as second:
         eventually(lambda: "is ready after" in second.tail(), within=60, what="the banner is printed")
         assert "metrics" not in second.output.read_text()
+
+
+def _stop(broker: Kafkad, *arguments: str) -> subprocess.CompletedProcess[str]:
+    pairs = [f"log.dirs={broker.log_dir}", f"kafkad.runtime.dir={broker.overrides['kafkad.runtime.dir']}"]
+    overrides = [word for pair in pairs for word in ("--override", pair)]
+    return subprocess.run([*KAFKAD, "stop", *overrides, *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_a_broker_is_stopped_by_name_of_its_directories(tmp_path: Path) -> None:
+    """Of two that share a runtime directory the other one goes on; one that was killed is not there any more."""
+    with TemporaryDirectory() as run, ExitStack() as ends:
+        shared = {"kafkad.runtime.dir": run}
+        broker, other = (ends.enter_context(Kafkad(tmp_path / name, shared)) for name in "ab")
+        stopped = _stop(broker)
+        assert (stopped.returncode, stopped.stderr) == (0, "")
+        assert stopped.stdout == f"The broker with log.dirs={broker.log_dir} (pid {broker.pid}) has stopped.\n"
+        assert (broker.log_dir / ".kafka_cleanshutdown").exists(), "in order"
+        again = _stop(broker)
+        assert (again.returncode, again.stdout) == (1, "")
+        assert again.stderr == (
+            f"kafkad: no broker with log.dirs={broker.log_dir} and kafkad.runtime.dir={run} runs here; "
+            f"log directories of those that run: {other.log_dir} (pid {other.pid})\n"
+        )
+        other.kill()
+        assert _stop(other).stderr.endswith(f"kafkad.runtime.dir={run} runs here\n")

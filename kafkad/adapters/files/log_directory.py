@@ -13,11 +13,11 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from struct import Struct
 from typing import Self
 from uuid import UUID
 
 from kafkad.adapters.files.atomic_write import sync_directory, write_atomically, write_whole
+from kafkad.adapters.files.record_lock import holder_pid
 from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.core.log.recovery.checkpoints import format_partition_metadata
 from kafkad.core.log.segments.layout import (
@@ -37,8 +37,6 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _RESERVED_IDS = (UUID(int=0), UUID(int=1))
 """Kafka reserves directory ids 0 to 99; a random UUID never is one of them in practice."""
 _FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
-_FLOCK_RECORD = Struct("hhqqi4x")
-"""struct flock on 64-bit Linux: type, whence, start, length, pid."""
 
 
 class LogDirectoryUnusable(Exception):
@@ -252,9 +250,8 @@ def lock(path: Path) -> int:
 
 def _holder(descriptor: int, path: Path) -> str:
     """Which process has the lock: from the kernel for record locks, from /proc/locks for flock."""
-    query = _FLOCK_RECORD.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    kind, _, _, _, pid = _FLOCK_RECORD.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, query))
-    if kind != fcntl.F_UNLCK and pid > 0:
+    pid = holder_pid(descriptor)
+    if pid is not None:
         return f"pid {pid}"
     inode = f":{(path / LOCK).stat().st_ino}"
     try:

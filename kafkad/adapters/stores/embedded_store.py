@@ -110,9 +110,12 @@ class EmbeddedStore:
             self._data_watches.add(path)
         return node
 
-    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+    def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
         self._require_session(paths[0] if paths else "/")
-        return [self._tree.find(path) for path in paths]
+        found = [self._tree.find(path) for path in paths]
+        if watch:
+            self._data_watches.update(path for path, node in zip(paths, found, strict=True) if node is not None)
+        return found
 
     def exists(self, path: str, *, watch: bool = False) -> NodeStat | None:
         self._require_session(path)

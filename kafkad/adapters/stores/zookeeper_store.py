@@ -150,9 +150,10 @@ class ZookeeperStore:
         data, stat = self._call(path, self._client.get_async, path, self._data_changed if watch else None)
         return Node(data, _stat(stat))
 
-    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+    def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
         nodes: list[Node | None] = []
-        for path, answer in self._pipeline(paths, lambda path: self._client.get_async(path)):
+        watcher = self._data_changed if watch else None
+        for path, answer in self._pipeline(paths, lambda path: self._client.get_async(path, watcher)):
             try:
                 data, stat = self._wait(path, answer)
                 nodes.append(Node(data, _stat(stat)))

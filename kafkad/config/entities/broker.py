@@ -134,6 +134,8 @@ class ClusterConfig:
     zookeeper_set_acl: bool
     inter_broker_listener: str
     """The name of the listener that brokers use among themselves."""
+    broker_listeners: frozenset[str]
+    """Where their requests are taken: there, and on that of control.plane.listener.name."""
     reserved_broker_max_id: int
     """Numbers that ZooKeeper hands out are greater."""
     versions: ProtocolVersions

@@ -1,6 +1,6 @@
 """Options of the log directories, segments, flushing and retention."""
 
-from kafkad.config.rows.reasons import GROWS, REPLACED, SINGLE, V2_ONLY
+from kafkad.config.rows.reasons import GROWS, KRAFT, REPLACED, V2_ONLY
 from kafkad.core.settings.limits import Between, EachOneOfOrPlugins, OneOf
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import (
@@ -28,7 +28,7 @@ SETTINGS: tuple[Setting, ...] = (
     row("cordoned.log.dirs", LIST, (), None, MEDIUM, PER_BROKER,
         "Log directories that get no new partitions, of those in log.dirs; * is all of them."),
     row("log.dir.failure.timeout.ms", LONG, 30_000, Between(1), LOW, READ_ONLY,
-        "How long a broker goes on when it can't report a failed directory.", status=SINGLE),
+        "How long a broker goes on when it can't report a failed directory.", status=KRAFT),
     row("log.segment.bytes", INT, 1_073_741_824, Between(1048576), HIGH, CLUSTER_WIDE,
         "Size at which a new segment is begun."),
     row("log.roll.ms", LONG, None, None, HIGH, CLUSTER_WIDE,

@@ -1,6 +1,6 @@
 """Options of quotas: how fast clients may go."""
 
-from kafkad.config.rows.reasons import JVM_QUOTA, MUTATIONS, SINGLE
+from kafkad.config.rows.reasons import JVM_QUOTA, MUTATIONS, NO_WINDOWS
 from kafkad.core.settings.limits import Between
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import CLASS, HIGH, INT, LONG, LONG_MAX, LOW, READ_ONLY, row
@@ -24,9 +24,9 @@ SETTINGS: tuple[Setting, ...] = (
     row("replication.quota.window.size.seconds", INT, 1, Between(1), LOW, READ_ONLY,
         "Length of one window of the replication rate."),
     row("alter.log.dirs.replication.quota.window.num", INT, 11, Between(1), LOW, READ_ONLY,
-        "Windows that the rate of moves between directories is averaged over.", status=SINGLE),
+        "Windows that the rate of moves between directories is averaged over.", status=NO_WINDOWS),
     row("alter.log.dirs.replication.quota.window.size.seconds", INT, 1, Between(1), LOW, READ_ONLY,
-        "Length of one window of the rate of moves between directories.", status=SINGLE),
+        "Length of one window of the rate of moves between directories.", status=NO_WINDOWS),
     row("client.quota.callback.class", CLASS, None, None, LOW, READ_ONLY,
         "JVM class that decides quotas.", status=JVM_QUOTA),
 )

@@ -1,6 +1,6 @@
 """Why an option has no effect, or is refused, in this version: one line each, for the person who sets it."""
 
-from kafkad.core.log.settings import GROWS, NO_TIERS, SINGLE, TIERED
+from kafkad.core.log.settings import GROWS, NO_TIERS, TIERED
 from kafkad.core.settings.option import no_effect, refused
 
 ALL_IN_SYNC = no_effect("a commit waits for all replicas in sync")
@@ -15,19 +15,22 @@ JVM_METRICS = refused(
 )
 JVM_QUOTA = refused("a JVM class can't be loaded here; see kafkad.quota.manager")
 KRAFT = no_effect("there is no KRaft quorum here")
+KERNEL_BUFFERS = no_effect("the kernel sizes the buffers of connections to other brokers")
 LOAD_STEPS = no_effect("the logs of coordinators are read in steps of their own")
-MIGRATION = refused("there is no ZooKeeper cluster to move from; remove the line")
+MIGRATION = refused("there is no KRaft quorum to move to; remove the line")
 MUTATIONS = no_effect("topic changes have no quota yet")
 NO_BUFFER = no_effect("a coordinator keeps no buffers")
 NO_LINGER = no_effect("a coordinator writes at once")
 NO_QUEUE = no_effect("a request waits in its connection, whose limits are queued.max.request.bytes and the arena")
+NO_WINDOWS = no_effect("what was copied is paid back with time at once, without windows")
 NO_ZK = no_effect("what is said to ZooKeeper needs none of it")
 JVM_CIPHERS = refused("names of the JVM's cipher suites are not known here; remove the line")
 UNCHECKED = refused("whether ZooKeeper's certificate was revoked is not checked; remove the line", False)
 ONE_COORDINATOR = no_effect("there is one group coordinator")
 ONE_PHASE = no_effect("only the coordinator here decides transactions")
 ONE_START = no_effect("listeners open when the broker is ready")
-ONE_STORE = no_effect("the embedded store is the only one")
+ONE_STORE = no_effect("zookeeper.connect chooses between ZooKeeper and the embedded store")
+PATIENCE = no_effect("between brokers a connection may take 10 s, and an answer of a controller or to one 30 s")
 PLAIN = refused("only PLAINTEXT is served yet")
 PROCESSES = no_effect("work is done by processes; see num.network.threads and num.io.threads")
 PLUGIN_ONLY = no_effect("nothing but a plugin reads it, such as examples/csv_metrics.py")
@@ -44,4 +47,4 @@ UNSTABLE = no_effect("only stable versions are offered")
 V2_ONLY = no_effect("batches are stored and served in format 2 only")
 WHEEL = no_effect("a finished wait leaves the timing wheel at once")
 
-__all__ = ["GROWS", "NO_TIERS", "SINGLE", "TIERED"]
+__all__ = ["GROWS", "NO_TIERS", "TIERED"]

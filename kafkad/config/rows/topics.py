@@ -1,6 +1,6 @@
 """Options of topics as a broker creates and deletes them."""
 
-from kafkad.config.rows.reasons import JVM, SINGLE
+from kafkad.config.rows.reasons import JVM, KRAFT
 from kafkad.core.settings.limits import Between, GzipLevel, OneOf
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import (
@@ -40,7 +40,7 @@ SETTINGS: tuple[Setting, ...] = (
     row("unclean.leader.election.enable", BOOLEAN, False, None, HIGH, CLUSTER_WIDE,
         "Lets a replica that is not in sync lead, which may lose records."),
     row("unclean.leader.election.interval.ms", LONG, 300_000, Between(1), MEDIUM, READ_ONLY,
-        "How often partitions without a leader are looked at again.", status=SINGLE, internal=True),
+        "How often partitions without a leader are looked at again.", status=KRAFT, internal=True),
     row("min.insync.replicas", INT, 1, Between(1), HIGH, CLUSTER_WIDE,
         "Replicas that must have a record before acks=all is answered."),
     row("compression.type", STRING, "producer",

@@ -31,6 +31,20 @@ def try_to_register(
     now_ms: int,
 ) -> Broker | Waiting:
     """Raises `StartRefused`, and the errors of the store."""
+    if has_earlier_session(store, broker_id, listeners):
+        return Waiting.EARLIER_SESSION
+    by_name: Mapping[str, Listener] = {each.name: each for each in listeners}
+    try:
+        return register_broker(store, broker_id, by_name, rack, now_ms)
+    except (KafkaError, NodeExists):
+        # Somebody was faster: the next look says who.
+        return Waiting.EARLIER_SESSION
+
+
+def has_earlier_session(store: CoordinationStore, broker_id: int, listeners: Iterable[Listener]) -> bool:
+    """Whether the broker is registered by a session of before. Raises `StartRefused` if another one has its id or one
+    of its addresses, and the errors of the store.
+    """
     mine = frozenset((each.host, each.port) for each in listeners)
     names = store.children(nodes.BROKER_IDS)
     found = store.get_many([f"{nodes.BROKER_IDS}/{name}" for name in names])
@@ -47,13 +61,8 @@ def try_to_register(
                 raise StartRefused(
                     f"broker {broker_id} is registered already, at {shown}: give this one another broker.id"
                 )
-            return Waiting.EARLIER_SESSION
-    by_name: Mapping[str, Listener] = {each.name: each for each in listeners}
-    try:
-        return register_broker(store, broker_id, by_name, rack, now_ms)
-    except (KafkaError, NodeExists):
-        # Somebody was faster: the next look says who.
-        return Waiting.EARLIER_SESSION
+            return True
+    return False
 
 
 def _addresses(data: bytes) -> frozenset[tuple[str, int]]:

@@ -66,7 +66,6 @@ class LogConfig:
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
 
-SINGLE = no_effect("this part of replication is not there yet")
 TIERED = no_effect("there is no remote storage")
 NO_TIERS = refused("there is no remote storage")
 DROPPED = no_effect("Kafka 4 has dropped it")

@@ -221,9 +221,11 @@ def settings_of(config: BrokerConfig, *, workers: int) -> ControllerSettings:
 
 
 def registered_listeners(context: ChildContext) -> dict[str, Listener]:
-    """The endpoints to register: the advertised address, or else the real one of the listener."""
+    """The endpoints to register: the advertised address, or else, of a single broker, the real one of the listener."""
     listeners = {}
     for listener, endpoint in zip(context.config.network.listeners, context.endpoints, strict=True):
+        if listener.advertised is None and context.config.cluster is not None:
+            continue
         advertised = listener.advertised or endpoint
         listeners[listener.name] = Listener(
             name=listener.name,

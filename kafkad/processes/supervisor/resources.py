@@ -111,7 +111,7 @@ def take_resources(config: BrokerConfig, service: ServiceManager | None = None) 
         try:
             listeners = _bind(config, service or ServiceManager(), stack)
             log_directories = _lock(config, stack)
-            runtime = RuntimeDirectory(Path(config.runtime.dir))
+            runtime = RuntimeDirectory(Path(config.runtime.dir), Path(config.log_dirs.log_dirs[0]))
         except (CannotListen, LogDirectoryUnusable, RuntimeDirectoryUnusable) as error:
             raise StartRefused(str(error)) from error
         stack.callback(runtime.remove)

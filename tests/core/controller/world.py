@@ -65,8 +65,8 @@ class CrashingStore:
     def get(self, path: str, *, watch: bool = False) -> Node:
         return self._store.get(path, watch=watch)
 
-    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        return self._store.get_many(paths)
+    def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
+        return self._store.get_many(paths, watch=watch)
 
     def set_data(self, path: str, data: bytes, version: int = -1) -> NodeStat:
         self._write()

@@ -97,8 +97,8 @@ class SessionStore(EmbeddedStore):
         self._look(path)
         return result
 
-    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        return [super(SessionStore, self).get_many([path])[0] for path in paths]
+    def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
+        return [super(SessionStore, self).get_many([path], watch=watch)[0] for path in paths]
 
     def pipelined(self, changes: Sequence[Change], *, guard: Check | None = None) -> list[Outcome | CoordinationError]:
         """One after the other: a connection that breaks in between leaves some of them done."""

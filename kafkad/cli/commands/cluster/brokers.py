@@ -11,13 +11,15 @@ from kafkad.cli.commands.cluster.drain import drain
 from kafkad.cli.commands.cluster.end_session import end_session
 from kafkad.cli.options import json_option
 from kafkad.cli.transaction_tables import table
-from kafkad.client.broker_client import BrokerDescription, TopicDescription
+from kafkad.client.broker_client import BrokerDescription, PartitionDescription, TopicDescription
 
 
 class BrokerLoad(NamedTuple):
+    """`host` and `port` are None of a broker that is gone: replicas are assigned to it, and it is not registered."""
+
     broker: int
-    host: str
-    port: int
+    host: str | None
+    port: int | None
     rack: str | None
     is_controller: bool
     leads: int
@@ -38,7 +40,10 @@ brokers.add_command(end_session)
 @json_option
 @asks_broker
 def list_brokers(as_json: bool, bootstrap: str, timeout_s: float) -> None:
-    """Print each broker that lives, how many partitions it leads and has, and how many of those are out of sync."""
+    """Print each broker, how many partitions it leads and has, and how many of those are out of sync.
+
+    A broker that is not there, and to which replicas are assigned, is shown as gone.
+    """
     with asking(bootstrap, timeout_s) as client:
         topics = client.topics()
         found = loads(client.describe_brokers(), topics)
@@ -51,19 +56,29 @@ def list_brokers(as_json: bool, bootstrap: str, timeout_s: float) -> None:
 
 def loads(found: Sequence[BrokerDescription], topics: Sequence[TopicDescription]) -> list[BrokerLoad]:
     rows = [row for topic in topics for row in topic.partitions]
-    return [
-        BrokerLoad(
-            each.broker,
-            each.host,
-            each.port,
-            each.rack,
-            each.is_controller,
-            leads=sum(row.leader == each.broker for row in rows),
-            replicas=sum(each.broker in row.replicas for row in rows),
-            out_of_sync=sum(each.broker in row.replicas and each.broker not in row.isr for row in rows),
-        )
-        for each in found
-    ]
+    gone = {each for row in rows for each in row.replicas}.difference(each.broker for each in found)
+    living = [_load(rows, *each) for each in found]
+    return sorted([*living, *(_load(rows, each, None, None, None, False) for each in gone)])
+
+
+def _load(
+    rows: Sequence[PartitionDescription],
+    broker: int,
+    host: str | None,
+    port: int | None,
+    rack: str | None,
+    is_controller: bool,
+) -> BrokerLoad:
+    return BrokerLoad(
+        broker,
+        host,
+        port,
+        rack,
+        is_controller,
+        leads=sum(row.leader == broker for row in rows),
+        replicas=sum(broker in row.replicas for row in rows),
+        out_of_sync=sum(broker in row.replicas and broker not in row.isr for row in rows),
+    )
 
 
 def broker_lines(found: Sequence[BrokerLoad]) -> list[str]:
@@ -71,7 +86,7 @@ def broker_lines(found: Sequence[BrokerLoad]) -> list[str]:
     rows = [
         (
             each.broker,
-            f"{each.host}:{each.port}",
+            "gone" if each.host is None else f"{each.host}:{each.port}",
             each.rack or "-",
             "yes" if each.is_controller else "no",
             each.leads,

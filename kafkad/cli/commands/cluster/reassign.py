@@ -2,22 +2,18 @@
 
 import json
 import random
-import sys
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 import click
 
 from kafkad.cli.asking import CommandFailed, asking, asks_broker, wanted_partitions
+from kafkad.cli.commands.cluster.carrying_out import RATE, carry_out, tell
+from kafkad.cli.commands.cluster.planned import execute, verify
 from kafkad.cli.commands.cluster.reassignment_plan import as_document, proposed
 from kafkad.cli.options import json_option
 from kafkad.cli.transaction_tables import table
-from kafkad.client.broker_client import BrokerClient, TopicDescription
-from kafkad.client.reassignments import Partition, Reason, Reassignment, reassign, reassignments
+from kafkad.client.reassignments import Reassignment, reassign, reassignments
 from kafkad.client.throttles import FOLLOWERS, LEADERS, Move, throttle, unthrottle
-
-_LOOK_S = 0.2
-_RATE = click.IntRange(1)
 
 
 @click.group(
@@ -29,11 +25,15 @@ def reassign_group() -> None:
     """Move partitions to other brokers, while they are used."""
 
 
+reassign_group.add_command(execute)
+reassign_group.add_command(verify)
+
+
 _START_HELP = """Give partitions the replicas BROKERS, the preferred leader first.
 
 PARTITION is a topic and a number (orders-3), or a topic: all its partitions. New replicas are added to the old ones;
-when all of BROKERS are in sync, the others are deleted. The command waits until that is done; with --no-wait it only
-asks. A reassignment goes on without the command: Ctrl-C ends the waiting.
+when all of BROKERS are in sync, the others are deleted. The command waits until that is done, and says now and then how
+many have arrived; with --no-wait it only asks. A reassignment goes on without the command: Ctrl-C ends the waiting.
 
 With --throttle each broker sends and gets at most so many bytes a second of what moves. The limit goes when the command
 has waited for the end; otherwise "kafkad reassign throttle --remove" removes it.
@@ -52,7 +52,7 @@ Example:
 @click.argument("partitions", metavar="PARTITION...", nargs=-1, required=True)
 @click.option("--to", "target", required=True, metavar="BROKERS", help="Ids of brokers with commas.")
 @click.option("--no-wait", is_flag=True, help="Don't wait until the partitions have these replicas.")
-@click.option("--throttle", "rate", type=_RATE, metavar="BYTES", help="At most so many a second of a broker.")
+@click.option("--throttle", "rate", type=RATE, metavar="BYTES", help="At most so many a second of a broker.")
 @json_option
 @asks_broker
 def start(
@@ -68,14 +68,8 @@ def start(
     brokers = broker_ids(target)
     with asking(bootstrap, timeout_s) as client:
         topics = client.topics()
-        wanted = wanted_partitions(partitions, topics)
-        if rate is not None:
-            throttle(client, moves_to(brokers, wanted, topics), rate)
-        results = reassign(client, dict.fromkeys(wanted, brokers))
-        if not no_wait:
-            wait_for(client, [at for at, reason in results.items() if reason is None])
-        if rate is not None and not reassignments(client):
-            unthrottle(client, [topic for topic, _ in wanted])
+        targets = dict.fromkeys(wanted_partitions(partitions, topics), brokers)
+        results = carry_out(client, targets, topics, rate, waits=not no_wait)
     done = "goes" if no_wait else "has gone"
     tell(results, f"{done} to brokers {','.join(map(str, brokers))}", as_json=as_json)
 
@@ -83,7 +77,8 @@ def start(
 _GENERATE_HELP = """Print a plan that spreads all partitions of TOPICs over BROKERS; nothing is moved.
 
 The plan is made as for new topics: leaders evenly, replicas in different racks if all of BROKERS have one. Both the
-present replicas and the plan are printed as kafka-reassign-partitions.sh prints them, and reads them with --execute.
+present replicas and the plan are printed as kafka-reassign-partitions.sh prints them, and reads them with --execute;
+with --json as "kafkad reassign execute" reads them, too.
 
 \b
 Example:
@@ -141,7 +136,7 @@ Example:
 
 
 @reassign_group.command("throttle", help=_THROTTLE_HELP, short_help="Limit what partitions on their way copy.")
-@click.option("--rate", type=_RATE, metavar="BYTES", help="At most so many a second of a broker.")
+@click.option("--rate", type=RATE, metavar="BYTES", help="At most so many a second of a broker.")
 @click.option("--remove", is_flag=True, help="Remove the rates of all brokers, and what topics say of them.")
 @json_option
 @asks_broker
@@ -193,40 +188,6 @@ def broker_ids(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-def moves_to(brokers: Sequence[int], wanted: Iterable[Partition], topics: Iterable[TopicDescription]) -> list[Move]:
-    """What is copied when these partitions get `brokers` as replicas."""
-    replicas = {(topic.name, row.partition): row.replicas for topic in topics for row in topic.partitions}
-    moves = []
-    for topic, index in wanted:
-        present = replicas.get((topic, index), ())
-        new = tuple(broker for broker in brokers if broker not in present)
-        if present and new:
-            moves.append(Move(topic, index, tuple(present), new))
-    return moves
-
-
 def reassignment_lines(found: Sequence[Reassignment]) -> list[str]:
     rows = [(each.topic, each.partition, *(",".join(map(str, ids)) or "-" for ids in each[2:])) for each in found]
     return table(("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"), rows)
-
-
-def wait_for(client: BrokerClient, partitions: Sequence[Partition]) -> None:
-    """Return when none of these is on its way."""
-    waiting = set(partitions)
-    while waiting & {(each.topic, each.partition) for each in reassignments(client)}:
-        time.sleep(_LOOK_S)
-
-
-def tell(results: Mapping[Partition, Reason], done: str, *, as_json: bool) -> None:
-    """A line for each partition, with what was `done` or why not: then the exit code is 1."""
-    if as_json:
-        rows = [{"topic": topic, "partition": index, "error": why} for (topic, index), why in sorted(results.items())]
-        click.echo(json.dumps(rows))
-    else:
-        for (topic, index), why in sorted(results.items()):
-            if why is None:
-                click.echo(f"{topic}-{index} {done}.")
-            else:
-                click.echo(f"kafkad: {topic}-{index}: {why}", err=True)
-    if any(results.values()):
-        sys.exit(1)

@@ -1,7 +1,9 @@
-"""`kafkad reassign generate`: which brokers could have the partitions of some topics?"""
+"""Plans of reassignments: which brokers could have the partitions of some topics, and the file that says so."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from msgspec import MsgspecError, Struct, json
 
 from kafkad.cli.asking import CommandFailed
 from kafkad.client.broker_client import BrokerDescription, TopicDescription
@@ -54,3 +56,38 @@ def as_document(replicas: Mapping[Partition, Sequence[int]]) -> dict[str, Any]:
         for (topic, index), ids in sorted(replicas.items())
     ]
     return {"version": 1, "partitions": rows}
+
+
+class _Row(Struct):
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    log_dirs: tuple[str, ...] = ()
+
+
+class _Plan(Struct):
+    partitions: tuple[_Row, ...]
+
+
+class _File(Struct):
+    """A plan, or the present replicas and the plan, as `kafkad reassign generate --json` prints them."""
+
+    partitions: tuple[_Row, ...] = ()
+    proposed: _Plan | None = None
+
+
+def from_document(text: str) -> dict[Partition, tuple[int, ...]]:
+    """The replicas of each partition in a file of kafka-reassign-partitions or of our own. Raises CommandFailed."""
+    try:
+        file = json.decode(text, type=_File)
+    except MsgspecError as error:
+        raise CommandFailed(f"the plan can't be read: {error}") from None
+    rows = file.partitions if file.proposed is None else file.proposed.partitions
+    if not rows:
+        raise CommandFailed("the plan names no partition")
+    plan = {(each.topic, each.partition): each.replicas for each in rows}
+    if len(plan) != len(rows):
+        raise CommandFailed("the plan names a partition twice")
+    if any(each != "any" for row in rows for each in row.log_dirs):
+        raise CommandFailed('the plan names log directories: "kafkad log-dirs move" moves replicas to them')
+    return plan

@@ -49,13 +49,16 @@ class ElectedController(ReassigningController):
         self._stop_removed(steps)
 
     def brokers_changed(self, registered: Mapping[int, Broker], gone: frozenset[int] = frozenset()) -> None:
-        """These are registered now; some are `gone` although their sessions live. A new epoch: it has been away."""
+        """These are registered now; some are `gone` although their sessions live. A new epoch: it has been away. Others
+        may have other addresses than before.
+        """
         before = self._announcer.brokers
         new = [each for each, at in registered.items() if each not in before or before[each].epoch != at.epoch]
         staying = {each: broker for each, broker in registered.items() if each not in new}
         self._shutting_down = self._shutting_down.intersection(staying)
         self._set_offline({at: self._announcer.offline[at].intersection(staying) for at in self._announcer.offline})
-        has_changed = staying.keys() - gone != self.image.brokers.keys()
+        is_elsewhere = any(before[each] != at for each, at in staying.items())
+        has_changed = is_elsewhere or staying.keys() - gone != self.image.brokers.keys()
         if has_changed:
             self._set_brokers(staying, gone)
             self._elect_around()

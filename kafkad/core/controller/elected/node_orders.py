@@ -1,4 +1,4 @@
-"""What old tools order by a node instead of a request: elections of preferred replicas, and reassignments.
+"""What old tools order by a node instead of a request: elections of preferred replicas, reassignments, partitions.
 
 Kafka's tools up to 2.x write /admin/preferred_replica_election and /admin/reassign_partitions, and look there whether
 it is done. As with Apache Kafka 3.9 the first is removed when the elections were tried. The second keeps what is under
@@ -11,6 +11,7 @@ from contextlib import suppress
 from msgspec import MsgspecError
 
 from kafkad.core.controller.elected.elected import ElectedController
+from kafkad.core.controller.elected.topic_nodes import TopicNodes
 from kafkad.core.controller.elections import ElectionType
 from kafkad.core.controller.reassignments import under_way
 from kafkad.core.controller.startup.term import Term
@@ -30,6 +31,7 @@ class NodeOrders:
         term: Term,
         say: Callable[[Mapping[str, str]], None],
     ) -> None:
+        self.topics = TopicNodes(controller, store)
         self._controller = controller
         self._store = store
         self._term = term

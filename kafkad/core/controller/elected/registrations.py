@@ -14,12 +14,12 @@ _PORTS = range(1 << 16)
 
 
 def live_brokers(store: CoordinationStore, listener: str) -> tuple[dict[int, Broker], dict[str, str]]:
-    """The brokers by id, and by name why a node is left out. Watches for changes.
+    """The brokers by id, and by name why a node is left out. Watches for who comes and goes, and for changed nodes.
 
     `listener` is the one between brokers: without it nobody reaches the broker.
     """
     names = store.children(nodes.BROKER_IDS, watch=True)
-    found = store.get_many([f"{nodes.BROKER_IDS}/{name}" for name in names])
+    found = store.get_many([f"{nodes.BROKER_IDS}/{name}" for name in names], watch=True)
     brokers: dict[int, Broker] = {}
     odd = {}
     for name, node in zip(names, found, strict=True):

@@ -215,9 +215,11 @@ class MetadataTree:
     def _load_topics(self, odd: UnreadableNodes) -> dict[str, nodes.TopicNode]:
         names = self._store.children(nodes.TOPICS)
         paths = [nodes.topic_path(name) for name in names]
+        # In a cluster others may change them.
+        read = self._store.get_many(paths, watch=not odd.are_errors)
         topics: dict[str, nodes.TopicNode] = {}
         ids: set[str] = set()
-        for name, path, found in zip(names, paths, self._store.get_many(paths), strict=True):
+        for name, path, found in zip(names, paths, read, strict=True):
             if found is None or (odd.are_errors and not found.data):
                 continue
             node = odd.read(path, found.data, nodes.read_topic)

@@ -110,7 +110,8 @@ class ElectableController:
             return Outcome()
         store.exists(nodes.CONTROLLER, watch=True)
         brokers, gone = self._brokers(store)
-        self._watch_tree(store)
+        for path in (nodes.TOPICS, nodes.DELETIONS):
+            store.children(path, watch=True)
         tree = self._tree = MetadataTree(store, term)
         self._tables = self._new_tables(tree.load_broker_configs())
         left_out = UnreadableNodes()
@@ -217,9 +218,6 @@ class ElectableController:
                 log.error("%s", line)
             self._odd[path] = line
 
-    def _watch_tree(self, store: ZookeeperStore) -> tuple[set[str], set[str]]:
-        return set(store.children(nodes.TOPICS, watch=True)), set(store.children(nodes.DELETIONS, watch=True))
-
     def brokers_changed(self, store: ZookeeperStore) -> Outcome:
         if self._controller is None:
             return Outcome()
@@ -246,18 +244,20 @@ class ElectableController:
                 self._controller.replica_deleted(name, broker)
         return self._outcome()
 
-    def tree_changed(self, store: ZookeeperStore, cluster_id: str) -> Outcome:
+    def tree_changed(self, path: str, cluster_id: str, store: ZookeeperStore) -> Outcome:
         """Somebody may have written a topic or a deletion: then a new term reads everything. Or a tool an order."""
-        controller = self._controller
-        if controller is None:
+        controller, orders = self._controller, self._orders
+        if controller is None or orders is None:
             return Outcome()
-        topics, deletions = self._watch_tree(store)
+        if path.startswith(f"{nodes.TOPICS}/"):
+            return self.run(store, cluster_id) if orders.topics.have_grown(path) else self._outcome()
+        topics, deletions = (set(store.children(each, watch=True)) for each in (nodes.TOPICS, nodes.DELETIONS))
         dying = controller.deletions.keys() | controller.unreadable_topics
-        if topics <= controller.image.topics.keys() | dying and deletions <= dying:
-            assert self._orders is not None, "made with the controller"
-            self._orders.carry_out()
-            return self._outcome()
-        return self.run(store, cluster_id)
+        are_known = topics <= controller.image.topics.keys() | dying and deletions <= dying
+        if orders.topics.have_grown(path) or not are_known:
+            return self.run(store, cluster_id)
+        orders.carry_out()
+        return self._outcome()
 
     def configs_changed(self, topics: Configs, brokers: Configs) -> Outcome:
         """Some broker has changed these configurations."""

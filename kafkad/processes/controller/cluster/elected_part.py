@@ -58,6 +58,8 @@ from kafkad.wire.processes.controller_messages import (
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
+_ORDERS = frozenset((nodes.DELETIONS, nodes.REASSIGNMENT, nodes.PREFERRED_ELECTION))
+
 
 class ElectedPart:
     def __init__(
@@ -106,13 +108,12 @@ class ElectedPart:
                 self._run()
             case WatchFired(path=nodes.CONTROLLER | nodes.CONTROLLER_EPOCH) if self._broker is not None:
                 self._run_unless_elected()
-            case WatchFired(path=nodes.BROKER_IDS):
+            case WatchFired(path=path) if f"{path}/".startswith(f"{nodes.BROKER_IDS}/"):
                 self._do(self._controller.brokers_changed)
             case WatchFired(path=nodes.LOG_DIR_EVENTS):
                 self._do(self._controller.directories_failed)
-            case WatchFired(path=nodes.TOPICS | nodes.DELETIONS | nodes.REASSIGNMENT | nodes.PREFERRED_ELECTION):
-                cluster_id = self._host.image.cluster_id
-                self._do(lambda store: self._controller.tree_changed(store, cluster_id))
+            case WatchFired(path=path) if path in _ORDERS or f"{path}/".startswith(f"{nodes.TOPICS}/"):
+                self._do(partial(self._controller.tree_changed, path, self._host.image.cluster_id))
 
     def configs_changed(self, topics: Configs, brokers: Configs) -> None:
         if self.is_elected and (topics or brokers):

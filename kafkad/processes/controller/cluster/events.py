@@ -79,6 +79,7 @@ class HostEvents:
         self._offline = opened.offline
         self._config: BrokerConfig = context.config
         self._between_brokers = context.config.cluster.inter_broker_listener
+        self._for_brokers = context.config.cluster.broker_listeners
         self._first_version = opened.hosting.image.version
         self._membership = membership
         self._published = opened.hosting.image
@@ -182,7 +183,7 @@ class HostEvents:
         context = message.context
         api_key, version = context.api_key, context.version
         if api_key not in MESSAGES:
-            if api_key in CLUSTER_APIS and context.connection.listener != self._between_brokers:
+            if api_key in CLUSTER_APIS and context.connection.listener not in self._for_brokers:
                 self._send(peer, pack_message(AdminReply(message.token, None, "it is for brokers, not for clients")))
                 return
             if self._elected is not None:
@@ -190,7 +191,7 @@ class HostEvents:
             else:
                 self._send(peer, pack_message(AdminReply(message.token, None, NOT_SERVED)))
             return
-        if context.connection.listener != self._between_brokers:
+        if context.connection.listener not in self._for_brokers:
             self._send(peer, pack_message(AdminReply(message.token, unauthorized(api_key, version))))
             return
         reply = partial(self._reply, peer)

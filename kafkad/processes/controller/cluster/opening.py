@@ -24,7 +24,7 @@ from kafkad.core.controller.startup.term import ensure_cluster_id, ensure_paths
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationStore
 from kafkad.core.hosting.hosting import Hosting
-from kafkad.core.hosting.registration import Waiting, try_to_register
+from kafkad.core.hosting.registration import Waiting, has_earlier_session, try_to_register
 from kafkad.core.hosting.resuming import StoredRoles, resume
 from kafkad.core.hosting.start import AssignedTopic, HostStarted, start_host
 from kafkad.core.ports import StorageFailed
@@ -42,7 +42,7 @@ from kafkad.processes.controller.cluster.tree_reader import (
 from kafkad.processes.controller.failover_state import take_over
 from kafkad.processes.controller.interrupted_moves import without_sources
 from kafkad.processes.controller.log_dirs import partition_counts, proposed_cluster_id, scan, unreadable
-from kafkad.processes.controller.startup import new_id
+from kafkad.processes.controller.startup import new_id, registered_listeners
 from kafkad.processes.runtime.child import ChildContext
 
 log = logging.getLogger(__name__)
@@ -83,6 +83,8 @@ def _opened(
     assert config.cluster is not None, "only a broker in a cluster has this"
     directories = context.log_directories
     ensure_paths(store)
+    # Who is refused has marked and loaded nothing, and has not said that it is ready.
+    has_earlier_session(store, config.node_id, registered_listeners(context).values())
     online = [each for at, each in enumerate(directories) if at not in failed]
     proposed = proposed_cluster_id([each.path for each in online])
     cluster_id = ensure_cluster_id(store, proposed or urlsafe_b64encode(new_id().bytes).decode().rstrip("="))
@@ -96,10 +98,8 @@ def _opened(
     found = [each for each in found if each.name.rpartition("-")[0] not in unreadable]
     is_first = context.incarnation == FIRST_INCARNATION
     found = without_sources(found, directories, is_first_incarnation=is_first)
-    taken = None
-    if not is_first:
-        names = {topic.id: name for name, topic in topics.items()}
-        taken = take_over(context.table, handover, names, context.incarnation)
+    names = {topic.id: name for name, topic in topics.items()}
+    taken = None if is_first else take_over(context.table, handover, names, context.incarnation)
     started = start_host(
         broker_id=config.node_id,
         workers=len(context.registry.role("worker")),

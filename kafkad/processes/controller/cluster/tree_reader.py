@@ -8,12 +8,13 @@ from typing import TypeVar
 
 from msgspec import MsgspecError
 
+from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.core.controller.features import REGISTERED, lacking
 from kafkad.core.controller.image import NO_CONTROLLER, NO_FEATURES_EPOCH
 from kafkad.core.controller.startup.reconciliation import StartRefused
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.stored_metadata import PartitionState, stored_state
-from kafkad.core.coordination_store import CoordinationStore
+from kafkad.core.coordination_store import CoordinationStore, Delete
 from kafkad.core.hosting.hosting import NO_CONTROLLER_EPOCH
 from kafkad.core.hosting.start import AssignedTopic
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
@@ -21,6 +22,9 @@ from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 Configs = dict[str, dict[str, str]]
+
+PURGED_AFTER_MS = 15 * 60 * 1000
+"""Of notifications, as in Apache Kafka: who was away for longer has lost its session, and reads everything."""
 
 
 def read_topics(store: CoordinationStore) -> tuple[dict[str, AssignedTopic], frozenset[str]]:
@@ -128,18 +132,34 @@ def _group_ids(store: CoordinationStore) -> list[str]:
 class ConfigChanges:
     """The notifications of /config/changes: which configurations are to be read again."""
 
-    def __init__(self) -> None:
-        self._seen: set[str] = set()
+    def __init__(self, clock: Callable[[], int] = monotonic_ms) -> None:
+        self._clock = clock
+        self._seen: dict[str, int] = {}
+        """Since when each is known."""
 
     def watch(self, store: CoordinationStore) -> None:
         """From now on `WatchFired` tells of new ones; those that are there already need not be heeded."""
-        self._seen = set(store.children(nodes.CONFIG_CHANGES, watch=True))
+        self._see(store.children(nodes.CONFIG_CHANGES, watch=True))
+
+    def _see(self, names: Iterable[str]) -> None:
+        now_ms = self._clock()
+        self._seen = {name: self._seen.get(name, now_ms) for name in names}
+
+    def _purge(self, store: CoordinationStore) -> None:
+        """Every broker does, as with Apache Kafka; who comes second finds no node."""
+        last_ms = self._clock() - PURGED_AFTER_MS
+        store.pipelined([Delete(f"{nodes.CONFIG_CHANGES}/{name}") for name, at in self._seen.items() if at <= last_ms])
 
     def read(self, store: CoordinationStore) -> tuple[Configs, Configs, Configs]:
-        """The configurations of topics, of brokers and of groups that have changed; watches on."""
+        """The configurations of topics, of brokers and of groups that have changed; watches on.
+
+        When there are new ones, those of long ago are removed.
+        """
         names = store.children(nodes.CONFIG_CHANGES, watch=True)
         new = [name for name in names if name not in self._seen]
-        self._seen = set(names)
+        self._see(names)
+        if new:
+            self._purge(store)
         notes = _read(store, [f"{nodes.CONFIG_CHANGES}/{name}" for name in new], nodes.decode_config_change)
         entities = {_entity(note) for note in notes if note is not None}
         topics = topic_configs(store, {name for kind, name in entities if kind == "topics"})

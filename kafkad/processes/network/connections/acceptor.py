@@ -168,9 +168,9 @@ class Acceptor:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
 
     def _advertised(self, listener: Listener, sock: socket.socket) -> tuple[str, int]:
-        if listener.advertised is not None:
-            return listener.advertised.host, listener.advertised.port
         name = sock.getsockname()
+        if listener.advertised is not None:
+            return listener.advertised.host, listener.advertised.port or name[1]
         return without_mapping(name[0]), name[1]
 
     def left(self, host: str) -> None:

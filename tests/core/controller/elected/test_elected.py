@@ -7,6 +7,7 @@ from types import MappingProxyType
 from uuid import UUID
 
 import pytest
+from msgspec import structs
 
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.cluster.control_requests import (
@@ -162,6 +163,22 @@ def test_a_broker_whose_host_refuses_leads_nothing_and_is_named_to_nobody(world:
     assert {tuple(broker.id for broker in each.live_brokers) for each in updates} == {(2, 3)}
     (state,) = next(each for each in updates if each.topic_states).topic_states[0].partition_states
     assert (state.leader, state.offline_replicas) == (2, (1,))
+
+
+def test_a_broker_with_another_address_is_named_to_all_and_nobody_is_elected(world: World) -> None:
+    world.create((1, 2, 3))
+    world.sent()
+    moved = a_broker(2)
+    moved = structs.replace(moved, listeners=(structs.replace(moved.listeners[0], host="elsewhere"),))
+    world.controller.brokers_changed({**brokers(1, 2, 3), 2: moved})
+    sent = world.sent()
+    assert kinds(sent) == [(broker, "UpdateMetadata") for broker in (1, 2, 3)]
+    for _, request in sent:
+        assert isinstance(request, UpdateMetadataRequest)
+        assert [broker.endpoints[0].host for broker in request.live_brokers] == ["b1", "elsewhere", "b3"]
+    assert (world.row().leader, world.row().leader_epoch) == (1, 0)
+    world.controller.brokers_changed({**brokers(1, 2, 3), 2: moved})
+    assert world.sent() == []
 
 
 def test_the_last_in_sync_replica_is_waited_for(world: World) -> None:

@@ -1,15 +1,18 @@
 """Nodes that old tools write: carried out by the controller, and removed when that is done."""
 
 import json
+from uuid import UUID
 
 import pytest
 
+from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.node_orders import NodeOrders
+from kafkad.core.controller.elected.topic_nodes import TopicNodes
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.topics.assignment import Assignment
-from kafkad.core.coordination_store import BadVersion
+from kafkad.core.coordination_store import BadVersion, WatchFired, WatchKind
 from kafkad.core.types import TopicPartition
-from tests.core.controller.elected.test_elected import World, brokers
+from tests.core.controller.elected.test_elected import ID, World, brokers
 
 
 class Ordered:
@@ -109,3 +112,64 @@ def test_a_controller_whose_term_is_over_changes_no_node(ordered: Ordered) -> No
     with pytest.raises(BadVersion):
         stale.carry_out()
     assert ordered.world.store.exists(nodes.PREFERRED_ELECTION) is not None
+
+
+TOPIC = nodes.topic_path("t")
+OTHER = UUID(int=8)
+
+
+def write_topic(ordered: Ordered, *assignments: Assignment) -> None:
+    """As kafka-topics.sh --zookeeper --alter --partitions."""
+    partitions = {str(index): list(replicas) for index, replicas in enumerate(assignments)}
+    node = {"version": 2, "partitions": partitions, "topic_id": nodes.encode_id(ID)}
+    ordered.world.store.set_data(TOPIC, json.dumps(node).encode())
+
+
+def new_term(ordered: Ordered) -> None:
+    ordered.world.store.events()
+    ordered.world.fail_over(brokers(1, 2, 3, 4))
+    ordered.new_term()
+
+
+def test_partitions_that_a_tool_adds_are_noticed_and_made_in_the_next_term(ordered: Ordered) -> None:
+    new_term(ordered)
+    write_topic(ordered, (1, 2), (2, 1), (3, 1), (4, 3))
+    assert WatchFired(WatchKind.CHANGED, TOPIC) in ordered.world.store.events()
+    assert ordered.orders.topics.have_grown(TOPIC)
+    new_term(ordered)
+    assert (ordered.world.row(3).leader, ordered.world.stored(3).isr) == (4, (4, 3))
+    assert not ordered.orders.topics.have_grown(nodes.TOPICS)
+
+
+def test_topics_made_in_the_term_are_watched_when_their_names_are_new(ordered: Ordered) -> None:
+    ordered.world.store.events()
+    ordered.orders.topics = TopicNodes(ordered.world.controller, ordered.world.store)
+    ordered.world.controller.create_topics([PlannedTopic(name="u", id=OTHER, assignments=((1, 2),), configs={})])
+    assert not ordered.orders.topics.have_grown(nodes.TOPICS)
+    ordered.world.store.set_data(nodes.topic_path("u"), b'{"partitions":{"0":[1,2],"1":[2,1]}}')
+    assert ordered.world.store.events() == [WatchFired(WatchKind.CHANGED, nodes.topic_path("u"))]
+    assert ordered.orders.topics.have_grown(nodes.topic_path("u"))
+
+
+def test_what_the_controller_itself_adds_or_nobody_can_read_begins_no_term(ordered: Ordered) -> None:
+    new_term(ordered)
+    ordered.world.controller.add_partitions("t", [(4, 1)])
+    assert WatchFired(WatchKind.CHANGED, TOPIC) in ordered.world.store.events()
+    assert not ordered.orders.topics.have_grown(TOPIC)
+    for data in (b"no JSON", b"", b'{"partitions":{"0":[1],"7":[1],"8":[1],"9":[1],"10":[1]}}'):
+        ordered.world.store.set_data(TOPIC, data)
+        assert ordered.world.store.events() == [WatchFired(WatchKind.CHANGED, TOPIC)], "it is watched on"
+        assert not ordered.orders.topics.have_grown(TOPIC)
+
+
+def test_a_topic_that_could_not_be_read_is_back_when_its_node_is_mended(ordered: Ordered) -> None:
+    data = ordered.world.store.get(TOPIC).data
+    ordered.world.store.set_data(TOPIC, b"no JSON")
+    new_term(ordered)
+    assert "t" not in ordered.world.controller.image.topics
+    assert not ordered.orders.topics.have_grown(nodes.TOPICS)
+    ordered.world.store.set_data(TOPIC, data)
+    assert ordered.world.store.events() == [WatchFired(WatchKind.CHANGED, TOPIC)]
+    assert ordered.orders.topics.have_grown(TOPIC)
+    new_term(ordered)
+    assert len(ordered.world.controller.image.topics["t"].partitions) == 3

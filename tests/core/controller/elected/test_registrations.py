@@ -5,6 +5,7 @@ from pathlib import Path
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.controller.elected.registrations import live_brokers
 from kafkad.core.controller.startup.term import ensure_paths
+from kafkad.core.coordination_store import WatchFired, WatchKind
 
 KAFKAS = (
     b'{"features":{},"listener_security_protocol_map":{"INT":"PLAINTEXT","SASL":"SASL_PLAINTEXT"},'
@@ -43,3 +44,14 @@ def test_odd_registrations_are_left_out_alone() -> None:
         ("SASL", "::1", 22012, "SASL_PLAINTEXT"),
     ]
     assert broker.epoch == store.get("/brokers/ids/1").stat.created_id
+
+
+def test_a_registration_that_is_changed_is_told() -> None:
+    """Kafka's brokers do so when their advertised.listeners change."""
+    store = EmbeddedStore(Path(":memory:"), 7)
+    ensure_paths(store)
+    store.create("/brokers/ids/1", KAFKAS)
+    live_brokers(store, "INT")
+    store.set_data("/brokers/ids/1", KAFKAS.replace(b"22010", b"22020"))
+    assert store.events() == [WatchFired(WatchKind.CHANGED, "/brokers/ids/1")]
+    assert live_brokers(store, "INT")[0][1].listeners[0].port == 22020

@@ -1,0 +1,74 @@
+"""Reassignments from the command line: begun with their throttle, waited for, and told line by line."""
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+import click
+
+from kafkad.client.broker_client import BrokerClient, TopicDescription
+from kafkad.client.reassignments import Partition, Reason, reassign, reassignments
+from kafkad.client.throttles import Move, throttle, unthrottle
+
+Targets = Mapping[Partition, Sequence[int]]
+"""The replicas that each partition is to have, the preferred leader first."""
+
+RATE = click.IntRange(1)
+_LOOK_S = 0.2
+_TELL_S = 5.0
+
+
+def carry_out(
+    client: BrokerClient, targets: Targets, topics: Iterable[TopicDescription], rate: int | None, *, waits: bool
+) -> dict[Partition, Reason]:
+    """Begin, wait for the end unless told otherwise; by partition why it was refused, None: it was not.
+
+    `rate` limits what each broker copies (bytes a second) until nothing is on its way any more.
+    """
+    if rate is not None:
+        throttle(client, moves_to(targets, topics), rate)
+    results = reassign(client, targets)
+    if waits:
+        wait_for(client, [at for at, reason in results.items() if reason is None])
+    if rate is not None and not reassignments(client):
+        unthrottle(client, sorted({topic for topic, _ in targets}))
+    return results
+
+
+def moves_to(targets: Targets, topics: Iterable[TopicDescription]) -> list[Move]:
+    """What is copied when these partitions get these replicas."""
+    replicas = {(topic.name, row.partition): row.replicas for topic in topics for row in topic.partitions}
+    moves = []
+    for (topic, index), target in targets.items():
+        present = replicas.get((topic, index), ())
+        new = tuple(broker for broker in target if broker not in present)
+        if present and new:
+            moves.append(Move(topic, index, tuple(present), new))
+    return moves
+
+
+def wait_for(client: BrokerClient, partitions: Sequence[Partition], *, tell_s: float = _TELL_S) -> None:
+    """Return when none of these is on its way; every `tell_s` seconds a line on stderr says how many are."""
+    waiting = set(partitions)
+    tell_at = time.monotonic() + tell_s
+    while left := waiting & {(each.topic, each.partition) for each in reassignments(client)}:
+        if time.monotonic() >= tell_at:
+            click.echo(f"kafkad: {len(waiting) - len(left)} of {len(waiting)} partition(s) have arrived", err=True)
+            tell_at += tell_s
+        time.sleep(_LOOK_S)
+
+
+def tell(results: Mapping[Partition, Reason], done: str, *, as_json: bool) -> None:
+    """A line for each partition, with what was `done` or why not: then the exit code is 1."""
+    if as_json:
+        rows = [{"topic": topic, "partition": index, "error": why} for (topic, index), why in sorted(results.items())]
+        click.echo(json.dumps(rows))
+    else:
+        for (topic, index), why in sorted(results.items()):
+            if why is None:
+                click.echo(f"{topic}-{index} {done}.")
+            else:
+                click.echo(f"kafkad: {topic}-{index}: {why}", err=True)
+    if any(results.values()):
+        sys.exit(1)

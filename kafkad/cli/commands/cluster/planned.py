@@ -1,0 +1,85 @@
+"""`kafkad reassign execute` and `verify`: a plan from a file is carried out, and compared with what there is."""
+
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+import click
+
+from kafkad.cli.asking import asking, asks_broker
+from kafkad.cli.commands.cluster.carrying_out import RATE, Targets, carry_out, tell
+from kafkad.cli.commands.cluster.reassignment_plan import from_document
+from kafkad.cli.options import json_option
+from kafkad.client.broker_client import TopicDescription
+from kafkad.client.reassignments import Partition, Reason, reassignments
+
+_EXECUTE_HELP = """Give partitions the replicas that PLAN says.
+
+PLAN is a file as "kafkad reassign generate --json" and kafka-reassign-partitions.sh print it; - is standard input.
+Otherwise it is as "kafkad reassign start": the command waits, and says now and then how many have arrived.
+
+\b
+Example:
+  kafkad reassign generate orders --to 4,5 --json >plan.json
+  kafkad reassign execute plan.json --throttle 50000000
+"""
+
+
+@click.command(help=_EXECUTE_HELP, short_help="Move partitions as a plan says.")
+@click.argument("plan", metavar="PLAN", type=click.File())
+@click.option("--no-wait", is_flag=True, help="Don't wait until the partitions have these replicas.")
+@click.option("--throttle", "rate", type=RATE, metavar="BYTES", help="At most so many a second of a broker.")
+@json_option
+@asks_broker
+def execute(
+    plan: TextIO, no_wait: bool, rate: int | None, as_json: bool, bootstrap: str, timeout_s: float
+) -> None:
+    """See `_EXECUTE_HELP`."""
+    targets = from_document(plan.read())
+    with asking(bootstrap, timeout_s) as client:
+        results = carry_out(client, targets, client.topics(), rate, waits=not no_wait)
+    tell(results, "goes where the plan says" if no_wait else "has gone where the plan says", as_json=as_json)
+
+
+_VERIFY_HELP = """Compare the replicas of partitions with PLAN; nothing is changed.
+
+PLAN is a file as for "kafkad reassign execute".
+
+Exit code 0: all have the replicas of the plan, and none is on its way; 1: a line for each that does not says why.
+
+\b
+Example:
+  kafkad reassign verify plan.json
+"""
+
+
+@click.command(help=_VERIFY_HELP, short_help="Compare partitions with a plan.")
+@click.argument("plan", metavar="PLAN", type=click.File())
+@json_option
+@asks_broker
+def verify(plan: TextIO, as_json: bool, bootstrap: str, timeout_s: float) -> None:
+    """See `_VERIFY_HELP`."""
+    targets = from_document(plan.read())
+    with asking(bootstrap, timeout_s) as client:
+        under_way = {(each.topic, each.partition) for each in reassignments(client)}
+        results = compared(targets, client.topics(), under_way)
+    tell(results, "has the replicas of the plan", as_json=as_json)
+
+
+def compared(
+    targets: Targets, topics: Sequence[TopicDescription], under_way: set[Partition]
+) -> Mapping[Partition, Reason]:
+    """By partition what there is instead of the plan's replicas; None: it has those."""
+    present = {(topic.name, row.partition): row.replicas for topic in topics for row in topic.partitions}
+    return {at: _difference(present.get(at), tuple(target), at in under_way) for at, target in targets.items()}
+
+
+def _difference(present: Sequence[int] | None, target: tuple[int, ...], is_under_way: bool) -> Reason:
+    if present is None:
+        return "there is no such partition"
+    if is_under_way:
+        return f"it is on its way, and has replicas {_shown(present)}"
+    return None if tuple(present) == target else f"it has replicas {_shown(present)}, and the plan {_shown(target)}"
+
+
+def _shown(brokers: Sequence[int]) -> str:
+    return ",".join(map(str, brokers))
