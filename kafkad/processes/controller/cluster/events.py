@@ -17,6 +17,7 @@ from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event, SessionChanged, SessionState
 from kafkad.core.errors import ErrorCode
+from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS
 from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
 from kafkad.processes.controller.checkpoints import checkpoints_of
 from kafkad.processes.controller.cluster.control_api import MESSAGES, read_asked, unauthorized, write_answer
@@ -162,8 +163,8 @@ class HostEvents:
             case Applied():
                 # This only wakes the process: the end of the pass reads the process registry.
                 return
-            case LogsMoved():
-                self._checkpoints.moved(now_ms)
+            case LogsMoved(lowered):
+                self._checkpoints.moved(now_ms, lowered=lowered)
             case DirectoriesRemoved(_, slots):
                 self._removals.removed(slots)
             case RemovalFailed(slot, cause, is_full):
@@ -174,6 +175,7 @@ class HostEvents:
                 self._directory_failed(log_dir, cause)
             case PartitionMoved(topic_id, index, in_dir, target):
                 self._hosting.partition_moved(topic_id, index, in_dir, target)
+                self._checkpoints.write(self._hosting.image, (LOG_START_OFFSETS,))  # it begins there as before
                 self._publish()
             case _:
                 self._heard_for_elected(peer, message)
