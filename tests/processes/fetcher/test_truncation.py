@@ -55,16 +55,14 @@ def test_a_reader_within_its_pass_holds_the_cut_up_and_sees_the_new_end(brokers:
     assert old.published(NAME).generation > generation
 
 
-@pytest.mark.parametrize("was_synced", [True, False])
-def test_the_controller_hears_of_a_cut_below_what_was_on_disk(brokers: TwoBrokers, was_synced: bool) -> None:
+def test_the_controller_hears_of_a_cut_below_what_was_on_disk(brokers: TwoBrokers) -> None:
     """The checkpoint of before would hide damage of what is appended there now."""
     old = _diverged(brokers)
-    if was_synced:
-        old.log().flush()
+    old.log().flush()
     brokers.run_until_equal()
     old.run(lambda: old.published(NAME).leo_offset == 3, "the slot has the new end")
     assert old.published(NAME).recovery_point <= 1
-    assert (LogsMoved(lowered=True) in old.heard) == was_synced
+    assert LogsMoved(lowered=True) in old.heard
 
 
 def test_a_replica_that_leads_again_before_the_cut_shows_all_it_has(brokers: TwoBrokers) -> None:

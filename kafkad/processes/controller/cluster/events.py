@@ -17,7 +17,6 @@ from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event, SessionChanged, SessionState
 from kafkad.core.errors import ErrorCode
-from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS
 from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
 from kafkad.processes.controller.checkpoints import checkpoints_of
 from kafkad.processes.controller.cluster.control_api import MESSAGES, read_asked, unauthorized, write_answer
@@ -175,7 +174,6 @@ class HostEvents:
                 self._directory_failed(log_dir, cause)
             case PartitionMoved(topic_id, index, in_dir, target):
                 self._hosting.partition_moved(topic_id, index, in_dir, target)
-                self._checkpoints.write(self._hosting.image, (LOG_START_OFFSETS,))  # it begins there as before
                 self._publish()
             case _:
                 self._heard_for_elected(peer, message)
