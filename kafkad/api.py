@@ -22,6 +22,7 @@ from kafkad.core.cleanup import (
     RollActive,
     SealedSegment,
     SegmentSummary,
+    age_from,
 )
 from kafkad.core.election import (
     ElectionContext,
@@ -49,7 +50,7 @@ from kafkad.core.metrics.metric import (
 from kafkad.core.quotas.client_quotas import ClientQuotas, QuotaKey
 from kafkad.core.quotas.manager import QuotaManager
 from kafkad.core.request_context import ANONYMOUS, ClientIdentity, KafkaPrincipal
-from kafkad.core.retention import age_from, exported_segments, first_kept_by_time, old_segments
+from kafkad.core.retention import exported_segments, first_kept_by_time, old_segments
 from kafkad.core.settings.limits import Between, EachOneOf, NotEmpty, OneOf
 from kafkad.core.settings.option import SettingType, Validator
 from kafkad.core.settings.topic_config import TopicConfig

@@ -6,9 +6,8 @@ active, reaches beyond the last stable offset, or has a record younger than min.
 
 from dataclasses import dataclass
 
-from kafkad.core.cleanup import LogSummary, SegmentSummary
+from kafkad.core.cleanup import LogSummary, SegmentSummary, age_from
 from kafkad.core.log.settings import LogConfig
-from kafkad.core.retention import age_from
 
 _NO_CLEANED_OFFSET = -1
 

@@ -85,9 +85,7 @@ class OwnedPartition:
         offset. At most one of each isolation for each network process.
         """
         self.shown_start = -1
-        """Where the log began when the slot was published last; -1: it was not yet."""
-        self.unaware: frozenset[int] = frozenset()
-        """Network processes that have not heard that it begins elsewhere: their next watch is answered at once."""
+        self.unaware: frozenset[int] = frozenset()  # Network processes that may not know where the log begins now.
         self.waiting_questions: list[tuple[ProcessKey, ManifestWanted]] = []
         """Manifest requests that came before the log was loaded: an empty answer would only be requested again at
         once.
