@@ -22,6 +22,7 @@ from kafkad.core.cleanup import (
     RollActive,
     SealedSegment,
     SegmentSummary,
+    age_from,
 )
 from kafkad.core.election import (
     ElectionContext,
@@ -57,7 +58,7 @@ from kafkad.core.quotas.replication_quota import (
 )
 from kafkad.core.replica_selector import ReplicaSelector, ReplicaView
 from kafkad.core.request_context import ANONYMOUS, ClientIdentity, KafkaPrincipal
-from kafkad.core.retention import age_from, exported_segments, first_kept_by_time, old_segments
+from kafkad.core.retention import exported_segments, first_kept_by_time, old_segments
 from kafkad.core.settings.limits import Between, EachOneOf, NotEmpty, OneOf
 from kafkad.core.settings.option import SettingType, Validator
 from kafkad.core.settings.topic_config import TopicConfig

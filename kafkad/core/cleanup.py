@@ -33,6 +33,14 @@ class SegmentSummary:
     first_timestamp_ms: int = -1
 
 
+def age_from(segment: SegmentSummary) -> int:
+    """The file's modification time is wrong after a reassignment, so it is used only for segments without
+    timestamps.
+    """
+    timestamp_ms = segment.largest_timestamp_ms
+    return timestamp_ms if timestamp_ms >= 0 else segment.last_modified_ms
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSummary:
     """One partition's log; `segments` in offset order, the active one last.

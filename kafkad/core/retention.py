@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from kafkad.core.cleanup import NO_EXPORT, DeleteSegments, LogSummary, SegmentSummary
+from kafkad.core.cleanup import NO_EXPORT, DeleteSegments, LogSummary, SegmentSummary, age_from
 from kafkad.core.log.settings import LogConfig
 
 
@@ -71,14 +71,6 @@ def _expired(deletable: Sequence[tuple[SegmentSummary, int]], retention_ms: int,
     if retention_ms < 0:
         return 0
     return _count(now_ms - age_from(segment) > retention_ms for segment, _ in deletable)
-
-
-def age_from(segment: SegmentSummary) -> int:
-    """The file's modification time is wrong after a reassignment, so it is used only for segments without
-    timestamps.
-    """
-    timestamp_ms = segment.largest_timestamp_ms
-    return timestamp_ms if timestamp_ms >= 0 else segment.last_modified_ms
 
 
 def _oversized(deletable: Sequence[tuple[SegmentSummary, int]], excess: int, config: LogConfig) -> int:

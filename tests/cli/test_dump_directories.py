@@ -1,6 +1,7 @@
 """`kafkad dump-log` of directories: every kind of file is named, explained, shown and checked."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -10,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from kafkad.adapters.files.checkpoint_files import write_offsets
 from kafkad.cli.commands.dump_log import dump_log
-from kafkad.cli.dumping.file_kinds import FILE_KINDS, SUFFIXES
+from kafkad.cli.dumping.file_kinds import FILE_KINDS, SUFFIXES, explain_directory, kind_of
 from kafkad.core.groups.records import GroupMetadataRemoved, OffsetCommitted
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import RECOVERY_POINTS, format_partition_metadata
@@ -166,3 +167,13 @@ def test_the_page_about_files_has_every_kind() -> None:
     page = (Path(__file__).parents[2] / "docs" / "storage.md").read_text()
     names = [kind.name for kind in FILE_KINDS if kind.name not in ("quorum-state", ".checkpoint")]
     assert [name for name in (*names, *SUFFIXES, "-delete", "-future", "-stray") if f"{name}`" not in page] == []
+
+
+def test_every_file_of_the_page_is_known() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "storage.md").read_text()
+    tables = page[page.index("## A log directory") : page.index("### Suffixes of files")]
+    cells = [line.split("|")[1] for line in tables.splitlines() if line.startswith("| `")]
+    named = [name for cell in cells for name in re.findall("`([^`]+)`", cell)]
+    files = [name.replace("<offset>", NAME).replace("*", "checkpoint") for name in named]
+    assert len(files) > 15
+    assert [name for name in files if kind_of(Path(name)) is None and not explain_directory(name)] == []

@@ -1,10 +1,12 @@
 """`kafkad log-dirs`: what its tables say, and what is to be moved."""
 
+from typing import cast
+
 import pytest
 
 from kafkad.cli.asking import CommandFailed, wanted_partitions
-from kafkad.cli.commands.log_dirs import broker_of, directory_lines, partition_lines, percent_of
-from kafkad.client.broker_client import PartitionDescription, TopicDescription
+from kafkad.cli.commands.log_dirs import broker_of, directory_lines, follow, partition_lines, percent_of
+from kafkad.client.broker_client import BrokerClient, PartitionDescription, TopicDescription
 from kafkad.client.log_dirs import UNKNOWN, LogDirDescription, Replica
 from kafkad.client.replica_moves import ReplicaMove, find_moves
 
@@ -92,3 +94,8 @@ def test_a_partition_on_its_way_elsewhere_can_be_kept_where_it_is() -> None:
 
 def test_nothing_to_copy_is_all_of_it() -> None:
     assert percent_of([ReplicaMove("t", 0, 1, "/a", "/b", 0)]) == 100
+
+
+def test_nobody_is_asked_about_no_moves() -> None:
+    """All may have been refused."""
+    assert follow(cast(BrokerClient, None), [], shows=False) == []

@@ -145,6 +145,18 @@ def test_of_each_key_the_last_value_stays(served: Served, codec: str) -> None:
     )
 
 
+def test_a_log_is_compacted_once_its_records_are_old_enough(served: Served) -> None:
+    """Nobody writes meanwhile, and the next round of retention is minutes away."""
+    create(served, "c", **{"min.compaction.lag.ms": "4000"})
+    write(producer(served), "c", 6000, 1)
+    active = max(int(name.removesuffix(".log")) for name in segment_files(served, "c") if name.endswith(".log"))
+    eventually(
+        lambda: read_offsets(served.broker.log_dir, CLEANED_OFFSETS).get(Partition("c", 0), 0) == active,
+        within=WITHIN_S,
+        what="all but the active segment is compacted",
+    )
+
+
 def test_consumers_read_on_through_many_swaps(served: Served) -> None:
     create(served, "c")
     writer = producer(served)

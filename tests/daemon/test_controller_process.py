@@ -511,6 +511,24 @@ def _checkpoints(broker: Broker, failed: Callable[[int, str], None]) -> Checkpoi
     return Checkpoints(list(enumerate(broker.data)), table, intervals, first_ms=first_ms, failed=failed)
 
 
+def test_a_log_that_is_on_disk_less_far_than_it_was_is_checkpointed_at_once(broker: Broker) -> None:
+    broker.start()
+    broker.create("t", partitions=1)
+    (row,) = broker.topic("t").partitions
+    worker, topic_id = broker.workers[row.owner], broker.topic("t").id
+    image = broker.network.image
+    checkpoints = _checkpoints(broker, lambda log_dir, cause: None)
+    worker.publish(row.slot, 0, topic_id, log_dir=row.log_dir, end=10)
+    checkpoints.write(image)
+    worker.publish(row.slot, 0, topic_id, log_dir=row.log_dir, end=4)
+    checkpoints.moved(1_000)
+    checkpoints.write_due(image, 1_000)
+    assert _offsets(broker, RECOVERY_POINTS) == {TopicPartition("t", 0): 10}
+    checkpoints.moved(1_000, lowered=True)
+    checkpoints.write_due(image, 1_000)
+    assert _offsets(broker, RECOVERY_POINTS) == {TopicPartition("t", 0): 4}
+
+
 def test_a_broker_at_rest_is_not_woken_for_checkpoints(broker: Broker) -> None:
     broker.start()
     broker.create("t")

@@ -124,6 +124,9 @@ def broker_of(found: Sequence[LogDirDescription], target: str, broker: int | Non
 
 def follow(client: BrokerClient, moves: Sequence[ReplicaMove], *, shows: bool) -> list[ReplicaMove]:
     """Wait until no move is under way, with a progress bar; returns what became of them."""
+    if not moves:
+        # All were refused.
+        return []
     wanted = [(each.topic, each.partition) for each in moves]
     topics: dict[str, list[int]] = {}
     for topic, index in wanted:

@@ -12,6 +12,7 @@ from kafkad.adapters.files.log_directory import CLEAN_SHUTDOWN, LOCK, META_PROPE
 from kafkad.adapters.files.moved_directory import MOVED_FROM
 from kafkad.adapters.files.reserved_room import FILE_NAME as RESERVED
 from kafkad.adapters.stores.embedded_store import FILE_NAME as STORE
+from kafkad.adapters.stores.session_file import FILE_NAME as SESSION
 from kafkad.core.controller.startup.reconciliation import parse_directory
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from kafkad.core.log.segments.layout import LEADER_EPOCHS, PARTITION_METADATA, parse_directory_name
@@ -70,6 +71,7 @@ FILE_KINDS = (
     _kind(CLEAN_SHUTDOWN, re.escape(CLEAN_SHUTDOWN), Content.TEXT, "the last stop was clean: no recovery is needed"),
     _kind(LOCK, re.escape(LOCK), Content.OPAQUE, "locked while a broker uses the directory; the file always stays"),
     _kind(STORE, re.escape(STORE) + ".*", Content.OPAQUE, "kafkad's topics, configs and ids (SQLite)"),
+    _kind(SESSION, re.escape(SESSION), Content.OPAQUE, "the session with ZooKeeper, which a start after a crash ends"),
     _kind(RESERVED, re.escape(RESERVED), Content.OPAQUE, "room for the checkpoints on a full disk"),
     _kind(
         "bootstrap.checkpoint", r"bootstrap\.checkpoint", Content.SEGMENT, "KRaft: the first metadata of the cluster"
@@ -87,7 +89,7 @@ SUFFIXES = {
 
 _STATES = {
     "delete": "a partition that is being deleted; a start removes it",
-    "future": "a partition is moved here: a start copies it anew; without that partition it is left as it is",
+    "future": "a partition is moved here: a start goes on with that; without that partition it is left as it is",
     "stray": "a partition of no known topic; it is left as it is",
 }
 

@@ -6,7 +6,7 @@ active, reaches beyond the last stable offset, or has a record younger than min.
 
 from dataclasses import dataclass
 
-from kafkad.core.cleanup import LogSummary, SegmentSummary
+from kafkad.core.cleanup import LogSummary, SegmentSummary, age_from
 from kafkad.core.log.settings import LogConfig
 
 _NO_CLEANED_OFFSET = -1
@@ -22,6 +22,8 @@ class CleanableRange:
     cleanable_bytes: int
     overdue_ms: int
     """By how much the oldest dirty record has passed max.compaction.lag.ms; 0 if none has."""
+    look_again_ms: int | None
+    """When more of the log is cleanable, or it is due, although nothing is written to it; None: never."""
     was_reset: bool
     """Whether the offset that was cleaned to lies outside of the log, which counts as dirty from its start on."""
 
@@ -43,7 +45,14 @@ def cleanable_range(log: LogSummary, config: LogConfig, now_ms: int) -> Cleanabl
     if was_reset:
         first_dirty = log.log_start_offset
     dirty = _sealed_from(log, first_dirty)
-    uncleanable = _segment_base(log, max(first_dirty, _bound(log, dirty, config, now_ms)))
+    young = _first_young(dirty, config, now_ms)
+    bound = min(log.cleanable_end, (young or log.segments[-1]).base_offset)
+    uncleanable = _segment_base(log, max(first_dirty, bound))
+    oldest_ms = min((each.first_timestamp_ms for each in dirty if each.first_timestamp_ms > 0), default=None)
+    overdue_ms = 0 if oldest_ms is None else max(0, now_ms - config.max_compaction_lag_ms - oldest_ms)
+    ends = [] if young is None else [age_from(young) + config.min_compaction_lag_ms]
+    if oldest_ms is not None and not overdue_ms:
+        ends.append(oldest_ms + config.max_compaction_lag_ms + 1)
     clean_bytes = sum(each.size_bytes for each in log.segments if each.base_offset < first_dirty)
     lower = _segment_base(log, min(first_dirty, uncleanable))
     return CleanableRange(
@@ -51,24 +60,18 @@ def cleanable_range(log: LogSummary, config: LogConfig, now_ms: int) -> Cleanabl
         first_uncleanable_offset=uncleanable,
         clean_bytes=clean_bytes,
         cleanable_bytes=sum(each.size_bytes for each in log.segments if lower <= each.base_offset < uncleanable),
-        overdue_ms=_overdue_ms(dirty, config, now_ms),
+        overdue_ms=overdue_ms,
+        look_again_ms=min(ends, default=None),
         was_reset=was_reset,
     )
 
 
-def _bound(log: LogSummary, dirty: list[SegmentSummary], config: LogConfig, now_ms: int) -> int:
-    """Offsets from here on may not be cleaned; it need not be the beginning of a segment."""
-    bound = min(log.cleanable_end, log.segments[-1].base_offset)
-    if config.min_compaction_lag_ms > 0:
-        youngest = now_ms - config.min_compaction_lag_ms
-        young = (each.base_offset for each in dirty if each.largest_timestamp_ms > youngest)
-        bound = min(bound, next(young, bound))
-    return bound
-
-
-def _overdue_ms(dirty: list[SegmentSummary], config: LogConfig, now_ms: int) -> int:
-    oldest = min((each.first_timestamp_ms for each in dirty if each.first_timestamp_ms > 0), default=None)
-    return 0 if oldest is None else max(0, now_ms - config.max_compaction_lag_ms - oldest)
+def _first_young(dirty: list[SegmentSummary], config: LogConfig, now_ms: int) -> SegmentSummary | None:
+    """Records without a time are as old as their file."""
+    if config.min_compaction_lag_ms <= 0:
+        return None
+    youngest = now_ms - config.min_compaction_lag_ms
+    return next((each for each in dirty if age_from(each) > youngest), None)
 
 
 def _sealed_from(log: LogSummary, offset: int) -> list[SegmentSummary]:

@@ -45,6 +45,7 @@ class PassFigures:
     records_read: int = 0
     bytes_written: int = 0
     records_written: int = 0
+    dropped_without_key: int = 0
     map_utilization: float = 0.0
 
 
@@ -144,6 +145,7 @@ class CleaningPass:
             retained = of_control.copy()
             wanted = _checked_flags(self._filter.retains(records, self.end_offset, self._now_ms), records)
             retained |= wanted & ~of_control
+            self.figures.dropped_without_key += int(np.count_nonzero(~retained & (records.key_size < 0)))
             batches = rewrite(records, retained, retention, horizon_ms=horizon_ms)
             before = segment.size
             segment.append(batches)

@@ -53,7 +53,6 @@ class LatestOfEachKey:
         self._first_dirty = 0
         # One byte for each record of the dirty part, whose key then need not be looked up; untouched parts take none.
         self._is_superseded = np.zeros(min(most_keys, most_bytes // _FLAGS_SHARE), np.bool_)
-        self.dropped_without_key = 0
 
     @property
     def utilization(self) -> float:
@@ -97,7 +96,6 @@ class LatestOfEachKey:
     def retains(self, records: RecordColumns, end_offset: int, now_ms: int) -> Flags:
         retained: Flags = records.offset >= end_offset
         rows = np.flatnonzero(~retained & (records.key_size >= 0))
-        self.dropped_without_key += int(np.count_nonzero(~retained & (records.key_size < 0)))
         is_latest = self._are_latest(records, rows)
         window = records.window
         horizon_passed = window.has_flag(DELETE_HORIZON_FLAG) & (window.column("base_timestamp") <= now_ms)

@@ -50,6 +50,7 @@ log = logging.getLogger(__name__)
 _UNTHROTTLED = 1e15
 _SMALLEST_WINDOW = 65_536
 _NOT_COMPACTED = "%s can't be compacted, and is tried again in %d s, or when its configuration changes: %s"
+_WITHOUT_KEY = "%s has lost %d records without a key, which compaction does not keep"
 
 
 class _Pass:
@@ -292,6 +293,8 @@ class Compactor:
             figures.bytes_read,
             seconds,
         )
+        if figures.dropped_without_key:
+            log.warning(_WITHOUT_KEY, current.name, figures.dropped_without_key)
 
     def _failed(self, current: _Pass, reason: str) -> int:
         """Returns the seconds until it is tried again."""

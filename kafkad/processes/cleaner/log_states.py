@@ -39,6 +39,7 @@ class _State:
     dirty_ratio: float = 0.0
     cleanable_bytes: int = 0
     overdue_ms: int = 0
+    look_again_ms: int | None = None
     last: CompactionFigures | None = None
     failure: str = ""
 
@@ -62,6 +63,7 @@ class LogStates:
         state = self._of(key)
         state.dirty_ratio, state.cleanable_bytes = found.dirty_ratio, found.cleanable_bytes
         state.overdue_ms = found.overdue_ms if found.cleanable_bytes else 0
+        state.look_again_ms = found.look_again_ms
 
     def keep(self, is_compacted: Callable[[UUID], bool]) -> None:
         """Forget the logs of all other topics, and tell the metrics how dirty these are.
@@ -80,6 +82,14 @@ class LogStates:
 
     def is_quarantined(self, key: LogKey, now_ms: int) -> bool:
         return self._quarantine.is_closed(key, now_ms)
+
+    def wants_look(self, key: LogKey, now_ms: int, wall_ms: int) -> bool:
+        """Whether a lag, or the pause after a failure, has ended since the last look."""
+        until_ms = self._quarantine.until_ms(key)
+        if until_ms is not None:
+            return now_ms >= until_ms
+        state = self._states.get(key)
+        return state is not None and state.look_again_ms is not None and wall_ms >= state.look_again_ms
 
     def release(self, is_meant: Callable[[UUID], bool]) -> None:
         """Their configuration has changed: they may be tried again at once."""

@@ -30,6 +30,7 @@ from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.core.retention import bytes_to_export
 from kafkad.core.settings.option import Setting
+from kafkad.processes.cleaner.log_states import LogKey
 from kafkad.processes.cleaner.policy_questions import PolicyQuestions
 from kafkad.processes.cleaner.slow_policies import Question
 from kafkad.processes.cleaner.topic_settings import TopicSettings
@@ -135,10 +136,19 @@ class Planner:
         """The partitions to check before the next round: of these topics, or in these log directories."""
         return self._wanted(config, lambda topic, row: topic.id in topics or row.log_dir in log_dirs)
 
-    def begin_compaction_look(self, config: BrokerConfig) -> Wanted:
-        """The compacted partitions that have got something to compact since the last such look, perhaps."""
+    def begin_compaction_look(self, config: BrokerConfig, wants_look: Callable[[LogKey], bool]) -> Wanted:
+        """The compacted partitions that have got something to compact since the last such look, perhaps.
+
+        `wants_look` says of those that are as they were whether it is time to look again.
+        """
         self.has_compacted = any(self._is_compacted(topic, config) for topic in self._image.topics.values())
-        return self._wanted(config, lambda topic, row: self._is_compacted(topic, config) and self._has_moved(row))
+
+        def may_be_due(topic: Topic, row: Partition) -> bool:
+            if not self._is_compacted(topic, config):
+                return False
+            return self._has_moved(row) or wants_look(LogKey(topic.id, row.index, row.log_dir))
+
+        return self._wanted(config, may_be_due)
 
     def is_compacted(self, topic_id: UUID, config: BrokerConfig) -> bool:
         """Whether there is a topic of this id, and the policy `compact` is one of its."""

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from kafkad.adapters.links.messaging import PeerGone, PeerReplaced
 from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
-from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessKey
 from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.core.controller.deltas import (
@@ -148,7 +148,10 @@ class CleanerProcess:
             return
         self._compactor.has_finished = False
         self._context.block[LAST_CLEANER_RUN] = now_ms
-        wanted = self._planner.begin_compaction_look(self._config)
+        states, wall_ms = self._compactor.states, wall_clock_ms()
+        wanted = self._planner.begin_compaction_look(
+            self._config, lambda key: states.wants_look(key, now_ms, wall_ms)
+        )
         backoff_ms = max(self._config.log_cleaner.log_cleaner_backoff_ms, _LEAST_BACKOFF_MS)
         self._next_compaction_ms = now_ms + backoff_ms if self._planner.has_compacted else None
         self._rounds.add(wanted)

@@ -40,6 +40,7 @@ _FIELDS: dict[str, Callable[[PartitionSlot], int]] = {
     CLEANED_OFFSETS: lambda slot: slot.cleaned_offset,
 }
 """A negative value stands for none, and is not written."""
+_LOWERED = (RECOVERY_POINTS, CLEANED_OFFSETS)
 
 
 class Checkpoints:
@@ -74,9 +75,15 @@ class Checkpoints:
     def next_deadline_ms(self) -> int | None:
         return min(self._due_ms.values(), default=None)
 
-    def moved(self, now_ms: int) -> None:
-        """Logs have changed, or partitions were added or removed."""
+    def moved(self, now_ms: int, *, lowered: bool = False) -> None:
+        """Logs have changed, or partitions were added or removed.
+
+        `lowered`: some are on disk, and compacted, less far than the files may say. After a loss of power these would
+        hide what was appended since and is damaged, so they are written at once (as in Apache Kafka).
+        """
         self._quiet_from_ms = now_ms + NOTICE_MS
+        if lowered:
+            self._due_ms |= {name: now_ms for name in _LOWERED if name in self._intervals_ms}
         for name, interval_ms in self._intervals_ms.items():
             first_ms = self._first_ms.get(name, now_ms)
             self._due_ms.setdefault(name, first_ms if now_ms < first_ms else now_ms + interval_ms)

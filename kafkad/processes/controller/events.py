@@ -150,8 +150,8 @@ class ControllerEvents:
                 return
             case ProducerIdsWanted():
                 self._give_producer_ids(peer)
-            case LogsMoved():
-                self._checkpoints.moved(now_ms)
+            case LogsMoved(lowered):
+                self._checkpoints.moved(now_ms, lowered=lowered)
             case DirectoriesRemoved(topic_id, slots):
                 self._topic_deletions.removed(topic_id, slots)
             case RemovalFailed():

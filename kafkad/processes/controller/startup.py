@@ -242,7 +242,8 @@ def _report(started: Started, directories: tuple[LogDirectory, ...]) -> None:
     if adopted:
         log.warning(
             "%d topic(s) were on disk only and are taken over: %s. Their records are kept for ever, but those of "
-            "internal topics, until somebody says otherwise (kafkad adopt): retention.ms and retention.bytes are -1",
+            "internal topics, until somebody says otherwise (kafkad adopt): cleanup.policy is delete, retention.ms and "
+            "retention.bytes are -1",
             len(adopted),
             ", ".join(adopted),
         )

@@ -42,10 +42,12 @@ class OwnedPartition:
         "role",
         "row",
         "short_id",
+        "shown_start",
         "slot",
         "state",
         "topic_id",
         "truncating_to",
+        "unaware",
         "waiting_questions",
         "watchers",
         "worker",
@@ -82,6 +84,8 @@ class OwnedPartition:
         """(network process, offset, isolation): a watcher to tell once fetches of this isolation may read past the
         offset. At most one of each isolation for each network process.
         """
+        self.shown_start = -1
+        self.unaware: frozenset[int] = frozenset()  # Network processes that may not know where the log begins now.
         self.waiting_questions: list[tuple[ProcessKey, ManifestWanted]] = []
         """Manifest requests that came before the log was loaded: an empty answer would only be requested again at
         once.

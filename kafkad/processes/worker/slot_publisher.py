@@ -1,6 +1,6 @@
 """The end of each loop pass of a worker: the slots of changed logs are written, then watchers are told.
 
-A watcher hears only of records that readers can see.
+A watcher hears of records that readers can see, and of a log that begins elsewhere: followers delete what was deleted.
 """
 
 from collections.abc import Callable, Sequence
@@ -112,7 +112,10 @@ class SlotPublisher:
                 past.append(key)
                 continue
             owned.forget_watch(peer.index, isolation)
-            if owned.is_recovering or _waits(owned, offset, isolation):
+            is_unaware = peer.index in owned.unaware
+            if is_unaware:
+                owned.unaware -= {peer.index}
+            if owned.is_recovering or (_waits(owned, offset, isolation) and not is_unaware):
                 owned.watchers.append((peer.index, offset, isolation))
             else:
                 past.append(key)
@@ -127,16 +130,28 @@ class SlotPublisher:
             self._send(self._networks[network], pack_moved([key]))
 
     def _collect_watchers(self, owned: OwnedPartition, moved: dict[int, list[int]]) -> None:
+        start = owned.shown_start if owned.log is None else owned.log.log_start_offset
+        begins_elsewhere = start != owned.shown_start and self._show_start(owned, start)
         if not owned.watchers:
             return
         staying: list[tuple[int, int, int]] = []
         for watcher in owned.watchers:
             network, offset, isolation = watcher
-            if _waits(owned, offset, isolation):
+            if _waits(owned, offset, isolation) and not begins_elsewhere:
                 staying.append(watcher)
             else:
                 moved.setdefault(network, []).append(watch_key(owned.slot, isolation))
         owned.watchers = staying
+
+    def _show_start(self, owned: OwnedPartition, start: int) -> bool:
+        """Whether there may be readers who know another start."""
+        before, owned.shown_start = owned.shown_start, start
+        if before < 0:
+            return False
+        # A watch that is on its way is of somebody who has looked before.
+        told = [network for network, _, _ in owned.watchers]
+        owned.unaware = frozenset(each.index for each in self._networks).difference(told)
+        return True
 
     def _tell(self, moved: dict[int, list[int]]) -> None:
         for network, slots in moved.items():

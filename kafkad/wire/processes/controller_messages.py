@@ -99,7 +99,12 @@ class QuotaCounts(msgspec.Struct, tag="quota_counts", array_like=True):
 
 
 class LogsMoved(msgspec.Struct, tag="logs_moved", array_like=True):
-    """A worker has appended since its last such message: there is something to checkpoint."""
+    """A worker has appended since its last such message: there is something to checkpoint.
+
+    `lowered`: a log was truncated, and is no longer on disk as far as a checkpoint may say.
+    """
+
+    lowered: bool = False
 
 
 class ProducerIdsWanted(msgspec.Struct, tag="producer_ids_wanted", array_like=True):

@@ -13,6 +13,7 @@ from kafkad.core.cleaning.record_filter import LatestOfEachKey, RecordFilter
 from kafkad.core.cleanup import FilterLimits
 from kafkad.core.columns.arrays import Flags
 from kafkad.core.columns.records import RecordColumns
+from kafkad.core.log.records.record import NewRecord
 from kafkad.core.metrics.catalogue import (
     MAX_BUFFER_UTILIZATION,
     MAX_CLEAN_TIME,
@@ -21,6 +22,7 @@ from kafkad.core.metrics.catalogue import (
     uncleanable_index,
 )
 from kafkad.processes.cleaner import compactor
+from tests.core.log.batches import NOW
 from tests.processes.cleaner.compacting import Compacting, OwnedLog
 
 Make = Callable[..., Compacting]
@@ -55,6 +57,17 @@ def test_a_log_is_compacted(make: Make) -> None:
     compacting.run()
     assert _is_compacted(owned)
     assert sum(segment.size for segment in owned.log.segments) < 2000
+
+
+def test_records_without_a_key_are_told_when_they_go(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    compacting = make()
+    owned = compacting.log("t")
+    owned.append(NewRecord(NOW, None, b"a"), NewRecord(NOW, b"k", b"b"), NewRecord(NOW, None, b"c"))
+    owned.seal()
+    compacting.compactor.plan(owned.planned())
+    compacting.run()
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert told == ["t-0 has lost 2 records without a key, which compaction does not keep"]
 
 
 def test_a_log_is_compacted_only_where_there_is_room_for_what_is_written(

@@ -17,13 +17,16 @@ A, B = UUID(int=1), UUID(int=2)
 FIGURES = CompactionFigures(5, 0.5, 100, 10, 5, 1000, 500)
 
 
-def found(dirty: int, *, clean: int = 0, overdue_ms: int = 0) -> CleanableRange:
+def found(
+    dirty: int, *, clean: int = 0, overdue_ms: int = 0, look_again_ms: int | None = None
+) -> CleanableRange:
     return CleanableRange(
         first_dirty_offset=0,
         first_uncleanable_offset=10,
         clean_bytes=clean,
         cleanable_bytes=dirty,
         overdue_ms=overdue_ms,
+        look_again_ms=look_again_ms,
         was_reset=False,
     )
 
@@ -99,3 +102,23 @@ def test_a_log_that_was_moved_to_another_directory_is_tried_there() -> None:
     states.keep(lambda topic_id: True)
     assert [(row.state, row.failure) for row in rows(states)] == [("idle", "")]
     assert block[uncleanable_index(0)] == 0
+
+
+def test_a_log_is_looked_at_again_when_a_lag_ends() -> None:
+    states = LogStates([0] * BLOCK_WORDS)
+    key = LogKey(A, 0, 0)
+    assert not states.wants_look(key, 0, 9000)
+    states.seen(key, found(1, look_again_ms=9000))
+    assert not states.wants_look(key, 0, 8999)
+    assert states.wants_look(key, 0, 9000)
+    states.seen(key, found(1))
+    assert not states.wants_look(key, 0, 9000)
+
+
+def test_a_log_that_can_not_be_compacted_is_looked_at_again_when_its_pause_ends() -> None:
+    states = LogStates([0] * BLOCK_WORDS)
+    key = LogKey(A, 0, 0)
+    states.seen(key, found(1, look_again_ms=9000))
+    pause_ms = states.failed(key, "damaged", 1000)
+    assert not states.wants_look(key, 1000 + pause_ms - 1, 9000)
+    assert states.wants_look(key, 1000 + pause_ms, 9000)

@@ -8,6 +8,7 @@ from kafkad.core.controller.image import MetadataImage, Partition, Topic
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.plugins.compaction import Compaction
 from kafkad.plugins.retention import Retention
+from kafkad.processes.cleaner.log_states import LogKey
 from kafkad.processes.cleaner.planning import PlannedRewrite, Planner
 from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentRow, SegmentsOf
 from tests.config.configurations import configured
@@ -25,6 +26,7 @@ class Looks:
         self.slot = PartitionSlot(
             topic_id=ID.bytes, state=STATE_ONLINE, segment_count=2, size_bytes=1000, leo_segment=10, recovery_point=10
         )
+        self.wanted: set[LogKey] = set()
         self.planner = Planner({"compact": Compaction()}, lambda _: self.slot, lambda _: True, {})
         row = Partition(
             index=0, slot=SLOT, owner=0, log_dir=0, leader=1, leader_epoch=0, partition_epoch=0, replicas=(1,), isr=(1,)
@@ -35,7 +37,7 @@ class Looks:
 
     def look(self) -> bool:
         """Whether the owner is asked for the segments of the log."""
-        return bool(self.planner.begin_compaction_look(CONFIG))
+        return bool(self.planner.begin_compaction_look(CONFIG, lambda key: key in self.wanted))
 
     def describe(self, *, cleanable_end: int) -> None:
         """The owner answers: one segment before the active one, which begins at 10."""
@@ -51,6 +53,14 @@ def test_a_log_that_has_not_moved_is_not_looked_at_again() -> None:
     # Somebody syncs the active segment, which no pass can read.
     looks.slot = looks.slot._replace(recovery_point=12)
     assert not looks.look()
+
+
+def test_a_log_that_has_not_moved_is_looked_at_when_it_is_time() -> None:
+    looks = Looks()
+    assert looks.look()
+    looks.describe(cleanable_end=10)
+    looks.wanted = {LogKey(ID, 0, 0)}
+    assert looks.look()
 
 
 def test_a_log_whose_markers_were_not_on_disk_is_looked_at_when_they_are() -> None:

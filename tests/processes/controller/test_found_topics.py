@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from kafkad.config.entities.topic import topic_log_config
 from kafkad.core.controller.startup.repair import KEPT_FOR_EVER
+from tests.config.configurations import configured
 from tests.processes.controller.opened import make, started
 
 INTERNAL = "__consumer_offsets"
@@ -34,3 +36,10 @@ def test_topics_that_are_on_disk_only_are_named_in_one_warning_and_kept_for_ever
     caplog.clear()
     with started(tmp_path):
         assert warnings() == [], "they are known now"
+
+
+def test_nothing_is_removed_from_them_by_a_broker_whose_default_is_to_compact() -> None:
+    broker = configured(("log.cleanup.policy", "compact"), ("log.retention.ms", "1000"))
+    config = topic_log_config(broker, KEPT_FOR_EVER)
+    kept = frozenset({"delete"}), -1, -1
+    assert (config.cleanup_policy, config.retention_ms, config.retention_bytes) == kept

@@ -103,6 +103,29 @@ def test_what_only_a_former_leader_has_is_cut(brokers: TwoBrokers) -> None:
     assert old.published(NAME).leo_offset == 3
 
 
+def test_records_that_are_deleted_from_a_quiet_log_are_deleted_by_its_follower(brokers: TwoBrokers) -> None:
+    """Nothing is appended any more, and the follower's session has nothing to say for a while."""
+    client = brokers.leader.connect()
+    brokers.write(client, 3)
+    brokers.run_until_equal()
+    for start in (1, 2, 3):
+        _run_until_quiet(brokers)
+        client.send(delete_records(NAME, 0, start, timeout_ms=8_000))
+        brokers.run(lambda: client.replies, "a reply comes")
+        # DeleteRecords 0: the reply ends with the low watermark and the error code.
+        assert client.replies.pop(0)[1][-10:] == start.to_bytes(8, "big") + bytes(2)
+        assert brokers.follower.log().log_start_offset == start
+
+
+def _run_until_quiet(brokers: TwoBrokers) -> None:
+    """The follower gets answers without news."""
+    fetcher, _ = brokers.follower._alive[FETCHER]
+    assert isinstance(fetcher, FetcherProcess)
+    block = fetcher._context.block
+    enough = block[FETCHER_REQUESTS] + 5
+    brokers.run(lambda: block[FETCHER_REQUESTS] >= enough, "the follower asks a few times")
+
+
 def test_a_log_that_begins_within_a_batch_of_its_leader_is_followed(brokers: TwoBrokers) -> None:
     """DeleteRecords may say any offset; who was away meanwhile gets that batch as the first one."""
     brokers.follower.kill(FETCHER)

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from kafkad.core.controller.deltas import PartitionsChanged
 from kafkad.core.partition_slot import ROLE_LEADER
+from kafkad.wire.processes.controller_messages import LogsMoved
 from tests.processes.fetcher.slow_reader import reply_across_a_truncation
 from tests.processes.fetcher.two_brokers import NAME, Broker, TwoBrokers
 from tests.processes.pieces import FETCHER, NETWORK, WORKER
@@ -52,6 +53,16 @@ def test_a_reader_within_its_pass_holds_the_cut_up_and_sees_the_new_end(brokers:
     old.registry.leave_pass(old.registry.slot(NETWORK))
     brokers.run_until_equal()
     assert old.published(NAME).generation > generation
+
+
+def test_the_controller_hears_of_a_cut_below_what_was_on_disk(brokers: TwoBrokers) -> None:
+    """The checkpoint of before would hide damage of what is appended there now."""
+    old = _diverged(brokers)
+    old.log().flush()
+    brokers.run_until_equal()
+    old.run(lambda: old.published(NAME).leo_offset == 3, "the slot has the new end")
+    assert old.published(NAME).recovery_point <= 1
+    assert LogsMoved(lowered=True) in old.heard
 
 
 def test_a_replica_that_leads_again_before_the_cut_shows_all_it_has(brokers: TwoBrokers) -> None:

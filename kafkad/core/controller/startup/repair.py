@@ -18,7 +18,8 @@ from kafkad.core.controller.topics.internal_topics import fitted
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 
-KEPT_FOR_EVER: Mapping[str, str] = {"retention.ms": "-1", "retention.bytes": "-1"}
+KEPT_FOR_EVER: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Of a topic about which nobody knows anything: a broker whose default is to compact would remove records, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,8 +163,8 @@ class HostEvents:
             case Applied():
                 # This only wakes the process: the end of the pass reads the process registry.
                 return
-            case LogsMoved():
-                self._checkpoints.moved(now_ms)
+            case LogsMoved(lowered):
+                self._checkpoints.moved(now_ms, lowered=lowered)
             case DirectoriesRemoved(_, slots):
                 self._removals.removed(slots)
             case RemovalFailed(slot, cause, is_full):

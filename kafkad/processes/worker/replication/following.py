@@ -13,7 +13,13 @@ from typing import NamedTuple
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
-from kafkad.adapters.shared_memory.process_registry import GRACE_LOOK_MS, GraceMark, ProcessKey, ProcessRegistry
+from kafkad.adapters.shared_memory.process_registry import (
+    CONTROLLER,
+    GRACE_LOOK_MS,
+    GraceMark,
+    ProcessKey,
+    ProcessRegistry,
+)
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
@@ -35,6 +41,7 @@ from kafkad.processes.runtime.turns import STEP_NS
 from kafkad.processes.worker.disks.room import DiskRoom
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
 from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.wire.processes.controller_messages import LogsMoved, pack_message
 from kafkad.wire.processes.descriptors import frames_of
 from kafkad.wire.processes.follow_descriptors import FOLLOWED, pack_results, unpack_orders
 
@@ -109,6 +116,8 @@ class Following:
         self._results: dict[ProcessKey, list[FollowResult]] = {}
         self._unsynced: list[_Unsynced] = []
         self._look_ms: int | None = None
+        self._has_lowered = False
+        """Whether a log was truncated below its recovery point."""
 
     @property
     def is_busy(self) -> bool:
@@ -153,6 +162,9 @@ class Following:
 
     def answer(self) -> None:
         """After publishing."""
+        if self._has_lowered:
+            self._has_lowered = False
+            self._send(CONTROLLER, pack_message(LogsMoved(lowered=True)))
         if self._unsynced:
             self._answer_synced()
         if not self._results:
@@ -282,6 +294,7 @@ class Following:
         log = owned.log
         assert log is not None, "checked by the caller"
         owned.truncating_to = None
+        recovery_point = log.recovery_point
         error: int = ErrorCode.KAFKA_STORAGE_ERROR
         try:
             for effect in truncate(log, pending.truncation, wall_clock_ms()):
@@ -291,6 +304,7 @@ class Following:
             say_no_room(owned, "not truncated", no_room)
         except FAILURES as failure:
             self._failed(owned, failure)
+        self._has_lowered |= log.recovery_point < recovery_point
         if not owned.is_dirty:
             self._touched(owned)
         self._say(pending.peer, described(log, order, error))
