@@ -75,13 +75,7 @@ def start_host(
     others = [(log_dir, at) for at, log_dir in result.located.items() if at not in mine]
     strays = [(each.directory.log_dir, each.directory.name) for each in result.stray]
     placement, places = _place(mine, topics, workers, directories, inherited)
-    moving = {
-        at: log_dir
-        for at, log_dir in moves_under_way(result, inherited, directories).items()
-        if at in places and places[at].log_dir not in (NO_LOG_DIR, log_dir)
-    }
-    for log_dir in moving.values():
-        placement.moved(NO_LOG_DIR, log_dir)
+    moving = _moving(moves_under_way(result, inherited, directories), places, placement)
     version = (inherited.image.version if inherited else 0) + 1
     rows: dict[str, dict[int, Place]] = {}
     for at, place in places.items():
@@ -107,6 +101,20 @@ def start_host(
         strays=(*others, *((log_dir, named.get(name) or _partition(name)) for log_dir, name in strays)),
         leftovers=tuple(result.leftovers),
     )
+
+
+def _moving(
+    under_way: Mapping[TopicPartition, int], places: Mapping[TopicPartition, Place], placement: Placement
+) -> dict[TopicPartition, int]:
+    """Where the replicas go to that are here, and in another directory; they count there as well."""
+    moving = {
+        at: log_dir
+        for at, log_dir in under_way.items()
+        if at in places and places[at].log_dir not in (NO_LOG_DIR, log_dir)
+    }
+    for log_dir in moving.values():
+        placement.moved(NO_LOG_DIR, log_dir)
+    return moving
 
 
 def _partition(name: str) -> TopicPartition:

@@ -20,13 +20,13 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
 from kafkad.processes.controller.checkpoints import checkpoints_of
 from kafkad.processes.controller.cluster.control_api import MESSAGES, read_asked, unauthorized, write_answer
-from kafkad.processes.controller.cluster.directory_moves import DirectoryMoves
 from kafkad.processes.controller.cluster.handed_requests import HandedRequests
 from kafkad.processes.controller.cluster.membership import Membership
 from kafkad.processes.controller.cluster.opening import OpenedHost
 from kafkad.processes.controller.cluster.ports import Answered, Elected
 from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
 from kafkad.processes.controller.cluster.tree_reader import Configs, configs_of_new, topic_names
+from kafkad.processes.controller.directory_moves import DirectoryMoves
 from kafkad.processes.controller.events import EveryDirectoryFailed, Send
 from kafkad.processes.controller.gauges import count_partitions
 from kafkad.processes.controller.internal_topics import internal_topics
