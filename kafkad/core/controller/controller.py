@@ -20,11 +20,11 @@ from kafkad.core.controller.image import (
     Topic,
 )
 from kafkad.core.controller.partition_rows import (
+    after_move,
     assignment_of,
     directory_offline,
     in_states,
     make_partition,
-    move_ended,
     moves_begun,
     state_of,
 )
@@ -306,19 +306,14 @@ class Controller:
         for change in changes:
             rows = self.image.topics[change.name].partitions
             for row in change.partitions:
-                self._placement.moved(rows[row.index].future_dir, row.future_dir)
+                self._placement.changed(rows[row.index], row)
 
     def partition_moved(self, topic_id: bytes, index: int, log_dir: int, target: int) -> None:
         """Its owner says that the partition is in `log_dir`, and no longer on its way to `target`."""
-        topic = self.image.topic_by_id(UUID(bytes=topic_id))
-        row = topic.partitions[index] if topic is not None else None
-        if topic is None or row is None or row.log_dir == NO_LOG_DIR:
-            return
-        moved = move_ended(row, log_dir, target)
-        if moved != row:
-            self._placement.moved(row.log_dir, log_dir)
-            self._placement.moved(row.future_dir, moved.future_dir)
-            self._publish((deltas.PartitionsChanged(topic.name, (moved,)),))
+        changes = after_move(self.image, topic_id, index, log_dir, target)
+        self._count_moves(changes)
+        if changes:
+            self._publish(changes)
 
     def require_room(self, assignments: Sequence[Assignment], taken: int = 0) -> int:
         """This broker's share of the new partitions; raises when there is no room for it besides `taken`."""

@@ -4,17 +4,30 @@ The checks and their order are Apache Kafka's. A partition that is not there yet
 answer is an error all the same.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol
 
-from kafkad.core.controller.controller import Controller
-from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, Partition
+from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, MetadataImage, Partition
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.segments.layout import can_be_moved
 from kafkad.core.types import TopicPartition
 
 
+class HostedReplicas(Protocol):
+    """What this broker has, and where: the controller of a single broker, or what a broker in a cluster hosts."""
+
+    image: MetadataImage
+
+    @property
+    def cordoned_dirs(self) -> frozenset[int]: ...
+
+    def prefer_log_dir(self, partition: TopicPartition, log_dir: int, /) -> None: ...
+
+    def move_partitions(self, targets: Mapping[TopicPartition, int]) -> None: ...
+
+
 def alter_replica_log_dirs(
-    controller: Controller,
+    replicas: HostedReplicas,
     wanted: Iterable[tuple[TopicPartition, str]],
     log_dirs: Sequence[str],
     offline: Collection[int],
@@ -24,28 +37,28 @@ def alter_replica_log_dirs(
     codes: dict[TopicPartition, ErrorCode] = {}
     moving: dict[TopicPartition, int] = {}
     for at, path in dict(wanted).items():
-        codes[at] = _check(controller, at, numbers.get(path), offline)
+        codes[at] = _check(replicas, at, numbers.get(path), offline)
         if codes[at] is ErrorCode.NONE:
             moving[at] = numbers[path]
-    controller.move_partitions(moving)
+    replicas.move_partitions(moving)
     return codes
 
 
-def _check(controller: Controller, at: TopicPartition, target: int | None, offline: Collection[int]) -> ErrorCode:
+def _check(replicas: HostedReplicas, at: TopicPartition, target: int | None, offline: Collection[int]) -> ErrorCode:
     if not can_be_moved(at):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if target is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
     if target in offline:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    if target in controller.cordoned_dirs:
+    if target in replicas.cordoned_dirs:
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    row = _row(controller, at)
+    row = _row(replicas, at)
     if row is None:
-        controller.prefer_log_dir(at, target)
+        replicas.prefer_log_dir(at, target)
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if row.slot == NO_SLOT:
-        controller.prefer_log_dir(at, target)
+        replicas.prefer_log_dir(at, target)
         return ErrorCode.REPLICA_NOT_AVAILABLE
     if row.log_dir == NO_LOG_DIR:
         return ErrorCode.KAFKA_STORAGE_ERROR
@@ -55,8 +68,8 @@ def _check(controller: Controller, at: TopicPartition, target: int | None, offli
     return ErrorCode.NONE
 
 
-def _row(controller: Controller, at: TopicPartition) -> Partition | None:
-    topic = controller.image.topics.get(at.topic)
+def _row(replicas: HostedReplicas, at: TopicPartition) -> Partition | None:
+    topic = replicas.image.topics.get(at.topic)
     if topic is None or not 0 <= at.partition < len(topic.partitions):
         return None
     return topic.partitions[at.partition]

@@ -1,6 +1,7 @@
 """The rows of partitions in the metadata: made from what is stored and where they are, and changed by directories."""
 
 from collections.abc import Mapping
+from uuid import UUID
 
 from msgspec import structs
 
@@ -97,6 +98,18 @@ def move_ended(row: Partition, log_dir: int, target: int) -> Partition:
     """The partition in `log_dir`; if another move was asked for meanwhile, that has yet to be made."""
     future_dir = NO_LOG_DIR if row.future_dir in (target, log_dir) else row.future_dir
     return structs.replace(row, log_dir=log_dir, future_dir=future_dir)
+
+
+def after_move(
+    image: MetadataImage, topic_id: bytes, index: int, log_dir: int, target: int
+) -> tuple[deltas.PartitionsChanged, ...]:
+    """What changes as the owner says that the partition is in `log_dir`, and no longer on its way to `target`."""
+    topic = image.topic_by_id(UUID(bytes=topic_id))
+    row = topic.partitions[index] if topic is not None and index < len(topic.partitions) else None
+    if topic is None or row is None or row.log_dir == NO_LOG_DIR:
+        return ()
+    moved = move_ended(row, log_dir, target)
+    return (deltas.PartitionsChanged(topic.name, (moved,)),) if moved != row else ()
 
 
 def in_state(row: Partition, state: PartitionState) -> Partition:

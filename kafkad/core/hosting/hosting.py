@@ -8,7 +8,6 @@ of Apache Kafka 3.9 in ZooKeeper mode. Nothing here is stored: after a start the
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
-from uuid import UUID
 
 from msgspec import structs
 
@@ -38,7 +37,7 @@ from kafkad.core.controller.image import (
     Partition,
     Topic,
 )
-from kafkad.core.controller.partition_rows import move_ended
+from kafkad.core.controller.partition_rows import after_move, directory_offline, moves_begun
 from kafkad.core.controller.topics.placement import Place, Placement
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.hosting.former_roles import FormerRoles
@@ -67,6 +66,7 @@ class Hosting:
         self._broker_id = broker_id
         self._placement = placement
         self.cordon = placement.cordon
+        self.prefer_log_dir = placement.prefer
         self._has_offline_directory = has_offline_directory
         self._condemned: set[str] = set()
         """Topics that are being deleted: they go when their last replica here has gone."""
@@ -79,6 +79,15 @@ class Hosting:
     @property
     def slots_ever_used(self) -> int:
         return self._placement.slots_ever_used
+
+    def has_replica(self, at: TopicPartition) -> bool:
+        known = self.image.topics.get(at.topic)
+        return known is not None and known.partitions[at.partition].slot != NO_SLOT
+
+    @property
+    def cordoned_dirs(self) -> frozenset[int]:
+        """The log directories that get nothing new."""
+        return self._placement.cordoned
 
     def take_deltas(self) -> list[deltas.MetadataDelta]:
         """The deltas to publish, oldest first; empties the list."""
@@ -307,23 +316,21 @@ class Hosting:
         """The log directory is offline: LeaderAndIsr is answered with the error from which the controller elects."""
         self._placement.directory_failed(log_dir)
         self._has_offline_directory = True
-        changes = ImageChanges(self.image)
-        for topic in self.image.topics.values():
-            for row in topic.partitions:
-                if row.slot != NO_SLOT and row.log_dir == log_dir:
-                    changes.put(topic.name, topic.id, structs.replace(row, log_dir=NO_LOG_DIR))
-        self._publish(changes.deltas())
+        self._change_directories(directory_offline(self.image, log_dir, {}))
+
+    def move_partitions(self, targets: Mapping[TopicPartition, int]) -> None:
+        """Their owners move them to these log directories; the directory where a partition is ends its move."""
+        self._change_directories(moves_begun(self.image, targets))
 
     def partition_moved(self, topic_id: bytes, index: int, log_dir: int, target: int) -> None:
         """Its owner says that the replica is in `log_dir`, and no longer on its way to `target`."""
-        topic = self.image.topic_by_id(UUID(bytes=topic_id))
-        row = topic.partitions[index] if topic is not None and index < len(topic.partitions) else None
-        if topic is None or row is None or row.log_dir == NO_LOG_DIR:
-            return
-        moved = move_ended(row, log_dir, target)
-        if moved != row:
-            self._placement.moved(row.log_dir, log_dir)
-            self._publish((deltas.PartitionsChanged(topic.name, (moved,)),))
+        self._change_directories(after_move(self.image, topic_id, index, log_dir, target))
+
+    def _change_directories(self, changes: Iterable[deltas.PartitionsChanged]) -> None:
+        for change in changes:
+            for row in change.partitions:
+                self._placement.changed(self.image.topics[change.name].partitions[row.index], row)
+        self._publish(changes)
 
     def acknowledged(self, version: int) -> None:
         """Every live process has applied `version`, and freed the slots that were given back by then."""

@@ -79,7 +79,10 @@ class ImageChanges:
 
     def remove_replicas(self, name: str, rows: Sequence[Partition]) -> None:
         """This broker gives up its replicas of these partitions, which the image has."""
-        gone = tuple(structs.replace(row, slot=NO_SLOT, owner=NO_OWNER, log_dir=NO_LOG_DIR) for row in rows)
+        gone = tuple(
+            structs.replace(row, slot=NO_SLOT, owner=NO_OWNER, log_dir=NO_LOG_DIR, future_dir=NO_LOG_DIR)
+            for row in rows
+        )
         self._removed.setdefault(name, {}).update({row.index: row for row in gone})
         changed = self._topics.get(name)
         for row in gone:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from kafkad.core.controller.image import (
     NO_LEADER,
+    NO_LOG_DIR,
     NO_SLOT,
     Broker,
     MetadataImage,
@@ -22,7 +23,7 @@ from kafkad.core.controller.startup.reconciliation import (
     KnownTopic,
     reconcile,
 )
-from kafkad.core.controller.startup.startup import Directories, SharedMemoryState
+from kafkad.core.controller.startup.startup import Directories, SharedMemoryState, moves_under_way
 from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.controller.topics.placement import NOT_HERE, Place, Placement, SlotTable
 from kafkad.core.hosting.hosting import Hosting
@@ -74,6 +75,7 @@ def start_host(
     others = [(log_dir, at) for at, log_dir in result.located.items() if at not in mine]
     strays = [(each.directory.log_dir, each.directory.name) for each in result.stray]
     placement, places = _place(mine, topics, workers, directories, inherited)
+    moving = _moving(moves_under_way(result, inherited, directories), places, placement)
     version = (inherited.image.version if inherited else 0) + 1
     rows: dict[str, dict[int, Place]] = {}
     for at, place in places.items():
@@ -82,7 +84,7 @@ def start_host(
         version=version,
         cluster_id=cluster_id,
         brokers={each: broker for each, broker in (brokers or {}).items() if each != broker_id},
-        topics={name: _topic(topics[name], placed) for name, placed in rows.items()},
+        topics={name: _topic(topics[name], placed, moving) for name, placed in rows.items()},
         names_by_id={topics[name].id: name for name in rows},
         broker_configs={name: dict(configs) for name, configs in broker_configs.items()},
     )
@@ -99,6 +101,20 @@ def start_host(
         strays=(*others, *((log_dir, named.get(name) or _partition(name)) for log_dir, name in strays)),
         leftovers=tuple(result.leftovers),
     )
+
+
+def _moving(
+    under_way: Mapping[TopicPartition, int], places: Mapping[TopicPartition, Place], placement: Placement
+) -> dict[TopicPartition, int]:
+    """Where the replicas go to that are here, and in another directory; they count there as well."""
+    moving = {
+        at: log_dir
+        for at, log_dir in under_way.items()
+        if at in places and places[at].log_dir not in (NO_LOG_DIR, log_dir)
+    }
+    for log_dir in moving.values():
+        placement.moved(NO_LOG_DIR, log_dir)
+    return moving
 
 
 def _partition(name: str) -> TopicPartition:
@@ -148,16 +164,19 @@ def _inherited_places(
     return places
 
 
-def _topic(topic: AssignedTopic, places: Mapping[int, Place]) -> Topic:
+def _topic(topic: AssignedTopic, places: Mapping[int, Place], moving: Mapping[TopicPartition, int]) -> Topic:
     return Topic(
         name=topic.name,
         id=topic.id,
-        partitions=tuple(_row(topic, index, places.get(index)) for index in range(max(places) + 1)),
+        partitions=tuple(
+            _row(topic, index, places.get(index), moving.get(TopicPartition(topic.name, index), NO_LOG_DIR))
+            for index in range(max(places) + 1)
+        ),
         configs=dict(topic.configs),
     )
 
 
-def _row(topic: AssignedTopic, index: int, place: Place | None) -> Partition:
+def _row(topic: AssignedTopic, index: int, place: Place | None, future_dir: int) -> Partition:
     """Without a role: whatever leader epoch the controller names is newer."""
     replicas = topic.assignments[index] if index < len(topic.assignments) else ()
-    return make_partition(index, place or NOT_HERE, replicas, _NO_ROLE)
+    return make_partition(index, place or NOT_HERE, replicas, _NO_ROLE, future_dir)

@@ -73,7 +73,7 @@ def test_records_of_an_adopted_topic_are_kept_until_somebody_says_otherwise(worl
     world.disks[0] |= {"theirs-0": None, "__consumer_offsets-0": None}
     world.start()
     topics = world.controller.image.topics
-    assert topics["theirs"].configs == {"retention.ms": "-1", "retention.bytes": "-1"}
+    assert topics["theirs"].configs == {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
     assert topics["__consumer_offsets"].configs == {"cleanup.policy": "compact"}
 
 

@@ -83,7 +83,7 @@ def start(
         tree, topics, result.leader_epochs, unavailable, Electorate(election, brokers), settings.broker_id
     )
     placement, places = _place(topics, result, unavailable, settings, directories, inherited)
-    moving = _moving(result, inherited, directories)
+    moving = moves_under_way(result, inherited, directories)
     image = MetadataImage(
         version=(inherited.image.version if inherited else 0) + 1,
         cluster_id=cluster_id,
@@ -221,7 +221,7 @@ def _partition(
     return make_partition(at.partition, place, replicas, states[at], future_dir)
 
 
-def _moving(
+def moves_under_way(
     result: Reconciliation, inherited: SharedMemoryState | None, directories: Directories
 ) -> dict[TopicPartition, int]:
     """The moves under way: a living broker's owners know theirs, otherwise they are seen by what they have left."""

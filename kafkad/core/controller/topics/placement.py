@@ -123,6 +123,11 @@ class Placement:
         if len(self._preferred) > MOST_PREFERRED:
             del self._preferred[next(iter(self._preferred))]
 
+    def changed(self, before: Partition, after: Partition) -> None:
+        """A partition that is here is in another directory, or on its way to one, or no longer."""
+        self.moved(before.log_dir, after.log_dir)
+        self.moved(before.future_dir, after.future_dir)
+
     def moved(self, source: int, target: int) -> None:
         """A partition that counted in `source` counts in `target`."""
         for log_dir, change in ((source, -1), (target, 1)):

@@ -26,6 +26,7 @@ from kafkad.processes.controller.cluster.opening import OpenedHost
 from kafkad.processes.controller.cluster.ports import Answered, Elected
 from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
 from kafkad.processes.controller.cluster.tree_reader import Configs, configs_of_new, topic_names
+from kafkad.processes.controller.directory_moves import DirectoryMoves
 from kafkad.processes.controller.events import EveryDirectoryFailed, Send
 from kafkad.processes.controller.gauges import count_partitions
 from kafkad.processes.controller.internal_topics import internal_topics
@@ -94,6 +95,7 @@ class HostEvents:
         if context.incarnation == FIRST_INCARNATION:
             self._removals.remove_leftovers(opened.leftovers)
         self._checkpoints = checkpoints_of(context, opened.offline, now_ms, self._directory_failed)
+        self._moves = DirectoryMoves(opened.hosting, self._checkpoints, directories, self._publish, send)
         self._is_to_count = True
         self._reconfigure()
 
@@ -140,6 +142,7 @@ class HostEvents:
 
     def peer_ended(self, peer: ProcessKey) -> None:
         self._metadata_publisher.unlinked(peer)
+        self._moves.replies.forget(peer)
         if peer.role == "worker":
             self._removals.worker_ended(peer.index)
 
@@ -161,8 +164,7 @@ class HostEvents:
             case SnapshotWanted(have_version):
                 self._metadata_publisher.asked(peer, have_version, self._hosting.image)
             case Applied():
-                # This only wakes the process: the end of the pass reads the process registry.
-                return
+                return  # It only wakes the process: the end of the pass reads the process registry.
             case LogsMoved(lowered):
                 self._checkpoints.moved(now_ms, lowered=lowered)
             case DirectoriesRemoved(_, slots):
@@ -173,15 +175,16 @@ class HostEvents:
                 pass_on(self._context.registry, self._send, peer, message)
             case LogDirFailed(log_dir, cause):
                 self._directory_failed(log_dir, cause)
-            case PartitionMoved(topic_id, index, in_dir, target):
-                self._hosting.partition_moved(topic_id, index, in_dir, target)
-                self._publish()
+            case PartitionMoved():
+                self._moves.ended(message)
             case _:
                 self._heard_for_elected(peer, message)
 
     def _asked(self, peer: ProcessKey, message: AdminRequest) -> None:
         context = message.context
         api_key, version = context.api_key, context.version
+        if self._moves.takes(peer, message, self._offline, self._now_ms):
+            return
         if api_key not in MESSAGES:
             if api_key in CLUSTER_APIS and context.connection.listener not in self._for_brokers:
                 self._send(peer, pack_message(AdminReply(message.token, None, "it is for brokers, not for clients")))
@@ -291,17 +294,13 @@ class HostEvents:
         before, self._published = self._published, self._hosting.image
         self._keep()
         self._removals.began(before, changes)
-        made = [each for each in partitions_made(changes) if self._is_here(each.topic, each.partition)]
+        made = [each for each in partitions_made(changes) if self._hosting.has_replica(each)]
         self._checkpoints.begin_anew(made)
         self._metadata_publisher.publish(changes)
         if any(isinstance(change, BrokerConfigChanged) for delta in changes for change in delta.changes):
             self._reconfigure()
         self._checkpoints.moved(self._now_ms)
         self._is_to_count = True
-
-    def _is_here(self, topic: str, index: int) -> bool:
-        known = self._hosting.image.topics.get(topic)
-        return known is not None and known.partitions[index].slot >= 0
 
     def _keep(self) -> None:
         """Before any process hears of a slot, record it for the next controller process of this broker."""
@@ -327,6 +326,7 @@ class HostEvents:
         self._requests.turn(now_ms)
         self._count()
         self._requests.send_ready(applied, now_ms)
+        self._moves.replies.send_ready(applied, (), now_ms)
         if self._elected is not None:
             self._elected.finish_pass(now_ms)
             self._context.block[ACTIVE_CONTROLLER] = self._elected.is_elected
@@ -335,7 +335,8 @@ class HostEvents:
     @property
     def next_deadline_ms(self) -> int | None:
         elected_ms = self._elected.next_deadline_ms if self._elected is not None else None
-        deadlines = (self._requests.next_deadline_ms, self._checkpoints.next_deadline_ms, elected_ms)
+        replies_ms = self._moves.replies.next_deadline_ms
+        deadlines = (self._requests.next_deadline_ms, self._checkpoints.next_deadline_ms, elected_ms, replies_ms)
         return min((each for each in deadlines if each is not None), default=None)
 
     def finish(self) -> bool:

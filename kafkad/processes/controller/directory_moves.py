@@ -1,0 +1,62 @@
+"""AlterReplicaLogDirs on a broker in a cluster: its replicas are its own matter, whoever is the elected controller."""
+
+from collections.abc import Callable, Sequence
+
+from kafkad.adapters.files.log_directory import LogDirectory
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.hosting.hosting import Hosting
+from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS
+from kafkad.handlers.controller.alter_replica_log_dirs import move_replicas
+from kafkad.handlers.controller.requests.controller_view import ReplyAfter
+from kafkad.processes.controller.checkpoints import Checkpoints
+from kafkad.processes.controller.events import Send
+from kafkad.processes.controller.replies import Replies, WaitingReply
+from kafkad.wire import api_table
+from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, PartitionMoved, pack_message
+
+
+class DirectoryMoves:
+    """`publish` tells the local processes what has changed."""
+
+    def __init__(
+        self,
+        hosting: Hosting,
+        checkpoints: Checkpoints,
+        directories: Sequence[LogDirectory],
+        publish: Callable[[], None],
+        send: Send,
+    ) -> None:
+        self._hosting = hosting
+        self._checkpoints = checkpoints
+        self._log_dirs = [str(each.path) for each in directories]
+        self._publish = publish
+        self._send = send
+        self.replies = Replies(send)
+
+    def takes(self, peer: ProcessKey, message: AdminRequest, offline: frozenset[int], now_ms: int) -> bool:
+        """Whether it is such a request, which is answered when the owners know of the moves. `offline` directories
+        have failed.
+        """
+        context = message.context
+        if context.api_key != api_table.ALTER_REPLICA_LOG_DIRS:
+            return False
+        try:
+            answer = move_replicas(memoryview(message.body), context, self._hosting, self._log_dirs, offline)
+        except MalformedRequest as error:
+            self._send(peer, pack_message(AdminReply(message.token, None, str(error))))
+            return True
+        self._publish()
+        if isinstance(answer, ReplyAfter):
+            frame = pack_message(AdminReply(message.token, answer.body))
+            self.replies.add(WaitingReply(peer, frame, answer.version, (), now_ms + answer.timeout_ms))
+        else:
+            self._send(peer, pack_message(AdminReply(message.token, answer)))
+        return True
+
+    def ended(self, message: PartitionMoved) -> None:
+        """An owner says where the replica is now."""
+        self._hosting.partition_moved(message.topic_id, message.partition, message.log_dir, message.target)
+        # It begins there as before, also after a crash.
+        self._checkpoints.write(self._hosting.image, (LOG_START_OFFSETS,))
+        self._publish()
