@@ -178,7 +178,7 @@ def test_a_broker_leads_nothing_when_it_is_told_so_from_outside(cluster: Cluster
     named = cluster.brokers[1].bootstrap
     assert kafkad(cluster, "brokers", "drain", named, "--leaders-only") == ["Broker 1 leads no partition any more."]
     cluster.wait_until(lambda: cluster.leaders(3, "t") == [2, 2, 2], "others lead")
-    assert cluster.in_sync(3, "t") == [{2}] * 3
+    cluster.wait_until(lambda: cluster.in_sync(3, "t") == [{2}] * 3, "it is in sync nowhere")
     assert cluster.leaders(1, "alone") == [1], "nobody else has it"
     assert cluster.brokers[1].stop() == 0
     cluster.brokers[1].start()
