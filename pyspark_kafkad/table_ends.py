@@ -22,7 +22,8 @@ _NEEDED = ("topic", "partition", "offset")
 def ends_of_table(out: str, topics: Mapping[str, TopicFacts]) -> Offsets:
     """Raises `ExportFailed`. A table that is not there ends nowhere."""
     folder = TableFolder(out)
-    if folder.names(LOG):
+    # In an object store runs of all kinds of tables leave a file there that begins with a dot.
+    if any(not name.startswith(f"{LOG}/.") for name in folder.names(LOG)):
         partitions = [each for facts in topics.values() for each in facts.bounds]
         return _of_export(ParquetSink(folder).state(partitions), topics, out)
     if not folder.names("_delta_log"):

@@ -125,7 +125,9 @@ class TableFolder:
                 os.fsync(file.fileno())
             os.link(scratch, target)
         except FileExistsError:
-            return False
+            # Perhaps our own, of which the answer of a server of files got lost: then it was asked once more.
+            if not os.path.samefile(scratch, target):
+                return False
         finally:
             scratch.unlink(missing_ok=True)
         _sync(str(target.parent))

@@ -217,6 +217,21 @@ def test_a_table_says_where_each_partition_begins_in_it(make: MakeSink, tmp_path
     assert (sink.begins(state), state.partition_by, state.has_earlier_topic) == ({0: 5, 1: 3}, "none", False)
 
 
+@pytest.mark.parametrize("partition_by", ["none", "day", "hour"])
+def test_a_parquet_table_of_an_earlier_version_is_divided_as_its_files_are(tmp_path: Path, partition_by: str) -> None:
+    dates = {"date": "2026-11-26", "hour": "07"} if partition_by == "hour" else {"date": "2026-11-26"}
+    with_file = commit_of(0, 10)
+    files = [file._replace(**dates) if partition_by != "none" else file for file in with_file.files]
+    for commit in (with_file._replace(files=files), commit_of(10, 20)._replace(files=[])):
+        sink, state = begun(MAKERS[0], tmp_path)
+        sink.commit(state, commit)
+    for manifest in (tmp_path / "_kafkad_log").iterdir():
+        content = json.loads(manifest.read_bytes())
+        del content["partition_by"]
+        manifest.write_text(json.dumps(content))
+    assert begun(MAKERS[0], tmp_path)[1].partition_by == partition_by
+
+
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "_kafkad_log"
     folder.mkdir()
