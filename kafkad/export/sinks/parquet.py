@@ -25,7 +25,7 @@ from kafkad.export.sinks.merging import KnownFile, merge, new_run_id, small_file
 from kafkad.export.sinks.rewriting import changed_partitions, remove, rewrite_changed, rows
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
 from kafkad.export.sinks.strangers import check_strangers
-from kafkad.export.writing import Layout, WrittenFile
+from kafkad.export.writing import DATE, HOUR, Layout, WrittenFile, divided_by
 
 LOG = "_kafkad_log"
 _FORMAT, _FORMAT_OF_MERGES = 1, 2
@@ -58,7 +58,7 @@ class ParquetSink:
         reached = {int(partition): time for partition, time in last.get("reached", {}).items()}
         begins = {int(partition): start for partition, start in last.get("begins", {}).items()}
         keeps, until = last.get("keeps", KEEP_ALL), last.get("complete_until")
-        more = (begins, last.get("partition_by"), last.get("has_earlier_topic", False))
+        more = (begins, self._partition_by(versions), last.get("has_earlier_topic", False))
         return TableState(*known, offsets, last["commit"], _columns(last), keeps, reached, until, *more)
 
     def commit(self, state: TableState, commit: Commit) -> int:
@@ -167,6 +167,17 @@ class ParquetSink:
     def _names(self) -> list[str]:
         names = self._folder.names(LOG)
         return [name for name in names if name.endswith(".json") and not name.startswith(f"{LOG}/.")]
+
+    def _partition_by(self, versions: Sequence[str]) -> str | None:
+        """Manifests of earlier versions do not say it, but where their files are. None: the table has had no file."""
+        for name in reversed(versions):
+            manifest = self._read(name)
+            if "partition_by" in manifest:
+                said: str = manifest["partition_by"]
+                return said
+            for file in manifest["files"]:
+                return divided_by([each for each in (DATE, HOUR) if file[each] is not None])
+        return None
 
     def _replaced(self, state: TableState, commit: Commit) -> tuple[list[WrittenFile], list[WrittenFile]]:
         """The files of the table that stay, and those that are written for this commit."""
