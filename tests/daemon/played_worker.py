@@ -113,7 +113,9 @@ class PlayedWorker(PlayedProcess):
             self.owned[row.slot] = (topic_id, path)
             self.publish(row.slot, row.index, topic_id, log_dir=row.log_dir)
 
-    def publish(self, slot: int, partition: int, topic_id: UUID, *, log_dir: int = 0, end: int = 0) -> None:
+    def publish(
+        self, slot: int, partition: int, topic_id: UUID, *, log_dir: int = 0, start: int = 0, end: int = 0
+    ) -> None:
         self.stage.shared.table.publish(
             slot,
             PartitionSlot(
@@ -122,6 +124,7 @@ class PlayedWorker(PlayedProcess):
                 owner=self.key.index,
                 log_dir=log_dir,
                 state=STATE_ONLINE,
+                log_start=start,
                 hw_offset=end,
                 leo_offset=end,
                 recovery_point=end,

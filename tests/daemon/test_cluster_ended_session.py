@@ -1,14 +1,24 @@
-"""`kafkad brokers end-session`: a broker that crashed as a whole leaves the cluster before its session times out."""
+"""`kafkad brokers end-session`: a broker that crashed as a whole leaves the cluster before its session times out.
 
+And what a broker has missed that goes on after its session has ended.
+"""
+
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from kafka import KafkaProducer  # type: ignore[import-untyped]
+from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[import-untyped]
+from kafka.errors import KafkaError, MessageSizeTooLargeError  # type: ignore[import-untyped]
 from kazoo.client import KazooClient
 
+from bench.brokers.processes import eventually
 from bench.brokers.zookeeper import ZookeeperServer
+from kafkad.adapters.stores.session_file import SessionFile
 from tests.daemon.cluster_broker import KafkadInCluster
 
 TIMEOUT_MS = 60_000
@@ -69,3 +79,42 @@ def test_a_session_of_an_ensemble_that_is_away_ends_by_itself(
     server.pause()
     code, said = end_session(broker)
     assert (code, "the session ends by its timeout: ZooKeeper at" in said) == (1, True), said
+
+
+@pytest.mark.timeout(300)
+def test_what_is_configured_while_a_broker_has_no_session_holds_in_the_next_one(
+    broker: KafkadInCluster, server: ZookeeperServer
+) -> None:
+    with ExitStack() as ends:
+        zookeeper, admin = KazooClient(server.hosts), KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+        zookeeper.start()
+        for end in (zookeeper.close, zookeeper.stop, admin.close):
+            ends.callback(end)
+        admin.create_topics([NewTopic("t", 1, 1)])
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap, retries=10)
+        ends.callback(producer.close)
+        producer.send("t", bytes(1_000)).get(60)
+        (controller,) = [each.pid for each in broker.tree() if each.title.endswith("controller-0")]
+        os.kill(controller, signal.SIGSTOP)
+        try:
+            taken = KazooClient(server.hosts, client_id=SessionFile(broker.log_dir, server.hosts).read())
+            taken.start()
+            taken.stop()
+            taken.close()
+            zookeeper.ensure_path("/config/topics/t")
+            zookeeper.set("/config/topics/t", b'{"version":1,"config":{"max.message.bytes":"500"}}')
+            note = b'{"version":2,"entity_path":"topics/t"}'
+            zookeeper.delete(zookeeper.create("/config/changes/config_change_", note, sequence=True))
+        finally:
+            os.kill(controller, signal.SIGCONT)
+
+        def is_refused() -> bool:
+            try:
+                producer.send("t", bytes(1_000)).get(60)
+            except MessageSizeTooLargeError:
+                return True
+            except KafkaError:
+                return False
+            return False
+
+        eventually(is_refused, within=60, what="the configuration holds")

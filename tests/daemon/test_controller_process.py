@@ -502,31 +502,36 @@ def test_a_partition_that_is_not_loaded_yet_keeps_its_checkpoints(broker: Broker
     assert _offsets(broker, LOG_START_OFFSETS) == {TopicPartition("t", 0): 41}
 
 
-def _checkpoints(broker: Broker, failed: Callable[[int, str], None]) -> Checkpoints:
+def _checkpoints(broker: Broker, failed: Callable[[int, str], None], interval_ms: int = 60_000) -> Checkpoints:
     """Instead of those of the process, which must not write the same files."""
     broker.stage.kill()
-    intervals = {HIGH_WATERMARKS: 5_000, RECOVERY_POINTS: 60_000, LOG_START_OFFSETS: 60_000}
+    intervals = {HIGH_WATERMARKS: 5_000}
+    if interval_ms:
+        intervals |= {RECOVERY_POINTS: interval_ms, LOG_START_OFFSETS: interval_ms}
     first_ms = {RECOVERY_POINTS: 30_000}
     table = broker.stage.shared.table
     return Checkpoints(list(enumerate(broker.data)), table, intervals, first_ms=first_ms, failed=failed)
 
 
-def test_a_log_that_is_on_disk_less_far_than_it_was_is_checkpointed_at_once(broker: Broker) -> None:
+@pytest.mark.parametrize("interval_ms", [0, 60_000])
+def test_a_log_that_is_on_disk_less_far_than_it_was_is_checkpointed_at_once(broker: Broker, interval_ms: int) -> None:
+    """Also where the files are written at the stop alone. A log that begins beyond its end would be emptied."""
     broker.start()
     broker.create("t", partitions=1)
     (row,) = broker.topic("t").partitions
     worker, topic_id = broker.workers[row.owner], broker.topic("t").id
     image = broker.network.image
-    checkpoints = _checkpoints(broker, lambda log_dir, cause: None)
-    worker.publish(row.slot, 0, topic_id, log_dir=row.log_dir, end=10)
+    checkpoints = _checkpoints(broker, lambda log_dir, cause: None, interval_ms)
+    worker.publish(row.slot, 0, topic_id, log_dir=row.log_dir, start=8, end=10)
     checkpoints.write(image)
-    worker.publish(row.slot, 0, topic_id, log_dir=row.log_dir, end=4)
+    worker.publish(row.slot, 0, topic_id, log_dir=row.log_dir, start=2, end=4)
     checkpoints.moved(1_000)
     checkpoints.write_due(image, 1_000)
     assert _offsets(broker, RECOVERY_POINTS) == {TopicPartition("t", 0): 10}
     checkpoints.moved(1_000, lowered=True)
     checkpoints.write_due(image, 1_000)
     assert _offsets(broker, RECOVERY_POINTS) == {TopicPartition("t", 0): 4}
+    assert _offsets(broker, LOG_START_OFFSETS) == {TopicPartition("t", 0): 2}
 
 
 def test_a_broker_at_rest_is_not_woken_for_checkpoints(broker: Broker) -> None:

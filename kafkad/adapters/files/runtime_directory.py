@@ -39,6 +39,9 @@ class RuntimeDirectory:
             base.mkdir(mode=0o700, parents=True, exist_ok=True)
             _remove_leftovers(base)
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
+            self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            # Another start may look just now whether it is locked. While it is empty it is removed by nobody.
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
             self._broker = _named(self.path / BROKER, log_dir)
         except RuntimePathTooLong as too_long:
             raise RuntimeDirectoryUnusable(str(too_long)) from too_long
@@ -46,8 +49,6 @@ class RuntimeDirectory:
             raise RuntimeDirectoryUnusable(
                 f"no directory for sockets can be made in {base} ({error.strerror}); set kafkad.runtime.dir"
             ) from error
-        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
@@ -104,5 +105,5 @@ def _is_ours(path: Path) -> bool:
     """Whether it holds only what a broker has there: another program's directory may have such a name, too."""
     with os.scandir(path) as entries:
         names = list(entries)
-    others = [entry for entry in names if entry.name != BROKER]
+    others = [entry for entry in names if entry.name != BROKER or not entry.is_file(follow_symlinks=False)]
     return bool(names) and not any(entry.is_file() or entry.is_dir() for entry in others)

@@ -40,7 +40,7 @@ _FIELDS: dict[str, Callable[[PartitionSlot], int]] = {
     CLEANED_OFFSETS: lambda slot: slot.cleaned_offset,
 }
 """A negative value stands for none, and is not written."""
-_LOWERED = (RECOVERY_POINTS, CLEANED_OFFSETS)
+_LOWERED = (RECOVERY_POINTS, LOG_START_OFFSETS, CLEANED_OFFSETS)
 
 
 class Checkpoints:
@@ -79,11 +79,12 @@ class Checkpoints:
         """Logs have changed, or partitions were added or removed.
 
         `lowered`: some are on disk, and compacted, less far than the files may say. After a loss of power these would
-        hide what was appended since and is damaged, so they are written at once (as in Apache Kafka).
+        hide what was appended since and is damaged, so they are written at once (as in Apache Kafka). Such a log may
+        also begin earlier: one that begins beyond its end would be emptied by the next start.
         """
         self._quiet_from_ms = now_ms + NOTICE_MS
         if lowered:
-            self._due_ms |= {name: now_ms for name in _LOWERED if name in self._intervals_ms}
+            self._due_ms |= dict.fromkeys(_LOWERED, now_ms)
         for name, interval_ms in self._intervals_ms.items():
             first_ms = self._first_ms.get(name, now_ms)
             self._due_ms.setdefault(name, first_ms if now_ms < first_ms else now_ms + interval_ms)
@@ -111,7 +112,7 @@ class Checkpoints:
         has_changed = self.write(image, due)
         for name in due:
             # Go on until nothing has changed for as long as a worker may delay its report.
-            if has_changed or now_ms < self._quiet_from_ms:
+            if name in self._intervals_ms and (has_changed or now_ms < self._quiet_from_ms):
                 self._due_ms[name] = now_ms + self._intervals_ms[name]
 
     def write(self, image: MetadataImage, names: Collection[str] = tuple(_FIELDS)) -> bool:

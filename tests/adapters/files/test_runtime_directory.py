@@ -41,6 +41,32 @@ def test_a_directory_of_another_program_stays(tmp_path: Path) -> None:
         made.remove()
 
 
+def test_starts_at_the_same_time_leave_each_others_directories(tmp_path: Path) -> None:
+    """Whenever the one opens or locks a file, another broker starts and ends."""
+    with TemporaryDirectory() as base:
+        other = Path(base) / "kafkad-xxxxxxxx"
+        (other / BROKER).mkdir(parents=True)
+        code = f"""
+import sys
+{_IMPORT}
+base, events, is_nested = Path({base!r}), [], False
+def meanwhile(event, _):
+    global is_nested
+    if event in ("open", "fcntl.flock", "fcntl.lockf") and not is_nested:
+        is_nested = True
+        events.append(event)
+        RuntimeDirectory(base, base).remove()
+        is_nested = False
+sys.addaudithook(meanwhile)
+made = RuntimeDirectory(base, base)
+is_nested = True
+print(events[-3:], made.path.exists())
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert (done.stderr, done.stdout) == ("", "['fcntl.flock', 'open', 'fcntl.lockf'] True\n")
+        assert other.exists(), "that of another program"
+
+
 _IMPORT = "from pathlib import Path; from kafkad.adapters.files.runtime_directory import *"
 
 

@@ -21,13 +21,18 @@ class TopicNodes:
         self._watched = controller.image.topics.keys() | controller.unreadable_topics
 
     def have_grown(self, changed: str) -> bool:
-        """Whether a topic has more partitions than are known. `changed` is a path whose watch has fired; a topic's is
-        watched on, and so are those of topics that were made since.
+        """Whether a topic has more partitions than are known. `changed` is a path whose watch has fired: a topic's is
+        watched on; another one may tell of topics that were made since, which are watched from now on.
         """
         known, unreadable = self._controller.image.topics, self._controller.unreadable_topics
-        self._watched.discard(changed.removeprefix(f"{nodes.TOPICS}/"))
-        self._watched &= known.keys() | unreadable
-        names = sorted((known.keys() | unreadable) - self._watched)
+        name = changed.removeprefix(f"{nodes.TOPICS}/")
+        if name == changed:
+            self._watched &= known.keys() | unreadable
+            names = sorted((known.keys() | unreadable) - self._watched)
+        else:
+            # Of this one only: thousands may be deleted or reassigned at once.
+            self._watched.discard(name)
+            names = [name] if name in known or name in unreadable else []
         self._watched.update(names)
         read = self._store.get_many([nodes.topic_path(name) for name in names], watch=True)
         return any(

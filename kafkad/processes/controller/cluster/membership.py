@@ -161,14 +161,11 @@ class Membership:
         self._is_registering = True
         self._loop.unwatch(self._store.fileno())
         lost = self._store
-
-        def watched(store: ZookeeperStore) -> ZookeeperStore:
-            self._changes.watch(store)
-            return store
+        self._changes.session_lost()
 
         def reopen() -> ZookeeperStore:
             lost.close()
-            return self._sessions.begin(watched)
+            return self._sessions.begin(lambda store: store)
 
         self._store_thread.submit(reopen, self._reopened)
         if self.member is not None:
@@ -182,6 +179,7 @@ class Membership:
             raise error
         self._store = future.result()
         self._loop.watch(self._store.fileno(), self._on_events)
+        self.read(self._changes.read, self._changed)
         self._is_registering = False
         self.begin_to_register()
 

@@ -24,7 +24,7 @@ Value = TypeVar("Value")
 Configs = dict[str, dict[str, str]]
 
 PURGED_AFTER_MS = 15 * 60 * 1000
-"""Of notifications, as in Apache Kafka: who was away for longer has lost its session, and reads everything."""
+"""Of notifications, as in Apache Kafka. Who was away for longer has lost its session, and then reads everything."""
 
 
 def read_topics(store: CoordinationStore) -> tuple[dict[str, AssignedTopic], frozenset[str]]:
@@ -136,6 +136,11 @@ class ConfigChanges:
         self._clock = clock
         self._seen: dict[str, int] = {}
         """Since when each is known."""
+        self._is_behind = False
+
+    def session_lost(self) -> None:
+        """What is notified until the next session may be removed by then: everything has to be read."""
+        self._is_behind = True
 
     def watch(self, store: CoordinationStore) -> None:
         """From now on `WatchFired` tells of new ones; those that are there already need not be heeded."""
@@ -151,15 +156,18 @@ class ConfigChanges:
         store.pipelined([Delete(f"{nodes.CONFIG_CHANGES}/{name}") for name, at in self._seen.items() if at <= last_ms])
 
     def read(self, store: CoordinationStore) -> tuple[Configs, Configs, Configs]:
-        """The configurations of topics, of brokers and of groups that have changed; watches on.
+        """The configurations of topics, of brokers and of groups that have changed, or may have; watches on.
 
-        When there are new ones, those of long ago are removed.
+        When there are new ones, those of long ago are removed. If the connection breaks meanwhile, the new ones are new
+        the next time, too.
         """
+        if self._is_behind:
+            self.watch(store)
+            everything = topic_configs(store, store.children(nodes.TOPICS)), broker_configs(store), group_configs(store)
+            self._is_behind = False
+            return everything
         names = store.children(nodes.CONFIG_CHANGES, watch=True)
         new = [name for name in names if name not in self._seen]
-        self._see(names)
-        if new:
-            self._purge(store)
         notes = _read(store, [f"{nodes.CONFIG_CHANGES}/{name}" for name in new], nodes.decode_config_change)
         entities = {_entity(note) for note in notes if note is not None}
         topics = topic_configs(store, {name for kind, name in entities if kind == "topics"})
@@ -167,6 +175,9 @@ class ConfigChanges:
         brokers = broker_configs(store) if wanted else {}
         keys = {"" if name == nodes.DEFAULT_ENTITY else name for name in wanted}
         groups = group_configs(store, {name for kind, name in entities if kind == "groups"})
+        if new:
+            self._purge(store)
+        self._see(names)
         return topics, {key: brokers.get(key, {}) for key in keys}, groups
 
 

@@ -166,14 +166,16 @@ def test_a_broker_whose_host_refuses_leads_nothing_and_is_named_to_nobody(world:
 
 
 def test_a_broker_with_another_address_is_named_to_all_and_nobody_is_elected(world: World) -> None:
+    """It is told all: what waited for the address that was wrong goes with that connection."""
     world.create((1, 2, 3))
     world.sent()
     moved = a_broker(2)
     moved = structs.replace(moved, listeners=(structs.replace(moved.listeners[0], host="elsewhere"),))
     world.controller.brokers_changed({**brokers(1, 2, 3), 2: moved})
     sent = world.sent()
-    assert kinds(sent) == [(broker, "UpdateMetadata") for broker in (1, 2, 3)]
-    for _, request in sent:
+    to_all = [(broker, "UpdateMetadata") for broker in (1, 2, 3)]
+    assert kinds(sent) == [*to_all, (2, "UpdateMetadata"), (2, "LeaderAndIsr"), (2, "UpdateMetadata")]
+    for _, request in sent[:3]:
         assert isinstance(request, UpdateMetadataRequest)
         assert [broker.endpoints[0].host for broker in request.live_brokers] == ["b1", "elsewhere", "b3"]
     assert (world.row().leader, world.row().leader_epoch) == (1, 0)

@@ -1,6 +1,8 @@
 """Nodes that old tools write: carried out by the controller, and removed when that is done."""
 
 import json
+from collections.abc import KeysView
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.node_orders import NodeOrders
 from kafkad.core.controller.elected.topic_nodes import TopicNodes
+from kafkad.core.controller.image import Topic
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.topics.assignment import Assignment
 from kafkad.core.coordination_store import BadVersion, WatchFired, WatchKind
@@ -173,3 +176,23 @@ def test_a_topic_that_could_not_be_read_is_back_when_its_node_is_mended(ordered:
     assert ordered.orders.topics.have_grown(TOPIC)
     new_term(ordered)
     assert len(ordered.world.controller.image.topics["t"].partitions) == 3
+
+
+class NeverListed(dict[str, Topic]):
+    """Of ten thousand topics."""
+
+    def keys(self) -> "KeysView[str]":  # type: ignore[override]
+        raise AssertionError("all topics are looked at")
+
+
+def test_of_a_topic_that_changed_only_itself_is_looked_at(ordered: Ordered) -> None:
+    """Each of thousands that are deleted at once has an event of its own."""
+    new_term(ordered)
+    controller = ordered.world.controller
+    image = controller.image
+    controller.image = replace(image, topics=NeverListed(image.topics))
+    assert not ordered.orders.topics.have_grown(TOPIC)
+    assert not ordered.orders.topics.have_grown(nodes.topic_path("deleted"))
+    write_topic(ordered, (1, 2), (2, 1), (3, 1), (4, 3))
+    assert WatchFired(WatchKind.CHANGED, TOPIC) in ordered.world.store.events()
+    assert ordered.orders.topics.have_grown(TOPIC)
