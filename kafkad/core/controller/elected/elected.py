@@ -50,15 +50,15 @@ class ElectedController(ReassigningController):
 
     def brokers_changed(self, registered: Mapping[int, Broker], gone: frozenset[int] = frozenset()) -> None:
         """These are registered now; some are `gone` although their sessions live. A new epoch: it has been away. Others
-        may have other addresses than before.
+        may have other addresses than before: what was on its way to those was lost.
         """
         before = self._announcer.brokers
         new = [each for each, at in registered.items() if each not in before or before[each].epoch != at.epoch]
         staying = {each: broker for each, broker in registered.items() if each not in new}
         self._shutting_down = self._shutting_down.intersection(staying)
         self._set_offline({at: self._announcer.offline[at].intersection(staying) for at in self._announcer.offline})
-        is_elsewhere = any(before[each] != at for each, at in staying.items())
-        has_changed = is_elsewhere or staying.keys() - gone != self.image.brokers.keys()
+        elsewhere = [each for each, at in staying.items() if before[each] != at]
+        has_changed = bool(elsewhere) or staying.keys() - gone != self.image.brokers.keys()
         if has_changed:
             self._set_brokers(staying, gone)
             self._elect_around()
@@ -67,12 +67,14 @@ class ElectedController(ReassigningController):
             self._announce()
             self._set_brokers(registered, gone)
             self._requests += self._announcer.metadata([], staying)
-            self.tell_everything(new)
+            self.tell_everything([*new, *elsewhere])
             self._elect_around()
             self._end_reassignments(under_way(self.image, None))
         elif has_changed:
             self._announce()
             self._requests += self._announcer.metadata([])
+            if elsewhere:
+                self.tell_everything(elsewhere)
             self._end_reassignments(under_way(self.image, None))
 
     def _have_progress_forgotten(self, returned: frozenset[int]) -> None:
