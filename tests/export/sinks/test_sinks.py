@@ -219,9 +219,12 @@ def test_a_table_says_where_each_partition_begins_in_it(make: MakeSink, tmp_path
 
 @pytest.mark.parametrize("partition_by", ["none", "day", "hour"])
 def test_a_parquet_table_of_an_earlier_version_is_divided_as_its_files_are(tmp_path: Path, partition_by: str) -> None:
-    dates = {"date": "2026-11-26", "hour": "07"} if partition_by == "hour" else {"date": "2026-11-26"}
     with_file = commit_of(0, 10)
-    files = [file._replace(**dates) if partition_by != "none" else file for file in with_file.files]
+    files = with_file.files
+    if partition_by != "none":
+        files = [file._replace(date="2026-11-26") for file in files]
+    if partition_by == "hour":
+        files = [file._replace(hour="07") for file in files]
     for commit in (with_file._replace(files=files), commit_of(10, 20)._replace(files=[])):
         sink, state = begun(MAKERS[0], tmp_path)
         sink.commit(state, commit)
