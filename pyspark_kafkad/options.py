@@ -24,7 +24,9 @@ from pyspark_kafkad.offsets import Partition
 _EARLIEST, _LATEST = -2, -1
 _TIMEOUT_S = 30.0
 _ENDING = frozenset({"endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"})
-_OF_STREAMS = frozenset({"maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay", "startingtable"})
+_OF_TRIGGERS = frozenset({"maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"})
+"""Batches have them without effect, as those of Spark's Kafka source."""
+_OF_STREAMS = frozenset({"startingtable"})
 _WITHOUT_EFFECT = frozenset(
     {"kafkaconsumer.polltimeoutms", "fetchoffset.numretries", "fetchoffset.retryintervalms", "groupidprefix"}
 )
@@ -35,7 +37,7 @@ _KNOWN = frozenset(
         *("startingtimestamp", "startingoffsetsbytimestamp", "startingoffsetsbytimestampstrategy"),
         *("minpartitions", "maxrecordsperpartition"),
         *("includeheaders", "includemetadata", "failondataloss", "kafka.isolation.level"),
-        *(*_ENDING, *_OF_STREAMS, *_WITHOUT_EFFECT),
+        *(*_ENDING, *_OF_STREAMS, *_OF_TRIGGERS, *_WITHOUT_EFFECT),
     }
 )
 _CHOOSING = ("subscribe", "subscribepattern", "assign")
@@ -67,6 +69,8 @@ class ReadOptions:
     def parse(cls, given: Mapping[str, str], *, is_stream: bool = False) -> Self:
         """Raises `ExportFailed`."""
         values = {name.lower(): value for name, value in given.items()}
+        if not is_stream:
+            values = {name: value for name, value in values.items() if name not in _OF_TRIGGERS}
         for name in values:
             if name not in _KNOWN and not name.startswith("kafka."):
                 raise ExportFailed(f"kafkad has no option {name}")
@@ -77,6 +81,8 @@ class ReadOptions:
         folders = tuple(each.rstrip("/") or each for each in values.get("path", "").split(",") if each)
         if "kafka.bootstrap.servers" not in values and not folders:
             raise ExportFailed("the option kafka.bootstrap.servers has to be set, or path to the log directories")
+        if values.get("startingoffsetsbytimestampstrategy", "error").lower() not in ("error", "latest"):
+            raise ExportFailed("startingOffsetsByTimestampStrategy: expected error or latest")
         if values.get("kafka.security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
             raise ExportFailed(f"kafka.security.protocol: kafkad has no {values['kafka.security.protocol']}")
         return cls(

@@ -118,12 +118,19 @@ def test_a_task_has_so_many_offsets_at_most(folder: Path) -> None:
         ({"assign": json.dumps({"t": 0})}, "assign: expected a list of partitions of 't'"),
         ({"startingOffsets": json.dumps({"t": 0})}, "startingOffsets has no number for t-0"),
         ({"endingOffsets": json.dumps({"t": {"0": 1}})}, "endingOffsets has no number for t-1"),
-        ({"maxTriggerDelay": "soon"}, "maxtriggerdelay is no option of batches"),
+        ({"startingTable": "/t"}, "startingtable is no option of batches"),
+        ({"startingOffsetsByTimestampStrategy": "lates"}, "Strategy: expected error or latest"),
     ],
 )
 def test_what_can_not_be_meant_is_one_sentence(folder: Path, options: dict[str, str], said: str) -> None:
     with pytest.raises(ExportFailed, match=said):
         planned(folder, **options)
+
+
+def test_a_batch_has_the_options_of_triggers_without_effect(folder: Path) -> None:
+    """As in Spark's Kafka source, so that a batch and a stream can share their options."""
+    ignored = {"maxOffsetsPerTrigger": "1", "minOffsetsPerTrigger": "9", "maxTriggerDelay": "soon"}
+    assert planned(folder, **ignored) == planned(folder)
 
 
 def test_a_delay_is_spelled_as_sparks() -> None:
