@@ -35,6 +35,7 @@ from kafkad.processes.runtime import event_loop, peers, rings
 from kafkad.processes.supervisor import resources
 from kafkad.processes.worker import assembly as worker_assembly
 from kafkad.processes.worker import closing, loading, partitions, upkeep
+from kafkad.processes.worker.moving import moves
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.epoll import SimulatedEpoll, SimulatedPoll, VirtualDescriptors
 from tests.simulation.links import Exchange, SimulatedLink
@@ -293,6 +294,7 @@ class Ports:
             (resources, "PartitionTable", self._partition_table()),
             (helper_threads, "ThreadPoolExecutor", self._threads),
             (upkeep, "os", self._descriptor_owner()),
+            (moves, "os", self._descriptor_owner()),
             (compactor, "os", self._descriptor_owner()),
             (hand_overs, "os", self._descriptor_owner()),
             (rewriting, "rewrite_steps", self._rewrite_steps),
