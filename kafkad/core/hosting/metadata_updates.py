@@ -96,7 +96,10 @@ def _note_partition(
     name = topic.topic_name
     known = changes.row(name, state.partition_index)
     if known is not None and known.slot != NO_SLOT:
-        if known.partition_epoch >= state.zk_version:
+        # A start may read the state that a reassignment has written, and its topic's node from before: the replicas
+        # change without another epoch.
+        is_same = known.partition_epoch == state.zk_version and known.leader_epoch == state.leader_epoch
+        if known.partition_epoch >= state.zk_version and (not is_same or known.replicas == state.replicas):
             return
         newer = structs.replace(known, isr=state.isr, partition_epoch=state.zk_version, replicas=state.replicas)
         if known.leader_epoch == state.leader_epoch:

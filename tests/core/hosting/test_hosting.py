@@ -474,3 +474,13 @@ def test_after_the_session_was_lost_roles_are_given_again_in_their_old_epochs() 
     assert row(host).leader == NO_LEADER
     assert codes(host.leader_and_isr(led(a_state(leader_epoch=3)), CONFIGS)) == [ErrorCode.NONE]
     assert row(host) == before
+
+
+def test_replicas_are_heard_of_though_no_epoch_says_so() -> None:
+    """A reassignment ends with the topic's node: who read that before has the new state with the old replicas."""
+    host = a_host()
+    host.leader_and_isr(led(a_state(0, replicas=(HERE, 1, 3), leader_epoch=1, partition_epoch=4)), CONFIGS)
+    for replicas, epoch in (((HERE, 1), 4), ((HERE, 1, 3), 3)):
+        state = known(0, leader=HERE, leader_epoch=1, zk_version=epoch, isr=(HERE, 1), replicas=replicas)
+        host.update_metadata(told(state), CONFIGS)
+        assert row(host).replicas == (HERE, 1), "an older one changes nothing"
