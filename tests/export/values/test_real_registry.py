@@ -115,6 +115,8 @@ def apicurios_values(url: str) -> dict[str, tuple[bytes, Headers]]:
 
 def test_values_of_apicurios_own_serializers(url: str) -> None:
     """With content ids they are read; of the others it is said why not."""
+    for schema in (ORDER, WIDER):
+        register(url, "orders-value", schema, "AVRO")
     # Then its global ids are not its content ids.
     for subject in ("same", "same again", "orders-json"):
         register(url, subject, JSON_SCHEMA, "JSON")
