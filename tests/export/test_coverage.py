@@ -17,8 +17,8 @@ from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.run import carry_out
 from kafkad.export.tables import open_sink
-from kafkad.export.wanted import Wanted
 from kafkad.export.writing import WrittenFile
+from tests.export.from_files import from_files
 from tests.export.reading.test_log_directories import checkpoint, partition, plain
 
 
@@ -225,15 +225,7 @@ def test_a_run_that_misses_something_commits_nothing_and_the_next_one_everything
         partition(tmp_path / "log", f"t-{number}", *map(plain, range(4)))
     checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=4, p1=4)
     out = tmp_path / "table"
-    asked = Wanted(
-        topic="t",
-        out=str(out),
-        name="t",
-        bootstrap="",
-        source="files",
-        log_dirs=(str(tmp_path / "log"),),
-        format=table,
-    )
+    asked = from_files(tmp_path, format=table)
     sink = open_sink(asked)
     prepared = prepare(asked, sink)
     with pytest.raises(ExportFailed, match="the tasks have not returned what was planned"):

@@ -15,7 +15,7 @@ from kafkad.export.run import carry_out
 from kafkad.export.schema import RECORDS
 from kafkad.export.tables import open_sink
 from kafkad.export.task import run_task
-from kafkad.export.wanted import Wanted
+from tests.export.from_files import from_files
 from tests.export.reading.test_log_directories import ID, checkpoint, partition, plain
 
 
@@ -30,16 +30,7 @@ def test_a_table_whose_first_commit_was_not_reached_begins_as_a_new_one(
     if is_there:
         identity = json.dumps({"cluster_id": "c", "topic_id": str(ID), "topic": "t"})
         DeltaTable.create(str(out), RECORDS, configuration={"kafkad.export": identity}, raise_if_key_not_exists=False)
-    asked = Wanted(
-        topic="t",
-        out=str(out),
-        name="t",
-        bootstrap="",
-        source="files",
-        log_dirs=(str(tmp_path / "log"),),
-        format="delta",
-        start=start,
-    )
+    asked = from_files(tmp_path, format="delta", start=start)
     assert prepare(asked, open_sink(asked)).plan.ranges == (OffsetRange(0, begun, 9),)
 
 
@@ -47,14 +38,7 @@ def test_a_table_of_another_topic_is_refused(tmp_path: Path) -> None:
     for topic in ("t", "u"):
         partition(tmp_path / "log", f"{topic}-0", *map(plain, range(4)))
     checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=4)
-    asked = Wanted(
-        topic="t",
-        out=str(tmp_path / "table"),
-        name="t",
-        bootstrap="",
-        source="files",
-        log_dirs=(str(tmp_path / "log"),),
-    )
+    asked = from_files(tmp_path)
     sink = open_sink(asked)
     carry_out(prepare(asked, sink), sink, lambda tasks: [file for task in tasks for file in run_task(task)], print)
     other = replace(asked, topic="u")

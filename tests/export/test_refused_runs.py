@@ -16,6 +16,7 @@ from kafkad.export.run import carry_out
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.values.format import ValueFormat
 from kafkad.export.wanted import Wanted
+from tests.export.from_files import from_files
 from tests.export.reading.test_log_directories import checkpoint, partition
 
 SCHEMA = b'{"properties": {"n": {"type": "integer"}}}'
@@ -46,13 +47,8 @@ def test_a_run_that_lost_a_race_leaves_nothing(tmp_path: Path, table: str, keeps
     values = [b'{"n": 1}', b"rubbish"] * 6
     batches = [build_batch([NewRecord(1, b"%d" % at, each)], base_offset=at) for at, each in enumerate(values)]
     partition(tmp_path / "log", "t-0", *batches)
-    asked = Wanted(
-        topic="t",
-        out=str(tmp_path / "table"),
-        name="t",
-        bootstrap="",
-        source="files",
-        log_dirs=(str(tmp_path / "log"),),
+    asked = from_files(
+        tmp_path,
         format=table,
         keeps=keeps,
         values=ValueFormat(kind="json", schema=SCHEMA) if keeps == KEEP_ALL else None,

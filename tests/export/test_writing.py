@@ -22,6 +22,7 @@ from kafkad.export.tables import open_sink
 from kafkad.export.values.columns import VALUE
 from kafkad.export.wanted import Wanted
 from kafkad.export.writing import END_US, FIRST_US, Layout, RangeWriter, WrittenFile
+from tests.export.from_files import from_files
 from tests.export.reading.test_log_directories import checkpoint, partition
 
 NO_TIMESTAMP = -1
@@ -71,16 +72,7 @@ def test_a_table_has_records_of_any_time(kind: str, partition_by: str, tmp_path:
     times_ms = [NO_TIMESTAMP, 0, 300_000_000_000_000, (1 << 63) - 1, 0, -300_000_000_000_000]
     batches = [build_batch([NewRecord(each, None, b"v")], base_offset=at) for at, each in enumerate(times_ms)]
     partition(tmp_path / "log", "t-0", *batches)
-    asked = Wanted(
-        topic="t",
-        out=str(tmp_path / "table"),
-        name="t",
-        bootstrap="",
-        source="files",
-        log_dirs=(str(tmp_path / "log"),),
-        format=kind,
-        partition_by=partition_by,
-    )
+    asked = from_files(tmp_path, format=kind, partition_by=partition_by)
     for end in (1, 2, 3, 6):
         checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=end)
         sink = open_sink(asked)

@@ -289,29 +289,20 @@ class Controller:
                 ):
                     states[at] = state
         changes = directory_offline(self.image, log_dir, states)
-        self._count_moves(changes)
         if changes:
             self._tree.set_states(states)
-            self._publish(changes)
+        self._change_directories(changes)
 
     def move_partitions(self, targets: Mapping[TopicPartition, int]) -> None:
         """Their owners move them to these log directories; the directory where a partition is ends its move."""
-        changes = moves_begun(self.image, targets)
-        self._count_moves(changes)
-        if changes:
-            self._publish(changes)
-
-    def _count_moves(self, changes: Iterable[deltas.PartitionsChanged]) -> None:
-        """Before they are published."""
-        for change in changes:
-            rows = self.image.topics[change.name].partitions
-            for row in change.partitions:
-                self._placement.changed(rows[row.index], row)
+        self._change_directories(moves_begun(self.image, targets))
 
     def partition_moved(self, topic_id: bytes, index: int, log_dir: int, target: int) -> None:
         """Its owner says that the partition is in `log_dir`, and no longer on its way to `target`."""
-        changes = after_move(self.image, topic_id, index, log_dir, target)
-        self._count_moves(changes)
+        self._change_directories(after_move(self.image, topic_id, index, log_dir, target))
+
+    def _change_directories(self, changes: tuple[deltas.PartitionsChanged, ...]) -> None:
+        self._placement.count(self.image, changes)
         if changes:
             self._publish(changes)
 

@@ -6,7 +6,7 @@ as its next epoch comes with a LeaderAndIsr of its own, or that its replica is n
 of Apache Kafka 3.9 in ZooKeeper mode. Nothing here is stored: after a start the controller tells everything again.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from msgspec import structs
@@ -326,10 +326,8 @@ class Hosting:
         """Its owner says that the replica is in `log_dir`, and no longer on its way to `target`."""
         self._change_directories(after_move(self.image, topic_id, index, log_dir, target))
 
-    def _change_directories(self, changes: Iterable[deltas.PartitionsChanged]) -> None:
-        for change in changes:
-            for row in change.partitions:
-                self._placement.changed(self.image.topics[change.name].partitions[row.index], row)
+    def _change_directories(self, changes: Sequence[deltas.PartitionsChanged]) -> None:
+        self._placement.count(self.image, changes)
         self._publish(changes)
 
     def acknowledged(self, version: int) -> None:

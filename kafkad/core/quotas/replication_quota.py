@@ -13,8 +13,6 @@ from kafkad.core.quotas.rate import SampledRate
 
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
-FOLLOWER_RATE = "follower.replication.throttled.rate"
-LEADER_RATE = "leader.replication.throttled.rate"
 NO_LIMIT = 2**63 - 1
 LONGEST_PAUSE_MS = 1_000
 """The limit may be another one by then."""

@@ -101,9 +101,7 @@ class IcebergSink:
         """Commits are made in the catalog."""
 
     def commit(self, state: TableState, commit: Commit) -> int:
-        goes_on = state.topic_id == commit.topic_id
-        offsets = {**(state.offsets if goes_on else {}), **commit.ends}
-        begins = {**(state.begins if goes_on else {}), **commit.begins(state)}
+        begins, offsets = commit.reach(state)
         reached, complete_until = carried(state, commit)
         details = {"run": commit.run_id, "completeUntil": complete_until, "lost": list(map(tuple, commit.lost))}
         files = commit.files

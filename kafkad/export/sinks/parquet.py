@@ -64,10 +64,7 @@ class ParquetSink:
     def commit(self, state: TableState, commit: Commit) -> int:
         version = state.version + 1
         kept, new = self._replaced(state, commit) if commit.replaces(state) else ([], list(commit.files))
-        # Those of a topic that was made again begin anew.
-        goes_on = state.topic_id == commit.topic_id
-        offsets = {**(state.offsets if goes_on else {}), **commit.ends}
-        begins = {**(state.begins if goes_on else {}), **commit.begins(state)}
+        begins, offsets = commit.reach(state)
         reached, complete_until = carried(state, commit)
         content = {
             "format": _FORMAT,

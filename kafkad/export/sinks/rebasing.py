@@ -55,7 +55,7 @@ def rebase(commit: Commit, seen: TableState, now: TableState) -> Commit | None:
         return None
     ranges = [each for each in commit.ranges if not _is_beginning_of_known(each, now)]
     rebased = commit._replace(ranges=ranges)
-    before = seen.offsets if seen.topic_id == commit.topic_id else {}
+    before = commit.known(seen)
     for partition, start in rebased.starts.items():
         end = now.offsets.get(partition)
         # A first commit says of all partitions where they begin: of ours, too.

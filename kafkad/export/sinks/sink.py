@@ -73,10 +73,19 @@ class Commit(NamedTuple):
             starts[each.partition] = min(each.start, starts.get(each.partition, each.start))
         return starts
 
+    def known(self, state: TableState) -> Mapping[int, int]:
+        """The end offsets that the table has of this topic: one that was made again begins anew."""
+        return state.offsets if state.topic_id == self.topic_id else {}
+
     def begins(self, state: TableState) -> dict[int, int]:
         """Of the partitions that the table has not had of this topic."""
-        known = state.offsets if state.topic_id == self.topic_id else {}
+        known = self.known(state)
         return {partition: start for partition, start in self.starts.items() if partition not in known}
+
+    def reach(self, state: TableState) -> tuple[dict[int, int], dict[int, int]]:
+        """Where each partition of the topic begins in the table with this commit, and its end offset."""
+        before = state.begins if state.topic_id == self.topic_id else {}
+        return {**before, **self.begins(state)}, {**self.known(state), **self.ends}
 
     def has_earlier_topic(self, state: TableState) -> bool:
         """Whether the table has, with this commit."""

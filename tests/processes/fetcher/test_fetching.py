@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from kafkad.adapters.links.supervision_channel import Reload
+from kafkad.client.throttles import RATES
 from kafkad.core.controller.deltas import BrokerConfigChanged, PartitionsChanged, TopicConfigChanged
 from kafkad.core.metrics.catalogue import (
     FAILED_PARTITIONS,
@@ -18,9 +19,7 @@ from kafkad.core.metrics.catalogue import (
     THROTTLED_LEADER_BYTES,
 )
 from kafkad.core.quotas.replication_quota import (
-    FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
-    LEADER_RATE,
     LEADER_REPLICAS,
     NO_LIMIT,
 )
@@ -29,6 +28,8 @@ from kafkad.processes.fetcher.shell import FetcherProcess
 from tests.processes.fetcher.two_brokers import NAME, TwoBrokers
 from tests.processes.pieces import FETCHER, NETWORK, WORKER
 from tests.tools.raw_requests import batch, delete_records, produce, read_produced
+
+LEADER_RATE, FOLLOWER_RATE = RATES
 
 
 @pytest.fixture

@@ -36,9 +36,13 @@ def carry_out(
     return results
 
 
+def replicas_of(topics: Iterable[TopicDescription]) -> dict[Partition, Sequence[int]]:
+    return {(topic.name, row.partition): row.replicas for topic in topics for row in topic.partitions}
+
+
 def moves_to(targets: Targets, topics: Iterable[TopicDescription]) -> list[Move]:
     """What is copied when these partitions get these replicas."""
-    replicas = {(topic.name, row.partition): row.replicas for topic in topics for row in topic.partitions}
+    replicas = replicas_of(topics)
     moves = []
     for (topic, index), target in targets.items():
         present = replicas.get((topic, index), ())

@@ -6,7 +6,7 @@ from typing import TextIO
 import click
 
 from kafkad.cli.asking import asking, asks_broker
-from kafkad.cli.commands.cluster.carrying_out import RATE, Targets, carry_out, tell
+from kafkad.cli.commands.cluster.carrying_out import RATE, Targets, carry_out, replicas_of, tell
 from kafkad.cli.commands.cluster.reassignment_plan import from_document
 from kafkad.cli.options import json_option
 from kafkad.client.broker_client import TopicDescription
@@ -69,7 +69,7 @@ def compared(
     targets: Targets, topics: Sequence[TopicDescription], under_way: set[Partition]
 ) -> Mapping[Partition, Reason]:
     """By partition what there is instead of the plan's replicas; None: it has those."""
-    present = {(topic.name, row.partition): row.replicas for topic in topics for row in topic.partitions}
+    present = replicas_of(topics)
     return {at: _difference(present.get(at), tuple(target), at in under_way) for at, target in targets.items()}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from kafkad.cli.asking import CommandFailed, asking, asks_broker, wanted_partitions
-from kafkad.cli.commands.cluster.carrying_out import RATE, carry_out, tell
+from kafkad.cli.commands.cluster.carrying_out import RATE, carry_out, replicas_of, tell
 from kafkad.cli.commands.cluster.planned import execute, verify
 from kafkad.cli.commands.cluster.reassignment_plan import as_document, proposed
 from kafkad.cli.options import json_option
@@ -104,7 +104,7 @@ def generate(
         raise CommandFailed(f"there is no topic {', '.join(missing)}")
     found = [by_name[name] for name in dict.fromkeys(topics)]
     plan = proposed(found, brokers, wanted, with_racks=not no_racks, random_below=random.randrange)
-    present = {(topic.name, row.partition): row.replicas for topic in found for row in topic.partitions}
+    present = replicas_of(found)
     if as_json:
         click.echo(json.dumps({"current": as_document(present), "proposed": as_document(plan)}))
         return

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heapreplace
 
-from kafkad.core.controller.image import NO_LOG_DIR, NO_OWNER, NO_SLOT, Partition
+from kafkad.core.controller.deltas import PartitionsChanged
+from kafkad.core.controller.image import NO_LOG_DIR, NO_OWNER, NO_SLOT, MetadataImage, Partition
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.types import TopicPartition
 
@@ -123,10 +124,13 @@ class Placement:
         if len(self._preferred) > MOST_PREFERRED:
             del self._preferred[next(iter(self._preferred))]
 
-    def changed(self, before: Partition, after: Partition) -> None:
-        """A partition that is here is in another directory, or on its way to one, or no longer."""
-        self.moved(before.log_dir, after.log_dir)
-        self.moved(before.future_dir, after.future_dir)
+    def count(self, image: MetadataImage, changes: Iterable[PartitionsChanged]) -> None:
+        """Partitions of `image` are in another directory, or on their way to one, or no longer."""
+        for change in changes:
+            rows = image.topics[change.name].partitions
+            for after in change.partitions:
+                self.moved(rows[after.index].log_dir, after.log_dir)
+                self.moved(rows[after.index].future_dir, after.future_dir)
 
     def moved(self, source: int, target: int) -> None:
         """A partition that counted in `source` counts in `target`."""
