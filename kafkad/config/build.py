@@ -28,7 +28,7 @@ from kafkad.config.entities.log_defaults import log_config, topic_defaults
 from kafkad.config.listeners import Endpoint, InvalidListeners, Listener, Listeners, parse_endpoint, parse_listeners
 from kafkad.config.problems import ConfigProblem, InvalidConfiguration
 from kafkad.config.resolve import Resolved, resolve
-from kafkad.config.rules import contradictions, zookeeper_tls_versions
+from kafkad.config.rules import contradictions, zookeeper_hosts, zookeeper_tls_versions
 from kafkad.config.table import BROKER_TABLE
 from kafkad.core.cluster.protocol_versions import protocol_versions
 from kafkad.core.settings.rows import INT_MAX
@@ -208,7 +208,7 @@ def _cluster(values: Values, listeners: Iterable[Listener]) -> ClusterConfig | N
     connection_ms = values["zookeeper.connection.timeout.ms"]
     between, control_plane = inter_broker_listener(values, listeners), _text(values, "control.plane.listener.name")
     return ClusterConfig(
-        zookeeper_connect=connect,
+        zookeeper_connect=zookeeper_hosts(connect),
         zookeeper_session_timeout_ms=session_ms,
         zookeeper_connection_timeout_ms=connection_ms if isinstance(connection_ms, int) else session_ms,
         zookeeper_tls=_zookeeper_tls(values),
