@@ -12,6 +12,7 @@ ODD = {
     "/brokers/topics/no-id": b'{"partitions":{"0":[2]},"topic_id":"?"}',
     "/brokers/topics/a b": b'{"partitions":{"0":[2]}}',
     "/config/topics/t": b"no JSON",
+    "/config/topics/half": b'{"version":1,"config":{"unknown":"1","retention.ms":"no number"}}',
     "/brokers/ids/stranger": b"{}",
     "/brokers/ids/9": b"no JSON",
     "/admin/delete_topics/no-json": b"no JSON",
@@ -47,3 +48,8 @@ def test_a_new_controller_leaves_out_what_it_can_not_read(cluster: Cluster) -> N
     cluster.wait_until(lambda: cluster.leaders(3, "later") == [1], "broker 3 knows the new topic")
     assert int(cluster.zookeeper.get("/controller_epoch")[0]) == epoch
     assert cluster.consume(1, "g", 600) == sorted(range(600))
+
+    # And they may remove what every cluster has.
+    cluster.zookeeper.delete("/admin", recursive=True)
+    cluster.create(2, "last", {0: [1]})
+    cluster.wait_until(lambda: cluster.leaders(3, "last") == [1], "there still is a controller")

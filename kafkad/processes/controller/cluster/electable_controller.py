@@ -34,7 +34,7 @@ from kafkad.core.controller.elected.registrations import leave_out_without, live
 from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.settings import ControllerSettings, RandomSource
-from kafkad.core.controller.startup.term import UnreadableEpoch, claim
+from kafkad.core.controller.startup.term import UnreadableEpoch, claim, ensure_paths
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.store.unreadable_nodes import UnreadableNodes
@@ -67,7 +67,7 @@ class ElectableController:
     def __init__(self, context: ChildContext) -> None:
         assert context.config.cluster is not None, "only a broker in a cluster is elected"
         assert context.plugins is not None, "the supervisor loads the plugins before it forks"
-        self._context = context
+        self._context, self._plugins = context, context.plugins
         self._broker_id = context.config.node_id
         self._listener = context.config.cluster.inter_broker_listener
         self._versions = context.config.cluster.versions
@@ -110,6 +110,7 @@ class ElectableController:
             return Outcome()
         store.exists(nodes.CONTROLLER, watch=True)
         brokers, gone = self._brokers(store)
+        ensure_paths(store)  # Somebody may have removed some.
         for path in (nodes.TOPICS, nodes.DELETIONS):
             store.children(path, watch=True)
         tree = self._tree = MetadataTree(store, term)
@@ -180,8 +181,7 @@ class ElectableController:
         return self.brokers_changed(store)
 
     def _new_tables(self, broker_configs: Mapping[str, Mapping[str, str]]) -> LiveTables:
-        assert self._context.plugins is not None, "the supervisor loads the plugins before it forks"
-        plugins = self._context.plugins
+        plugins = self._plugins
         tables = LiveTables(self._context.config, frozenset(plugins.cleanup_policies), plugins.topic_configs)
         tables.overlay(MetadataImage(broker_configs=broker_configs))
         return tables
