@@ -165,8 +165,11 @@ class Segment:
         except NoSpaceLeft:
             # The entries stay in memory until the next ones are written: an index may lag, the log may not.
             pass
+        self._look_whether_full()
+
+    def _look_whether_full(self) -> None:
         # One time entry is kept free for the final one, which a roll adds without asking.
-        self.is_index_full = offsets.room <= 0 or times.room <= 1
+        self.is_index_full = self.offset_index.room <= 0 or self.time_index.room <= 1
 
     def _add_time_entry(self, times: IndexAppender) -> None:
         if self.max_timestamp > times.last[0]:
@@ -199,10 +202,13 @@ class Segment:
         return self._offsets is None and self._times is None and self._index_sizes == (0, 0)
 
     def prepare_append(self) -> None:
-        """Learn from disk what a segment written by an earlier process holds (its first and largest timestamp)."""
+        """Learn from disk what a segment written by an earlier process holds: its first and largest timestamp, and
+        whether its indexes are full.
+        """
         self.is_prepared = True
         self.load_first_timestamp()
         self.load_max_timestamp()
+        self._look_whether_full()
 
     def load_first_timestamp(self) -> int:
         """The largest timestamp of the first batch."""
