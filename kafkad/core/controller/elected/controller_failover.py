@@ -9,6 +9,7 @@ from msgspec import MsgspecError, structs
 from kafkad.core.controller.elected.announcements import Announcer
 from kafkad.core.controller.elected.announcing import NOWHERE
 from kafkad.core.controller.elected.elected import ElectedController
+from kafkad.core.controller.elected.node_orders import refuse_deletions
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import NO_LEADER, MetadataImage, Partition, Topic
 from kafkad.core.controller.partition_rows import make_partition
@@ -41,6 +42,8 @@ def controller_failover(
     `left_out` gets the nodes that can't be read: their topics and partitions have no part in this term.
     """
     odd = UnreadableNodes() if left_out is None else left_out
+    if not settings.delete_topic_enable:
+        odd.reasons |= refuse_deletions(store, tree.term)
     stored = tree.load(odd)
     topics = identify(tree, stored.topics, new_topic_id)
     states = _complete(tree, topics, Electorate(election, announcer.live), announcer, settings)

@@ -112,6 +112,8 @@ class ElectedPart:
                 self._do(self._controller.brokers_changed)
             case WatchFired(path=nodes.LOG_DIR_EVENTS):
                 self._do(self._controller.directories_failed)
+            case WatchFired(path=nodes.ISR_CHANGES):
+                self._do(self._controller.isr_changed)
             case WatchFired(path=path) if path in _ORDERS or f"{path}/".startswith(f"{nodes.TOPICS}/"):
                 self._do(partial(self._controller.tree_changed, path, self._host.image.cluster_id))
 
