@@ -162,6 +162,7 @@ class Pieces:
             cluster = ClusterConfig(
                 zookeeper_connect="played",
                 zookeeper_session_timeout_ms=1000,
+                zookeeper_max_in_flight_requests=500,
                 zookeeper_connection_timeout_ms=1000,
                 zookeeper_tls=None,
                 zookeeper_set_acl=False,

@@ -129,6 +129,7 @@ class ClusterConfig:
     zookeeper_connect: str
     zookeeper_session_timeout_ms: int
     zookeeper_connection_timeout_ms: int
+    zookeeper_max_in_flight_requests: int
     zookeeper_tls: ZookeeperTls | None
     """None: connections are plain."""
     zookeeper_set_acl: bool

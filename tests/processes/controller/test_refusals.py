@@ -10,6 +10,7 @@ import pytest
 from kafkad.processes.controller.cluster.refusals import Refusals, Watched
 from kafkad.processes.runtime.broker_connections import Destination
 from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.patience import Patience
 
 PATIENCE_MS = 500
 
@@ -53,7 +54,7 @@ class Watcher:
         self.answering: list[Watched] = []
         self.loop = EventLoop()
         self.refusals = Refusals(
-            self.loop, "1", patience_ms, self.refusing.append, self.answering.append, lambda: self.now_ms
+            self.loop, "1", Patience(), patience_ms, self.refusing.append, self.answering.append, lambda: self.now_ms
         )
 
     def run_until(self, is_true: Callable[[], bool]) -> None:

@@ -41,6 +41,7 @@ from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.processes.controller.events import Send
 from kafkad.processes.runtime.broker_connections import Destination
 from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.patience import patience_of
 from kafkad.wire import api_table
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import (
@@ -82,11 +83,12 @@ class ElectedPart:
         """None: not elected."""
         cluster, client_id = config.cluster, str(host.broker_id)
         assert cluster is not None, "only a broker in a cluster is elected"
-        self._brokers_told = BrokersTold(loop, client_id, cluster.versions, self._answered)
-        self._passing_on = PassingOn(loop, host, send)
+        patience = patience_of(config.values, "controller.socket.timeout.ms")
+        self._brokers_told = BrokersTold(loop, client_id, patience, cluster.versions, self._answered)
+        self._passing_on = PassingOn(loop, host, patience, send)
         self._isr_changes = IsrChanges(host, send, self._passing_on, self._alter_here, cluster.versions)
         self._controlled_shutdown: ControlledShutdown | None = None
-        self._refusals = Refusals(loop, client_id, cluster.suspect_refused_ms, self._refuses, self._answers)
+        self._refusals = Refusals(loop, client_id, patience, cluster.suspect_refused_ms, self._refuses, self._answers)
         self._leader_balance = LeaderBalance(config, self._balance_leaders)
 
     @property

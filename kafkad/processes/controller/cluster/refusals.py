@@ -17,6 +17,7 @@ from kafkad.processes.runtime.broker_connections import (
     Request,
 )
 from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.patience import Patience
 from kafkad.wire.api_table import API_VERSIONS
 
 
@@ -42,13 +43,14 @@ class Refusals:
         self,
         loop: EventLoop,
         client_id: str,
+        patience: Patience,
         patience_ms: int,
         refuses: Callable[[Watched], None],
         answers: Callable[[Watched], None],
         clock: Callable[[], int] = monotonic_ms,
     ) -> None:
         """`refuses` is called again, once a second, until the broker is watched no more or `answers`."""
-        self._connections = BrokerConnections(loop, client_id, clock, self._closed)
+        self._connections = BrokerConnections(loop, client_id, patience, clock, self._closed)
         self._patience_ms = patience_ms
         self._refuses = refuses
         self._answers = answers
