@@ -80,9 +80,11 @@ class BrokerConnections:
         patience: Patience,
         clock: Callable[[], int] = monotonic_ms,
         idle_closed: Callable[[Destination], None] = lambda _to: None,
+        complaints: Complaints | None = None,
     ) -> None:
-        """`idle_closed` hears when the other side closes a connection on which nothing was under way."""
-        self._shared = _Shared(loop, NameResolution(loop), client_id, patience, clock, idle_closed)
+        """`idle_closed` hears when the other side closes an idle connection. `complaints` may be shared with others."""
+        said = complaints or Complaints()
+        self._shared = _Shared(loop, NameResolution(loop), client_id, patience, clock, idle_closed, said)
         self._connections: dict[Destination, _Connection] = {}
 
     def send(self, to: Destination, request: Request) -> None:
@@ -130,6 +132,7 @@ class _Shared:
     patience: Patience
     clock: Callable[[], int]
     idle_closed: Callable[[Destination], None]
+    complaints: Complaints
 
 
 class _Connection:
@@ -152,7 +155,6 @@ class _Connection:
         self._correlation_id = 0
         self._unsent = memoryview(b"")
         self._receiver = FrameReceiver()
-        self._complaints = Complaints()
 
     def go_on(self) -> None:
         """Send the next request if nothing else is under way."""
@@ -324,15 +326,12 @@ class _Connection:
             # The next request makes another connection.
             self._shared.idle_closed(self._to)
             return
-        self._complain(reason)
+        if self._shared.complaints.is_due((self._to, reason), self._shared.clock()):
+            log.warning("%s: %s", self._to, reason)
         self._pause_ms = min(max(self._pause_ms * 2, FIRST_PAUSE_MS), self.requests[0].longest_pause_ms)
         self.deadline_ms = self._shared.clock() + self._pause_ms
         if not self.requests[0].repeats:
             self.requests.popleft().on_failure(reason)
-
-    def _complain(self, reason: str) -> None:
-        if self._complaints.is_due(reason, self._shared.clock()):
-            log.warning("%s: %s", self._to, reason)
 
     def _close(self) -> None:
         self._close_socket()

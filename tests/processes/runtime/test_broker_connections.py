@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from kafkad.core.connections.complaints import Complaints
 from kafkad.processes.fetcher.shell import patience_with_leaders
 from kafkad.processes.runtime.broker_connections import (
     LONGEST_PAUSE_MS,
@@ -385,6 +386,21 @@ def test_a_large_request_is_sent_in_parts(loop: EventLoop, connections: BrokerCo
 
     run_until(loop, has_all)
     assert found.endswith(body)
+
+
+def test_who_shares_complaints_says_the_same_of_a_broker_once(
+    loop: EventLoop, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared, heard = Complaints(), Heard()
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        to = Destination(2, "127.0.0.1", nobody.getsockname()[1])
+        for count in (1, 2):
+            made = BrokerConnections(loop, "1", Patience(), clock, complaints=shared)
+            made.send(to, heard.request())
+            run_until(loop, lambda count=count: len(heard.failures) == count)  # type: ignore[misc]
+            made.close()
+    assert [record.getMessage() for record in caplog.records] == [f"{to}: Connection refused"]
 
 
 def test_waits_are_those_of_the_options() -> None:

@@ -192,7 +192,7 @@ class ElectableController:
 
     def _brokers(self, store: ZookeeperStore) -> tuple[dict[int, Broker], frozenset[int]]:
         """Those that are registered, and who of them is gone."""
-        brokers, odd = live_brokers(store, self._listener)
+        brokers, odd = live_brokers(store, self._listener, watch=True)
         odd |= leave_out_without(brokers, finalized_features(store)[0])
         self._say(_left_out({f"{nodes.BROKER_IDS}/{name}": reason for name, reason in odd.items()}))
         self._refusing &= {(each.id, each.epoch) for each in brokers.values()}

@@ -20,6 +20,7 @@ from kafkad.core.cluster.control_requests import (
     UpdateMetadataRequest,
 )
 from kafkad.core.cluster.request_parts import ControlResponse
+from kafkad.core.connections.complaints import Complaints
 from kafkad.core.controller.elected.announcements import Request
 from kafkad.core.controller.image import Broker
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
@@ -83,12 +84,14 @@ class ElectedPart:
         """None: not elected."""
         cluster, client_id = config.cluster, str(host.broker_id)
         assert cluster is not None, "only a broker in a cluster is elected"
-        patience = patience_of(config.values, "controller.socket.timeout.ms")
-        self._brokers_told = BrokersTold(loop, client_id, patience, cluster.versions, self._answered)
-        self._passing_on = PassingOn(loop, host, patience, send)
+        patience, complaints = patience_of(config.values, "controller.socket.timeout.ms"), Complaints()
+        self._brokers_told = BrokersTold(loop, client_id, patience, complaints, cluster.versions, self._answered)
+        self._passing_on = PassingOn(loop, host, patience, complaints, send)
         self._isr_changes = IsrChanges(host, send, self._passing_on, self._alter_here, cluster.versions)
         self._controlled_shutdown: ControlledShutdown | None = None
-        self._refusals = Refusals(loop, client_id, patience, cluster.suspect_refused_ms, self._refuses, self._answers)
+        self._refusals = Refusals(
+            loop, client_id, patience, complaints, cluster.suspect_refused_ms, self._refuses, self._answers
+        )
         self._leader_balance = LeaderBalance(config, self._balance_leaders)
 
     @property

@@ -11,6 +11,7 @@ from typing import Any
 
 from kafkad.core.cluster.protocol_versions import ProtocolVersions
 from kafkad.core.cluster.request_parts import ControlResponse
+from kafkad.core.connections.complaints import Complaints
 from kafkad.core.controller.elected.announcements import Request
 from kafkad.processes.controller.cluster.control_api import MESSAGES, key_of
 from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination
@@ -82,11 +83,12 @@ class BrokersTold:
         loop: EventLoop,
         client_id: str,
         patience: Patience,
+        complaints: Complaints,
         versions: ProtocolVersions,
         answered: Callable[[int, Request, ReadAnswer], None],
     ) -> None:
         self._versions = _versions_of(versions)
-        self._connections = BrokerConnections(loop, client_id, patience)
+        self._connections = BrokerConnections(loop, client_id, patience, complaints=complaints)
         self._destinations: dict[int, Destination] = {}
         self._answered = answered
 

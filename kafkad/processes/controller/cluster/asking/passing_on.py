@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.connections.complaints import Complaints
 from kafkad.core.controller.image import NO_CONTROLLER
 from kafkad.core.controller.topics.topics import TopicResult, TopicResults
 from kafkad.core.errors import ErrorCode
@@ -41,10 +42,12 @@ _LOOK_MS = 50
 
 
 class PassingOn:
-    def __init__(self, loop: EventLoop, host: Host, patience: Patience, send: Send) -> None:
+    def __init__(
+        self, loop: EventLoop, host: Host, patience: Patience, complaints: Complaints, send: Send
+    ) -> None:
         self._host = host
         self._send = send
-        self._connections = BrokerConnections(loop, str(host.broker_id), patience)
+        self._connections = BrokerConnections(loop, str(host.broker_id), patience, complaints=complaints)
         self._held: deque[tuple[int, ProcessKey, AdminRequest]] = deque()
         self._refusals = Refusals()
 
