@@ -207,7 +207,8 @@ def _cluster(values: Values, written: Mapping[str, str], listeners: Iterable[Lis
     session_ms = integer(values, "zookeeper.session.timeout.ms")
     connection_ms = values["zookeeper.connection.timeout.ms"]
     in_flight = "zookeeper.max.in.flight.requests"
-    between, control_plane = inter_broker_listener(values, listeners), _text(values, "control.plane.listener.name")
+    between = inter_broker_listener(values, listeners)
+    control_plane = (_text(values, "control.plane.listener.name") or between).upper()
     return ClusterConfig(
         zookeeper_connect=connect,
         zookeeper_session_timeout_ms=session_ms,
@@ -217,7 +218,8 @@ def _cluster(values: Values, written: Mapping[str, str], listeners: Iterable[Lis
         zookeeper_tls=_zookeeper_tls(values),
         zookeeper_set_acl=values["zookeeper.set.acl"] is True,
         inter_broker_listener=between,
-        broker_listeners=frozenset((between, control_plane.upper() if control_plane else between)),
+        control_plane_listener=control_plane,
+        broker_listeners=frozenset((between, control_plane)),
         reserved_broker_max_id=integer(values, "reserved.broker.max.id"),
         versions=protocol_versions(_text(values, "inter.broker.protocol.version") or ""),
         suspect_refused_ms=integer(values, "kafkad.suspect.refused.ms"),

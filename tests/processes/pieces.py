@@ -167,6 +167,7 @@ class Pieces:
                 zookeeper_tls=None,
                 zookeeper_set_acl=False,
                 inter_broker_listener="PLAINTEXT",
+                control_plane_listener="PLAINTEXT",
                 broker_listeners=frozenset({"PLAINTEXT"}),
                 reserved_broker_max_id=1000,
                 versions=protocol_versions("3.9-IV0"),

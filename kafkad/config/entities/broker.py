@@ -135,8 +135,10 @@ class ClusterConfig:
     zookeeper_set_acl: bool
     inter_broker_listener: str
     """The name of the listener that brokers use among themselves."""
+    control_plane_listener: str
+    """Where the controller asks those that have it; the same, unless control.plane.listener.name is set."""
     broker_listeners: frozenset[str]
-    """Where their requests are taken: there, and on that of control.plane.listener.name."""
+    """Where their requests are taken: on these two."""
     reserved_broker_max_id: int
     """Numbers that ZooKeeper hands out are greater."""
     versions: ProtocolVersions

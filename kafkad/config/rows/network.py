@@ -44,7 +44,8 @@ SETTINGS: tuple[Setting, ...] = (
     row("inter.broker.listener.name", STRING, None, None, MEDIUM, READ_ONLY,
         "Name of the listener that brokers use among themselves."),
     row("control.plane.listener.name", STRING, None, None, HIGH, READ_ONLY,
-        "Name of a listener where requests of a controller are taken, too: one of Apache Kafka may send them there."),
+        "Name of the listener for requests of the controller, which finds it in the registrations; they are taken on "
+        "the one between brokers, too."),
     row("early.start.listeners", LIST, None, None, HIGH, READ_ONLY,
         "Listeners that accept before the authorizer is ready.", status=ONE_START),
     row("security.inter.broker.protocol", STRING, "PLAINTEXT",

@@ -69,6 +69,7 @@ class ElectableController:
         self._context = context
         self._broker_id = context.config.node_id
         self._listener = context.config.cluster.inter_broker_listener
+        self._control_plane = context.config.cluster.control_plane_listener
         self._versions = context.config.cluster.versions
         self._election = chosen(
             context.plugins.leader_election_strategies,
@@ -272,8 +273,7 @@ class ElectableController:
         if self._controller is None:
             return Outcome()
         self._controller.ask_for_deletions_again()
-        moved = self._controller.balance_leaders(percentage)
-        if moved:
+        if moved := self._controller.balance_leaders(percentage):
             log.info("%d partition(s) are led by their preferred replica again", moved)
         return self._outcome()
 
@@ -338,8 +338,8 @@ class ElectableController:
         return Outcome(told, addresses)
 
     def _address(self, broker: Broker) -> tuple[str, int] | None:
-        at = next((each for each in broker.listeners if each.name == self._listener), None)
-        return None if at is None else (at.host, at.port)
+        at = {each.name: (each.host, each.port) for each in broker.listeners}
+        return at.get(self._control_plane, at.get(self._listener))
 
 
 def _settings(tables: LiveTables) -> ControllerSettings:
