@@ -33,8 +33,12 @@ class TableFolder:
 
     def __init__(self, out: str) -> None:
         self.out = normalized(out)
+        is_address = "://" in self.out
+        if is_address and any(each in self.out for each in "%?#"):
+            # What is in such an address may be a password.
+            raise ExportFailed("expected an address as s3://BUCKET/PATH, without %, ? and #: variables say all else")
         try:
-            if "://" in self.out:
+            if is_address:
                 self._files, self.root = pa.fs.FileSystem.from_uri(self.out)
             else:
                 self._files, self.root = pa.fs.LocalFileSystem(), str(Path(self.out).absolute())

@@ -321,7 +321,8 @@ def _offsets_at(
     if client is None:
         raise ExportFailed(f"only a broker knows the offsets at {when}, and there is none")
     found = offsets(client, wanted.topic, partitions, int(when))
-    return {each: found[each] if found[each] >= 0 else ends[each] for each in partitions}
+    # A record of that time may be of an open transaction, behind the last stable offset: the table would begin there.
+    return {each: min(found[each], ends[each]) if found[each] >= 0 else ends[each] for each in partitions}
 
 
 def directories_of(client: BrokerClient | None, wanted: Wanted, partitions: Iterable[int]) -> dict[int, str]:

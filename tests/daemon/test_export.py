@@ -441,6 +441,18 @@ def test_rounds_wait_for_a_broker_that_is_away(tmp_path: Path) -> None:
         assert running.returncode == 0
 
 
+def test_a_broker_that_throttles_the_export_is_waited_for(tmp_path: Path) -> None:
+    """Its answers name no partition meanwhile."""
+    quota = {"kafkad.quota.consumer.byte.rate.default": "500000", "quota.window.num": "2"}
+    with Kafkad(tmp_path / "broker", {"num.partitions": str(PARTITIONS), **quota}) as broker:
+        lake = Lake(broker, tmp_path, "slow")
+        producer = Producer({"bootstrap.servers": lake.bootstrap})
+        for number in range(20):
+            producer.produce(lake.topic, bytes(100_000), partition=number % PARTITIONS)
+        assert producer.flush(WITHIN_S) == 0
+        assert json.loads(lake.run("run", "--json"))["records"] == 20
+
+
 def test_rounds_end_when_only_people_can_help(lake: Lake) -> None:
     lake.produce(30)
     lake.run("run")

@@ -125,8 +125,8 @@ def test_metadata_are_the_epoch_of_the_leader_and_the_id_of_the_producer(load: L
 
 @SOURCES
 def test_options_narrow_what_is_read(load: Load, source: str) -> None:
-    starts = json.dumps({TOPIC: {"0": 10, "1": -1, "2": -2}})
-    ends = json.dumps({TOPIC: {"0": 25, "1": -1, "2": 5}})
+    starts = json.dumps({TOPIC: {"0": 10, "1": 7, "2": -2}})
+    ends = json.dumps({TOPIC: {"0": 25, "1": 7, "2": 5}})
     frame = load(source, startingOffsets=starts, endingOffsets=ends, minPartitions="6")
     assert sorted((row.partition, row.offset) for row in frame.collect()) == [
         *((0, offset) for offset in range(10, 25)),

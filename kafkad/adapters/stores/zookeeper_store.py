@@ -174,8 +174,8 @@ class ZookeeperStore:
 
     def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> str:
         options = {"acl": self._acl(path), "ephemeral": ephemeral, "sequence": sequence}
-        made = self._call(path, self._client.create_async, path, data, **options)
-        return str(made)
+        # Empty is no data at all, as in Apache Kafka's nodes without any: it reads empty data as broken.
+        return str(self._call(path, self._client.create_async, path, data or None, **options))
 
     def set_data(self, path: str, data: bytes, version: int = ANY_VERSION) -> NodeStat:
         return _stat(self._call(path, self._client.set_async, path, data, version))

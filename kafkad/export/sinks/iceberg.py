@@ -42,6 +42,7 @@ try:
     )
     from pyiceberg.exceptions import ValidationException as ConflictError
     from pyiceberg.table import Table, Transaction
+    from sqlalchemy.engine import URL
     from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
     from kafkad.export.sinks.iceberg_files import bounds, data_files, has_deleted_rows, kept_files, replace_files
@@ -269,7 +270,8 @@ class IcebergSink:
                 if not is_made and not file.exists():
                     return None
                 file.parent.mkdir(parents=True, exist_ok=True)
-                address = f"sqlite:///{file}"
+                # A path may have what means something in an address.
+                address = URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
             self._opened = _open_catalog(address)
         return self._opened
 

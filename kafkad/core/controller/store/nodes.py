@@ -50,10 +50,9 @@ PERSISTENT_PATHS = (
     "/config/users",
     "/consumers",
     ISR_CHANGES,
-    PRODUCER_ID_BLOCK,
     LOG_DIR_EVENTS,
 )
-"""Created at start, parents before children."""
+"""Created at start, parents before children, and `PRODUCER_ID_BLOCK`."""
 
 
 def topic_path(topic: str) -> str:
