@@ -145,7 +145,7 @@ class ElectableController:
         """/controller has changed: that may have been this broker's own election."""
         holder = store.exists(nodes.CONTROLLER, watch=True)
         if self._controller is not None and holder is not None and holder.ephemeral_owner == store.session_id:
-            if elected(store)[0] == self._broker_id:
+            if not holder.version or elected(store)[0] == self._broker_id:
                 return self._outcome()
             log.warning("%s names another broker: the term ends, as if it were deleted", nodes.CONTROLLER)
             store.delete(nodes.CONTROLLER, holder.version)
