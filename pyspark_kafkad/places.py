@@ -63,7 +63,7 @@ def _times(values: Mapping[str, str], side: Side, by_time: str | None, rows: lis
     text = values.get(f"{side.name}timestamp")
     if text is None:
         return _of_partitions(by_time or "", f"{side.name}OffsetsByTimestamp", rows)
-    if not re.fullmatch(r"-?\d+", text, re.ASCII):
+    if not re.fullmatch(r"-?\d{1,18}", text, re.ASCII):
         raise ExportFailed(f"{side.name}Timestamp: expected milliseconds, found {text!r}")
     return dict.fromkeys(rows, int(text))
 
@@ -75,7 +75,7 @@ def _of_partitions(text: str, option: str, rows: list[Partition]) -> dict[Partit
     for topic, partition in rows:
         of_topic = named.get(topic)
         number = of_topic.get(str(partition)) if isinstance(of_topic, dict) else None
-        if type(number) is not int:
+        if type(number) is not int or abs(number) >= 1 << 63:
             raise ExportFailed(f"{option} has no number for {topic}-{partition}")
         found[topic, partition] = number
     for topic, of_topic in named.items():

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.fs
@@ -33,10 +34,8 @@ class TableFolder:
 
     def __init__(self, out: str) -> None:
         self.out = normalized(out)
-        is_address = "://" in self.out
-        if is_address and any(each in self.out for each in "%?#"):
-            # What is in such an address may be a password.
-            raise ExportFailed("expected an address as s3://BUCKET/PATH, without %, ? and #: variables say all else")
+        if is_address := "://" in self.out:
+            _check_address(self.out)
         try:
             if is_address:
                 self._files, self.root = pa.fs.FileSystem.from_uri(self.out)
@@ -156,6 +155,13 @@ class TableFolder:
             raise
         except OSError as error:
             raise ExportFailed(f"{self.out} can't be {done}: {error}") from error
+
+
+def _check_address(out: str) -> None:
+    """Raises `ExportFailed`, which does not say what it was: that may be a password."""
+    parts = urlsplit(out)
+    if any(each in out for each in "%?#") or (parts.scheme == "s3" and (not parts.netloc or "@" in parts.netloc)):
+        raise ExportFailed("expected an address as s3://BUCKET/PATH, without %, ? and #: variables say all else")
 
 
 def _sync(directory: str) -> None:

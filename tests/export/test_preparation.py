@@ -65,6 +65,13 @@ def test_the_folder_of_a_table_may_have_any_name_or_is_refused(tmp_path: Path, t
 
 
 def test_an_address_with_more_than_a_place_is_refused() -> None:
-    for out in ("s3://lake/a%20b", "s3://lake/a?region=x", "gs://lake/a#b"):
-        with pytest.raises(ExportFailed, match="without %, \\? and #"):
+    for out in ("s3://lake/a%20b", "s3://lake/a?region=x", "gs://lake/a#b", "s3://", "s3a:///t", "s3://me:secret@lake/t"):
+        with pytest.raises(ExportFailed, match="without %, \\? and #") as refused:
             TableFolder(out)
+        assert "secret" not in str(refused.value)
+
+
+def test_a_catalog_whose_driver_is_not_installed_is_one_line(tmp_path: Path) -> None:
+    asked = from_files(tmp_path, format="iceberg", catalog="mysql://me:secret@catalog/lake")
+    with pytest.raises(ExportFailed, match=r"can't be read from its catalog: .* not installed"):
+        open_sink(asked).state([])

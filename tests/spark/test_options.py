@@ -166,6 +166,7 @@ def test_a_task_has_so_many_offsets_at_most(folder: Path) -> None:
         ({"kafka.isolation.level": "READ_UNCOMMITTED"}, "isolation.level: expected read_committed or read_uncommitted"),
         ({"failOnDataLoss": "no"}, "failOnDataLoss: expected true or false, found 'no'"),
         ({"minPartitions": "0"}, "minPartitions: expected a number from 1 on"),
+        ({"endingOffsets": json.dumps({"t": {"0": 1 << 63, "1": 1}})}, "endingOffsets has no number for t-0"),
         ({"startingTable": "/t"}, "startingtable is no option of batches"),
         ({"startingOffsetsByTimestampStrategy": "lates"}, "Strategy: expected error or latest"),
     ],
