@@ -25,7 +25,7 @@ from tests.export.reading.test_log_directories import partition, plain
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """`t-0` has offsets 0 to 6, from 4 on in an open transaction; `t-1`, 0 to 2; and there is an internal topic."""
-    folder = tmp_path / "data"
+    folder = tmp_path / "data %20#?"
     log = (plain(0), written(1, 7), written(2, 8), marker(3, 7), written(4, 7), plain(5), marker(6, 8))
     partition(folder, "t-0", *log)
     partition(folder, "t-1", *map(plain, range(3)))
