@@ -210,7 +210,7 @@ def _chosen(client: BrokerClient | None, options: ReadOptions) -> dict[str, tupl
     if "assign" in values:
         return _assigned(values["assign"])
     try:
-        pattern = re.compile(values["subscribepattern"])
+        pattern = re.compile(values["subscribepattern"].strip())
     except re.error as error:
         raise ExportFailed(f"subscribePattern: {error}") from error
     if client is None:
@@ -252,5 +252,5 @@ def _directory(folders: Sequence[str], facts: TopicFacts, partition: int) -> str
     for folder in folders:
         if os.path.isdir(found := f"{folder}/{name}"):
             check_is_of(found, facts)
-            return found
+            return os.path.abspath(found)
     raise ExportFailed(f"{name} is not in {', '.join(folders)}")

@@ -29,6 +29,11 @@ def normalized(out: str) -> str:
     return f"s3://{out.removeprefix('s3a://')}" if out.startswith("s3a://") else out
 
 
+def absolute(out: str) -> str:
+    """As processes that have another working directory find it."""
+    return out if "://" in out else str(Path(out).absolute())
+
+
 class TableFolder:
     """Paths are below the folder, with slashes. Raises `ExportFailed` for a folder that can't be one."""
 
@@ -40,7 +45,7 @@ class TableFolder:
             if is_address:
                 self._files, self.root = pa.fs.FileSystem.from_uri(self.out)
             else:
-                self._files, self.root = pa.fs.LocalFileSystem(), str(Path(self.out).absolute())
+                self._files, self.root = pa.fs.LocalFileSystem(), absolute(self.out)
         except (pa.ArrowInvalid, OSError) as error:
             raise ExportFailed(f"{out} can't be used: {error}") from error
         self.is_local = isinstance(self._files, pa.fs.LocalFileSystem)
@@ -99,6 +104,12 @@ class TableFolder:
             found = self._files.get_file_info(selector)
         paths = [each.path.removeprefix(self.root).strip("/") for each in found if each.type == kind]
         return sorted(paths)
+
+    def size(self, path: str) -> int | None:
+        """In bytes; None where there is no such file."""
+        with self._failures():
+            found: int | None = self._files.get_file_info(f"{self.root}/{path}").size
+        return found
 
     def age_s(self, path: str) -> float:
         """How long ago the file was written."""

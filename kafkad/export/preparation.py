@@ -12,6 +12,7 @@ from kafkad.client.log_dirs import describe_log_dirs
 from kafkad.client.records import EARLIEST, LATEST, offsets
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 from kafkad.export.latest import KEEP_LATEST
+from kafkad.export.places import absolute
 from kafkad.export.problems import BrokerAway, ExportFailed, not_answered
 from kafkad.export.ranges import Bounds, OffsetRange, Plan, TopicFacts, plan
 from kafkad.export.reading.led_here import led_here
@@ -230,7 +231,7 @@ def _tasks(
     is_new: bool,
 ) -> tuple[Task, ...]:
     layout = Layout(
-        out=wanted.out,
+        out=absolute(wanted.out),
         topic=wanted.topic,
         run_id=run_id,
         schema=columns.files,
@@ -341,5 +342,5 @@ def directories_of(client: BrokerClient | None, wanted: Wanted, facts: TopicFact
                 f"{name} is in none of {', '.join(folders) or 'no directory'} here: name --log-dirs, or --source broker"
             )
         check_is_of(places[0], facts)
-        found[partition] = places[0]
+        found[partition] = os.path.abspath(places[0])
     return found
