@@ -3,6 +3,7 @@
 # make venv     only the virtual environment that it runs in
 # make native   compiles most modules where they are; what runs from then on is compiled, until a module is changed
 # make test     every test, through tox (ENVS=unit,native-unit,… chooses), with the tools they need
+# make environments   only the environments of tox that ENVS names, two at a time
 # make deb      kafkad_VERSION_amd64.deb for Debian 12
 # make dist     the wheel and the source distribution in dist/
 # make bench-cluster  the same of three brokers each, replicated writes and kills (BENCH="--quick --kinds kafkad")
@@ -17,7 +18,7 @@ BENCH ?=
 BROKERS ?= 3
 ZOOKEEPER_PORT ?= 2181
 
-.PHONY: run cluster venv native test deb dist bench bench-cluster
+.PHONY: run cluster venv native environments test deb dist bench bench-cluster
 
 # exec: the broker is what the terminal's Ctrl-C and make's own signals reach.
 run: $(VENV)/installed
@@ -46,6 +47,9 @@ $(VENV)/native-installed: $(VENV)/installed packaging/native/requirements.txt
 test: $(VENV)/tox-installed
 	@packaging/checkout/tools.sh $(ENVS)
 	@$(VENV)/bin/python -m tox run -e $(ENVS)
+
+environments: $(VENV)/tox-installed
+	@$(VENV)/bin/python -m tox run-parallel --notest --parallel 2 --parallel-no-spinner -e $(ENVS)
 
 $(VENV)/tox-installed: $(VENV)/installed
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check tox

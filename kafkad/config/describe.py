@@ -10,10 +10,15 @@ from enum import IntEnum
 
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.config.entities.log_defaults import BROKER_NAMES, topic_defaults, unit_synonyms
-from kafkad.config.entities.topic import NOTHING_ADDED, stored_topic_value
+from kafkad.config.entities.topic import (
+    NOTHING_ADDED,
+    stored_topic_value,
+    unknown_topic_configs,
+    unreadable_topic_configs,
+)
 from kafkad.config.table import BROKER_TABLE, LISTENER_OVERRIDE, TOPIC_TABLE, base_name, find
 from kafkad.core.settings.option import Setting, UpdateMode
-from kafkad.core.settings.topic_config import is_of_plugin, of_unloaded_plugin
+from kafkad.core.settings.topic_config import is_of_plugin, of_another_version, of_unloaded_plugin
 from kafkad.core.settings.values import value_text
 
 
@@ -51,7 +56,8 @@ def describe_topic(
     """Every option of a topic with these overrides; `added` are the rows from plugins."""
     yield from _describe_kafkas(broker, overrides)
     gone = {name: of_unloaded_plugin(name) for name in overrides if is_of_plugin(name) and name not in added}
-    for name, setting in {**added, **gone}.items():
+    unknown = {name: of_another_version(name) for name in unknown_topic_configs(overrides)}
+    for name, setting in {**added, **gone, **unknown}.items():
         text = overrides.get(name)
         synonyms = ((name, text, ConfigSource.DYNAMIC_TOPIC),) if text is not None else ()
         value = text if text is not None else setting.default_text
@@ -67,7 +73,8 @@ def _describe_kafkas(broker: BrokerConfig, overrides: Mapping[str, str]) -> Iter
         synonyms = broker_synonyms(broker, behind) if behind is not None else ()
         value = value_text(inherited.get(name, setting.default))
         if name in overrides:
-            value = value_text(stored_topic_value(name, overrides[name]))
+            is_unreadable = name in unreadable_topic_configs({name: overrides[name]})
+            value = overrides[name] if is_unreadable else value_text(stored_topic_value(name, overrides[name]))
             synonyms = ((name, value, ConfigSource.DYNAMIC_TOPIC), *synonyms)
         yield described(setting, value, synonyms, read_only=False)
 

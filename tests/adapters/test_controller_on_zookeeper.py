@@ -7,6 +7,7 @@ import pytest
 
 from bench.brokers.zookeeper import ZookeeperServer
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
+from kafkad.core.controller.store import nodes
 from kafkad.core.controller.topics.deletion import TopicToDelete, delete_topics
 from kafkad.core.errors import ErrorCode
 from tests.core.controller.world import Crash, CrashingStore, World
@@ -50,3 +51,11 @@ def test_a_creation_cut_short_is_completed_by_the_next_start(world: World) -> No
     world.store.left = None
     world.start()
     assert [each.leader for each in world.controller.image.topics["t"].partitions] == [1] * 100
+
+
+def test_apache_kafka_finds_no_block_of_producer_ids_where_none_was_given(world: World) -> None:
+    """A node with empty data, as kazoo's transactions make it, is a block that can't be read: no id would be given."""
+    store = world.store._store
+    assert isinstance(store, ZookeeperStore)
+    data, _ = store._client.get(nodes.PRODUCER_ID_BLOCK)
+    assert data is None

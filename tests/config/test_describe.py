@@ -148,3 +148,10 @@ def test_config_of_a_plugin_that_is_gone_is_still_shown_so_that_it_can_be_delete
     (gone,) = [config for config in describe_topic(CONFIG, {KEEP: "5"}) if config.name == KEEP]
     assert (gone.value, gone.source) == ("5", ConfigSource.DYNAMIC_TOPIC)
     assert "not loaded" in gone.documentation
+
+
+def test_what_somebody_else_has_stored_is_shown_so_that_it_can_be_deleted() -> None:
+    shown = {each.name: each for each in describe_topic(CONFIG, {"nonsense": "x", "retention.ms": "abc"})}
+    for name, value in (("nonsense", "x"), ("retention.ms", "abc")):
+        assert (shown[name].value, shown[name].source) == (value, ConfigSource.DYNAMIC_TOPIC)
+        assert not shown[name].read_only

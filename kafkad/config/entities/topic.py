@@ -2,7 +2,8 @@
 
 Refusals carry INVALID_CONFIG and Kafka's words. Limits are checked when an option is set. Stored values are only
 parsed, so that a topic survives a tighter limit and the removal of a plugin with its cleanup policies and topic
-configs.
+configs. Somebody else may have stored options that this version does not know, and values that can't be read: they
+count as not set.
 """
 
 from collections.abc import Collection, Mapping
@@ -74,11 +75,34 @@ def topic_log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogC
 
     Without overrides they are the broker's own object.
     """
-    own = {name: stored_topic_value(name, text) for name, text in overrides.items() if not is_of_plugin(name)}
+    own = {
+        name: stored_topic_value(name, text)
+        for name, text in overrides.items()
+        if name in TOPIC_TABLE and _problem(name, text) is None
+    }
     if not own:
         return broker.log
     flush_acks = broker.values["kafkad.log.flush.acks"] is True
     return log_config({**topic_defaults(broker.values), **own}, flush_acks=flush_acks)
+
+
+def unknown_topic_configs(overrides: Mapping[str, str]) -> list[str]:
+    """Those that this version does not know."""
+    return sorted(name for name in overrides if name not in TOPIC_TABLE and not is_of_plugin(name))
+
+
+def unreadable_topic_configs(overrides: Mapping[str, str]) -> dict[str, str]:
+    """Why the values of some can't be read, by name."""
+    problems = {name: _problem(name, text) for name, text in overrides.items() if name in TOPIC_TABLE}
+    return {name: problem for name, problem in problems.items() if problem is not None}
+
+
+def _problem(name: str, text: str) -> str | None:
+    try:
+        TOPIC_TABLE[name].read(text)
+    except InvalidSetting as refusal:
+        return str(refusal)
+    return None
 
 
 def with_plugin_configs(config: LogConfig, overrides: Mapping[str, str], added: Mapping[str, Setting]) -> LogConfig:

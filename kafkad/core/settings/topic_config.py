@@ -62,6 +62,11 @@ def of_unloaded_plugin(name: str) -> Setting:
     return row(name, STRING, None, None, MEDIUM, CLUSTER_WIDE, "Config of a plugin that is not loaded.")
 
 
+def of_another_version(name: str) -> Setting:
+    """The row for a config that a topic has, and this version does not know: it can be seen, and removed."""
+    return row(name, STRING, None, None, MEDIUM, CLUSTER_WIDE, "Not known to this version, without effect.")
+
+
 @dataclass(frozen=True, slots=True)
 class _Guarded:
     """Limits in a plugin's code: if it fails the value is refused, and the broker goes on."""

@@ -1,7 +1,8 @@
 """When is a DeleteRecords done? When every replica's log starts at or after the requested offset.
 
 The low watermark (smallest log start offset over the live replicas) has to reach that offset, and is the answer. After
-the timeout each partition that still waits is answered with REQUEST_TIMED_OUT and low watermark -1.
+the timeout each partition that still waits is answered with REQUEST_TIMED_OUT and the low watermark of the beginning;
+other errors have -1.
 """
 
 from typing import Generic, Protocol
@@ -38,8 +39,11 @@ class DelayedDeleteRecords(DelayedPartitions[DeleteRecordsPartition, DeletionPro
         try:
             low_watermark = view.low_watermark_of(partition.slot)
         except KafkaError as error:
+            partition.low_watermark = INVALID_LOW_WATERMARK
             return error.code
         if low_watermark < partition.required_offset:
+            if partition.low_watermark == INVALID_LOW_WATERMARK:
+                partition.low_watermark = low_watermark
             return None
         partition.low_watermark = low_watermark
         return ErrorCode.NONE

@@ -1,9 +1,14 @@
-"""With which settings are the logs of a topic cleaned? Read from text when a configuration changes, not each round."""
+"""With which settings are the logs of a topic cleaned? Read from text when a configuration changes, not each round.
+
+A topic with a value that can't be read is left alone: nobody knows what it is to keep.
+"""
 
 from collections.abc import Container, Mapping
+from dataclasses import replace
 from uuid import UUID
 
 from kafkad.config import BrokerConfig, topic_log_config, with_plugin_configs
+from kafkad.config.entities.topic import unreadable_topic_configs
 from kafkad.core.controller.image import Topic
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.settings.option import Setting
@@ -25,6 +30,8 @@ class TopicSettings:
         if known is not None and known[0] is broker and known[1] is topic.configs:
             return known[2]
         settings = with_plugin_configs(topic_log_config(broker, topic.configs), topic.configs, self._topic_configs)
+        if unreadable_topic_configs(topic.configs):
+            settings = replace(settings, cleanup_policy=frozenset())
         self._read[topic.id] = (broker, topic.configs, settings)
         return settings
 

@@ -73,12 +73,15 @@ def is_flushed(answer: Answer) -> bool:
 
 
 def with_codes(answer: Answer, codes: dict[int, ErrorCode]) -> list[AppendResult]:
-    """The results after replication; `required` is in the order of the good results."""
+    """The results after replication; `required` is in the order of the good results.
+
+    As in Apache Kafka, an error leaves the offset: the batch is in the log.
+    """
     outcomes = iter(answer.required)
     results: list[AppendResult] = []
     for result in answer.results:
         code = codes[next(outcomes)[0]] if result[0] == 0 else ErrorCode.NONE
-        results.append(result if code == ErrorCode.NONE else (code, -1, -1, result[3]))
+        results.append(result if code == ErrorCode.NONE else (code, *result[1:]))
     return results
 
 

@@ -19,7 +19,7 @@ from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.adapters.shared_memory.process_registry import GRACE_LOOK_MS, GraceMark, ProcessRegistry
 from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.config.entities.broker import BrokerConfig
-from kafkad.config.entities.topic import topic_log_config
+from kafkad.config.entities.topic import topic_log_config, unknown_topic_configs, unreadable_topic_configs
 from kafkad.core.controller.deltas import (
     BrokerConfigChanged,
     MetadataDelta,
@@ -102,6 +102,8 @@ class Partitions:
         self.untried = 0
         """Deleted partitions whose directories have not been tried to rename: until then they have their names."""
         self._removals = DirectoryRemovals()
+        self._odd_configs: dict[str, list[str]] = {}
+        """By topic what was said of its configs."""
 
     @property
     def broker_id(self) -> int:
@@ -188,10 +190,24 @@ class Partitions:
             self._loader.add(owned, config, before)
 
     def _log_config(self, topic: Topic) -> LogConfig:
+        self._say_odd_configs(topic)
         return topic_log_config(self._config, topic.configs)
 
+    def _say_odd_configs(self, topic: Topic) -> None:
+        """Each once: those that somebody else has stored, and that this version can't use."""
+        lines = [f"{name}: {reason}" for name, reason in unreadable_topic_configs(topic.configs).items()]
+        lines += [f"{name} is not known to this version" for name in unknown_topic_configs(topic.configs)]
+        if lines and self._odd_configs.get(topic.name) != lines:
+            log.error("configs of topic %s without effect: %s", topic.name, "; ".join(lines))
+            self._odd_configs[topic.name] = lines
+        elif not lines:
+            self._odd_configs.pop(topic.name, None)
+
     def _reconfigure(self, topic: Topic) -> None:
+        """A log that has its settings keeps them while others can't be read, as in Apache Kafka."""
         config = self._log_config(topic)
+        if unreadable_topic_configs(topic.configs):
+            return
         for row in topic.partitions:
             owned = self.by_slot.get(row.slot)
             if owned is not None and owned.log is not None:

@@ -174,3 +174,10 @@ def test_acks_after_a_sync_hold_for_every_topic_whatever_it_says_itself() -> Non
     assert broker.log.flush_messages == 1
     assert topic_log_config(broker, {"flush.messages": "500"}).flush_messages == 1
     assert topic_log_config(configured(("log.dirs", "/x")), {"flush.messages": "500"}).flush_messages == 500
+
+
+def test_a_topic_outlives_configs_that_somebody_else_has_stored() -> None:
+    """In ZooKeeper there may be options of other versions, and anything in place of a value."""
+    assert topic_log_config(BROKER, {"nonsense": "x"}) is BROKER.log
+    log = topic_log_config(BROKER, {"nonsense": "x", "retention.ms": "abc", "retention.bytes": "7"})
+    assert (log.retention_ms, log.retention_bytes) == (BROKER.log.retention_ms, 7)

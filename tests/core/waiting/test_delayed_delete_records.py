@@ -47,7 +47,7 @@ def test_a_timeout_is_told_of_the_unsatisfied_partitions_only() -> None:
     (deletion,) = purgatory.expire(1_000)
     assert answers(deletion) == {
         1: (ErrorCode.NONE, 10),
-        2: (ErrorCode.REQUEST_TIMED_OUT, -1),
+        2: (ErrorCode.REQUEST_TIMED_OUT, 0),
         3: (ErrorCode.OFFSET_OUT_OF_RANGE, -1),
     }
 

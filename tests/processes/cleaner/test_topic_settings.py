@@ -46,3 +46,9 @@ def test_settings_of_topics_that_are_gone_are_forgotten() -> None:
     assert settings.of(orders, BROKER) is first
     settings.keep(set())
     assert settings.of(orders, BROKER) is not first
+
+
+def test_a_topic_with_a_value_that_nobody_can_read_is_left_alone() -> None:
+    settings = TopicSettings({})
+    assert settings.of(topic({"retention.ms": "abc"}), BROKER).cleanup_policy == frozenset()
+    assert settings.of(topic({"nonsense": "abc"}), BROKER).cleanup_policy == {"delete"}

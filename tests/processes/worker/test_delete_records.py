@@ -74,10 +74,12 @@ def test_replica_that_does_not_come_is_a_timeout_for_its_partition_only() -> Non
     replicas = Replicas(1, 2)
     replicas.ask((1, SHORT_ID, 10), (2, SHORT_ID, 20))
     replicas.reach(1, 10)
+    replicas.reach(2, 7)
     replicas.pending_deletes.expire(NOW_MS + 999)
     assert replicas.sent == []
     replicas.pending_deletes.expire(NOW_MS + 1001)
-    assert replicas.sent == [(NETWORK, DeletedRecords(5, [(0, 10), (ErrorCode.REQUEST_TIMED_OUT, -1)]))]
+    # The low watermark is that of the beginning, as from Apache Kafka.
+    assert replicas.sent == [(NETWORK, DeletedRecords(5, [(0, 10), (ErrorCode.REQUEST_TIMED_OUT, 0)]))]
     assert replicas.waiting == 0
 
 

@@ -10,11 +10,12 @@ from threading import Event
 
 import pytest
 
+from kafkad.core.controller.deltas import TopicConfigChanged
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import batch, fetch, produce, read_fetched, read_produced
 
-NOT_LEADER, TIMED_OUT, STORAGE_ERROR = 6, 7, 56
+NOT_LEADER, TIMED_OUT, TOO_LARGE, STORAGE_ERROR = 6, 7, 10, 56
 
 
 def _produced(client: Client, partition: int = 0, records: bytes = b"") -> tuple[int, int]:
@@ -64,6 +65,29 @@ def test_retry_of_an_idempotent_producer_is_not_written_twice(pieces: Pieces) ->
     pieces.run_until_online()
     assert _produced(client, records=records) == (0, 0)
     assert pieces.published().leo_offset == 1
+
+
+def test_configs_that_somebody_else_has_stored_stop_no_worker(
+    pieces: Pieces, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They say so in one line; a log that runs keeps the settings that it has while others can't be read."""
+    caplog.set_level(logging.ERROR)
+    client = pieces.connect()
+    pieces.publish(TopicConfigChanged(TOPIC, {"max.message.bytes": "1"}))
+    pieces.run_until_known()
+    pieces.settle()
+    for _ in range(2):
+        pieces.publish(TopicConfigChanged(TOPIC, {"nonsense": "x", "max.message.bytes": "many"}))
+        pieces.run_until_known()
+        pieces.settle()
+    assert _produced(client)[0] == TOO_LARGE
+    pieces.kill(WORKER)
+    pieces.begin(WORKER)
+    pieces.run_until_online()
+    assert _produced(client) == (0, 0)
+    lines = [record.getMessage() for record in caplog.records if "without effect" in record.getMessage()]
+    assert len(lines) == 2, "one in each life of the worker"
+    assert "nonsense" in lines[0] and "max.message.bytes: Invalid value many" in lines[0]
 
 
 def test_torn_tail_of_a_killed_writer_is_cut_off(pieces: Pieces) -> None:

@@ -5,6 +5,7 @@ fences all writes of its previous incarnation.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from kafkad.core.controller.features import REGISTERED
@@ -29,6 +30,9 @@ def ensure_paths(store: CoordinationStore) -> None:
     for outcome in store.pipelined([Create(path) for path in nodes.PERSISTENT_PATHS]):
         if isinstance(outcome, Exception) and not isinstance(outcome, NodeExists):
             raise outcome
+    with suppress(NodeExists):
+        # By itself: in a transaction it would have empty data, and then Apache Kafka gives no producer id.
+        store.create(nodes.PRODUCER_ID_BLOCK)
 
 
 def ensure_cluster_id(store: CoordinationStore, proposed: str) -> str:

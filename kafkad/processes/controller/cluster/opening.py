@@ -106,7 +106,7 @@ def _opened(
         cluster_id=cluster_id,
         topics=topics,
         broker_configs=broker_configs(store),
-        brokers=live_brokers(store, config.cluster.inter_broker_listener)[0],
+        brokers=live_brokers(store, config.cluster.inter_broker_listener, watch=False)[0],
         directories=Directories(
             found=tuple(found),
             online=frozenset(range(len(directories))) - offline,
@@ -138,7 +138,7 @@ def _resume(
     if registration is None or registration.ephemeral_owner != store.session_id:
         return
     listener = config.cluster.inter_broker_listener
-    brokers, _ = live_brokers(store, listener)
+    brokers, _ = live_brokers(store, listener, watch=False)
     if config.node_id not in brokers:
         return
     controller_id, controller_epoch = elected(store)

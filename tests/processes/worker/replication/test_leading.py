@@ -143,6 +143,13 @@ def test_acks_all_waits_for_the_in_sync_replicas_and_wakes_a_follower_that_waits
     assert read_produced(producer.reply())[TOPIC, 0] == (0, 0)
 
 
+def test_a_batch_that_is_not_replicated_in_time_has_its_offset_in_the_answer(pieces: Pieces) -> None:
+    client = pieces.connect()
+    assert append(client) == (0, 0)
+    answer = client.ask(produce({(TOPIC, 0): batch()}, acks=-1, timeout_ms=1))
+    assert read_produced(answer)[TOPIC, 0] == (ErrorCode.REQUEST_TIMED_OUT, 1)
+
+
 def test_acks_all_is_answered_when_consumers_can_read_the_records(
     pieces: Pieces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
