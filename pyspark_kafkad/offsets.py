@@ -1,8 +1,11 @@
 """What a stream has read, and what its next batch reads: offsets of partitions, as Spark keeps them. Pure.
 
-They are spelled as those of Spark's Kafka source: `{"orders": {"0": 17}}`.
+They are spelled as those of Spark's Kafka source: `{"orders": {"0": 17}}`. The end of a query's first batch also says
+where it begins, as Spark keeps only ends: it would ask once more when the batch is repeated, and be told another place.
+It is said in the name of a topic that can't be and has no partitions, so that Spark's Kafka source reads the same.
 """
 
+import json
 import math
 from collections.abc import Mapping
 
@@ -12,6 +15,7 @@ from kafkad.export.ranges import Bounds, OffsetRange
 Partition = tuple[str, int]
 Offsets = dict[Partition, int]
 Spelled = dict[str, dict[str, int]]
+_BEGUN = "begun at "
 
 
 def spelled(offsets: Mapping[Partition, int]) -> Spelled:
@@ -23,6 +27,20 @@ def spelled(offsets: Mapping[Partition, int]) -> Spelled:
 
 def read_offsets(given: Mapping[str, Mapping[str, int]]) -> Offsets:
     return {(topic, int(partition)): offset for topic, rows in given.items() for partition, offset in rows.items()}
+
+
+def with_beginning(end: Spelled, begun: Spelled) -> Spelled:
+    """The end of a batch that also says where it begins."""
+    return {**end, f"{_BEGUN}{json.dumps(begun)}": {}}
+
+
+def beginning(end: Spelled) -> Spelled | None:
+    """Where the batch with this end begins, if it is said."""
+    for name in end:
+        if name.startswith(_BEGUN):
+            found: Spelled = json.loads(name.removeprefix(_BEGUN))
+            return found
+    return None
 
 
 def next_end(
@@ -69,6 +87,11 @@ def ranges_between(
         topic, partition = row
         first = start.get(row, 0)
         log_start = earliest.get(row)
+        if fails_on_loss and first > last:
+            raise DataLost(
+                f"{topic}-{partition}: where the batch up to offset {last} begins is not known, and a query that begins"
+                f" now begins at {first}; failOnDataLoss=false goes on without this batch"
+            )
         if fails_on_loss and first < last and (log_start is None or first < log_start):
             raise DataLost(
                 f"{topic}-{partition}: offsets from {first} on are no longer in the log; failOnDataLoss=false goes on"

@@ -1,27 +1,25 @@
 """The options of the data source, in the spelling of Spark's Kafka source, and the ranges that a batch reads."""
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
-from kafkad.client.records import offsets_at
 from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.types import TopicPartition
 from kafkad.export.preparation import topic_facts
 from kafkad.export.problems import DataLost, ExportFailed, not_answered
 from kafkad.export.ranges import OffsetRange, TopicFacts, split_evenly
-from kafkad.export.reading.log_directories import check_folders, facts_without_broker, topics_in
+from kafkad.export.reading.log_directories import check_folders, check_is_of, facts_without_broker, topics_in
 from kafkad.export.reading.source import Source
 from kafkad.export.reading.splitting import SMALLEST_BYTES, bytes_per_offset, divide, sizes_of
 from pyspark_kafkad.offsets import Partition
+from pyspark_kafkad.places import BATCH_END, BATCH_START, parse_json, places
 
-_EARLIEST, _LATEST = -2, -1
 _TIMEOUT_S = 30.0
 _ENDING = frozenset({"endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"})
 _OF_TRIGGERS = frozenset({"maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"})
@@ -40,6 +38,7 @@ _KNOWN = frozenset(
         *(*_ENDING, *_OF_STREAMS, *_OF_TRIGGERS, *_WITHOUT_EFFECT),
     }
 )
+_COMMITTED, _UNCOMMITTED = "read_committed", "read_uncommitted"
 _CHOOSING = ("subscribe", "subscribepattern", "assign")
 _DELAY = re.compile(r"(\d+)\s*(us|ms|s|min|m|h|d)?")
 _MS = {"us": 0.001, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -81,21 +80,29 @@ class ReadOptions:
         folders = tuple(each.rstrip("/") or each for each in values.get("path", "").split(",") if each)
         if "kafka.bootstrap.servers" not in values and not folders:
             raise ExportFailed("the option kafka.bootstrap.servers has to be set, or path to the log directories")
+        if not any(values[name].strip(" ,") for name in _CHOOSING if name in values):
+            raise ExportFailed("subscribe, subscribePattern or assign: there is no topic in it")
         if values.get("startingoffsetsbytimestampstrategy", "error").lower() not in ("error", "latest"):
             raise ExportFailed("startingOffsetsByTimestampStrategy: expected error or latest")
         if values.get("kafka.security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
             raise ExportFailed(f"kafka.security.protocol: kafkad has no {values['kafka.security.protocol']}")
+        isolation = values.get("kafka.isolation.level", _COMMITTED)
+        if isolation not in (_COMMITTED, _UNCOMMITTED):
+            raise ExportFailed(f"kafka.isolation.level: expected {_COMMITTED} or {_UNCOMMITTED}, found {isolation!r}")
+        most, fewest = (_number(values, f"{name}OffsetsPerTrigger") for name in ("max", "min"))
+        if most is not None and fewest is not None and fewest > most:
+            raise ExportFailed(f"minOffsetsPerTrigger ({fewest}) is more than maxOffsetsPerTrigger ({most})")
         return cls(
             values=values,
             bootstrap=values.get("kafka.bootstrap.servers"),
             folders=folders,
             min_partitions=_number(values, "minPartitions") or 0,
             most_records=_number(values, "maxRecordsPerPartition"),
-            most_offsets=_number(values, "maxOffsetsPerTrigger"),
-            fewest_offsets=_number(values, "minOffsetsPerTrigger") or 0,
+            most_offsets=most,
+            fewest_offsets=fewest or 0,
             longest_delay_s=_delay_s(values.get("maxtriggerdelay", "15m")),
-            fails_on_loss=values.get("failondataloss", "true").lower() != "false",
-            is_committed=values.get("kafka.isolation.level", "read_committed") != "read_uncommitted",
+            fails_on_loss=flag(values, "failOnDataLoss", by_default=True),
+            is_committed=isolation == _COMMITTED,
         )
 
 
@@ -103,8 +110,8 @@ def plan_read(options: ReadOptions) -> list[tuple[Source, OffsetRange]]:
     """What the tasks of a batch read. Raises `ExportFailed`."""
     with connected(options) as client:
         facts, rows = look_up(client, options)
-        starts = places(client, options.values, "starting", rows, facts, "earliest")
-        ends = places(client, options.values, "ending", rows, facts, "latest")
+        starts = places(client, options.values, BATCH_START, rows, facts)
+        ends = places(client, options.values, BATCH_END, rows, facts)
         wanted = [_checked(row, starts[row], ends[row], facts[row[0]], options) for row in rows]
         return divide_read(client, options, wanted, facts)
 
@@ -154,7 +161,7 @@ def divide_read(
     total = sum(each.end - each.start for ranges in by_topic.values() for each in ranges)
     found = []
     for topic, ranges in by_topic.items():
-        paths = {each.partition: _directory(options.folders, topic, each.partition) for each in ranges}
+        paths = {each.partition: _directory(options.folders, facts[topic], each.partition) for each in ranges}
         source = Source(
             topic=topic,
             bootstrap=options.bootstrap,
@@ -175,9 +182,17 @@ def _number(values: Mapping[str, str], name: str) -> int | None:
     text = values.get(name.lower())
     if text is None:
         return None
-    if not text.isascii() or not text.isdigit():
-        raise ExportFailed(f"{name}: expected a number, found {text!r}")
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise ExportFailed(f"{name}: expected a number from 1 on, found {text!r}")
     return int(text)
+
+
+def flag(values: Mapping[str, str], name: str, *, by_default: bool = False) -> bool:
+    """Of an option, by whose name in lower case it is found. Raises `ExportFailed`."""
+    text = values.get(name.lower(), str(by_default)).lower()
+    if text not in ("true", "false"):
+        raise ExportFailed(f"{name}: expected true or false, found {text!r}")
+    return text == "true"
 
 
 def _delay_s(text: str) -> float:
@@ -195,7 +210,7 @@ def _chosen(client: BrokerClient | None, options: ReadOptions) -> dict[str, tupl
     if "assign" in values:
         return _assigned(values["assign"])
     try:
-        pattern = re.compile(values["subscribepattern"])
+        pattern = re.compile(values["subscribepattern"].strip())
     except re.error as error:
         raise ExportFailed(f"subscribePattern: {error}") from error
     if client is None:
@@ -206,89 +221,20 @@ def _chosen(client: BrokerClient | None, options: ReadOptions) -> dict[str, tupl
 
 
 def _assigned(text: str) -> dict[str, tuple[int, ...]]:
-    chosen = _json(text, "assign")
+    chosen = parse_json(text, "assign")
     for topic, partitions in chosen.items():
         if not isinstance(partitions, list) or not all(type(each) is int for each in partitions):
             raise ExportFailed(f"assign: expected a list of partitions of {topic!r}")
-    return {topic: tuple(partitions) for topic, partitions in chosen.items()}
-
-
-def places(
-    client: BrokerClient | None,
-    values: Mapping[str, str],
-    side: str,
-    rows: list[Partition],
-    facts: Mapping[str, TopicFacts],
-    by_default: str,
-) -> dict[Partition, int]:
-    """The offsets at which each partition starts, or ends (`side`). Raises `ExportFailed`, `BrokerCallFailed`."""
-    is_start = side == "starting"
-    by_time = values.get(f"{side}offsetsbytimestamp")
-    if f"{side}timestamp" in values or by_time is not None:
-        if client is None:
-            raise ExportFailed("only a broker knows the offsets at a time: kafka.bootstrap.servers has to be set")
-        times = _times(values, side, by_time, rows)
-        found: dict[Partition, int] = {}
-        for topic in facts:
-            asked = {row[1]: times[row] for row in rows if row[0] == topic}
-            found |= {(topic, each): offset for each, offset in offsets_at(client, topic, asked).items()}
-        if is_start and values.get("startingoffsetsbytimestampstrategy", "error").lower() == "error":
-            _check_are_found(found, times)
-        return {row: _or_end(found[row], facts[row[0]].bounds[row[1]].end) for row in rows}
-    given = values.get(f"{side}offsets", by_default)
-    if given.lower() in ("earliest", "latest"):
-        if given.lower() == "earliest" and not is_start:
-            raise ExportFailed("endingOffsets can't be earliest")
-        return {row: _bound(facts, row, _EARLIEST if given.lower() == "earliest" else _LATEST) for row in rows}
-    named = _json(given, f"{side}Offsets")
-    found = {}
-    for topic, partition in rows:
-        offset = _of_partition(named, f"{side}Offsets", topic, partition)
-        found[topic, partition] = _bound(facts, (topic, partition), offset) if offset < 0 else offset
-    return found
-
-
-def _times(values: Mapping[str, str], side: str, by_time: str | None, rows: list[Partition]) -> dict[Partition, int]:
-    text = values.get(f"{side}timestamp")
-    if text is not None:
-        if not re.fullmatch(r"-?\d+", text, re.ASCII):
-            raise ExportFailed(f"{side}Timestamp: expected milliseconds, found {text!r}")
-        return dict.fromkeys(rows, int(text))
-    option = f"{side}OffsetsByTimestamp"
-    named = _json(by_time or "", option)
-    return {row: _of_partition(named, option, *row) for row in rows}
-
-
-def _of_partition(named: Mapping[str, Any], option: str, topic: str, partition: int) -> int:
-    """What the option says of each partition; to leave one out would leave its records out."""
-    of_topic = named.get(topic)
-    number = of_topic.get(str(partition)) if isinstance(of_topic, dict) else None
-    if type(number) is not int:
-        raise ExportFailed(f"{option} has no number for {topic}-{partition}")
-    return number
-
-
-def _check_are_found(found: Mapping[Partition, int], times: Mapping[Partition, int]) -> None:
-    for row, offset in found.items():
-        if offset < 0:
-            raise ExportFailed(
-                f"{row[0]}-{row[1]} has no record from {times[row]} ms on, and no offset for it;"
-                " startingOffsetsByTimestampStrategy=latest begins at its end"
-            )
-
-
-def _or_end(offset: int, end: int) -> int:
-    return end if offset < 0 else offset
-
-
-def _bound(facts: Mapping[str, TopicFacts], row: Partition, which: int) -> int:
-    bounds = facts[row[0]].bounds[row[1]]
-    return bounds.earliest if which == _EARLIEST else bounds.end
+    if not chosen or not all(chosen.values()):
+        raise ExportFailed("assign: there is a topic without partitions in it, or none")
+    return {topic: tuple(dict.fromkeys(partitions)) for topic, partitions in chosen.items()}
 
 
 def _checked(row: Partition, start: int, end: int, facts: TopicFacts, options: ReadOptions) -> tuple[str, OffsetRange]:
     topic, partition = row
     bounds = facts.bounds[partition]
+    if start > end and {"startingoffsets", "endingoffsets"} <= options.values.keys():
+        raise ExportFailed(f"{topic}-{partition}: startingOffsets ({start}) is behind endingOffsets ({end})")
     if options.fails_on_loss and (start < bounds.earliest or end > bounds.end):
         raise DataLost(
             f"{topic}-{partition} has offsets {bounds.earliest} to {bounds.end - 1}, not all of {start} to {end - 1};"
@@ -298,22 +244,13 @@ def _checked(row: Partition, start: int, end: int, facts: TopicFacts, options: R
     return topic, OffsetRange(partition, start, max(start, min(end, bounds.end)))
 
 
-def _directory(folders: Sequence[str], topic: str, partition: int) -> str | None:
+def _directory(folders: Sequence[str], facts: TopicFacts, partition: int) -> str | None:
     """Where the partition lies in one of the log directories; None without them: from the broker."""
     if not folders:
         return None
-    name = str(TopicPartition(topic, partition))
+    name = str(TopicPartition(facts.name, partition))
     for folder in folders:
         if os.path.isdir(found := f"{folder}/{name}"):
-            return found
+            check_is_of(found, facts)
+            return os.path.abspath(found)
     raise ExportFailed(f"{name} is not in {', '.join(folders)}")
-
-
-def _json(text: str, option: str) -> dict[str, Any]:
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise ExportFailed(f"{option}: {error}") from error
-    if not isinstance(content, dict):
-        raise ExportFailed(f"{option}: expected a JSON object")
-    return content

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.source import Source, read_range
-from kafkad.export.schema import METADATA, RECORDS
+from kafkad.export.schema import METADATA
 
 
 @dataclass
@@ -19,13 +18,6 @@ class TopicRange(InputPartition):
 
     source: Source
     wanted: OffsetRange
-
-
-def check_columns(columns: Sequence[str]) -> None:
-    known = [*RECORDS.names, *METADATA.names]
-    unknown = [name for name in columns if name not in known]
-    if unknown:
-        raise ExportFailed(f"there is no column {unknown[0]!r}: {', '.join(known)}")
 
 
 def narrowed(source: Source, columns: Sequence[str]) -> Source:

@@ -18,9 +18,21 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kafkad.export.ranges import Bounds
-from pyspark_kafkad.offsets import Offsets, Partition, Spelled, next_end, ranges_between, read_offsets, spelled, up_to
-from pyspark_kafkad.options import ReadOptions, connected, divide_read, look_up, places
-from pyspark_kafkad.pieces import TopicRange, check_columns, read_piece
+from pyspark_kafkad.offsets import (
+    Offsets,
+    Partition,
+    Spelled,
+    beginning,
+    next_end,
+    ranges_between,
+    read_offsets,
+    spelled,
+    up_to,
+    with_beginning,
+)
+from pyspark_kafkad.options import ReadOptions, connected, divide_read, look_up
+from pyspark_kafkad.pieces import TopicRange, read_piece
+from pyspark_kafkad.places import STREAM_START, places
 from pyspark_kafkad.table_ends import ends_of_table
 
 _PAUSE_S = 0.1
@@ -30,22 +42,28 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Every method may raise `ExportFailed`, which ends the query; it can be started again from its checkpoint."""
 
     def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
-        check_columns(columns)
         self._options = options
         self._columns = list(columns)
         self._asked_s = 0.0
         self._begun_s = -math.inf
         """When the last batch was begun."""
+        self._initial: Spelled | None = None
+        """Where the query begins: Spark asks again for each attempt of its first batch."""
         self._known: Offsets = {}
         """The newest ends that are known."""
         self._target: Offsets | None = None
         """Where a query with `Trigger.AvailableNow` ends."""
 
     def initialOffset(self) -> Spelled:
+        if self._initial is None:
+            self._initial = self._beginning()
+        return self._initial
+
+    def _beginning(self) -> Spelled:
         values = self._options.values
         with connected(self._options) as client:
             facts, rows = look_up(client, self._options)
-            start = places(client, values, "starting", rows, facts, "latest")
+            start = places(client, values, STREAM_START, rows, facts)
         if "startingtable" in values:
             of_table = ends_of_table(values["startingtable"], facts)
             start = {row: of_table.get(row, facts[row[0]].bounds[row[1]].earliest) for row in rows}
@@ -65,12 +83,18 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             bounds = up_to(bounds, self._target, begun)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = next_end(begun, bounds, most, fails_on_loss=self._options.fails_on_loss)
-        return start if self._waits(begun, bounds) else spelled(end)
+        if self._waits(begun, bounds):
+            return start
+        if start == self._initial:
+            return with_beginning(spelled(end), start)
+        # What says where the first batch began is no longer said by others: without anything new it is the same offset.
+        return start if end == begun else spelled(end)
 
     def reportLatestOffset(self) -> Spelled | None:
         return spelled(self._known) if self._known else None
 
     def partitions(self, start: Spelled, end: Spelled) -> Sequence[InputPartition]:
+        begun = beginning(end)
         with connected(self._options) as client:
             facts, _ = look_up(client, self._options)
             earliest = {
@@ -79,7 +103,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 for partition, bounds in each.bounds.items()
             }
             wanted = ranges_between(
-                read_offsets(start), read_offsets(end), earliest, fails_on_loss=self._options.fails_on_loss
+                read_offsets(start if begun is None else begun),
+                read_offsets(end),
+                earliest,
+                fails_on_loss=self._options.fails_on_loss,
             )
             planned = divide_read(client, self._options, wanted, facts)
         return [TopicRange(source, each) for source, each in planned]

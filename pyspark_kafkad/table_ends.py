@@ -44,8 +44,9 @@ def _of_delta(folder: TableFolder, topics: Mapping[str, TopicFacts]) -> Offsets:
     # Who begins elsewhere needs no deltalake.
     import deltalake  # noqa: PLC0415
 
-    from kafkad.export.sinks.delta import DeltaSink, is_of_export  # noqa: PLC0415
+    from kafkad.export.sinks.delta import DeltaSink, check_name, is_of_export  # noqa: PLC0415
 
+    check_name(folder)
     table = deltalake.DeltaTable(folder.out)
     if is_of_export(table):
         partitions = [each for facts in topics.values() for each in facts.bounds]

@@ -1,27 +1,14 @@
 """What the commands that read a configuration share: the arguments, and how its problems are printed."""
 
 from collections.abc import Callable, Sequence
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
+from kafkad.cli.failing import WrongConfiguration
 from kafkad.config import BrokerConfig, InvalidConfiguration, default_file, load
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class WrongConfiguration(click.ClickException):
-    """Ends the command: one line on stderr for each problem, exit code 2."""
-
-    exit_code = 2
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        super().__init__("\n".join(lines))
-        self.lines = tuple(lines)
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        for line in self.lines:
-            click.echo(f"kafkad: {line}", err=True, file=file)
 
 
 def override_option(command: Command) -> Command:

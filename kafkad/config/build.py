@@ -72,7 +72,7 @@ def build(texts: Texts) -> BrokerConfig:
         ),
         plugins=_plugins(values),
         runtime=_runtime(values),
-        cluster=_cluster(values, listeners.served),
+        cluster=_cluster(values, written, listeners.served),
         values=values,
         texts=texts,
         notices=(*resolved.notices, *_left_out(listeners), *_not_offered(values)),
@@ -200,21 +200,26 @@ def _assignors(values: Values) -> tuple[str, ...]:
     return tuple(_ASSIGNOR_CLASSES.get(name, name) for name in _words(values, "group.consumer.assignors"))
 
 
-def _cluster(values: Values, listeners: Iterable[Listener]) -> ClusterConfig | None:
+def _cluster(values: Values, written: Mapping[str, str], listeners: Iterable[Listener]) -> ClusterConfig | None:
     connect = _text(values, "zookeeper.connect")
     if not connect:
         return None
     session_ms = integer(values, "zookeeper.session.timeout.ms")
     connection_ms = values["zookeeper.connection.timeout.ms"]
-    between, control_plane = inter_broker_listener(values, listeners), _text(values, "control.plane.listener.name")
+    in_flight = "zookeeper.max.in.flight.requests"
+    between = inter_broker_listener(values, listeners)
+    control_plane = (_text(values, "control.plane.listener.name") or between).upper()
     return ClusterConfig(
         zookeeper_connect=zookeeper_hosts(connect),
         zookeeper_session_timeout_ms=session_ms,
         zookeeper_connection_timeout_ms=connection_ms if isinstance(connection_ms, int) else session_ms,
+        # Kafka's ten would make whoever reads ten thousand states wait a thousand times.
+        zookeeper_max_in_flight_requests=integer(values, in_flight) if in_flight in written else 500,
         zookeeper_tls=_zookeeper_tls(values),
         zookeeper_set_acl=values["zookeeper.set.acl"] is True,
         inter_broker_listener=between,
-        broker_listeners=frozenset((between, control_plane.upper() if control_plane else between)),
+        control_plane_listener=control_plane,
+        broker_listeners=frozenset((between, control_plane)),
         reserved_broker_max_id=integer(values, "reserved.broker.max.id"),
         versions=protocol_versions(_text(values, "inter.broker.protocol.version") or ""),
         suspect_refused_ms=integer(values, "kafkad.suspect.refused.ms"),

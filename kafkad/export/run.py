@@ -4,7 +4,7 @@ Files that were written by a run that does not reach its commit are invisible; `
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -27,7 +27,7 @@ from kafkad.export.sinks.rewriting import discard_refused
 from kafkad.export.sinks.sink import Commit, Sink
 from kafkad.export.task import Task
 from kafkad.export.wanted import Wanted
-from kafkad.export.writing import WrittenFile, is_written_by_run
+from kafkad.export.writing import DATE, WrittenFile, is_written_by_run
 
 GROUP_PREFIX = "kafkad-export-"
 _KEPT = timedelta(days=36_500)
@@ -161,11 +161,19 @@ def orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list[str]:
         return []
     return [
         name
-        for name in folder.names(recursive=True)
+        for name in sorted(_names_of_runs(folder))
         if name not in kept
         and (name.startswith(f"{UNFINISHED}/") or is_written_by_run(name))
         and folder.age_s(name) >= older_than_s
     ]
+
+
+def _names_of_runs(folder: TableFolder) -> Iterator[str]:
+    """Files where runs write them. What else is below the folder may be large, closed, or somebody else's."""
+    yield from folder.names()
+    for each in folder.folders():
+        if each == UNFINISHED or each.startswith(f"{DATE}="):
+            yield from folder.names(each, recursive=True)
 
 
 def remove_orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list[str]:
@@ -189,6 +197,7 @@ def _written(prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFil
                     files.append(returned)
                     told(returned)
         check_coverage(prepared.plan.ranges, manifests, files)
+        _check_are_here(prepared.wanted, files)
     except BaseException:
         with suppress(OSError, ExportFailed):
             for folder in _folders(prepared.wanted):
@@ -198,6 +207,17 @@ def _written(prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFil
                     folder.remove(file.path)
         raise
     return files
+
+
+def _check_are_here(wanted: Wanted, files: Sequence[WrittenFile]) -> None:
+    """On a disk: workers may have written on theirs, where no reader of the table looks. Raises `ExportFailed`."""
+    for is_letters, folder in enumerate(_folders(wanted)):
+        for file in files if folder.is_local else ():
+            if file.is_dead_letters == bool(is_letters) and folder.size(file.path) != file.size:
+                raise ExportFailed(
+                    f"{folder.out}/{file.path} was written, but is not here, so nothing of this run is in the table:"
+                    " all workers and the driver need the same folder"
+                )
 
 
 def _directories(tasks: Sequence[Task]) -> Mapping[int, str]:

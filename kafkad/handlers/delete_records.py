@@ -18,6 +18,7 @@ from kafkad.wire.kio_codec import codec
 from kafkad.wire.processes.descriptors import ControlMessage, DeletedRecords, DeleteRecordsWanted
 
 NO_LOW_WATERMARK = -1
+_COMPACT = "compact"
 _DELETING = frozenset({"delete", "delete-exported"})
 
 
@@ -105,7 +106,8 @@ def question(body: memoryview, context: RequestContext, view: BrokerView) -> Del
 def _check_policy(name: str, view: BrokerView) -> None:
     if is_internal(name):
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    if _DELETING.isdisjoint(policy.strip() for policy in _cleanup_policy(name, view).split(",")):
+    policies = {policy.strip() for policy in _cleanup_policy(name, view).split(",")}
+    if _COMPACT in policies and policies.isdisjoint(_DELETING):
         raise KafkaError(ErrorCode.POLICY_VIOLATION)
 
 

@@ -38,3 +38,37 @@ def test_what_is_no_option_of_any_command_is_named(command: str, tmp_path: Path)
     file = tmp_path / "t.toml"
     file.write_text('topic = "t"\nout = "/lake"\nformt = "delta"\n')
     assert f"{file}: formt is no option of kafkad export" in said_with(command, file)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--catalog", "sqlite:////c.db"], "--catalog and --table are of --format iceberg"),
+        (["--format", "delta", "--table", "a.b"], "--catalog and --table are of --format iceberg"),
+        (["--schema-registry", "http://127.0.0.1:1"], "need --value json, avro or protobuf"),
+        (["--on-bad-record", "null"], "need --value json, avro or protobuf"),
+        (["--value", "json", "--schema-message", "M"], "--schema-message is of --value protobuf"),
+        (["--value", "json", "--schema-file", "/s", "--schema-subject", "s"], "is of --schema-registry"),
+        (["--target-file-size", "0"], "expected a size such as 256MiB, found '0'"),
+        (["--metrics-file", "/nowhere/m.prom"], "--metrics-file: /nowhere/m.prom can't be written: No such file"),
+        (["--metrics-file", "/proc"], "--metrics-file: /proc can't be written: Is a directory"),
+        (["--start", "9" * 20], "--start: expected earliest or latest or milliseconds"),
+        (["--end", "9" * 20], "--end: expected latest or milliseconds"),
+        (["--out", ""], "--out: expected a folder or an address"),
+        (["--log-dirs", "/nowhere/data"], "/nowhere/data is no log directory"),
+    ],
+)
+def test_what_would_have_no_effect_or_no_place_is_told_before_the_work(
+    options: list[str], said: str, tmp_path: Path
+) -> None:
+    asked = ["run", "--topic", "t", "--out", str(tmp_path / "t"), "--source", "files", "--bootstrap-server", "none"]
+    done = CliRunner().invoke(export, [*asked, "--log-dirs", "/nowhere", *options])
+    assert done.exit_code == (1 if "--log-dirs" in options else 2)
+    assert said in done.output
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_file_with_a_list_for_a_text_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text('topic = "t"\nout = "/lake"\nlog-dirs = ["/a", "/b"]\n')
+    assert f"{file}: log-dirs: expected text, a number, true or false" in said_with("run", file)

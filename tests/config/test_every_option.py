@@ -79,6 +79,10 @@ OTHER_VALUES: dict[str, tuple[tuple[str, str], ...]] = {
         ("zookeeper.connect", "127.0.0.1:2181"),
         ("zookeeper.connection.timeout.ms", "5"),
     ),
+    "zookeeper.max.in.flight.requests": (
+        ("zookeeper.connect", "127.0.0.1:2181"),
+        ("zookeeper.max.in.flight.requests", "5"),
+    ),
     "zookeeper.set.acl": (*SECURED, ("zookeeper.set.acl", "true")),
     "zookeeper.ssl.client.enable": SECURED,
     **{
@@ -109,9 +113,7 @@ QUOTAS = frozenset(
         "kafkad.quota.consumer.byte.rate.default",
     }
 )
-ONLY_REFUSE = frozenset(
-    {"broker.id.generation.enable", "zookeeper.ssl.keystore.type", "zookeeper.ssl.truststore.type"}
-)
+ONLY_REFUSE = frozenset({"broker.id.generation.enable", "zookeeper.ssl.keystore.type", "zookeeper.ssl.truststore.type"})
 """What they say is done by the configuration itself, as the tests of those that it refuses show."""
 GROUP_LIMITS = {
     "group.consumer.min.session.timeout.ms": "1",

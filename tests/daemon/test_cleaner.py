@@ -1,5 +1,6 @@
 """A real cleaner process; the test plays the controller and the worker."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from uuid import UUID
@@ -7,12 +8,13 @@ from uuid import UUID
 import pytest
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.cleaning import quarantine
 from kafkad.core.cleanup import CleanupEffect, LogSummary, RollActive
 from kafkad.core.controller.deltas import BrokerConfigChanged, MetadataDelta, TopicConfigChanged, encode, snapshot
 from kafkad.core.controller.image import DEFAULT_BROKER, Broker, MetadataImage, Partition, Topic
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
-from kafkad.processes.cleaner import main
+from kafkad.processes.cleaner import main, time_limit
 from kafkad.wire.processes.controller_messages import DELTA, SnapshotWanted, pack_delta, unpack_message
 from kafkad.wire.processes.descriptors import (
     CleanupOrdered,
@@ -44,6 +46,21 @@ class Broken:
         if log.partition == 0:
             raise ValueError("no such index")
         return [RollActive(reason="because")]
+
+
+class Slow:
+    """Does not return when it is asked for the first time."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self._asked = 0
+
+    def plan(self, log: LogSummary, config: LogConfig, now_ms: int) -> Sequence[CleanupEffect]:
+        self._asked += 1
+        if self._asked == 1:
+            threading.Event().wait()
+        return [RollActive(reason="at last")]
 
 
 @pytest.fixture(params=[OFTEN])
@@ -187,6 +204,25 @@ def test_a_policy_that_fails_costs_one_partition_its_cleaning_until_its_configur
     while "t-0 is not cleaned" not in said:
         _answer_round(stage)
         said += capfd.readouterr().err
+
+
+@pytest.mark.parametrize("stage", [NEVER], indirect=True)
+def test_a_policy_that_does_not_return_is_asked_again_when_its_pause_ends(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time_limit, "LOOK_S", 0.05)
+    monkeypatch.setattr(time_limit, "WAITS_S", 0.2)
+    monkeypatch.setattr(quarantine, "FIRST_PAUSE_MS", 500)
+    stage.plugins.cleanup_policies["slow"] = Slow()  # type: ignore[index]
+    _publish(stage, 0)
+    _begin(stage, _image(1, {"cleanup.policy": "slow"}))
+    stage.until(lambda: stage.shared.registry.applied_version(CLEANER) == 1, "the snapshot is applied")
+    change = TopicConfigChanged("t", {"cleanup.policy": "slow", "retention.ms": "1"})
+    stage.actors[CONTROLLER].send(CLEANER, pack_delta(encode(MetadataDelta(2, (change,)))))
+    _answer_round(stage)
+    _answer_round(stage)
+    stage.until(lambda: _orders(stage), "the cleaner orders")
+    assert _orders(stage)[0].reason == "at last"
 
 
 def test_a_worker_that_dies_in_the_middle_of_a_round_is_asked_again_in_the_next(stage: Stage) -> None:

@@ -164,6 +164,11 @@ def _processes(cluster: Cluster) -> list[int]:
     return [process.pid for broker in cluster.brokers.values() for process in broker.tree()]
 
 
+def _is_connected_to(port: int) -> bool:
+    rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    return any(remote.endswith(f":{port:04X}") and state == "01" for _, _, remote, state, *_ in rows)
+
+
 @pytest.mark.timeout(600)
 def test_strangers_are_no_brokers_and_no_controller(cluster: Cluster) -> None:
     cluster.create(1, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
@@ -185,7 +190,9 @@ def test_strangers_are_no_brokers_and_no_controller(cluster: Cluster) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_controller_is_heard_on_the_listeners_that_are_for_it(cluster: Cluster) -> None:
-    """One of Apache Kafka sends to that of its own control.plane.listener.name."""
+    """It sends to that of its own control.plane.listener.name."""
+    told = _port(cluster.brokers[2], "CONTROL")
+    cluster.wait_until(lambda: _is_connected_to(told), "the controller asks broker 2 on this listener")
     for listener in ("BROKERS", "CONTROL"):
         port = _port(cluster.brokers[1], listener)
         for key, (message, request) in _pretended(0).items():

@@ -1,4 +1,6 @@
-"""Numbers of brokers: ZooKeeper gives one to who has none (broker.id.generation.enable), and nobody has another's."""
+"""Numbers of brokers: ZooKeeper gives one to who has none (broker.id.generation.enable), and nobody has another's. Nor
+has anybody another cluster's directories.
+"""
 
 import subprocess
 from collections.abc import Iterator
@@ -89,3 +91,20 @@ def test_a_number_and_an_address_that_another_broker_has_are_refused(tmp_path: P
             assert (done.returncode, done.stdout) == (2, "")
             assert done.stderr == f"CRITICAL supervisor the broker stops: controller-0: {reason}\n"
             assert not (second.log_dir / "meta.properties").exists()
+
+
+@pytest.mark.timeout(300)
+def test_directories_of_a_cluster_are_none_of_a_zookeeper_that_knows_none(
+    tmp_path: Path, server: ZookeeperServer
+) -> None:
+    """A wrong path, or an ensemble that has lost its data: every replica would be set aside, as no topic names it."""
+    broker = broker_of(tmp_path / "1", server, **{"broker.id": "1"})
+    (broker.log_dir / "t-0").mkdir(parents=True)
+    (broker.log_dir / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=of-before\n")
+    done = subprocess.run(
+        broker.command(), cwd=broker.working_folder, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 2
+    assert f"{broker.log_dir} belongs to cluster of-before, and ZooKeeper to " in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert (broker.log_dir / "t-0").exists()

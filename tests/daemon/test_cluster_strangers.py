@@ -31,6 +31,15 @@ def test_a_new_controller_leaves_out_what_it_can_not_read(cluster: Cluster) -> N
         else:
             cluster.zookeeper.create(path, data)
     cluster.zookeeper.set("/brokers/topics/half/partitions/0/state", b"no JSON")
+    cluster.zookeeper.create("/isr_change_notification/isr_change_0000000000", b"no JSON")
+    cluster.wait_until(
+        lambda: cluster.zookeeper.get_children("/isr_change_notification") == [], "the notification is taken"
+    )
+    before = cluster.zookeeper.set("/controller", b'{"version":2,"brokerid":7,"timestamp":"1"}')
+    cluster.wait_until(
+        lambda: getattr(cluster.zookeeper.exists("/controller"), "czxid", before.czxid) != before.czxid,
+        "whom another name takes the place of resigns, and one is elected anew",
+    )
 
     cluster.brokers[1].kill()
     cluster.wait_until(lambda: cluster.leaders(3, "t") == [2, 2, 3], "others lead in its place")

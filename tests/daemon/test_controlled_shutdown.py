@@ -24,6 +24,11 @@ class UnhurriedCluster(Cluster):
         return {**super().settings(), "zookeeper.session.timeout.ms": str(SESSION_S * 1_000)}
 
 
+class OneLeavesAtOnce(UnhurriedCluster):
+    def settings_of(self, folder: Path) -> dict[str, str]:
+        return {**self.settings(), "controlled.shutdown.enable": str(folder.name != "1").lower()}
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     with ExitStack() as ends:
@@ -135,12 +140,17 @@ def test_a_rolling_restart_under_load_loses_nothing(cluster: Cluster) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_the_last_broker_waits_for_nobody(cluster: Cluster) -> None:
-    cluster.create(3, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
-    cluster.wait_until(lambda: cluster.leaders(3, "t") == [1, 2, 3], "the leaders are known")
-    for each in (1, 2):
-        cluster.brokers[each].stop()
-        assert LED in cluster.brokers[each].output.read_text()
-    cluster.wait_until(lambda: cluster.leaders(3, "t") == [3, 3, 3], "the last one leads all")
-    cluster.brokers[3].stop()
-    assert ALONE in cluster.brokers[3].output.read_text()
+def test_the_last_broker_waits_for_nobody_and_one_without_a_controlled_shutdown_asks_nobody(tmp_path: Path) -> None:
+    with ExitStack() as ends:
+        cluster = OneLeavesAtOnce(tmp_path, ends)
+        cluster.create(3, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+        cluster.wait_until(lambda: cluster.leaders(3, "t") == [1, 2, 3], "the leaders are known")
+        assert cluster.controller(3) == 1
+        cluster.brokers[1].stop()
+        assert "broker 1 is shutting down" not in cluster.brokers[1].output.read_text()
+        cluster.wait_until(lambda: others_lead(cluster, "t", 1), "its session has ended")
+        cluster.brokers[2].stop()
+        assert LED in cluster.brokers[2].output.read_text()
+        cluster.wait_until(lambda: cluster.leaders(3, "t") == [3, 3, 3], "the last one leads all")
+        cluster.brokers[3].stop()
+        assert ALONE in cluster.brokers[3].output.read_text()

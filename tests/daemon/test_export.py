@@ -25,6 +25,7 @@ from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from kafkad.client.groups import commit_offsets, committed_offsets
 from kafkad.client.records import LATEST, offsets
 from tests.daemon.lake import FORMATS, PARTITIONS, WITHIN_S, Lake, one_line
+from tests.export.reading.test_log_directories import partition, plain
 from tests.tools.small_disk import SmallDisk
 
 LARGE = {"max.message.bytes": "104857600", "segment.bytes": "209715200"}
@@ -361,6 +362,14 @@ def test_what_can_not_be_exported_is_one_line(lake: Lake, options: Sequence[str]
     assert said in one_line(lake.run("run", *options, code=code))
 
 
+def test_the_directories_of_another_cluster_are_refused(lake: Lake, tmp_path: Path) -> None:
+    lake.produce(5)
+    for number in range(PARTITIONS):
+        partition(tmp_path / "other", f"{lake.topic}-{number}", *map(plain, range(9)))
+    said = lake.run("run", "--source", "files", "--log-dirs", str(tmp_path / "other"), code=1)
+    assert f"{lake.topic}-0 is not of the topic that the broker has" in one_line(said)
+
+
 def test_a_damaged_batch_stops_the_export_with_its_place(lake: Lake) -> None:
     lake.produce(50)
     (log,) = [path for path in lake.log_dir.glob(f"{lake.topic}-*/*.log") if path.stat().st_size][:1]
@@ -439,6 +448,18 @@ def test_rounds_wait_for_a_broker_that_is_away(tmp_path: Path) -> None:
             running.terminate()
             running.communicate(timeout=WITHIN_S)
         assert running.returncode == 0
+
+
+def test_a_broker_that_throttles_the_export_is_waited_for(tmp_path: Path) -> None:
+    """Its answers name no partition meanwhile."""
+    quota = {"kafkad.quota.consumer.byte.rate.default": "500000", "quota.window.num": "2"}
+    with Kafkad(tmp_path / "broker", {"num.partitions": str(PARTITIONS), **quota}) as broker:
+        lake = Lake(broker, tmp_path, "slow")
+        producer = Producer({"bootstrap.servers": lake.bootstrap})
+        for number in range(20):
+            producer.produce(lake.topic, bytes(100_000), partition=number % PARTITIONS)
+        assert producer.flush(WITHIN_S) == 0
+        assert json.loads(lake.run("run", "--json"))["records"] == 20
 
 
 def test_rounds_end_when_only_people_can_help(lake: Lake) -> None:

@@ -112,6 +112,24 @@ def test_a_partition_with_an_open_transaction_is_not_quiet(lake: Lake) -> None:
     assert complete_until(lake) in (now - HOUR, this_hour() - HOUR)
 
 
+def test_a_time_within_an_open_transaction_is_where_the_transaction_begins(lake: Lake) -> None:
+    """The table can't begin behind the last stable offset: its next run would take the log for a shorter one."""
+    start = this_hour() + HOUR
+    producer = Producer({"bootstrap.servers": lake.bootstrap, "transactional.id": lake.topic})
+    producer.init_transactions(WITHIN_S)
+    producer.begin_transaction()
+    for time_of in (start - HOUR, start):
+        producer.produce(lake.topic, b"v", partition=1, timestamp=int(time_of.timestamp() * 1_000))
+    assert producer.flush(WITHIN_S) == 0
+    produce(lake, start, 0)
+    options = ("--start", str(int(start.timestamp() * 1_000)), "--json")
+    assert json.loads(lake.run("run", *options))["records"] == 1
+    assert json.loads(lake.run("run", *options))["records"] == 0
+    producer.commit_transaction(WITHIN_S)
+    assert json.loads(lake.run("run", *options))["records"] == 2
+    lake.run("verify")
+
+
 def test_a_timestamp_of_the_future_completes_no_hour_that_is_not_over(lake: Lake) -> None:
     began = datetime.fromtimestamp(time.time(), UTC)
     produce(lake, began + HOUR * 0.9, 0)

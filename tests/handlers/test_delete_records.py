@@ -104,6 +104,9 @@ def test_records_of_internal_topics_stay() -> None:
         ("compact, delete", None, None, "delete", False),
         ("delete", "compact", "compact", "compact", False),
         ("delete-exported", None, None, "compact", False),
+        ("compact,archive", None, None, "delete", True),
+        ("archive", None, None, "compact", False),
+        ("", None, None, "compact", False),
         (None, "compact", "delete", "delete", True),
         (None, None, "compact", "delete", True),
         (None, None, None, "compact", True),
@@ -113,7 +116,7 @@ def test_records_of_internal_topics_stay() -> None:
 def test_records_that_are_compacted_only_are_not_deleted(
     topic: str | None, broker: str | None, all_brokers: str | None, file: str, is_refused: bool
 ) -> None:
-    view = a_view(a_topic("a", 1, configs={"cleanup.policy": topic} if topic else None))
+    view = a_view(a_topic("a", 1, configs=None if topic is None else {"cleanup.policy": topic}))
     policies = {"1": broker, "": all_brokers}
     configs = {name: {"log.cleanup.policy": policy} for name, policy in policies.items() if policy is not None}
     view.image = replace(view.image, broker_configs=configs)

@@ -162,10 +162,12 @@ class Pieces:
             cluster = ClusterConfig(
                 zookeeper_connect="played",
                 zookeeper_session_timeout_ms=1000,
+                zookeeper_max_in_flight_requests=500,
                 zookeeper_connection_timeout_ms=1000,
                 zookeeper_tls=None,
                 zookeeper_set_acl=False,
                 inter_broker_listener="PLAINTEXT",
+                control_plane_listener="PLAINTEXT",
                 broker_listeners=frozenset({"PLAINTEXT"}),
                 reserved_broker_max_id=1000,
                 versions=protocol_versions("3.9-IV0"),

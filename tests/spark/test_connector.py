@@ -116,11 +116,11 @@ def test_what_sparks_sink_writes_is_read_by_both(spark: SparkSession, both: Both
 def test_a_query_changes_its_source_and_keeps_its_checkpoint(
     spark: SparkSession, broker: Kafkad, tmp_path: Path
 ) -> None:
-    """From Spark's Kafka source to ours and back: offsets are spelled alike."""
+    """From ours to Spark's Kafka source and back, twice: offsets are spelled alike."""
     with BrokerClient(broker.bootstrap) as client:
         client.create_topic("moved", partitions=2, replication_factor=BROKER_DEFAULT, configs={})
     sent = 0
-    for kind in ("kafka", "kafkad", "kafka"):
+    for kind in ("kafkad", "kafka", "kafkad", "kafka"):
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         for number in range(sent, sent + 100):
             producer.produce("moved", value=b"%d" % number, partition=number % 2)

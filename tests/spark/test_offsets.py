@@ -42,6 +42,14 @@ def test_batches_with_a_limit_have_every_offset_once(logs: dict[int, tuple[int, 
     assert seen == sum(each.end - begun[row] for row, each in bounds.items())
 
 
+def test_a_batch_whose_beginning_is_not_known_is_data_loss() -> None:
+    """The end is of a first batch of Spark's Kafka source, which keeps its beginning elsewhere."""
+    with pytest.raises(DataLost, match="t-0: where the batch up to offset 5 begins is not known"):
+        ranges_between({A: 7, B: 0}, {A: 5, B: 2}, {A: 0, B: 0}, fails_on_loss=True)
+    ranges = ranges_between({A: 7, B: 0}, {A: 5, B: 2}, {A: 0, B: 0}, fails_on_loss=False)
+    assert ranges == [("t", OffsetRange(1, 0, 2))]
+
+
 def test_a_new_partition_begins_at_its_first_offset() -> None:
     ranges = ranges_between({A: 3}, {A: 5, B: 2}, {A: 0, B: 0}, fails_on_loss=True)
     assert ranges == [("t", OffsetRange(0, 3, 5)), ("t", OffsetRange(1, 0, 2))]

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.core.log.recovery.checkpoints import format_offsets as as_checkpoint
@@ -12,6 +13,8 @@ from kafkad.export.problems import DataLost, ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.source import read_range
+from pyspark_kafkad import DefaultSource
+from pyspark_kafkad.offsets import Spelled
 from pyspark_kafkad.options import ReadOptions, plan_read
 from pyspark_kafkad.pieces import TopicRange
 from pyspark_kafkad.stream import TopicStreamReader
@@ -22,7 +25,7 @@ from tests.export.reading.test_log_directories import partition, plain
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """`t-0` has offsets 0 to 6, from 4 on in an open transaction; `t-1`, 0 to 2; and there is an internal topic."""
-    folder = tmp_path / "data"
+    folder = tmp_path / "data %20#?"
     log = (plain(0), written(1, 7), written(2, 8), marker(3, 7), written(4, 7), plain(5), marker(6, 8))
     partition(folder, "t-0", *log)
     partition(folder, "t-1", *map(plain, range(3)))
@@ -45,11 +48,13 @@ def test_a_batch_goes_to_the_checkpoint_and_to_the_first_open_transaction(folder
     uncommitted = planned(folder, **{"kafka.isolation.level": "read_uncommitted"})
     assert uncommitted[0] == ("t", OffsetRange(0, 0, 7))
     assert planned(folder, assign=json.dumps({"t": [1]})) == BOTH[1:]
-    assert planned(folder, subscribePattern=".*") == BOTH
+    assert planned(folder, subscribePattern=" .* ", startingOffsets=" Earliest ") == BOTH
     ends = json.dumps({"t": {"0": 2, "1": -1}})
-    assert planned(folder, startingOffsets=json.dumps({"t": {"0": 1, "1": -1}}), endingOffsets=ends) == [
-        ("t", OffsetRange(0, 1, 2))
+    assert planned(folder, startingOffsets=json.dumps({"t": {"0": 1, "1": -2}}), endingOffsets=ends) == [
+        ("t", OffsetRange(0, 1, 2)),
+        BOTH[1],
     ]
+    assert planned(folder, assign=json.dumps({"t": [1, 1]})) == BOTH[1:], "once"
 
 
 def test_what_was_planned_is_read_without_a_broker(folder: Path) -> None:
@@ -67,9 +72,35 @@ def test_a_stream_begins_and_goes_on_by_the_checkpoint(folder: Path) -> None:
     begun = stream.initialOffset()
     assert begun == {"t": {"0": 0, "1": 0}}
     end = stream.latestOffset(begun, stream.getDefaultReadLimit())
-    assert end == stream.reportLatestOffset() == {"t": {"0": 4, "1": 3}}
-    pieces = stream.partitions(begun, end)
-    assert [each.wanted for each in pieces if isinstance(each, TopicRange)] == [piece for _, piece in BOTH]
+    assert stream.reportLatestOffset() == {"t": {"0": 4, "1": 3}}
+    assert stream.latestOffset(end, stream.getDefaultReadLimit()) == end, "nothing new"
+    assert ranges(stream, begun, end) == [piece for _, piece in BOTH]
+
+
+def test_a_first_batch_is_repeated_from_where_the_query_began(folder: Path) -> None:
+    """Also in another process, for which the latest offsets are others."""
+
+    def ends_at(offset: int) -> None:
+        rows = {TopicPartition("t", 0): 7, TopicPartition("t", 1): offset}
+        (folder / HIGH_WATERMARKS).write_text(as_checkpoint(rows))
+
+    options = ReadOptions.parse({"path": str(folder), "subscribe": "t"}, is_stream=True)
+    ends_at(1)
+    first, again = (TopicStreamReader(options, ["offset"]) for _ in range(2))
+    begun = first.initialOffset()
+    ends_at(2)
+    end = first.latestOffset(begun, first.getDefaultReadLimit())
+    assert ranges(first, first.initialOffset(), end) == [OffsetRange(1, 1, 2)]
+    ends_at(3)
+    assert again.initialOffset() == {"t": {"0": 4, "1": 3}}
+    assert ranges(again, again.initialOffset(), end) == [OffsetRange(1, 1, 2)]
+    following = again.latestOffset(end, again.getDefaultReadLimit())
+    assert following == {"t": {"0": 4, "1": 3}}
+    assert ranges(again, end, following) == [OffsetRange(1, 2, 3)]
+
+
+def ranges(stream: TopicStreamReader, start: Spelled, end: Spelled) -> list[OffsetRange]:
+    return [each.wanted for each in stream.partitions(start, end) if isinstance(each, TopicRange)]
 
 
 @pytest.mark.parametrize(
@@ -118,6 +149,24 @@ def test_a_task_has_so_many_offsets_at_most(folder: Path) -> None:
         ({"assign": json.dumps({"t": 0})}, "assign: expected a list of partitions of 't'"),
         ({"startingOffsets": json.dumps({"t": 0})}, "startingOffsets has no number for t-0"),
         ({"endingOffsets": json.dumps({"t": {"0": 1}})}, "endingOffsets has no number for t-1"),
+        ({"assign": json.dumps({"t": []})}, "assign: there is a topic without partitions"),
+        ({"subscribe": " ,"}, "there is no topic in it"),
+        ({"startingOffsets": json.dumps({"t": {"0": 1, "1": 1, "2": 1}})}, "startingOffsets: t-2 is not read"),
+        ({"startingOffsets": json.dumps({"t": {"0": 1, "1": -3}})}, "expected an offset, -1 or -2, found -3"),
+        ({"startingOffsets": "latest"}, "startingOffsets of a batch can't be latest"),
+        ({"startingOffsets": json.dumps({"t": {"0": 1, "1": -1}})}, "startingOffsets of a batch can't be latest"),
+        ({"endingOffsets": json.dumps({"t": {"0": -2, "1": 1}})}, "endingOffsets of a batch can't be earliest"),
+        (
+            {
+                "startingOffsets": json.dumps({"t": {"0": 3, "1": 0}}),
+                "endingOffsets": json.dumps({"t": {"0": 2, "1": 1}}),
+            },
+            r"t-0: startingOffsets \(3\) is behind endingOffsets \(2\)",
+        ),
+        ({"kafka.isolation.level": "READ_UNCOMMITTED"}, "isolation.level: expected read_committed or read_uncommitted"),
+        ({"failOnDataLoss": "no"}, "failOnDataLoss: expected true or false, found 'no'"),
+        ({"minPartitions": "0"}, "minPartitions: expected a number from 1 on"),
+        ({"endingOffsets": json.dumps({"t": {"0": 1 << 63, "1": 1}})}, "endingOffsets has no number for t-0"),
         ({"startingTable": "/t"}, "startingtable is no option of batches"),
         ({"startingOffsetsByTimestampStrategy": "lates"}, "Strategy: expected error or latest"),
     ],
@@ -137,5 +186,24 @@ def test_a_delay_is_spelled_as_sparks() -> None:
     asked = {"path": "/", "subscribe": "t"}
     for text, seconds in (("1500", 1.5), ("2s", 2), ("15m", 900), ("1 min", 60), ("1h", 3_600)):
         assert ReadOptions.parse({**asked, "maxTriggerDelay": text}, is_stream=True).longest_delay_s == seconds
+    for name in ("minOffsetsPerTrigger", "maxOffsetsPerTrigger"):
+        with pytest.raises(ExportFailed, match=f"{name}: expected a number from 1 on, found '0'"):
+            ReadOptions.parse({**asked, name: "0"}, is_stream=True)
+    with pytest.raises(ExportFailed, match=r"minOffsetsPerTrigger \(2\) is more than maxOffsetsPerTrigger \(1\)"):
+        ReadOptions.parse({**asked, "minOffsetsPerTrigger": "2", "maxOffsetsPerTrigger": "1"}, is_stream=True)
     with pytest.raises(ExportFailed, match="maxTriggerDelay: expected a time such as 15m, found 'soon'"):
         ReadOptions.parse({**asked, "maxTriggerDelay": "soon"}, is_stream=True)
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        (StructType().add("vaule", BinaryType()), "there is no column 'vaule': key, value"),
+        (StructType().add("value", StringType()), "the column value is binary, not string"),
+    ],
+)
+def test_a_schema_with_another_column_is_refused(folder: Path, schema: StructType, said: str) -> None:
+    source = DefaultSource({"path": str(folder), "subscribe": "t"})
+    for reader in (source.reader, source.streamReader):
+        with pytest.raises(ExportFailed, match=said):
+            reader(schema)

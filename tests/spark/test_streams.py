@@ -17,7 +17,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import eventually
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
+from kafkad.export.problems import ExportFailed
+from pyspark_kafkad.options import ReadOptions, plan_read
+from pyspark_kafkad.stream import TopicStreamReader
+from tests.export.reading.test_log_directories import partition, plain
 
 WITHIN_S = 300.0
 SOURCES = pytest.mark.parametrize("source", ["broker", "files"])
@@ -85,12 +90,48 @@ def test_a_query_goes_on_from_its_checkpoint(stream: Stream, source: str) -> Non
     batches = stream.run(frame)
     assert [each["numInputRows"] for each in batches] == [3_000, 3_000, 3_000, 1_000]
     (told,) = batches[0]["sources"]
+    assert told["endOffset"].pop(f"begun at {json.dumps({stream.topic: {'0': 0, '1': 0}})}") == {}
     assert told["endOffset"] == {stream.topic: {"0": 1_500, "1": 1_500}}
     assert told["latestOffset"] == {stream.topic: {"0": 5_000, "1": 5_000}}
     stream.produce(2_000)
     assert sum(each["numInputRows"] for each in stream.run(frame)) == 2_000
     assert stream.run(frame) == []
     assert stream.stored() == list(range(12_000))
+
+
+def test_a_first_batch_that_is_repeated_begins_where_it_began(stream: Stream) -> None:
+    """Also if a query would now begin elsewhere: Spark asks again, and heeds only where the batch ends."""
+
+    def refuse(_batch: DataFrame, _number: int) -> None:
+        raise OSError("the disk is full")
+
+    stream.produce(10)
+    writer = stream.reader().load().writeStream.foreachBatch(refuse).trigger(availableNow=True)
+    with pytest.raises(StreamingQueryException, match="the disk is full"):
+        ended(writer.option("checkpointLocation", str(stream.checkpoint)).start())
+    stream.produce(10)
+    stream.run(stream.reader(startingOffsets="latest").load())
+    assert stream.stored() == list(range(20))
+
+
+def test_a_time_within_an_open_transaction_is_where_the_transaction_begins(stream: Stream) -> None:
+    writer = Producer({"bootstrap.servers": stream.broker.bootstrap, "transactional.id": stream.topic})
+    writer.init_transactions(WITHIN_S)
+    writer.begin_transaction()
+    for milliseconds in (1_000, 2_000):
+        writer.produce(stream.topic, value=b"v", partition=1, timestamp=milliseconds)
+    assert writer.flush(WITHIN_S) == 0
+    asked = {"kafka.bootstrap.servers": stream.broker.bootstrap, "assign": json.dumps({stream.topic: [1]})}
+    options = ReadOptions.parse({**asked, "startingTimestamp": "2000"}, is_stream=True)
+    reader = TopicStreamReader(options, ["offset"])
+    begun = reader.initialOffset()
+    assert begun == {stream.topic: {"1": 0}}
+    assert reader.partitions(begun, reader.latestOffset(begun, reader.getDefaultReadLimit())) == []
+    assert plan_read(ReadOptions.parse({**asked, "endingTimestamp": "2000"})) == []
+    writer.commit_transaction(WITHIN_S)
+    committed = ReadOptions.parse({**asked, "startingTimestamp": "2000"})
+    # Its marker comes a little later.
+    eventually(lambda: [each.start for _, each in plan_read(committed)] == [1], within=WITHIN_S, what="the second one")
 
 
 def test_a_partition_that_is_added_is_found(stream: Stream) -> None:
@@ -169,6 +210,15 @@ def test_a_query_whose_checkpoint_is_lost_goes_on_where_its_table_ends(stream: S
 def test_wrong_options_of_streams_are_named(stream: Stream, options: dict[str, str], said: str) -> None:
     with pytest.raises(StreamingQueryException, match=said):
         stream.run(stream.reader(**options).load())
+
+
+def test_directories_of_another_topic_of_this_name_are_refused(stream: Stream, tmp_path: Path) -> None:
+    stream.produce(10)
+    for number in range(2):
+        partition(tmp_path / "other", f"{stream.topic}-{number}", *map(plain, range(5)))
+    asked = {"kafka.bootstrap.servers": stream.broker.bootstrap, "subscribe": stream.topic}
+    with pytest.raises(ExportFailed, match="is not of the topic that the broker has"):
+        plan_read(ReadOptions.parse({**asked, "path": str(tmp_path / "other")}))
 
 
 def test_one_partition_is_read_by_several_tasks(stream: Stream) -> None:

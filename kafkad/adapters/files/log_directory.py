@@ -119,6 +119,11 @@ class LogDirectory:
             raise LogDirectoryUnusable(
                 f"{self.path} belongs to a broker without ZooKeeper: use another log.dirs, or remove zookeeper.connect"
             )
+        if found is not None and found.cluster_id not in (None, cluster_id):
+            raise LogDirectoryUnusable(
+                f"{self.path} belongs to cluster {found.cluster_id}, and ZooKeeper to {cluster_id}, which would use "
+                "nothing of it: zookeeper.connect may be wrong, or ZooKeeper has lost its data"
+            )
         _refuse_foreign(self.path, found, cluster_id, node_id)
         mine = MetaProperties(version=0, cluster_id=cluster_id, node_id=node_id, directory_id=None)
         if found != mine:

@@ -85,10 +85,6 @@ _OLD_CONSUMERS = "/consumers"
 _SECRETS = ("/config/users", "/config/brokers", "/delegation_token/tokens")
 """Nobody else may even read what is below these."""
 
-# More requests than this in flight only grows kazoo's queue; the server answers in order anyway.
-_PIPELINE_DEPTH = 500
-
-
 class ZookeeperUnreachable(Exception):
     """No server of the ensemble has answered; the message names the hosts."""
 
@@ -97,7 +93,8 @@ class ZookeeperStore:
     """`close` ends the session and its ephemeral nodes; the session of a process that dies can be resumed.
 
     `session` (id, password) resumes the session of a process before this one, as long as it has not expired. With
-    `protects` only who shows the identity of this client's certificate may change the nodes that it makes.
+    `protects` only who shows the identity of this client's certificate may change the nodes that it makes. No more than
+    `max_in_flight` requests wait for an answer: the server answers in order anyway.
     """
 
     def __init__(
@@ -110,8 +107,10 @@ class ZookeeperStore:
         session: tuple[int, bytes] | None = None,
         tls: ssl.SSLContext | None = None,
         protects: bool = False,
+        max_in_flight: int = 500,
     ) -> None:
         self._protects = protects
+        self._max_in_flight = max_in_flight
         secured = None if tls is None else TlsConnections(tls)
         self._events: EventQueue[Event] = EventQueue()
         self._state = SessionState.SUSPENDED
@@ -259,8 +258,8 @@ class ZookeeperStore:
 
     def _pipeline(self, items: Sequence[Any], send: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
         answers: list[tuple[Any, Any]] = []
-        for start in range(0, len(items), _PIPELINE_DEPTH):
-            part = items[start : start + _PIPELINE_DEPTH]
+        for start in range(0, len(items), self._max_in_flight):
+            part = items[start : start + self._max_in_flight]
             self._require_connection(part[0] if isinstance(part[0], str) else part[0][0].path)
             sent = [(item, send(item)) for item in part]
             sent[-1][1].wait(self._operation_timeout_s)

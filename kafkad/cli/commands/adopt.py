@@ -15,7 +15,8 @@ from kafkad.cli.adoption.handing_over import hand_over, node_id_of, stored_metad
 from kafkad.cli.adoption.kraft_metadata import DIRECTORY, read_kraft_metadata
 from kafkad.cli.adoption.plan import TopicPlan, plan_topics
 from kafkad.cli.adoption.zookeeper_metadata import read_zookeeper
-from kafkad.cli.configuring import WrongConfiguration, read_configuration
+from kafkad.cli.configuring import read_configuration
+from kafkad.cli.failing import WrongConfiguration
 from kafkad.cli.options import json_option
 from kafkad.core.ports import StorageFailed
 

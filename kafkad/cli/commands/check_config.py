@@ -6,7 +6,8 @@ import sys
 import click
 
 from kafkad.banner import advertised_text
-from kafkad.cli.configuring import WrongConfiguration, configuration_from_arguments, configures
+from kafkad.cli.configuring import configuration_from_arguments, configures
+from kafkad.cli.failing import WrongConfiguration
 from kafkad.cli.options import json_option
 from kafkad.config import BrokerConfig
 

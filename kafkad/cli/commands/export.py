@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from kafkad.cli.configuring import WrongConfiguration
 from kafkad.cli.exporting.options import (
     Duration,
     Size,
@@ -18,6 +17,7 @@ from kafkad.cli.exporting.options import (
     tables_of,
     writes_files,
 )
+from kafkad.cli.failing import WrongConfiguration
 from kafkad.cli.options import json_option
 
 _OPTIONAL = ("pyarrow",)
@@ -150,8 +150,12 @@ Example:
     show_default=True,
     help="All; or those whose leader is a broker of this machine, where each machine of a cluster runs the export.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes of the local engine.")
-@click.option("--max-bytes-per-sec", type=Size(), default=0, metavar="SIZE", help="Read no faster than that.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="How much is done at once: processes of the local engine (default: 1), or cores of Spark (default: all).",
+)
+@click.option("--max-bytes-per-sec", type=Size(0), default=0, metavar="SIZE", help="Read no faster than that.")
 @click.option(
     "--metrics-file",
     type=click.Path(path_type=Path),

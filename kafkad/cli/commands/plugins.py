@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import click
 
-from kafkad.cli.configuring import WrongConfiguration, configuration_from_arguments, configures
+from kafkad.cli.configuring import configuration_from_arguments, configures
+from kafkad.cli.failing import WrongConfiguration
 from kafkad.cli.options import json_option
 from kafkad.cli.package_installer import install_package
 from kafkad.cli.plugin_folder import NotInstalled, PluginFolder

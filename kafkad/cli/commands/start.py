@@ -7,12 +7,12 @@ import click
 from kafkad.adapters.files.log_directory import LogDirectoryUnusable
 from kafkad.adapters.stores.zookeeper_tls import UnusableTlsFile
 from kafkad.cli.configuring import (
-    WrongConfiguration,
     configures,
     file_or_default,
     parse_overrides,
     read_configuration,
 )
+from kafkad.cli.failing import WrongConfiguration
 from kafkad.config import load
 from kafkad.core.controller.startup.reconciliation import StartRefused
 from kafkad.processes.controller.cluster.broker_id import find_broker_id

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from kafkad.cli.asking import DEFAULT_BOOTSTRAP
-from kafkad.cli.configuring import WrongConfiguration
+from kafkad.cli.failing import WrongConfiguration
 
 _MB = 1 << 20
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": _MB, "gib": 1 << 30, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
@@ -24,13 +24,14 @@ class Size(click.ParamType[int]):
 
     name = "SIZE"
 
+    def __init__(self, smallest: int = 1) -> None:
+        self._smallest = smallest
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
         text = str(value).strip().lower()
         digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
         unit = text[len(digits) :].strip()
-        if not digits.isascii() or not digits.isdigit() or unit not in _UNITS:
+        if not digits.isascii() or not digits.isdigit() or unit not in _UNITS or int(digits) < self._smallest:
             self.fail(f"expected a size such as 256MiB, found {value!r}", param, ctx)
         return int(digits) * _UNITS[unit]
 
@@ -71,6 +72,8 @@ def read_options(ctx: click.Context, file: Path) -> dict[str, Any]:
         name = written.replace("_", "-")
         if name not in known:
             raise WrongConfiguration([f"{file}: {name} is no option of kafkad export"])
+        if not isinstance(each, str | int | float):
+            raise WrongConfiguration([f"{file}: {name}: expected text, a number, true or false, found {each}"])
         if name in own:
             defaults[own[name]] = each
     return defaults

@@ -1,20 +1,16 @@
-"""What `kafkad export run` shows while it works, and says in the end: to people, to programs, and to Prometheus."""
+"""What `kafkad export run` shows while it works, and says in the end: to people, and to programs."""
 
 import json
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
-from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 from kafkad.export.preparation import Prepared
-from kafkad.export.problems import ExportFailed
 from kafkad.export.run import Summary
 from kafkad.export.sinks.complete_hours import hour_of
-from kafkad.export.wanted import Wanted
 from kafkad.export.writing import WrittenFile
 
 
@@ -94,27 +90,3 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
 def iso_hour(until: int | None) -> str | None:
     """The hour up to which a table is complete; `until` is in microseconds."""
     return None if until is None else hour_of(until).isoformat()
-
-
-def write_metrics(path: Path, wanted: Wanted, summary: Summary) -> None:
-    """For the node exporter's textfile collector: replaced as a whole."""
-    registry = CollectorRegistry()
-    until = summary.complete_until
-    rows: list[tuple[str, str, float]] = [
-        ("records", "Records of the last run.", summary.records),
-        ("bytes", "Bytes of the files that it wrote.", summary.bytes),
-        ("seconds", "How long it took.", summary.seconds),
-        ("unparsed_values", "Values and damaged batches that could not be read.", summary.unparsed),
-        ("lost_offsets", "What retention took before it was exported.", sum(e.end - e.start for e in summary.lost)),
-    ]
-    if until is not None:
-        # Without one there is no number that would not mislead.
-        text = "Up to which hour the table is complete, in seconds since 1970."
-        rows.append(("complete_until_timestamp_seconds", text, hour_of(until).timestamp()))
-    for name, text, value in rows:
-        gauge = Gauge(f"kafkad_export_{name}", text, ["name", "topic"], registry=registry)
-        gauge.labels(wanted.name, wanted.topic).set(value)
-    try:
-        write_to_textfile(str(path), registry)
-    except OSError as error:
-        raise ExportFailed(f"{path} can't be written: {error.strerror}") from error

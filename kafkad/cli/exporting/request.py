@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from kafkad.cli.configuring import WrongConfiguration
+from kafkad.cli.failing import WrongConfiguration
 from kafkad.client.broker_client import parse_bootstrap
 from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.values.format import DEAD_LETTERS, ValueFormat
@@ -39,6 +39,11 @@ def wanted_of(
     **rest: Any,
 ) -> Wanted:
     _check_spelling(start, end, rest.get("table", ""))
+    if not out:
+        raise WrongConfiguration(["--out: expected a folder or an address, found nothing"])
+    if format_ != "iceberg" and (rest.get("catalog") or rest.get("table")):
+        raise WrongConfiguration(["--catalog and --table are of --format iceberg"])
+    _check_are_used(value, schema_file, schema_registry, schema_subject, schema_message, on_bad_record)
     if keep == KEEP_LATEST:
         _check_latest(value, on_bad_record, recreated, rest.get("partition_by", "none"))
     subject = schema_subject or f"{topic}-value"
@@ -67,10 +72,22 @@ def wanted_of(
 
 def _check_spelling(start: str, end: str, table: str) -> None:
     for option, when, words in (("start", start, ("earliest", "latest")), ("end", end, ("latest",))):
-        if when not in words and not (when.isascii() and when.isdigit()):
+        if when not in words and not (when.isascii() and when.isdigit() and int(when) < 1 << 63):
             raise WrongConfiguration([f"--{option}: expected {' or '.join(words)} or milliseconds, found {when!r}"])
     if table and not all(table.rpartition(".")):
         raise WrongConfiguration([f"--table: expected NAMESPACE.NAME, found {table!r}"])
+
+
+def _check_are_used(
+    value: str, file: Path | None, registry: str, subject: str, message: str, on_bad_record: str | None
+) -> None:
+    """What is said of values means something only with others."""
+    if value == _RAW and (file or registry or subject or message or on_bad_record == "null"):
+        raise WrongConfiguration(["options of schemas, and --on-bad-record null, need --value json, avro or protobuf"])
+    if message and value != "protobuf":
+        raise WrongConfiguration(["--schema-message is of --value protobuf"])
+    if subject and not registry:
+        raise WrongConfiguration(["--schema-subject is of --schema-registry"])
 
 
 def _bootstrap(named: str) -> str:

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import click
 
 from kafkad.cli.asking import CommandFailed
-from kafkad.cli.configuring import WrongConfiguration
-from kafkad.cli.exporting.printing import iso_hour, print_plan, print_summary, with_progress, write_metrics
+from kafkad.cli.exporting.printing import iso_hour, print_plan, print_summary, with_progress
 from kafkad.cli.exporting.request import NO_BROKER, wanted_of
 from kafkad.cli.exporting.rounds import repeat
+from kafkad.cli.failing import WrongConfiguration
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.export.coverage import Returned
@@ -36,27 +36,45 @@ from kafkad.export.wanted import Wanted
 
 
 def run(
-    *, engine: str, dry_run: bool, every: float | None, as_json: bool, metrics_file: Path | None, **asked: Any
+    *,
+    engine: str,
+    jobs: int | None,
+    dry_run: bool,
+    every: float | None,
+    as_json: bool,
+    metrics_file: Path | None,
+    **asked: Any,
 ) -> None:
     if dry_run and every is not None:
         raise WrongConfiguration(["--dry-run and --every exclude each other"])
     with _failing():
-        wanted = wanted_of(**asked)
+        wanted = wanted_of(**asked, jobs=jobs or 1)
         if dry_run:
             print_plan(_prepared(wanted, open_sink(wanted)), as_json=as_json)
             return
-        with _engine(engine, wanted) as working:
+        write_metrics = _writes_metrics(metrics_file, wanted)
+        with _engine(engine, wanted, jobs) as working:
 
             def one_round() -> None:
                 summary = _run_once(working)
-                if metrics_file is not None:
-                    write_metrics(metrics_file, wanted, summary)
+                write_metrics(summary)
                 print_summary(summary, as_json=as_json)
 
             if every is None:
                 one_round()
             else:
                 repeat(one_round, every)
+
+
+def _writes_metrics(path: Path | None, wanted: Wanted) -> Callable[[Summary], None]:
+    """Raises `WrongConfiguration` where they can't be written."""
+    if path is None:
+        return lambda _summary: None
+    # Only who has such a file needs its library.
+    from kafkad.cli.exporting.metrics_file import check_metrics_file, write_metrics  # noqa: PLC0415
+
+    check_metrics_file(path)
+    return lambda summary: write_metrics(path, wanted, summary)
 
 
 def _run_once(engine: "_Engine") -> Summary:
@@ -232,7 +250,7 @@ def _read_again(wanted: Wanted, facts: TopicFacts) -> Source:
     directories: dict[int, str] = {}
     if wanted.source == "files":
         with _broker(wanted) as client:
-            directories = directories_of(client, wanted, sorted(facts.bounds))
+            directories = directories_of(client, wanted, facts)
     return Source(
         topic=wanted.topic,
         bootstrap=wanted.bootstrap,
@@ -284,7 +302,8 @@ class _Engine(NamedTuple):
 
 
 @contextmanager
-def _engine(engine: str, wanted: Wanted) -> Iterator[_Engine]:
+def _engine(engine: str, wanted: Wanted, jobs: int | None) -> Iterator[_Engine]:
+    """Into how many pieces a topic is divided, only Spark can tell if nobody else does."""
     if engine == "local":
         # Processes that wait for a file want nothing of Spark, and the other way round.
         from kafkad.export.engines.local import run_here  # noqa: PLC0415
@@ -300,4 +319,4 @@ def _engine(engine: str, wanted: Wanted) -> Iterator[_Engine]:
         def run_tasks(tasks: Sequence[Task]) -> Iterator[Returned]:
             return run_in_spark(session, tasks, f"kafkad export: {wanted.topic} to {wanted.out}")
 
-        yield _Engine(replace(wanted, jobs=session.sparkContext.defaultParallelism), run_tasks)
+        yield _Engine(replace(wanted, jobs=jobs or session.sparkContext.defaultParallelism), run_tasks)

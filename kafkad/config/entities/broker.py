@@ -129,13 +129,16 @@ class ClusterConfig:
     zookeeper_connect: str
     zookeeper_session_timeout_ms: int
     zookeeper_connection_timeout_ms: int
+    zookeeper_max_in_flight_requests: int
     zookeeper_tls: ZookeeperTls | None
     """None: connections are plain."""
     zookeeper_set_acl: bool
     inter_broker_listener: str
     """The name of the listener that brokers use among themselves."""
+    control_plane_listener: str
+    """Where the controller asks those that have it; the same, unless control.plane.listener.name is set."""
     broker_listeners: frozenset[str]
-    """Where their requests are taken: there, and on that of control.plane.listener.name."""
+    """Where their requests are taken: on these two."""
     reserved_broker_max_id: int
     """Numbers that ZooKeeper hands out are greater."""
     versions: ProtocolVersions

@@ -1,6 +1,6 @@
 """Options of the broker's identity and of its neighbours."""
 
-from kafkad.config.rows.reasons import KRAFT, PATIENCE
+from kafkad.config.rows.reasons import KRAFT
 from kafkad.core.settings.limits import Between
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import BOOLEAN, HIGH, INT, LONG, MEDIUM, READ_ONLY, STRING, row
@@ -24,7 +24,7 @@ SETTINGS: tuple[Setting, ...] = (
     row("controlled.shutdown.retry.backoff.ms", LONG, 5000, None, MEDIUM, READ_ONLY,
         "Pause between tries to move leadership away."),
     row("controller.socket.timeout.ms", INT, 30_000, None, MEDIUM, READ_ONLY,
-        "How long a controller waits for an answer of a broker.", status=PATIENCE),
+        "How long the controller waits for an answer of a broker, and a broker for one of the controller."),
     row("eligible.leader.replicas.enable", BOOLEAN, False, None, HIGH, READ_ONLY,
         "Keeps a list of replicas that may lead after the last one in sync is lost.", status=KRAFT),
 )

@@ -169,20 +169,24 @@ def _ask(
 ) -> FetchedPartition:
     topic = source.topic
     try:
-        (answer,) = fetch(
-            client,
-            topic,
-            {partition: offset},
-            max_wait_ms=_WAIT_MS,
-            max_bytes=size,
-            is_committed=source.is_committed,
-        )
+        answers: list[FetchedPartition] = []
+        while not answers:
+            # A broker that throttles this client says nothing of any partition, and lets the next request wait.
+            answers = fetch(
+                client,
+                topic,
+                {partition: offset},
+                max_wait_ms=_WAIT_MS,
+                max_bytes=size,
+                is_committed=source.is_committed,
+            )
     except BrokerCallFailed as failed:
         if failed.code is ErrorCode.CORRUPT_MESSAGE:
             raise _damaged(f"{topic}-{partition}", offset, "the broker can't read it either") from failed
         if failed.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             raise
         raise DataLost(f"{topic}-{partition}: offset {offset} is no longer in the log") from failed
+    (answer,) = answers
     committed.learn(Aborted(*row) for row in answer.aborted)
     return answer
 

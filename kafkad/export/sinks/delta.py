@@ -53,6 +53,7 @@ class DeltaSink:
     """See `Sink`. A table of its own, made by the first commit."""
 
     def __init__(self, folder: TableFolder, partition_by: str) -> None:
+        check_name(folder)
         self._folder = folder
         self._partition_by: list[str] = PARTITIONS[partition_by]
         self._table: DeltaTable | None = None
@@ -265,6 +266,13 @@ class DeltaSink:
 
     def _schema(self, commit: Commit) -> Any:
         return pa.schema([*commit.schema, *(pa.field(name, pa.string()) for name in self._partition_by)])
+
+
+def check_name(folder: TableFolder) -> None:
+    """Its library reads the address of a table once more than it is written. Raises `ExportFailed`."""
+    for each in "%\\":
+        if each in folder.root:
+            raise ExportFailed(f"{folder.out}: a Delta table can't be in a folder with {each} in its name")
 
 
 def _configuration(state: TableState, commit: Commit) -> dict[str, str]:

@@ -36,12 +36,14 @@ try:
         NamespaceAlreadyExistsError,
         NoSuchNamespaceError,
         NoSuchTableError,
+        NotInstalledError,
         RESTError,
         TableAlreadyExistsError,
         ValidationError,
     )
     from pyiceberg.exceptions import ValidationException as ConflictError
     from pyiceberg.table import Table, Transaction
+    from sqlalchemy.engine import URL
     from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
     from kafkad.export.sinks.iceberg_files import bounds, data_files, has_deleted_rows, kept_files, replace_files
@@ -54,7 +56,7 @@ _LATER_STATE = re.compile(r"metadata/(?!00000)\d{5}-.+\.metadata\.json")
 """Behind the first one, which may be left over from a run that was killed before the catalog knew of it."""
 # It warns of each column without statistics, of each file; those are left out on purpose.
 logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
-_FAULTS = (ValueError, OSError, ValidationError, RESTError, SQLAlchemyError)
+_FAULTS = (ValueError, OSError, ValidationError, RESTError, SQLAlchemyError, NotInstalledError)
 
 
 class IcebergSink:
@@ -269,7 +271,8 @@ class IcebergSink:
                 if not is_made and not file.exists():
                     return None
                 file.parent.mkdir(parents=True, exist_ok=True)
-                address = f"sqlite:///{file}"
+                # A path may have what means something in an address.
+                address = URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
             self._opened = _open_catalog(address)
         return self._opened
 

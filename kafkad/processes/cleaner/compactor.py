@@ -28,6 +28,7 @@ from kafkad.core.metrics.histograms import Block
 from kafkad.core.ports import StorageFailed
 from kafkad.processes.cleaner.log_states import LogKey, LogStates
 from kafkad.processes.cleaner.planning import PlannedRewrite
+from kafkad.processes.cleaner.policy_questions import LookAgain
 from kafkad.processes.cleaner.time_limit import CallTooLong
 from kafkad.processes.cleaner.unfinished_work import UnfinishedWork, Work
 from kafkad.wire.processes.cleaning_messages import (
@@ -94,6 +95,7 @@ class Compactor:
         send: Callable[[ProcessKey, bytes], bool],
         block: Block,
         unfinished: UnfinishedWork,
+        look_again: LookAgain,
     ) -> None:
         self._config = config
         self._cleaners = cleaners
@@ -101,7 +103,7 @@ class Compactor:
         self._block = block
         self._unfinished = unfinished
         self._planned: dict[int, PlannedRewrite] = {}
-        self.states = LogStates(block)
+        self.states = LogStates(block, look_again)
         self._pass: _Pass | None = None
         self._stepped_ms = 0
         self._unpaid_bytes = 0

@@ -20,6 +20,7 @@ from kafkad.core.metrics.catalogue import (
     uncleanable_index,
 )
 from kafkad.core.metrics.histograms import Block
+from kafkad.processes.cleaner.policy_questions import LookAgain
 from kafkad.wire.processes.cleaning_messages import CompactionFigures, CompactionRow
 
 _WHEN_CHANGED = 0
@@ -47,8 +48,9 @@ class _State:
 class LogStates:
     """By log, with the quarantine of those that can't be compacted; clocks are monotonic unless they say otherwise."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, look_again: LookAgain) -> None:
         self._block = block
+        self._look_again = look_again
         self._states: dict[LogKey, _State] = {}
         self._places: dict[tuple[UUID, int], LogKey] = {}
         self._quarantine: Quarantine[LogKey] = Quarantine()
@@ -84,10 +86,9 @@ class LogStates:
         return self._quarantine.is_closed(key, now_ms)
 
     def wants_look(self, key: LogKey, now_ms: int, wall_ms: int) -> bool:
-        """Whether a lag, or the pause after a failure, has ended since the last look."""
-        until_ms = self._quarantine.until_ms(key)
-        if until_ms is not None:
-            return now_ms >= until_ms
+        """Whether a lag has ended since the last look."""
+        if self._quarantine.is_closed(key, now_ms):
+            return False
         state = self._states.get(key)
         return state is not None and state.look_again_ms is not None and wall_ms >= state.look_again_ms
 
@@ -109,6 +110,7 @@ class LogStates:
         """Returns the milliseconds until it may be tried again."""
         self._of(key).failure = reason
         pause_ms = self._quarantine.failed(key, now_ms)
+        self._look_again(key.topic_id, key.partition, now_ms + pause_ms)
         self._count_uncleanable()
         return pause_ms
 

@@ -31,7 +31,7 @@ from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.core.retention import bytes_to_export
 from kafkad.core.settings.option import Setting
 from kafkad.processes.cleaner.log_states import LogKey
-from kafkad.processes.cleaner.policy_questions import PolicyQuestions
+from kafkad.processes.cleaner.policy_questions import LookAgain, PolicyQuestions
 from kafkad.processes.cleaner.slow_policies import Question
 from kafkad.processes.cleaner.topic_settings import TopicSettings
 from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsOf, short_topic_id
@@ -90,8 +90,9 @@ class Planner:
         read_slot: ReadSlot,
         share: Callable[[int], bool],
         topic_configs: Mapping[str, Setting],
+        look_again: LookAgain,
     ) -> None:
-        self._policies = PolicyQuestions(policies)
+        self._policies = PolicyQuestions(policies, look_again)
         self._read_slot = read_slot
         self._share = share
         self._settings = TopicSettings(topic_configs)
@@ -132,9 +133,19 @@ class Planner:
         self._to_export = {key: size for key, size in self._to_export.items() if key in asked}
         return wanted
 
-    def begin_look(self, config: BrokerConfig, topics: Collection[UUID], log_dirs: Collection[int]) -> Wanted:
-        """The partitions to check before the next round: of these topics, or in these log directories."""
-        return self._wanted(config, lambda topic, row: topic.id in topics or row.log_dir in log_dirs)
+    def begin_look(
+        self,
+        config: BrokerConfig,
+        topics: Collection[UUID],
+        log_dirs: Collection[int],
+        partitions: Collection[tuple[UUID, int]],
+    ) -> Wanted:
+        """What to check before the next round: these topics, what is in these log directories, these partitions."""
+
+        def is_meant(topic: Topic, row: Partition) -> bool:
+            return topic.id in topics or row.log_dir in log_dirs or (topic.id, row.index) in partitions
+
+        return self._wanted(config, is_meant)
 
     def begin_compaction_look(self, config: BrokerConfig, wants_look: Callable[[LogKey], bool]) -> Wanted:
         """The compacted partitions that have got something to compact since the last such look, perhaps.

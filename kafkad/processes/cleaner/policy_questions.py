@@ -31,14 +31,17 @@ _NOT_RETURNED = (
 )
 _OF_A_FOLDER = "kafkad_plugin_"
 """Modules of plugins that are files of a folder (`plugin_discovery`) have this before their names."""
+LookAgain = Callable[[UUID, int, int], None]
+"""Is told a partition, and when something that is not done with it now is to be tried again (monotonic clock)."""
 _LEFT_ALONE = "policy %r of plugin %s is not asked about any partition for %d s: it has not returned %d times in a row"
 
 
 class PolicyQuestions:
     """The policies by name, and those that are not asked."""
 
-    def __init__(self, policies: Mapping[str, CleanupPolicy]) -> None:
+    def __init__(self, policies: Mapping[str, CleanupPolicy], look_again: LookAgain) -> None:
         self._policies = policies
+        self._look_again = look_again
         self._quarantined: set[Question] = set()
         self._slow = SlowPolicies()
 
@@ -59,7 +62,11 @@ class PolicyQuestions:
 
     def ask(self, question: Question, summary: LogSummary, settings: LogConfig, now_ms: int) -> list[CleanupEffect]:
         """The plan; nothing where there is none. `now_ms` is the wall clock."""
-        if question in self._quarantined or not self._slow.may_be_asked(question, monotonic_ms()):
+        if question in self._quarantined:
+            return []
+        not_before_ms = self._slow.not_before_ms(question)
+        if monotonic_ms() < not_before_ms:
+            self._look_again(question.topic_id, question.partition, not_before_ms)
             return []
         policy = self._policies[question.policy]
         try:
@@ -84,6 +91,7 @@ class PolicyQuestions:
         pause_ms = self._slow.leave_alone(name, now_ms)
         if pause_ms is not None:
             log.error(_LEFT_ALONE, name, plugin, pause_ms // 1000, MOST_IN_A_ROW)
+        self._look_again(question.topic_id, question.partition, self._slow.not_before_ms(question))
 
 
 def _check(effects: list[CleanupEffect]) -> None:

@@ -73,21 +73,27 @@ class CleanerProcess:
         self._image = MetadataImage()
         self._is_stopping = False
         self._next_round_ms = monotonic_ms() + context.config.log_dirs.log_initial_task_delay_ms
+        self._looks = EarlyLooks()
         cleaners, index = len(context.registry.role("cleaner")), context.key.index
         self._planner = Planner(
             context.plugins.cleanup_policies,
             context.table.read,
             lambda slot: slot % cleaners == index,
             context.plugins.topic_configs,
+            self._looks.failed,
         )
         self.loop = EventLoop(block=context.block)
         self.loop.watch(context.channel.fd, self._on_channel)
         self._peers = Peers(self.loop, context.registry, context.runtime_dir, context.key, self._on_frames)
         self._rounds = Rounds(self._peers.send)
-        self._looks = EarlyLooks()
         self._unfinished = UnfinishedWork(context.block)
         self._compactor = Compactor(
-            lambda: self._config, cleaners, self._peers.send, context.block, self._unfinished
+            lambda: self._config,
+            cleaners,
+            self._peers.send,
+            context.block,
+            self._unfinished,
+            self._looks.failed,
         )
         self._next_compaction_ms: int | None = self._next_round_ms
         """When to look for something to compact; never while no topic is compacted."""

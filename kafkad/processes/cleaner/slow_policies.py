@@ -30,9 +30,9 @@ class SlowPolicies:
     def __iter__(self) -> Iterator[Question]:
         return iter(self._questions)
 
-    def may_be_asked(self, question: Question, now_ms: int) -> bool:
-        is_closed = self._policies.is_closed(question.policy, now_ms) or self._questions.is_closed(question, now_ms)
-        return not is_closed
+    def not_before_ms(self, question: Question) -> int:
+        """When it may be asked; in the past if nothing speaks against it."""
+        return max(self._policies.until_ms(question.policy) or 0, self._questions.until_ms(question) or 0)
 
     def returned(self, question: Question) -> None:
         if self._in_a_row.pop(question.policy, 0):

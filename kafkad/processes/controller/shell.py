@@ -160,7 +160,7 @@ class ControllerProcess:
                     continue
 
     def _begin_controlled_shutdown(self) -> None:
-        if isinstance(self._events, HostEvents):
+        if isinstance(self._events, HostEvents) and self._context.config.values["controlled.shutdown.enable"] is True:
             self._events.begin_controlled_shutdown(lambda: self._context.channel.send(LeadershipMoved()))
 
     def _apply_reread(self) -> None:

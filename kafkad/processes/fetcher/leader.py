@@ -44,7 +44,6 @@ class Leader:
         limits: FetchLimits,
         *,
         broker_id: int,
-        timeout_ms: int,
         backoff_ms: int,
         quota: ReplicaQuota,
         versions: ProtocolVersions,
@@ -63,7 +62,6 @@ class Leader:
         self._arena = arena
         self._limits = limits
         self._broker_id = broker_id
-        self._timeout_ms = timeout_ms
         self._deliver = deliver
         self._changed = changed
         self._complaints = Complaints()
@@ -120,7 +118,6 @@ class Leader:
             body=body,
             on_reply=on_reply,
             on_failure=self._failed,
-            timeout_ms=self._timeout_ms,
             place=self._place,
         )
         self._connections.send(self.destination, request)

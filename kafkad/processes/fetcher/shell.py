@@ -5,6 +5,7 @@ incarnation goes on from there.
 """
 
 import logging
+from dataclasses import replace
 
 from kafkad.adapters.links.messaging import PeerChange, PeerGone
 from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
@@ -25,6 +26,7 @@ from kafkad.processes.fetcher.lent_records import LentRecords
 from kafkad.processes.runtime.broker_connections import BrokerConnections, inter_broker_destination
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import IDLE, EventLoop
+from kafkad.processes.runtime.patience import Patience, patience_of
 from kafkad.processes.runtime.peers import Peers
 from kafkad.processes.runtime.replication_quota import replication_quota
 from kafkad.processes.runtime.rings import Rings
@@ -51,7 +53,6 @@ class FetcherProcess:
         self._workers = context.registry.role("worker")
         self._limits = fetch_limits(config)
         self._backoff_ms = integer(config.values, "replica.fetch.backoff.ms")
-        self._answer_timeout_ms = integer(config.values, "replica.socket.timeout.ms")
         self._image = MetadataImage()
         fetchers = len(context.registry.role("fetcher"))
         assert context.plugins is not None, "the supervisor loads the plugins before it forks"
@@ -76,7 +77,7 @@ class FetcherProcess:
             self.loop, context.registry, context.runtime_dir, context.key, self._on_frames, rings
         )
         client_id = f"broker-{config.node_id}-fetcher-{context.key.index}"
-        self.connections = BrokerConnections(self.loop, client_id)
+        self.connections = BrokerConnections(self.loop, client_id, patience_with_leaders(config))
         self.loop.watch(context.channel.fd, self._on_channel)
 
     def run(self) -> None:
@@ -178,7 +179,6 @@ class FetcherProcess:
             self._arena,
             self._limits,
             broker_id=self._context.config.node_id,
-            timeout_ms=self._answer_timeout_ms,
             backoff_ms=self._backoff_ms,
             quota=self._quota,
             versions=cluster.versions,
@@ -282,6 +282,13 @@ class FetcherProcess:
         deadlines.append(self.connections.next_deadline_ms)
         known = [deadline for deadline in deadlines if deadline is not None]
         return max(0, min(known) - monotonic_ms()) if known else IDLE
+
+
+def patience_with_leaders(config: BrokerConfig) -> Patience:
+    """Kafka's buffer of 64 KB would be small for a fast line, so only one that somebody has set counts."""
+    patience, option = patience_of(config.values, "replica.socket.timeout.ms"), "replica.socket.receive.buffer.bytes"
+    size = integer(config.values, option) if option in config.texts.written else -1
+    return replace(patience, receive_buffer_bytes=size if size > 0 else None)
 
 
 def fetch_limits(config: BrokerConfig) -> FetchLimits:

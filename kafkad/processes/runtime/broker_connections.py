@@ -20,14 +20,11 @@ from kafkad.core.connections.complaints import Complaints
 from kafkad.core.controller.image import Broker
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.name_resolution import Address, NameResolution
+from kafkad.processes.runtime.patience import Patience
 from kafkad.wire.broker_frames import FrameReceiver, NotKafka, request_frame
 
 log = logging.getLogger(__name__)
 
-CONNECT_TIMEOUT_MS = 10_000
-"""As socket.connection.setup.timeout.ms of Apache Kafka."""
-REQUEST_TIMEOUT_MS = 30_000
-"""As request.timeout.ms of Apache Kafka."""
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 100, 1_000
 """As reconnect.backoff.ms; Apache Kafka's controller tries every 100 ms for ever."""
 
@@ -66,7 +63,7 @@ class Request:
     body: bytes
     on_reply: Callable[[memoryview], None]
     on_failure: Callable[[str], None]
-    timeout_ms: int = REQUEST_TIMEOUT_MS
+    timeout_ms: int | None = None
     repeats: bool = False
     longest_pause_ms: int = LONGEST_PAUSE_MS
     on_refused: Callable[[], None] | None = None
@@ -80,11 +77,14 @@ class BrokerConnections:
         self,
         loop: EventLoop,
         client_id: str,
+        patience: Patience,
         clock: Callable[[], int] = monotonic_ms,
         idle_closed: Callable[[Destination], None] = lambda _to: None,
+        complaints: Complaints | None = None,
     ) -> None:
-        """`idle_closed` hears when the other side closes a connection on which nothing was under way."""
-        self._shared = _Shared(loop, NameResolution(loop), client_id, clock, idle_closed)
+        """`idle_closed` hears when the other side closes an idle connection. `complaints` may be shared with others."""
+        said = complaints or Complaints()
+        self._shared = _Shared(loop, NameResolution(loop), client_id, patience, clock, idle_closed, said)
         self._connections: dict[Destination, _Connection] = {}
 
     def send(self, to: Destination, request: Request) -> None:
@@ -129,8 +129,10 @@ class _Shared:
     loop: EventLoop
     names: NameResolution
     client_id: str
+    patience: Patience
     clock: Callable[[], int]
     idle_closed: Callable[[Destination], None]
+    complaints: Complaints
 
 
 class _Connection:
@@ -149,10 +151,10 @@ class _Connection:
         self._is_resolving = False
         self._is_over = False
         self._pause_ms = 0
+        self._failed_setups = 0
         self._correlation_id = 0
         self._unsent = memoryview(b"")
         self._receiver = FrameReceiver()
-        self._complaints = Complaints()
 
     def go_on(self) -> None:
         """Send the next request if nothing else is under way."""
@@ -163,7 +165,7 @@ class _Connection:
                 self._begin_request()
         elif self._socket is None and not self._is_resolving and self.deadline_ms is None:
             self._is_resolving = True
-            self.deadline_ms = self._shared.clock() + CONNECT_TIMEOUT_MS
+            self.deadline_ms = self._shared.clock() + self._shared.patience.setup_after(self._failed_setups)
             self._shared.names.resolve(self._to.host, self._to.port, self._resolved)
 
     def late(self) -> None:
@@ -201,6 +203,8 @@ class _Connection:
         family, address = self._addresses.pop(0)
         made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._shared.patience.receive_buffer_bytes is not None:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._shared.patience.receive_buffer_bytes)
         self._socket = made
         try:
             made.connect(address)
@@ -224,7 +228,7 @@ class _Connection:
 
     def _connected(self) -> None:
         self._is_connected = True
-        self.deadline_ms = None
+        self.deadline_ms, self._failed_setups = None, 0
         self._begin_request()
 
     # A request and its answer.
@@ -243,7 +247,7 @@ class _Connection:
             )
         )
         self._is_sent = True
-        self.deadline_ms = self._shared.clock() + request.timeout_ms
+        self.deadline_ms = self._shared.clock() + (request.timeout_ms or self._shared.patience.answer_ms)
         self._send()
 
     def _send(self) -> None:
@@ -316,20 +320,18 @@ class _Connection:
 
     def _broken(self, reason: str) -> None:
         """Close, and pause before the next attempt; the first request fails unless it repeats."""
+        self._failed_setups += not self._is_connected
         self._close()
         if not self.requests:
             # The next request makes another connection.
             self._shared.idle_closed(self._to)
             return
-        self._complain(reason)
+        if self._shared.complaints.is_due((self._to, reason), self._shared.clock()):
+            log.warning("%s: %s", self._to, reason)
         self._pause_ms = min(max(self._pause_ms * 2, FIRST_PAUSE_MS), self.requests[0].longest_pause_ms)
         self.deadline_ms = self._shared.clock() + self._pause_ms
         if not self.requests[0].repeats:
             self.requests.popleft().on_failure(reason)
-
-    def _complain(self, reason: str) -> None:
-        if self._complaints.is_due(reason, self._shared.clock()):
-            log.warning("%s: %s", self._to, reason)
 
     def _close(self) -> None:
         self._close_socket()

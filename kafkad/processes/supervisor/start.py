@@ -17,6 +17,7 @@ from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig, Endpoint, InvalidConfiguration, dynamic
 from kafkad.core.ports import StorageFailed
+from kafkad.core.settings.values import integer
 from kafkad.core.supervision.exit_codes import REFUSED
 from kafkad.core.supervision.open_files import OpenFiles
 from kafkad.core.supervision.restart_backoff import FAILURES_ALLOWED
@@ -104,8 +105,8 @@ def load_roles() -> Mapping[str, RoleMain]:
     return mains
 
 
-CONTROLLED_SHUTDOWN_TRY_MS = 20_000
-"""The supervisor's patience with each request of the controller process, which gives up before."""
+CONTROLLED_SHUTDOWN_SLACK_MS = 5_000
+"""The controller process gives up each request so much before the supervisor has no more patience with it."""
 
 
 class _Broker:
@@ -227,9 +228,9 @@ class _Broker:
 
 def _controlled_shutdown_ms(config: BrokerConfig) -> int:
     """The longest that the controlled shutdown may take; 0: there is none."""
-    tries = config.values["controlled.shutdown.max.retries"]
-    pause_ms = config.values["controlled.shutdown.retry.backoff.ms"]
-    assert isinstance(tries, int) and isinstance(pause_ms, int), "they are integer options"
-    if config.cluster is None or not config.values["controlled.shutdown.enable"]:
+    values = config.values
+    if config.cluster is None or not values["controlled.shutdown.enable"]:
         return 0
-    return max(0, tries) * (pause_ms + CONTROLLED_SHUTDOWN_TRY_MS)
+    pause_ms = integer(values, "controlled.shutdown.retry.backoff.ms")
+    try_ms = integer(values, "controller.socket.timeout.ms") + CONTROLLED_SHUTDOWN_SLACK_MS
+    return max(0, integer(values, "controlled.shutdown.max.retries")) * (pause_ms + try_ms)

@@ -10,6 +10,7 @@ from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.patience import patience_of
 from kafkad.processes.worker.appending import Appender
 from kafkad.processes.worker.cleaning.passes import Cleanings
 from kafkad.processes.worker.coordinators.export_offsets import ExportOffsetsReader
@@ -275,13 +276,11 @@ class Assembly:
         cluster = context.config.cluster
         if cluster is None:
             return None
-        timeout_ms = context.config.values["request.timeout.ms"]
-        assert isinstance(timeout_ms, int), "it is an integer option"
         return OtherBrokers(
             shell.loop,
             context.config.node_id,
             cluster.inter_broker_listener,
-            timeout_ms,
+            patience_of(context.config.values, "request.timeout.ms"),
             verifies=cluster.versions.verifies,
             brokers=lambda: self.partitions.image.brokers,
         )

@@ -202,6 +202,19 @@ def test_a_segment_is_rolled_when_its_index_is_full() -> None:
     assert check_indexes(log.store) > 0
 
 
+def test_a_segment_whose_index_is_full_is_rolled_after_a_restart_too() -> None:
+    store, config = FakeStore(), LogConfig(segment_index_bytes=24, index_interval_bytes=0)
+    log = load(store, config=config)
+    for number in range(2):
+        append(log, batch(1, timestamp=NOW + number))
+    assert log.segments.active.is_index_full
+    log.close()
+    again = load(store, config=config, was_clean=True, recovery_point=2)
+    append(again, batch(1, timestamp=NOW + 2))
+    assert again.segments.base_offsets == [0, 2]
+    assert store.sizes()["00000000000000000000.index"] <= 24
+
+
 def test_a_segment_is_rolled_before_a_relative_offset_overflows() -> None:
     log = load(FakeStore(), config=LogConfig())
     append(log, batch(1))

@@ -340,6 +340,23 @@ def test_the_files_of_a_table_within_the_folder_are_no_orphans(make: MakeSink, t
     assert offsets_of(make, path) == offsets_of(make, path / "within") == [0, 1]
 
 
+class WithClosedFolder(TableFolder):
+    """Something within it may not be read, as in the root of a file system."""
+
+    def names(self, path: str = "", *, recursive: bool = False) -> list[str]:
+        if recursive and not path:
+            raise ExportFailed(f"{self.out}/lost+found can't be read: Permission denied")
+        return super().names(path, recursive=recursive)
+
+
+def test_orphans_are_looked_for_only_where_runs_write(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with_commits(MAKERS[0], path, range(2))
+    (path / "_tmp" / "run").mkdir(parents=True)
+    (path / "_tmp" / "run" / "0-0.parquet").write_text("")
+    assert remove_orphans(WithClosedFolder(str(path)), MAKERS[0](path), 0) == ["_tmp/run/0-0.parquet"]
+
+
 @SINKS
 def test_where_no_table_is_seen_no_file_is_an_orphan(make: MakeSink, tmp_path: Path) -> None:
     for other in MAKERS:

@@ -154,7 +154,16 @@ class Compacting:
         self.block = [0] * BLOCK_WORDS
         self.logs: dict[int, OwnedLog] = {}
         self._heard: list[ControlMessage] = []
-        self.compactor = Compactor(lambda: self._config, cleaners, self._send, self.block, UnfinishedWork(self.block))
+        self.looks: list[tuple[UUID, int, int]] = []
+        """What is to be looked at again, and when."""
+        self.compactor = Compactor(
+            lambda: self._config,
+            cleaners,
+            self._send,
+            self.block,
+            UnfinishedWork(self.block),
+            lambda *look: self.looks.append(look),
+        )
 
     def configure(self, **options: str) -> None:
         named = [(name.replace("_", "."), text) for name, text in options.items()]

@@ -31,12 +31,16 @@ def found(
     )
 
 
+def _nobody(*look: object) -> None:
+    """Whoever is told of a pause."""
+
+
 def rows(states: LogStates) -> list[CompactionRow]:
     return list(states.rows(None, (), {}, 1000, 5000))
 
 
 def test_a_log_is_shown_as_it_was_at_the_last_look() -> None:
-    states = LogStates([0] * BLOCK_WORDS)
+    states = LogStates([0] * BLOCK_WORDS, _nobody)
     key = LogKey(A, 0, 0)
     states.seen(key, found(300, clean=100))
     states.compacted(key, FIGURES)
@@ -45,7 +49,7 @@ def test_a_log_is_shown_as_it_was_at_the_last_look() -> None:
 
 
 def test_the_state_says_what_is_done_with_a_log() -> None:
-    states = LogStates([0] * BLOCK_WORDS)
+    states = LogStates([0] * BLOCK_WORDS, _nobody)
     keys = [LogKey(A, number, 0) for number in range(4)]
     for key in keys:
         states.seen(key, found(1))
@@ -61,7 +65,7 @@ def test_the_state_says_what_is_done_with_a_log() -> None:
 
 def test_uncleanable_logs_are_counted_by_directory_with_their_dirty_bytes() -> None:
     block = [0] * BLOCK_WORDS
-    states = LogStates(block)
+    states = LogStates(block, _nobody)
     for number, log_dir in enumerate((0, 1, 1)):
         states.seen(LogKey(A, number, log_dir), found(100 * (number + 1)))
         states.failed(LogKey(A, number, log_dir), "damaged", 0)
@@ -75,7 +79,7 @@ def test_uncleanable_logs_are_counted_by_directory_with_their_dirty_bytes() -> N
 
 def test_the_dirtiest_log_and_the_one_that_waits_longest_are_told() -> None:
     block = [0] * BLOCK_WORDS
-    states = LogStates(block)
+    states = LogStates(block, _nobody)
     states.seen(LogKey(A, 0, 0), found(1, clean=3))
     states.seen(LogKey(A, 1, 0), found(1, clean=1, overdue_ms=65_000))
     states.seen(LogKey(B, 0, 0), found(9))
@@ -87,7 +91,7 @@ def test_the_dirtiest_log_and_the_one_that_waits_longest_are_told() -> None:
 
 
 def test_a_log_that_another_policy_could_not_write_anew_stays_in_quarantine() -> None:
-    states = LogStates([0] * BLOCK_WORDS)
+    states = LogStates([0] * BLOCK_WORDS, _nobody)
     states.failed(LogKey(A, 0, 0), "the policy failed", 0)
     states.keep(lambda topic_id: False)
     assert states.is_quarantined(LogKey(A, 0, 0), 1)
@@ -95,7 +99,7 @@ def test_a_log_that_another_policy_could_not_write_anew_stays_in_quarantine() ->
 
 def test_a_log_that_was_moved_to_another_directory_is_tried_there() -> None:
     block = [0] * BLOCK_WORDS
-    states = LogStates(block)
+    states = LogStates(block, _nobody)
     states.seen(LogKey(A, 0, 0), found(1))
     states.failed(LogKey(A, 0, 0), "damaged", 0)
     states.seen(LogKey(A, 0, 1), found(1))
@@ -105,7 +109,7 @@ def test_a_log_that_was_moved_to_another_directory_is_tried_there() -> None:
 
 
 def test_a_log_is_looked_at_again_when_a_lag_ends() -> None:
-    states = LogStates([0] * BLOCK_WORDS)
+    states = LogStates([0] * BLOCK_WORDS, _nobody)
     key = LogKey(A, 0, 0)
     assert not states.wants_look(key, 0, 9000)
     states.seen(key, found(1, look_again_ms=9000))
@@ -116,9 +120,11 @@ def test_a_log_is_looked_at_again_when_a_lag_ends() -> None:
 
 
 def test_a_log_that_can_not_be_compacted_is_looked_at_again_when_its_pause_ends() -> None:
-    states = LogStates([0] * BLOCK_WORDS)
-    key = LogKey(A, 0, 0)
+    looks: list[tuple[UUID, int, int]] = []
+    states = LogStates([0] * BLOCK_WORDS, lambda *look: looks.append(look))
+    key = LogKey(A, 3, 0)
     states.seen(key, found(1, look_again_ms=9000))
     pause_ms = states.failed(key, "damaged", 1000)
+    assert looks == [(A, 3, 1000 + pause_ms)]
     assert not states.wants_look(key, 1000 + pause_ms - 1, 9000)
     assert states.wants_look(key, 1000 + pause_ms, 9000)

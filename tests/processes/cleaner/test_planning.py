@@ -27,7 +27,7 @@ class Looks:
             topic_id=ID.bytes, state=STATE_ONLINE, segment_count=2, size_bytes=1000, leo_segment=10, recovery_point=10
         )
         self.wanted: set[LogKey] = set()
-        self.planner = Planner({"compact": Compaction()}, lambda _: self.slot, lambda _: True, {})
+        self.planner = Planner({"compact": Compaction()}, lambda _: self.slot, lambda _: True, {}, lambda *_: None)
         row = Partition(
             index=0, slot=SLOT, owner=0, log_dir=0, leader=1, leader_epoch=0, partition_epoch=0, replicas=(1,), isr=(1,)
         )
@@ -79,7 +79,7 @@ def _planned(cleanup_policy: str, *, is_cleaner_enabled: str) -> list[type]:
         topic_id=ID.bytes, state=STATE_ONLINE, segment_count=2, size_bytes=1000, leo_segment=10, recovery_point=10
     )
     policies: dict[str, CleanupPolicy] = {"compact": Compaction(), "delete": Retention()}
-    planner = Planner(policies, lambda _: slot, lambda _: True, {})
+    planner = Planner(policies, lambda _: slot, lambda _: True, {}, lambda *_: None)
     row = Partition(
         index=0, slot=SLOT, owner=0, log_dir=0, leader=1, leader_epoch=0, partition_epoch=0, replicas=(1,), isr=(1,)
     )

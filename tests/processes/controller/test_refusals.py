@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kafkad.core.connections.complaints import Complaints
 from kafkad.processes.controller.cluster.refusals import Refusals, Watched
 from kafkad.processes.runtime.broker_connections import Destination
 from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.patience import Patience
 
 PATIENCE_MS = 500
 
@@ -53,7 +55,14 @@ class Watcher:
         self.answering: list[Watched] = []
         self.loop = EventLoop()
         self.refusals = Refusals(
-            self.loop, "1", patience_ms, self.refusing.append, self.answering.append, lambda: self.now_ms
+            self.loop,
+            "1",
+            Patience(),
+            Complaints(),
+            patience_ms,
+            self.refusing.append,
+            self.answering.append,
+            lambda: self.now_ms,
         )
 
     def run_until(self, is_true: Callable[[], bool]) -> None:

@@ -1,22 +1,28 @@
 """Connections to other brokers, against real sockets: order, what breaks, what is late, and who is no broker."""
 
 import logging
+import os
+import select
 import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pytest
 
+from kafkad.core.connections.complaints import Complaints
+from kafkad.processes.fetcher.shell import patience_with_leaders
 from kafkad.processes.runtime.broker_connections import (
-    CONNECT_TIMEOUT_MS,
     LONGEST_PAUSE_MS,
     BrokerConnections,
     Destination,
     Request,
 )
 from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.patience import Patience, patience_of
+from tests.config.configurations import configured
 
 STOP_REPLICA = 5
 API_VERSIONS = 18
@@ -40,6 +46,10 @@ class Other:
     @property
     def destination(self) -> Destination:
         return Destination(2, *self.listener.getsockname()[:2])
+
+    @property
+    def has_somebody(self) -> bool:
+        return bool(select.select([self.listener], [], [], 0)[0])
 
     def accept(self) -> socket.socket:
         accepted, _ = self.listener.accept()
@@ -88,7 +98,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def connections(loop: EventLoop, clock: Clock) -> Iterator[BrokerConnections]:
-    made = BrokerConnections(loop, "1", clock)
+    made = BrokerConnections(loop, "1", Patience(), clock)
     yield made
     made.close()
 
@@ -378,6 +388,74 @@ def test_a_large_request_is_sent_in_parts(loop: EventLoop, connections: BrokerCo
     assert found.endswith(body)
 
 
+def test_who_shares_complaints_says_the_same_of_a_broker_once(
+    loop: EventLoop, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared, heard = Complaints(), Heard()
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        to = Destination(2, "127.0.0.1", nobody.getsockname()[1])
+        for count in (1, 2):
+            made = BrokerConnections(loop, "1", Patience(), clock, complaints=shared)
+            made.send(to, heard.request())
+            run_until(loop, lambda count=count: len(heard.failures) == count)  # type: ignore[misc]
+            made.close()
+    assert [record.getMessage() for record in caplog.records] == [f"{to}: Connection refused"]
+
+
+def test_waits_are_those_of_the_options() -> None:
+    config = configured(
+        ("socket.connection.setup.timeout.ms", "300"),
+        ("socket.connection.setup.timeout.max.ms", "1000"),
+        ("controller.socket.timeout.ms", "7"),
+    )
+    patience = patience_of(config.values, "controller.socket.timeout.ms")
+    assert [patience.setup_after(each) for each in (0, 1, 2, 1_000_000)] == [300, 600, 1_000, 1_000]
+    assert patience.answer_ms == 7
+    assert replace(patience, setup_ms=5_000).setup_after(3) == 5_000, "the first wait is longer than the longest one"
+
+
+def test_each_failed_attempt_to_connect_is_followed_by_a_more_patient_one(
+    loop: EventLoop, clock: Clock, other: Other
+) -> None:
+    made = BrokerConnections(loop, "1", Patience(setup_ms=300, longest_setup_ms=1_000), clock)
+    heard = Heard()
+    try:
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            to = Destination(2, "127.0.0.1", nobody.getsockname()[1])
+            for wait_ms in (300, 600, 1_000, 1_000):
+                made.send(to, replace(heard.request(), longest_pause_ms=0))
+                made.turn()
+                assert made.next_deadline_ms == clock.now_ms + wait_ms
+                failed = len(heard.failures)
+                run_until(loop, lambda failed=failed: len(heard.failures) > failed)  # type: ignore[misc]
+    finally:
+        made.close()
+    assert heard.failures == ["Connection refused"] * 4
+
+
+def receive_buffer_of(port: int) -> int:
+    """Of the socket of this process that has this port."""
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError), socket.socket(fileno=os.dup(int(name))) as found:
+            if found.family == socket.AF_INET and found.getsockname()[1] == port:
+                return found.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    raise AssertionError(f"no socket has port {port}")
+
+
+def test_the_receive_buffer_is_that_of_the_option_where_it_is_set(loop: EventLoop, clock: Clock, other: Other) -> None:
+    option = "replica.socket.receive.buffer.bytes"
+    for written, wanted in ((), None), (((option, "65536"),), 65_536), (((option, "-1"),), None):
+        assert patience_with_leaders(configured(*written)).receive_buffer_bytes == wanted
+    made = BrokerConnections(loop, "1", Patience(receive_buffer_bytes=20_000), clock)
+    made.send(other.destination, Heard().request())
+    run_until(loop, lambda: other.has_somebody)
+    # The kernel takes as much again for itself.
+    assert receive_buffer_of(other.accept().getpeername()[1]) == 40_000
+    made.close()
+
+
 def test_a_connection_that_is_not_accepted_is_given_up(connections: BrokerConnections, clock: Clock) -> None:
     """A listener with a full queue answers nothing."""
     heard = Heard()
@@ -390,7 +468,7 @@ def test_a_connection_that_is_not_accepted_is_given_up(connections: BrokerConnec
             each.setblocking(False)
             each.connect_ex(("127.0.0.1", port))
         connections.send(Destination(2, "127.0.0.1", port), heard.request())
-        clock.now_ms += CONNECT_TIMEOUT_MS
+        clock.now_ms += Patience().setup_ms
         connections.turn()
         for each in filling:
             each.close()

@@ -1,6 +1,5 @@
 """Options of replication between brokers."""
 
-from kafkad.config.rows.reasons import KERNEL_BUFFERS
 from kafkad.core.settings.limits import Between
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import CLUSTER_WIDE, HIGH, INT, LONG, LONG_MAX, MEDIUM, READ_ONLY, STRING, row
@@ -37,7 +36,7 @@ SETTINGS: tuple[Setting, ...] = (
         "RackAwareReplicaSelector (one in the rack of its client.rack) of org.apache.kafka.common.replica, or a "
         "plugin's; unset: the leader."),
     row("replica.socket.receive.buffer.bytes", INT, 65_536, None, HIGH, READ_ONLY,
-        "Receive buffer of a follower's sockets.", status=KERNEL_BUFFERS),
+        "Receive buffer of a follower's sockets, where it is set; -1, or where it is not: the kernel sizes it."),
     row("replica.socket.timeout.ms", INT, 30_000, None, HIGH, READ_ONLY,
         "How long a follower waits for its leader."),
 )

@@ -1,6 +1,6 @@
 """Options of ZooKeeper."""
 
-from kafkad.config.rows.reasons import JVM_CIPHERS, MIGRATION, NO_ZK, UNCHECKED
+from kafkad.config.rows.reasons import JVM_CIPHERS, JVM_CLIENT, KRAFT, MIGRATION, PEM, UNCHECKED
 from kafkad.core.settings.limits import Between
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import BOOLEAN, HIGH, INT, LIST, LOW, MEDIUM, PASSWORD, READ_ONLY, STRING, row
@@ -14,15 +14,15 @@ SETTINGS: tuple[Setting, ...] = (
     row("zookeeper.session.timeout.ms", INT, 18_000, None, HIGH, READ_ONLY,
         "Silence after which ZooKeeper ends the session."),
     row("zookeeper.max.in.flight.requests", INT, 10, Between(1), HIGH, READ_ONLY,
-        "Requests to ZooKeeper that may be unanswered.", status=NO_ZK),
+        "Requests to ZooKeeper that may be unanswered, where it is set; 500 where it is not."),
     row("zookeeper.set.acl", BOOLEAN, False, None, HIGH, READ_ONLY,
         "Lets only brokers change the nodes that they make in ZooKeeper, by the identity of the keystore."),
     row("zookeeper.clientCnxnSocket", STRING, None, None, MEDIUM, READ_ONLY,
-        "JVM class of the connection to ZooKeeper.", status=NO_ZK),
+        "JVM class of the connection to ZooKeeper.", status=JVM_CLIENT),
     row("zookeeper.metadata.migration.enable", BOOLEAN, False, None, HIGH, READ_ONLY,
         "Moves a cluster from ZooKeeper to KRaft.", status=MIGRATION),
     row("zookeeper.metadata.migration.min.batch.size", INT, 200, Between(1), MEDIUM, READ_ONLY,
-        "Smallest batch of that move.", status=NO_ZK, internal=True),
+        "Smallest batch of that move.", status=KRAFT, internal=True),
     row("zookeeper.ssl.cipher.suites", LIST, None, None, LOW, READ_ONLY,
         "Cipher suites towards ZooKeeper.", status=JVM_CIPHERS),
     row("zookeeper.ssl.client.enable", BOOLEAN, False, None, MEDIUM, READ_ONLY,
@@ -46,7 +46,7 @@ SETTINGS: tuple[Setting, ...] = (
     row("zookeeper.ssl.truststore.location", STRING, None, None, MEDIUM, READ_ONLY,
         "PEM file with the certificates trusted for ZooKeeper; unset: those of the system."),
     row("zookeeper.ssl.truststore.password", PASSWORD, None, None, MEDIUM, READ_ONLY,
-        "Password of the file with the certificates trusted for ZooKeeper.", status=NO_ZK),
+        "Password of the file with the certificates trusted for ZooKeeper.", status=PEM),
     row("zookeeper.ssl.truststore.type", STRING, None, None, MEDIUM, READ_ONLY,
         "Format of the file with the certificates trusted for ZooKeeper; only PEM can be read."),
 )

@@ -116,7 +116,8 @@ class AnnouncingController(Controller):
         self._publish((deltas.BrokersChanged(tuple(live[each] for each in sorted(live))),))
 
     def _electorate(self) -> Electorate:
-        return Electorate(self._election, self.image.brokers, self._shutting_down, self._announcer.offline)
+        live = self.image.brokers
+        return Electorate(self._election, live, self._shutting_down.intersection(live), self._announcer.offline)
 
     def _publish(self, changes: tuple[deltas.Change, ...]) -> None:
         self._unclean_elections += unclean_elections(self.image, changes)

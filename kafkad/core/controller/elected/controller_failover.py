@@ -9,13 +9,14 @@ from msgspec import MsgspecError, structs
 from kafkad.core.controller.elected.announcements import Announcer
 from kafkad.core.controller.elected.announcing import NOWHERE
 from kafkad.core.controller.elected.elected import ElectedController
+from kafkad.core.controller.elected.node_orders import refuse_deletions
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import NO_LEADER, MetadataImage, Partition, Topic
 from kafkad.core.controller.partition_rows import make_partition
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.startup.repair import complete_states, identify
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.store.stored_metadata import PartitionState, StoredTopic
+from kafkad.core.controller.store.stored_metadata import PartitionState, StoredMetadata, StoredTopic
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.store.unreadable_nodes import UnreadableNodes
 from kafkad.core.controller.topics.assignment import ReplicaAssignment
@@ -41,7 +42,7 @@ def controller_failover(
     `left_out` gets the nodes that can't be read: their topics and partitions have no part in this term.
     """
     odd = UnreadableNodes() if left_out is None else left_out
-    stored = tree.load(odd)
+    stored = _load(store, tree, settings, odd)
     topics = identify(tree, stored.topics, new_topic_id)
     states = _complete(tree, topics, Electorate(election, announcer.live), announcer, settings)
     image = MetadataImage(
@@ -75,6 +76,14 @@ def controller_failover(
     while controller.has_unfinished_deletions:
         controller.finish_deletions()
     return controller
+
+
+def _load(
+    store: CoordinationStore, tree: MetadataTree, settings: ControllerSettings, odd: UnreadableNodes
+) -> StoredMetadata:
+    if not settings.delete_topic_enable:
+        odd.reasons |= refuse_deletions(store, tree.term)
+    return tree.load(odd)
 
 
 def _complete(

@@ -25,7 +25,7 @@ from kafkad.core.controller.elected.controlled_shutdown import led_by_others, no
 from kafkad.core.controller.elected.reassigning import ReassigningController, left_over
 from kafkad.core.controller.elections import ElectionType
 from kafkad.core.controller.electorate import Electorate
-from kafkad.core.controller.image import Broker, Partition, Topic
+from kafkad.core.controller.image import NO_LEADER, Broker, Partition, Topic
 from kafkad.core.controller.partition_rows import in_states, state_of
 from kafkad.core.controller.reassignments import under_way
 from kafkad.core.controller.settings import ControllerSettings
@@ -280,11 +280,27 @@ class ElectedController(ReassigningController):
         if not states:
             return
         self._tree.set_states(states)
-        changes = in_states(self.image, states)
+        self._tell_of_isr(states)
+
+    def _tell_of_isr(self, stored: Mapping[TopicPartition, PartitionState]) -> None:
+        changes = in_states(self.image, stored)
         self._publish(changes)
         self.take_deltas()
         rows = [(self.image.topics[each.name], each.partitions) for each in changes]
         self._requests += self._announcer.metadata(rows)
+
+    def isr_changed(self, stored: Mapping[TopicPartition, PartitionState]) -> None:
+        """Somebody else has written these states, and notified it: what is newer is taken over and told to all."""
+        self._announce()
+        newer = {}
+        for at, state in stored.items():
+            topic = self.image.topics.get(at.topic)
+            row = topic.partitions[at.partition] if topic and 0 <= at.partition < len(topic.partitions) else None
+            is_its_own = row is not None and {state.leader, *state.isr} <= {NO_LEADER, *row.replicas}
+            if row is not None and is_its_own and state.partition_epoch > row.partition_epoch:
+                newer[at] = replace(state, partition_epoch=state.partition_epoch - 1)
+        if newer:
+            self._tell_of_isr(newer)
 
     def _altered(self, topic_id: UUID, name: str, index: int, refusals: "_Refusals") -> AlteredPartition:
         code = refusals.get((topic_id, name, index))

@@ -1,8 +1,11 @@
-"""What old tools order by a node instead of a request: elections of preferred replicas, reassignments, partitions.
+"""What old tools order by a node instead of a request: elections of preferred replicas, reassignments, partitions,
+deletions.
 
 Kafka's tools up to 2.x write /admin/preferred_replica_election and /admin/reassign_partitions, and look there whether
 it is done. As with Apache Kafka 3.9 the first is removed when the elections were tried. The second keeps what is under
-way, and is removed with the last partition of it; a partition that can't be moved leaves it at once.
+way, and is removed with the last partition of it; a partition that can't be moved leaves it at once. The order of a
+deletion (/admin/delete_topics/<topic>) is taken up at the beginning of a term, and removed where delete.topic.enable is
+false.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,6 +22,25 @@ from kafkad.core.controller.store import nodes
 from kafkad.core.controller.topics.assignment import Assignment
 from kafkad.core.coordination_store import Change, CoordinationStore, Delete, NoNode, SetData
 from kafkad.core.types import TopicPartition
+
+
+def refuse_deletions(store: CoordinationStore, term: Term) -> dict[str, str]:
+    """Remove the orders of deletions that nobody has taken up, by path with the reason; those that a request has begun
+    say more than their name, and go on.
+    """
+    paths = [nodes.deletion_path(name) for name in store.children(nodes.DELETIONS)]
+    found = zip(paths, store.get_many(paths), strict=True)
+    orders = [path for path, node in found if node is not None and not _was_requested(node.data)]
+    store.pipelined([Delete(path) for path in orders], guard=term.guard)
+    return dict.fromkeys(orders, "delete.topic.enable is false")
+
+
+def _was_requested(data: bytes) -> bool:
+    try:
+        nodes.decode_deletion(data)
+    except (MsgspecError, RecursionError):
+        return False
+    return True
 
 
 class NodeOrders:
@@ -54,7 +76,7 @@ class NodeOrders:
         if data is None:
             return
         try:
-            ordered = nodes.decode_election_order(data).partitions
+            ordered = nodes.decode_partitions_named(data).partitions
         except MsgspecError as error:
             self._say({nodes.PREFERRED_ELECTION: f"{nodes.PREFERRED_ELECTION} in ZooKeeper can't be read: {error}"})
             ordered = ()

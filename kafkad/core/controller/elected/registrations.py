@@ -13,13 +13,14 @@ from kafkad.core.types import SECURITY_PROTOCOLS
 _PORTS = range(1 << 16)
 
 
-def live_brokers(store: CoordinationStore, listener: str) -> tuple[dict[int, Broker], dict[str, str]]:
-    """The brokers by id, and by name why a node is left out. Watches for who comes and goes, and for changed nodes.
+def live_brokers(store: CoordinationStore, listener: str, *, watch: bool) -> tuple[dict[int, Broker], dict[str, str]]:
+    """The brokers by id, and by name why a node is left out. With `watch`, which is for the controller alone, there are
+    events when brokers come and go, and when a node is changed.
 
     `listener` is the one between brokers: without it nobody reaches the broker.
     """
-    names = store.children(nodes.BROKER_IDS, watch=True)
-    found = store.get_many([f"{nodes.BROKER_IDS}/{name}" for name in names], watch=True)
+    names = store.children(nodes.BROKER_IDS, watch=watch)
+    found = store.get_many([f"{nodes.BROKER_IDS}/{name}" for name in names], watch=watch)
     brokers: dict[int, Broker] = {}
     odd = {}
     for name, node in zip(names, found, strict=True):

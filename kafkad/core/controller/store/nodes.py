@@ -28,6 +28,7 @@ FEATURES = "/feature"
 PREFERRED_ELECTION = "/admin/preferred_replica_election"
 REASSIGNMENT = "/admin/reassign_partitions"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
+ISR_CHANGES = "/isr_change_notification"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 DEFAULT_ENTITY = "<default>"
 
@@ -48,7 +49,7 @@ PERSISTENT_PATHS = (
     TOPIC_CONFIGS,
     "/config/users",
     "/consumers",
-    "/isr_change_notification",
+    ISR_CHANGES,
     LOG_DIR_EVENTS,
 )
 """Created at start, parents before children, and `PRODUCER_ID_BLOCK`."""
@@ -221,15 +222,15 @@ class BrokerNode(Struct, frozen=True, kw_only=True, omit_defaults=False):
     timestamp: str
 
 
-class ElectedPartition(Struct, frozen=True, kw_only=True):
+class NamedPartition(Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
 
 
-class ElectionOrder(Struct, frozen=True, kw_only=True):
-    """Written by tools: whose preferred replicas shall lead."""
+class PartitionsNamed(Struct, frozen=True, kw_only=True):
+    """Written by tools: whose preferred replicas shall lead; by leaders: whose states they have written."""
 
-    partitions: tuple[ElectedPartition, ...]
+    partitions: tuple[NamedPartition, ...]
 
 
 class ReassignedPartition(Struct, frozen=True, kw_only=True):
@@ -257,7 +258,7 @@ decode_cluster_id = json.Decoder(ReadClusterId).decode
 decode_controller = json.Decoder(ReadController).decode
 decode_block = json.Decoder(ProducerIdBlockNode).decode
 decode_features = json.Decoder(FeatureNode).decode
-decode_election_order = json.Decoder(ElectionOrder).decode
+decode_partitions_named = json.Decoder(PartitionsNamed).decode
 decode_reassignment_order = json.Decoder(ReassignmentOrder).decode
 decode_deletion = json.Decoder(DeletionNode).decode
 

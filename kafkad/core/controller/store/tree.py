@@ -58,7 +58,7 @@ class TopicToWrite(Protocol):
 class MetadataTree:
     def __init__(self, store: CoordinationStore, term: Term) -> None:
         self._store = store
-        self._term = term
+        self.term = term
 
     def load(self, left_out: UnreadableNodes | None = None) -> StoredMetadata:
         """`left_out` gets the nodes that can't be read; without it they are errors."""
@@ -152,17 +152,6 @@ class MetadataTree:
         """Write the configuration, and the notification that other brokers watch."""
         notification = nodes.encode(nodes.ConfigChangeNode(entity_path=entity))
         self._commit([self._config_change(path, configs), Create(nodes.CONFIG_CHANGE, notification, sequence=True)])
-
-    def take_log_dir_events(self) -> set[int]:
-        """The brokers that have said since that a log directory failed; watches for more."""
-        paths = [f"{nodes.LOG_DIR_EVENTS}/{name}" for name in self._store.children(nodes.LOG_DIR_EVENTS, watch=True)]
-        odd = UnreadableNodes()
-        events = [
-            odd.read(path, data, nodes.decode_log_dir_event)
-            for path, data in zip(paths, self._read(paths), strict=True)
-        ]
-        self._pipeline([Delete(path) for path in paths], NoNode)
-        return {event.broker for event in events if event is not None}
 
     def load_features(self) -> tuple[dict[str, int], int] | None:
         """The feature levels of the cluster, and how often they were changed; None in a new cluster."""
@@ -289,7 +278,7 @@ class MetadataTree:
     def _state_data(self, state: PartitionState) -> bytes:
         return nodes.encode(
             nodes.StateNode(
-                controller_epoch=self._term.epoch,
+                controller_epoch=self.term.epoch,
                 leader=state.leader,
                 leader_epoch=state.leader_epoch,
                 isr=state.isr,
@@ -303,7 +292,7 @@ class MetadataTree:
         return Create(path, data) if self._store.exists(path) is None else SetData(path, data)
 
     def _commit(self, changes: Sequence[Change]) -> None:
-        self._store.transaction([self._term.guard, *changes])
+        self._store.transaction([self.term.guard, *changes])
 
     def _commit_each(self, batches: Sequence[Sequence[Change]]) -> None:
         for number, batch in enumerate(batches):
@@ -315,7 +304,7 @@ class MetadataTree:
                 raise PartlyStored(f"{number} of {len(batches)} parts of a change are stored: {error}") from error
 
     def _pipeline(self, changes: Iterable[Change], fine: type[CoordinationError] | None = None) -> None:
-        for outcome in self._store.pipelined(list(changes), guard=self._term.guard):
+        for outcome in self._store.pipelined(list(changes), guard=self.term.guard):
             if isinstance(outcome, CoordinationError) and not (fine and isinstance(outcome, fine)):
                 raise outcome
 

@@ -6,7 +6,7 @@ header must be to lead to the next one.
 
 from collections.abc import Callable, Iterator
 
-from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, read_header_within
+from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, CorruptBatch, read_header_within
 from kafkad.core.log.segments.index import TimestampOffset
 from kafkad.core.ports import LogFile
 from kafkad.core.types import NO_TIMESTAMP
@@ -33,6 +33,15 @@ def walk_batches(read_at: ReadAt, position: int, end: int) -> Iterator[tuple[int
         size = header.size
         wanted = HEADER_SIZE if size > _WINDOW // 2 else _WINDOW
         position += size
+
+
+def walk_intact(read_at: ReadAt, position: int, end: int) -> Iterator[BatchHeader]:
+    """The headers of the batches up to the first damaged one: behind that nobody can find one."""
+    try:
+        for _, header in walk_batches(read_at, position, end):
+            yield header
+    except CorruptBatch:
+        return
 
 
 def find_batch(file: LogFile, position: int, end: int, offset: int) -> tuple[int, BatchHeader] | None:

@@ -40,7 +40,8 @@ class OffsetLookup:
         found = greatest_entry(self._page, OFFSET_ENTRY, relative)
         if found is None:
             return OffsetPosition(self._base_offset, 0)
-        return OffsetPosition(self._base_offset + found[0], found[1])
+        # A damaged index may have any number there: from the beginning on, the batches are found all the same.
+        return OffsetPosition(self._base_offset + found[0], max(found[1], 0))
 
     def _turn_to(self, relative: int) -> None:
         """Load the page that answers `relative`, unless the kept page does."""

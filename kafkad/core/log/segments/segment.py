@@ -8,7 +8,7 @@ largest timestamp so far. A segment loaded from disk reads its indexes when it i
 from struct import Struct
 
 from kafkad.core.log.records.batch import CorruptBatch
-from kafkad.core.log.records.batch_scan import find_batch, largest_timestamp, walk_batches
+from kafkad.core.log.records.batch_scan import find_batch, walk_batches, walk_intact
 from kafkad.core.log.segments.index import (
     LARGEST_RELATIVE_OFFSET,
     OFFSET_ENTRY,
@@ -165,8 +165,11 @@ class Segment:
         except NoSpaceLeft:
             # The entries stay in memory until the next ones are written: an index may lag, the log may not.
             pass
+        self._look_whether_full()
+
+    def _look_whether_full(self) -> None:
         # One time entry is kept free for the final one, which a roll adds without asking.
-        self.is_index_full = offsets.room <= 0 or times.room <= 1
+        self.is_index_full = self.offset_index.room <= 0 or self.time_index.room <= 1
 
     def _add_time_entry(self, times: IndexAppender) -> None:
         if self.max_timestamp > times.last[0]:
@@ -199,29 +202,36 @@ class Segment:
         return self._offsets is None and self._times is None and self._index_sizes == (0, 0)
 
     def prepare_append(self) -> None:
-        """Learn from disk what a segment written by an earlier process holds (its first and largest timestamp)."""
+        """Learn from disk what a segment written by an earlier process holds: its first and largest timestamp, and
+        whether its indexes are full.
+        """
         self.is_prepared = True
         self.load_first_timestamp()
         self.load_max_timestamp()
+        self._look_whether_full()
 
     def load_first_timestamp(self) -> int:
         """The largest timestamp of the first batch."""
         if self.first_timestamp == NO_TIMESTAMP:
-            first = next(walk_batches(self.log.read_at, 0, self.size), None)
+            first = next(walk_intact(self.log.read_at, 0, self.size), None)
             if first is not None:
-                self.first_timestamp = first[1].largest_timestamp
+                self.first_timestamp = first.largest_timestamp
         return self.first_timestamp
 
     def load_max_timestamp(self) -> int:
-        """The largest timestamp, from the last time index entry and the batches after it."""
+        """The largest timestamp, from the last time index entry and the batches after it.
+
+        Damage is no error here: it is the readers' matter, and who asks for the ages of segments is the owner.
+        """
         if self.max_timestamp == NO_TIMESTAMP and self.size:
             timestamp, relative = self.time_index.last
             if known_time(timestamp) >= 0:
                 self.max_timestamp = timestamp
                 self.offset_of_max_timestamp = self.base_offset + relative
-            found = largest_timestamp(self.log, max(self.offset_index.last[1], 0), self.size)
-            if found.timestamp > self.max_timestamp:
-                self.max_timestamp, self.offset_of_max_timestamp = found
+            for header in walk_intact(self.log.read_at, max(self.offset_index.last[1], 0), self.size):
+                if header.largest_timestamp > self.max_timestamp:
+                    self.max_timestamp = header.largest_timestamp
+                    self.offset_of_max_timestamp = header.last_offset
         return self.max_timestamp
 
     def next_offset(self) -> int:
@@ -243,9 +253,14 @@ class Segment:
         return next_offset
 
     def position_of(self, offset: int) -> int:
-        """Where the batch that holds `offset` starts, or the end of the segment."""
+        """Where the batch that holds `offset` starts, or a damaged one before it, behind which nobody reads; otherwise
+        the end of the segment.
+        """
         near = self.offset_index.at_or_before(offset - self.base_offset)
-        found = find_batch(self.log, 0 if near is None else near[1], self.size, offset)
+        try:
+            found = find_batch(self.log, 0 if near is None else max(near[1], 0), self.size, offset)
+        except CorruptBatch as damage:
+            return damage.position
         return self.size if found is None else found[0]
 
     def rebuild_started(self) -> None:

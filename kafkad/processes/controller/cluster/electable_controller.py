@@ -8,8 +8,6 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from msgspec import MsgspecError
-
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
 from kafkad.core.cluster.control_requests import (
@@ -30,6 +28,7 @@ from kafkad.core.controller.elected.announcing import NOWHERE
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.node_orders import NodeOrders
+from kafkad.core.controller.elected.notifications import take_isr_changes, take_log_dir_events
 from kafkad.core.controller.elected.registrations import leave_out_without, live_brokers
 from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
@@ -46,7 +45,7 @@ from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
 from kafkad.plugin_loading import chosen
 from kafkad.processes.controller.cluster.asking.brokers_told import Outcome, encoded
-from kafkad.processes.controller.cluster.tree_reader import Configs, finalized_features
+from kafkad.processes.controller.cluster.tree_reader import Configs, elected, finalized_features, may_replace
 from kafkad.processes.controller.startup import new_id, settings_of
 from kafkad.processes.controller.tables import LiveTables
 from kafkad.processes.runtime.child import ChildContext
@@ -70,6 +69,7 @@ class ElectableController:
         self._context, self._plugins = context, context.plugins
         self._broker_id = context.config.node_id
         self._listener = context.config.cluster.inter_broker_listener
+        self._control_plane = context.config.cluster.control_plane_listener
         self._versions = context.config.cluster.versions
         self._election = chosen(
             context.plugins.leader_election_strategies,
@@ -97,7 +97,7 @@ class ElectableController:
         self.resign()
         try:
             holder = store.exists(nodes.CONTROLLER, watch=True)
-            if holder is not None and not self._may_replace(store, holder, instead_of):
+            if holder is not None and not may_replace(store, holder, instead_of):
                 self._look_at(holder)
                 return Outcome()
             term = claim(store, self._broker_id, wall_clock_ms(), None if instead_of is None else holder)
@@ -113,6 +113,7 @@ class ElectableController:
         ensure_paths(store)  # Somebody may have removed some.
         for path in (nodes.TOPICS, nodes.DELETIONS):
             store.children(path, watch=True)
+        take_isr_changes(store, term)  # All states are read after them.
         tree = self._tree = MetadataTree(store, term)
         self._tables = self._new_tables(tree.load_broker_configs())
         left_out = UnreadableNodes()
@@ -133,7 +134,7 @@ class ElectableController:
             left_out=left_out,
         )
         # All brokers are asked for their roles, and so for what they can't use.
-        tree.take_log_dir_events()
+        take_log_dir_events(store, term)
         self._say(_left_out(left_out.reasons))
         self._view = self._new_view(store, self._controller, self._tables)
         self._orders = NodeOrders(self._controller, store, term, self._say)
@@ -145,7 +146,10 @@ class ElectableController:
         """/controller has changed: that may have been this broker's own election."""
         holder = store.exists(nodes.CONTROLLER, watch=True)
         if self._controller is not None and holder is not None and holder.ephemeral_owner == store.session_id:
-            return self._outcome()
+            if not holder.version or elected(store)[0] == self._broker_id:
+                return self._outcome()
+            log.warning("%s names another broker: the term ends, as if it were deleted", nodes.CONTROLLER)
+            store.delete(nodes.CONTROLLER, holder.version)
         return self.run(store, cluster_id)
 
     def run_instead_of(self, store: ZookeeperStore, cluster_id: str, gone: int) -> Outcome:
@@ -155,15 +159,6 @@ class ElectableController:
         epoch = store.exists(f"{nodes.BROKER_IDS}/{gone}")
         self._refusing = set() if epoch is None else {(gone, epoch.created_id)}
         return self.run(store, cluster_id, gone)
-
-    def _may_replace(self, store: ZookeeperStore, holder: NodeStat, broker: int | None) -> bool:
-        """Whether /controller is this broker's own, or `broker` has it."""
-        if holder.ephemeral_owner in (0, store.session_id):
-            return holder.ephemeral_owner != 0
-        try:
-            return nodes.decode_controller(store.get(nodes.CONTROLLER).data).brokerid == broker
-        except MsgspecError:
-            return False
 
     def broker_refuses(self, store: ZookeeperStore, broker: int, epoch: int) -> Outcome:
         """It is gone: elect as if its session had ended. If it lives all the same, epochs fence it."""
@@ -198,7 +193,7 @@ class ElectableController:
 
     def _brokers(self, store: ZookeeperStore) -> tuple[dict[int, Broker], frozenset[int]]:
         """Those that are registered, and who of them is gone."""
-        brokers, odd = live_brokers(store, self._listener)
+        brokers, odd = live_brokers(store, self._listener, watch=True)
         odd |= leave_out_without(brokers, finalized_features(store)[0])
         self._say(_left_out({f"{nodes.BROKER_IDS}/{name}": reason for name, reason in odd.items()}))
         self._refusing &= {(each.id, each.epoch) for each in brokers.values()}
@@ -224,10 +219,16 @@ class ElectableController:
         self._controller.brokers_changed(*self._brokers(store))
         return self._outcome()
 
-    def directories_failed(self, _store: ZookeeperStore) -> Outcome:
+    def directories_failed(self, store: ZookeeperStore) -> Outcome:
         if self._controller is None or self._tree is None:
             return Outcome()
-        self._controller.directories_failed(self._tree.take_log_dir_events())
+        self._controller.directories_failed(take_log_dir_events(store, self._tree.term))
+        return self._outcome()
+
+    def isr_changed(self, store: ZookeeperStore) -> Outcome:
+        if self._controller is None or self._tree is None:
+            return Outcome()
+        self._controller.isr_changed(take_isr_changes(store, self._tree.term))
         return self._outcome()
 
     def answered(self, broker: int, request: Request, response: ControlResponse | None) -> Outcome:
@@ -272,8 +273,7 @@ class ElectableController:
         if self._controller is None:
             return Outcome()
         self._controller.ask_for_deletions_again()
-        moved = self._controller.balance_leaders(percentage)
-        if moved:
+        if moved := self._controller.balance_leaders(percentage):
             log.info("%d partition(s) are led by their preferred replica again", moved)
         return self._outcome()
 
@@ -338,8 +338,8 @@ class ElectableController:
         return Outcome(told, addresses)
 
     def _address(self, broker: Broker) -> tuple[str, int] | None:
-        at = next((each for each in broker.listeners if each.name == self._listener), None)
-        return None if at is None else (at.host, at.port)
+        at = {each.name: (each.host, each.port) for each in broker.listeners}
+        return at.get(self._control_plane, at.get(self._listener))
 
 
 def _settings(tables: LiveTables) -> ControllerSettings:

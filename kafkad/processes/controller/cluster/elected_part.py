@@ -20,6 +20,7 @@ from kafkad.core.cluster.control_requests import (
     UpdateMetadataRequest,
 )
 from kafkad.core.cluster.request_parts import ControlResponse
+from kafkad.core.connections.complaints import Complaints
 from kafkad.core.controller.elected.announcements import Request
 from kafkad.core.controller.image import Broker
 from kafkad.core.controller.producer_ids import ProducerIdControlManager, UnreadableBlock
@@ -41,6 +42,7 @@ from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.processes.controller.events import Send
 from kafkad.processes.runtime.broker_connections import Destination
 from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.patience import patience_of
 from kafkad.wire import api_table
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import (
@@ -82,11 +84,14 @@ class ElectedPart:
         """None: not elected."""
         cluster, client_id = config.cluster, str(host.broker_id)
         assert cluster is not None, "only a broker in a cluster is elected"
-        self._brokers_told = BrokersTold(loop, client_id, cluster.versions, self._answered)
-        self._passing_on = PassingOn(loop, host, send)
+        patience, complaints = patience_of(config.values, "controller.socket.timeout.ms"), Complaints()
+        self._brokers_told = BrokersTold(loop, client_id, patience, complaints, cluster.versions, self._answered)
+        self._passing_on = PassingOn(loop, host, patience, complaints, send)
         self._isr_changes = IsrChanges(host, send, self._passing_on, self._alter_here, cluster.versions)
         self._controlled_shutdown: ControlledShutdown | None = None
-        self._refusals = Refusals(loop, client_id, cluster.suspect_refused_ms, self._refuses, self._answers)
+        self._refusals = Refusals(
+            loop, client_id, patience, complaints, cluster.suspect_refused_ms, self._refuses, self._answers
+        )
         self._leader_balance = LeaderBalance(config, self._balance_leaders)
 
     @property
@@ -112,6 +117,8 @@ class ElectedPart:
                 self._do(self._controller.brokers_changed)
             case WatchFired(path=nodes.LOG_DIR_EVENTS):
                 self._do(self._controller.directories_failed)
+            case WatchFired(path=nodes.ISR_CHANGES):
+                self._do(self._controller.isr_changed)
             case WatchFired(path=path) if path in _ORDERS or f"{path}/".startswith(f"{nodes.TOPICS}/"):
                 self._do(partial(self._controller.tree_changed, path, self._host.image.cluster_id))
 

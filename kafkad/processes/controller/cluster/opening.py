@@ -41,7 +41,7 @@ from kafkad.processes.controller.cluster.tree_reader import (
 )
 from kafkad.processes.controller.failover_state import take_over
 from kafkad.processes.controller.interrupted_moves import without_sources
-from kafkad.processes.controller.log_dirs import partition_counts, proposed_cluster_id, scan, unreadable
+from kafkad.processes.controller.log_dirs import partition_counts, scan, unreadable
 from kafkad.processes.controller.startup import new_id, registered_listeners
 from kafkad.processes.runtime.child import ChildContext
 
@@ -86,8 +86,8 @@ def _opened(
     # Who is refused has marked and loaded nothing, and has not said that it is ready.
     has_earlier_session(store, config.node_id, registered_listeners(context).values())
     online = [each for at, each in enumerate(directories) if at not in failed]
-    proposed = proposed_cluster_id([each.path for each in online])
-    cluster_id = ensure_cluster_id(store, proposed or urlsafe_b64encode(new_id().bytes).decode().rstrip("="))
+    # Never that of the directories: a ZooKeeper that knows no cluster is another one, or has lost everything.
+    cluster_id = ensure_cluster_id(store, urlsafe_b64encode(new_id().bytes).decode().rstrip("="))
     for each in online:
         each.claim_in_cluster(cluster_id=cluster_id, node_id=config.node_id)
     changes = ConfigChanges()
@@ -106,7 +106,7 @@ def _opened(
         cluster_id=cluster_id,
         topics=topics,
         broker_configs=broker_configs(store),
-        brokers=live_brokers(store, config.cluster.inter_broker_listener)[0],
+        brokers=live_brokers(store, config.cluster.inter_broker_listener, watch=False)[0],
         directories=Directories(
             found=tuple(found),
             online=frozenset(range(len(directories))) - offline,
@@ -138,7 +138,7 @@ def _resume(
     if registration is None or registration.ephemeral_owner != store.session_id:
         return
     listener = config.cluster.inter_broker_listener
-    brokers, _ = live_brokers(store, listener)
+    brokers, _ = live_brokers(store, listener, watch=False)
     if config.node_id not in brokers:
         return
     controller_id, controller_epoch = elected(store)

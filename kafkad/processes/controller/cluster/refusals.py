@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.core.connections.complaints import Complaints
 from kafkad.processes.runtime.broker_connections import (
     FIRST_PAUSE_MS,
     LONGEST_PAUSE_MS,
@@ -17,6 +18,7 @@ from kafkad.processes.runtime.broker_connections import (
     Request,
 )
 from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.patience import Patience
 from kafkad.wire.api_table import API_VERSIONS
 
 
@@ -42,13 +44,15 @@ class Refusals:
         self,
         loop: EventLoop,
         client_id: str,
+        patience: Patience,
+        complaints: Complaints,
         patience_ms: int,
         refuses: Callable[[Watched], None],
         answers: Callable[[Watched], None],
         clock: Callable[[], int] = monotonic_ms,
     ) -> None:
         """`refuses` is called again, once a second, until the broker is watched no more or `answers`."""
-        self._connections = BrokerConnections(loop, client_id, clock, self._closed)
+        self._connections = BrokerConnections(loop, client_id, patience, clock, self._closed, complaints)
         self._patience_ms = patience_ms
         self._refuses = refuses
         self._answers = answers

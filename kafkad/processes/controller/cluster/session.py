@@ -38,6 +38,7 @@ def opened_store(cluster: ClusterConfig, session: tuple[int, bytes] | None, *, w
         session=session,
         tls=tls,
         protects=cluster.zookeeper_set_acl,
+        max_in_flight=cluster.zookeeper_max_in_flight_requests,
     )
 
 

@@ -15,7 +15,7 @@ from kafkad.core.controller.startup.reconciliation import StartRefused
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.stored_metadata import PartitionState, stored_state
 from kafkad.core.controller.topics.names import is_legal
-from kafkad.core.coordination_store import CoordinationStore, Delete
+from kafkad.core.coordination_store import CoordinationStore, Delete, NodeStat
 from kafkad.core.hosting.hosting import NO_CONTROLLER_EPOCH
 from kafkad.core.hosting.start import AssignedTopic
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
@@ -52,6 +52,13 @@ def elected(store: CoordinationStore) -> tuple[int, int]:
     node = None if holder is None else _decoded(nodes.CONTROLLER, holder.data, nodes.decode_controller)
     at = None if epoch is None else _decoded(nodes.CONTROLLER_EPOCH, epoch.data, int)
     return (NO_CONTROLLER if node is None else node.brokerid), (NO_CONTROLLER_EPOCH if at is None else at)
+
+
+def may_replace(store: CoordinationStore, holder: NodeStat, broker: int | None) -> bool:
+    """Whether /controller, of which this is the stat, is this session's own, or `broker` has it."""
+    if holder.ephemeral_owner in (0, store.session_id):
+        return holder.ephemeral_owner != 0
+    return elected(store)[0] == broker
 
 
 def partition_states(

@@ -28,6 +28,7 @@ from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.elected.announcing import NOWHERE
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
+from kafkad.core.controller.elected.notifications import take_isr_changes
 from kafkad.core.controller.image import NO_LEADER, Broker, Listener, Partition
 from kafkad.core.controller.settings import ControllerSettings, RandomSource
 from kafkad.core.controller.startup.term import Term, claim, ensure_paths
@@ -245,6 +246,33 @@ def test_leaders_shrink_and_expand_their_isr(world: World) -> None:
     assert set(kinds(world.sent())) == {(broker, "UpdateMetadata") for broker in (1, 2, 3)}
     assert world.alter((1, 2, 3)) is ErrorCode.NONE
     assert (world.stored().isr, world.stored().leader_epoch) == ((1, 2, 3), 0)
+
+
+def test_what_a_leader_has_written_itself_is_told_to_all_and_its_notification_removed(world: World) -> None:
+    world.create((1, 2, 3), (2, 3))
+    world.sent()
+    for name, data in (
+        ("isr_change_0", b'{"version":1,"partitions":[{"topic":"t","partition":0},{"topic":"t","partition":9}]}'),
+        ("isr_change_1", b"no JSON"),
+        ("isr_change_2", b'{"version":1,"partitions":[{"topic":"t","partition":1},{"topic":"no","partition":0}]}'),
+    ):
+        world.store.create(f"{nodes.ISR_CHANGES}/{name}", data)
+    shrunk = nodes.encode(nodes.StateNode(controller_epoch=1, leader=1, leader_epoch=0, isr=(1, 3)))
+    world.store.set_data(nodes.state_path("t", 0), shrunk)
+    world.controller.isr_changed(take_isr_changes(world.store, world.term))
+    assert world.store.children(nodes.ISR_CHANGES) == []
+    assert (world.row().isr, world.row().partition_epoch, world.row(1).isr) == ((1, 3), 1, (2, 3))
+    told = [(broker, request) for broker, request in world.sent() if isinstance(request, UpdateMetadataRequest)]
+    assert [broker for broker, _ in told] == [1, 2, 3]
+    assert [each.isr for _, request in told for topic in request.topic_states for each in topic.partition_states] == [
+        (1, 3)
+    ] * 3
+    assert world.alter((1, 2, 3)) is ErrorCode.NONE
+    strange = nodes.encode(nodes.StateNode(controller_epoch=1, leader=7, leader_epoch=0, isr=(7,)))
+    world.store.set_data(nodes.state_path("t", 1), strange)
+    world.store.create(f"{nodes.ISR_CHANGES}/isr_change_3", b'{"version":1,"partitions":[{"topic":"t","partition":1}]}')
+    world.controller.isr_changed(take_isr_changes(world.store, world.term))
+    assert world.row(1).leader == 2, "no broker without a replica leads"
 
 
 @pytest.mark.parametrize(
@@ -490,6 +518,15 @@ def test_a_broker_that_has_come_back_is_a_broker_like_any_other(world: World) ->
     assert world.alter((2, 1)) is ErrorCode.NONE
     assert left(shut_down(world, 2)) == []
     assert world.row().leader == 1
+
+
+def test_who_shuts_down_and_refuses_connections_leads_nothing_any_more(world: World) -> None:
+    world.create((3,), (3, 1))
+    assert left(shut_down(world, 3)) == []
+    world.controller.brokers_changed(brokers(1, 2, 3), gone=frozenset({3}))
+    assert (world.row().leader, world.row().isr) == (NO_LEADER, (3,))
+    world.controller.brokers_changed(brokers(1, 2))
+    assert (world.stored().leader, world.stored().leader_epoch) == (NO_LEADER, 1)
 
 
 def test_a_controlled_shutdown_is_refused_to_whom_it_does_not_concern(world: World) -> None:

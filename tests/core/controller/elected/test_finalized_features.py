@@ -50,7 +50,10 @@ def elected(store: EmbeddedStore) -> tuple[ElectedController, UnreadableNodes]:
         ),
         election=PreferredReplica(),
         announcer=Announcer(
-            controller_id=1, controller_epoch=term.epoch, listener=LISTENER, brokers=live_brokers(store, LISTENER)[0]
+            controller_id=1,
+            controller_epoch=term.epoch,
+            listener=LISTENER,
+            brokers=live_brokers(store, LISTENER, watch=False)[0],
         ),
         cluster_id="c",
         new_topic_id=lambda: UUID(int=9),
@@ -90,7 +93,7 @@ def test_a_node_that_can_not_be_read_leaves_the_features_out_alone(store: Embedd
 
 
 def test_registration_says_what_is_supported_and_no_level_0(store: EmbeddedStore) -> None:
-    brokers, odd = live_brokers(store, LISTENER)
+    brokers, odd = live_brokers(store, LISTENER, watch=False)
     assert (brokers[1].features, odd) == (dict(REGISTERED), {})
     assert b'"features":{"group.version":{"min_version":1,"max_version":1},' in store.get("/brokers/ids/1").data
 

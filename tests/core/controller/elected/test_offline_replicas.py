@@ -3,10 +3,10 @@
 import pytest
 
 from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, UpdateMetadataRequest
+from kafkad.core.controller.elected.notifications import take_log_dir_events
 from kafkad.core.controller.elections import ElectionType
 from kafkad.core.controller.image import NO_LEADER
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.errors import KafkaError
 from kafkad.core.types import TopicPartition
 from tests.core.controller.elected.test_elected import World, a_broker, brokers
@@ -71,10 +71,9 @@ def test_what_an_earlier_registration_says_does_not_count(world: World) -> None:
 
 
 def test_a_broker_that_says_so_is_asked_for_all_its_roles(world: World) -> None:
-    tree = MetadataTree(world.store, world.term)
     world.store.create(f"{nodes.LOG_DIR_EVENTS}/log_dir_event_0", b'{"version":1,"broker":3,"event":1}')
     world.store.create(f"{nodes.LOG_DIR_EVENTS}/log_dir_event_1", b"no JSON")
-    assert tree.take_log_dir_events() == {3}
+    assert take_log_dir_events(world.store, world.term) == {3}
     assert world.store.children(nodes.LOG_DIR_EVENTS) == []
     world.controller.directories_failed([3])
     ((broker, request),) = world.sent()

@@ -35,7 +35,7 @@ def test_odd_registrations_are_left_out_alone() -> None:
     }
     for name, data in odd.items():
         store.create(f"/brokers/ids/{name}", data)
-    brokers, left_out = live_brokers(store, "INT")
+    brokers, left_out = live_brokers(store, "INT", watch=False)
     assert sorted(left_out) == sorted(odd)
     (broker,) = brokers.values()
     assert (broker.id, broker.rack) == (1, "rack1")
@@ -51,7 +51,18 @@ def test_a_registration_that_is_changed_is_told() -> None:
     store = EmbeddedStore(Path(":memory:"), 7)
     ensure_paths(store)
     store.create("/brokers/ids/1", KAFKAS)
-    live_brokers(store, "INT")
+    live_brokers(store, "INT", watch=True)
     store.set_data("/brokers/ids/1", KAFKAS.replace(b"22010", b"22020"))
     assert store.events() == [WatchFired(WatchKind.CHANGED, "/brokers/ids/1")]
-    assert live_brokers(store, "INT")[0][1].listeners[0].port == 22020
+    assert live_brokers(store, "INT", watch=False)[0][1].listeners[0].port == 22020
+
+
+def test_who_is_not_the_controller_watches_no_registration() -> None:
+    """With hundreds of brokers each change would wake up all of them."""
+    store = EmbeddedStore(Path(":memory:"), 7)
+    ensure_paths(store)
+    store.create("/brokers/ids/1", KAFKAS)
+    live_brokers(store, "INT", watch=False)
+    store.set_data("/brokers/ids/1", b"no JSON")
+    store.create("/brokers/ids/2", KAFKAS)
+    assert store.events() == []

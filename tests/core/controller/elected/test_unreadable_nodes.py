@@ -66,13 +66,18 @@ def store() -> EmbeddedStore:
     return made
 
 
-def elected(store: EmbeddedStore, *live: int) -> tuple[ElectedController, UnreadableNodes]:
+def elected(
+    store: EmbeddedStore, *live: int, delete_topic_enable: bool = True
+) -> tuple[ElectedController, UnreadableNodes]:
     term, left_out = claim(store, 1, 1_000), UnreadableNodes()
     announcer = Announcer(
         controller_id=1, controller_epoch=term.epoch, listener="PLAINTEXT", brokers=brokers(*(live or (1, 2)))
     )
     settings = ControllerSettings(
-        broker_id=NOWHERE, workers=1, defaults=TopicDefaults(partitions=1, replication_factor=1)
+        broker_id=NOWHERE,
+        workers=1,
+        defaults=TopicDefaults(partitions=1, replication_factor=1),
+        delete_topic_enable=delete_topic_enable,
     )
     controller = controller_failover(
         store,
@@ -137,6 +142,22 @@ def test_a_deletion_that_says_odd_things_is_done(store: EmbeddedStore) -> None:
     store.create(nodes.deletion_path("odd"), b"no JSON")
     controller, _ = elected(store)
     assert set(controller.deletions) == {"odd"}
+
+
+@pytest.mark.parametrize("data", [b"", b"no JSON"])
+def test_the_order_of_a_deletion_is_refused_where_none_may_be_deleted(store: EmbeddedStore, data: bytes) -> None:
+    store.create(nodes.deletion_path("odd"), data)
+    controller, left_out = elected(store, delete_topic_enable=False)
+    assert left_out.reasons == {nodes.deletion_path("odd"): "delete.topic.enable is false"}
+    assert (set(controller.image.topics), leaders(controller, "odd")) == ({"fine", "odd"}, [1, 2])
+    assert store.exists(nodes.deletion_path("odd")) is None
+
+
+def test_a_deletion_that_was_begun_goes_on_where_none_may_be_deleted_any_more(store: EmbeddedStore) -> None:
+    controller, _ = elected(store)
+    controller.delete_topics(["odd"])
+    controller, left_out = elected(store, delete_topic_enable=False)
+    assert (set(controller.deletions), left_out.reasons) == ({"odd"}, {})
 
 
 @pytest.mark.parametrize("data", ODD_STATES.values(), ids=ODD_STATES.keys())

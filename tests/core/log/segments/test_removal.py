@@ -11,6 +11,8 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch import read_header
+from kafkad.core.log.records.batch_scan import walk_batches
+from kafkad.core.log.segments.index import TIME_ENTRY
 from kafkad.core.log.segments.removal import (
     AT_ONCE,
     delete_records_before,
@@ -22,7 +24,7 @@ from kafkad.core.log.segments.removal import (
     truncate_fully_and_start_at,
     truncate_to,
 )
-from kafkad.core.ports import NoSpaceLeft
+from kafkad.core.ports import LogFile, NoSpaceLeft
 from tests.core.log.batches import NOW, SMALL, append, batch, load
 from tests.core.log.fake_store import Crashed, FakeStore
 from tests.core.log.log_content import batch_offsets, check_indexes, segment_bases
@@ -165,6 +167,53 @@ def test_without_timestamps_the_files_own_time_counts() -> None:
     append(log, batch(1, timestamp=-1))
     (segment,) = tuple(each_segment(log))
     assert (segment.largest_timestamp_ms, segment.last_modified_ms) == (-1, 4711)
+
+
+def _cut(file: LogFile, last: int) -> None:
+    file.truncate(file.size() - 10)
+
+
+def _break_length(file: LogFile, last: int) -> None:
+    file.write_at((b"\x7f",), last + 8)
+
+
+def _break_magic(file: LogFile, last: int) -> None:
+    file.write_at((b"\x07",), last + 16)
+
+
+@pytest.mark.parametrize("damage", [_cut, _break_length, _break_magic])
+def test_a_damaged_batch_of_a_sealed_segment_costs_nobody_its_owner(damage: Callable[[LogFile, int], None]) -> None:
+    """The owner is asked for the ages of segments with each round of the cleaner, and for places by followers."""
+    store = FakeStore()
+    config = replace(SMALL, cleanup_policy=frozenset({"compact"}))
+    log = load(store, config=config)
+    for number in range(40):
+        append(log, batch(2, timestamp=NOW + number))
+    log.close()
+    sealed_log = store.open("00000000000000000000.log")
+    batches = list(walk_batches(sealed_log.read_at, 0, sealed_log.size()))
+    damage(sealed_log, batches[-1][0])
+    # As if the final entry had been lost, which is there only where a newer time came after the last index entry.
+    times = store.open("00000000000000000000.timeindex")
+    times.truncate(times.size() - TIME_ENTRY.size)
+    again = load(store, config=config, was_clean=True, recovery_point=80)
+    first = next(each_segment(again))
+    assert first.first_timestamp_ms == NOW + 1
+    assert NOW <= first.largest_timestamp_ms < NOW + len(batches) + 1
+    assert again.position_of(batches[-1][1].last_offset).position == batches[-1][0]
+
+
+def test_a_log_whose_active_segment_begins_with_damage_is_appended_to() -> None:
+    store = FakeStore()
+    config = replace(SMALL, segment_bytes=1 << 20)
+    log = load(store, config=config)
+    for number in range(40):
+        append(log, batch(1, timestamp=NOW + number))
+    log.close()
+    _break_length(store.open("00000000000000000000.log"), 0)
+    again = load(store, config=config, was_clean=True, recovery_point=40)
+    append(again, batch(1, timestamp=NOW + 50))
+    assert again.log_end_offset == 41
 
 
 def log_of_an_earlier_version(store: FakeStore, batches: int = 40) -> PartitionLog:

@@ -11,11 +11,13 @@ from typing import Any
 
 from kafkad.core.cluster.protocol_versions import ProtocolVersions
 from kafkad.core.cluster.request_parts import ControlResponse
+from kafkad.core.connections.complaints import Complaints
 from kafkad.core.controller.elected.announcements import Request
 from kafkad.processes.controller.cluster.control_api import MESSAGES, key_of
 from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination
 from kafkad.processes.runtime.broker_connections import Request as Sending
 from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.patience import Patience
 from kafkad.wire.api_table import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
 from kafkad.wire.cluster.schema import Message
 from kafkad.wire.primitives import MalformedRequest
@@ -80,11 +82,13 @@ class BrokersTold:
         self,
         loop: EventLoop,
         client_id: str,
+        patience: Patience,
+        complaints: Complaints,
         versions: ProtocolVersions,
         answered: Callable[[int, Request, ReadAnswer], None],
     ) -> None:
         self._versions = _versions_of(versions)
-        self._connections = BrokerConnections(loop, client_id)
+        self._connections = BrokerConnections(loop, client_id, patience, complaints=complaints)
         self._destinations: dict[int, Destination] = {}
         self._answered = answered
 

@@ -15,7 +15,6 @@ from kafkad.wire.cluster.broker_requests import CONTROLLED_SHUTDOWN
 log = logging.getLogger(__name__)
 
 VERSION = 3
-TIMEOUT_MS = 15_000
 Answered = Callable[[ControlledShutdownResponse | None], None]
 
 
@@ -59,7 +58,7 @@ class ControlledShutdown:
         request = ControlledShutdownRequest(broker_id=broker.id, broker_epoch=broker.epoch)
         if self._here(request, self._answered):
             return
-        self._passing_on.ask(API_KEY, VERSION, CONTROLLED_SHUTDOWN, request, self._answered, TIMEOUT_MS)
+        self._passing_on.ask(API_KEY, VERSION, CONTROLLED_SHUTDOWN, request, self._answered)
 
     def _answered(self, response: ControlledShutdownResponse | None) -> None:
         self._state.answered(response, self._host.image, self._host.broker_id, monotonic_ms())

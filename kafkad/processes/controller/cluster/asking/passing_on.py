@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.connections.complaints import Complaints
 from kafkad.core.controller.image import NO_CONTROLLER
 from kafkad.core.controller.topics.topics import TopicResult, TopicResults
 from kafkad.core.errors import ErrorCode
@@ -17,13 +18,13 @@ from kafkad.processes.controller.cluster.ports import Host
 from kafkad.processes.controller.events import Send
 from kafkad.processes.controller.internal_topics import Refusals
 from kafkad.processes.runtime.broker_connections import (
-    REQUEST_TIMEOUT_MS,
     BrokerConnections,
     Destination,
     Request,
     inter_broker_destination,
 )
 from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.patience import Patience
 from kafkad.wire.api_table import APIS, CREATE_TOPICS
 from kafkad.wire.cluster.create_topics import CREATE_TOPICS_4, Answer, TopicsToCreate, TopicToCreate
 from kafkad.wire.cluster.schema import Message
@@ -41,10 +42,12 @@ _LOOK_MS = 50
 
 
 class PassingOn:
-    def __init__(self, loop: EventLoop, host: Host, send: Send) -> None:
+    def __init__(
+        self, loop: EventLoop, host: Host, patience: Patience, complaints: Complaints, send: Send
+    ) -> None:
         self._host = host
         self._send = send
-        self._connections = BrokerConnections(loop, str(host.broker_id))
+        self._connections = BrokerConnections(loop, str(host.broker_id), patience, complaints=complaints)
         self._held: deque[tuple[int, ProcessKey, AdminRequest]] = deque()
         self._refusals = Refusals()
 
@@ -70,7 +73,6 @@ class PassingOn:
         message: Message[Asked, Answered],
         request: Asked,
         answered: Callable[[Answered | None], None],
-        timeout_ms: int = REQUEST_TIMEOUT_MS,
     ) -> None:
         """A request of this broker's own; None: there is no answer, or none that can be read."""
 
@@ -90,7 +92,6 @@ class PassingOn:
                 body=message.encode_request(request, version),
                 on_reply=replied,
                 on_failure=lambda _reason: answered(None),
-                timeout_ms=timeout_ms,
             )
         )
 

@@ -20,6 +20,7 @@ from kafkad.processes.runtime.broker_connections import (
     inter_broker_destination,
 )
 from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.patience import Patience
 from kafkad.wire.api_table import ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS
 from kafkad.wire.cluster.transactions import (
     ADD_PARTITIONS_TO_TXN_4,
@@ -59,7 +60,7 @@ class OtherBrokers:
         loop: EventLoop,
         broker_id: int,
         listener: str,
-        timeout_ms: int,
+        patience: Patience,
         *,
         verifies: bool,
         brokers: Callable[[], Mapping[int, Broker]],
@@ -68,10 +69,9 @@ class OtherBrokers:
         """An answer came, and nobody has worked on what follows from it."""
         self._listener = listener
         self._verifies = verifies
-        self._timeout_ms = timeout_ms
         self._brokers = brokers
-        self._to_writers = BrokerConnections(loop, f"broker-{broker_id}-txn-marker-sender")
-        self._to_coordinators = BrokerConnections(loop, f"broker-{broker_id}-add-partitions-to-txn-manager")
+        self._to_writers = BrokerConnections(loop, f"broker-{broker_id}-txn-marker-sender", patience)
+        self._to_coordinators = BrokerConnections(loop, f"broker-{broker_id}-add-partitions-to-txn-manager", patience)
         self._markers: Outbox[_Marker] = Outbox(_producer_of)
         self._verifications: Outbox[_Verification] = Outbox(_transaction_of)
         self._known: dict[int, Destination] = {}
@@ -151,7 +151,6 @@ class OtherBrokers:
             body=body,
             on_reply=on_reply,
             on_failure=on_failure,
-            timeout_ms=self._timeout_ms,
         )
         connections.send(to, request)
 

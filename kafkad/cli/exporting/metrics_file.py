@@ -1,0 +1,49 @@
+"""What a run of an export says to Prometheus, through the textfile collector of its node exporter."""
+
+import errno
+import os
+import tempfile
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+
+from kafkad.cli.failing import WrongConfiguration
+from kafkad.export.problems import ExportFailed
+from kafkad.export.run import Summary
+from kafkad.export.sinks.complete_hours import hour_of
+from kafkad.export.wanted import Wanted
+
+
+def check_metrics_file(path: Path) -> None:
+    """Before the work: the file is made beside its place, and gets its name then. Raises `WrongConfiguration`."""
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise WrongConfiguration([f"--metrics-file: {path} can't be written: {error.strerror}"]) from error
+
+
+def write_metrics(path: Path, wanted: Wanted, summary: Summary) -> None:
+    """It is replaced as a whole. Raises `ExportFailed`."""
+    registry = CollectorRegistry()
+    until = summary.complete_until
+    rows: list[tuple[str, str, float]] = [
+        ("records", "Records of the last run.", summary.records),
+        ("bytes", "Bytes of the files that it wrote.", summary.bytes),
+        ("seconds", "How long it took.", summary.seconds),
+        ("unparsed_values", "Values and damaged batches that could not be read.", summary.unparsed),
+        ("lost_offsets", "What retention took before it was exported.", sum(e.end - e.start for e in summary.lost)),
+    ]
+    if until is not None:
+        # Without one there is no number that would not mislead.
+        text = "Up to which hour the table is complete, in seconds since 1970."
+        rows.append(("complete_until_timestamp_seconds", text, hour_of(until).timestamp()))
+    for name, text, value in rows:
+        gauge = Gauge(f"kafkad_export_{name}", text, ["name", "topic"], registry=registry)
+        gauge.labels(wanted.name, wanted.topic).set(value)
+    try:
+        write_to_textfile(str(path), registry)
+    except OSError as error:
+        raise ExportFailed(f"{path} can't be written: {error.strerror}") from error

@@ -1,0 +1,120 @@
+"""Where do the partitions of a batch begin and end, and where a stream? In the spelling of Spark's Kafka source.
+
+It is said in one of three ways: a time wins over the times of each partition, and these over offsets.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kafkad.client.broker_client import BrokerClient
+from kafkad.client.records import offsets_at
+from kafkad.export.problems import ExportFailed
+from kafkad.export.ranges import Bounds, TopicFacts
+from pyspark_kafkad.offsets import Partition
+
+_EARLIEST, _LATEST = -2, -1
+_WORDS = {"earliest": _EARLIEST, "latest": _LATEST}
+
+
+class Side(NamedTuple):
+    """What is asked for: options begin with `name`."""
+
+    name: str
+    by_default: str
+    refused: str | None = None
+    """A word, or its number, that makes no sense here."""
+
+
+BATCH_START = Side("starting", "earliest", "latest")
+BATCH_END = Side("ending", "latest", "earliest")
+STREAM_START = Side("starting", "latest")
+
+
+def places(
+    client: BrokerClient | None,
+    values: Mapping[str, str],
+    side: Side,
+    rows: list[Partition],
+    facts: Mapping[str, TopicFacts],
+) -> dict[Partition, int]:
+    """The offset of each partition. Raises `ExportFailed`, `BrokerCallFailed`."""
+    by_time = values.get(f"{side.name}offsetsbytimestamp")
+    if f"{side.name}timestamp" in values or by_time is not None:
+        if client is None:
+            raise ExportFailed("only a broker knows the offsets at a time: kafka.bootstrap.servers has to be set")
+        times = _times(values, side, by_time, rows)
+        found: dict[Partition, int] = {}
+        for topic in facts:
+            asked = {row[1]: times[row] for row in rows if row[0] == topic}
+            found |= {(topic, each): offset for each, offset in offsets_at(client, topic, asked).items()}
+        if side.name == "starting" and values.get("startingoffsetsbytimestampstrategy", "error").lower() == "error":
+            _check_are_found(found, times)
+        return {row: _not_beyond(found[row], facts[row[0]].bounds[row[1]].end) for row in rows}
+    given = values.get(f"{side.name}offsets", side.by_default)
+    word = _WORDS.get(given.strip().lower())
+    option = f"{side.name}Offsets"
+    named = dict.fromkeys(rows, word) if word is not None else _of_partitions(given, option, rows)
+    return {row: _resolved(offset, side, facts[row[0]].bounds[row[1]]) for row, offset in named.items()}
+
+
+def _times(values: Mapping[str, str], side: Side, by_time: str | None, rows: list[Partition]) -> dict[Partition, int]:
+    text = values.get(f"{side.name}timestamp")
+    if text is None:
+        return _of_partitions(by_time or "", f"{side.name}OffsetsByTimestamp", rows)
+    if not re.fullmatch(r"\s*-?\d{1,18}\s*", text, re.ASCII):
+        raise ExportFailed(f"{side.name}Timestamp: expected milliseconds, found {text!r}")
+    return dict.fromkeys(rows, int(text))
+
+
+def _of_partitions(text: str, option: str, rows: list[Partition]) -> dict[Partition, int]:
+    """What the option says of each partition; to leave one out would leave its records out."""
+    named = parse_json(text, option)
+    found = {}
+    for topic, partition in rows:
+        of_topic = named.get(topic)
+        number = of_topic.get(str(partition)) if isinstance(of_topic, dict) else None
+        if type(number) is not int or abs(number) >= 1 << 63:
+            raise ExportFailed(f"{option} has no number for {topic}-{partition}")
+        found[topic, partition] = number
+    for topic, of_topic in named.items():
+        for name in of_topic if isinstance(of_topic, dict) else ("?",):
+            if not name.isdecimal() or (topic, int(name)) not in found:
+                raise ExportFailed(f"{option}: {topic}-{name} is not read, or not there")
+    return found
+
+
+def _resolved(offset: int, side: Side, bounds: Bounds) -> int:
+    if offset < _EARLIEST:
+        raise ExportFailed(f"{side.name}Offsets: expected an offset, {_LATEST} or {_EARLIEST}, found {offset}")
+    if side.refused is not None and offset == _WORDS[side.refused]:
+        raise ExportFailed(f"{side.name}Offsets of a batch can't be {side.refused}")
+    if offset >= 0:
+        return offset
+    return bounds.earliest if offset == _EARLIEST else bounds.end
+
+
+def _check_are_found(found: Mapping[Partition, int], times: Mapping[Partition, int]) -> None:
+    for row, offset in found.items():
+        if offset < 0:
+            raise ExportFailed(
+                f"{row[0]}-{row[1]} has no record from {times[row]} ms on, and no offset for it;"
+                " startingOffsetsByTimestampStrategy=latest begins at its end"
+            )
+
+
+def _not_beyond(offset: int, end: int) -> int:
+    """A record may be of an open transaction, behind `end`; that is also for times that no record has."""
+    return end if offset < 0 else min(offset, end)
+
+
+def parse_json(text: str, option: str) -> dict[str, Any]:
+    """Raises `ExportFailed`."""
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise ExportFailed(f"{option}: {error}") from error
+    if not isinstance(content, dict):
+        raise ExportFailed(f"{option}: expected a JSON object")
+    return content
