@@ -14,7 +14,7 @@ from kafkad.core.types import TopicPartition
 from kafkad.export.preparation import topic_facts
 from kafkad.export.problems import DataLost, ExportFailed, not_answered
 from kafkad.export.ranges import OffsetRange, TopicFacts, split_evenly
-from kafkad.export.reading.log_directories import check_folders, facts_without_broker, topics_in
+from kafkad.export.reading.log_directories import check_folders, check_is_of, facts_without_broker, topics_in
 from kafkad.export.reading.source import Source
 from kafkad.export.reading.splitting import SMALLEST_BYTES, bytes_per_offset, divide, sizes_of
 from pyspark_kafkad.offsets import Partition
@@ -161,7 +161,7 @@ def divide_read(
     total = sum(each.end - each.start for ranges in by_topic.values() for each in ranges)
     found = []
     for topic, ranges in by_topic.items():
-        paths = {each.partition: _directory(options.folders, topic, each.partition) for each in ranges}
+        paths = {each.partition: _directory(options.folders, facts[topic], each.partition) for each in ranges}
         source = Source(
             topic=topic,
             bootstrap=options.bootstrap,
@@ -210,7 +210,7 @@ def _chosen(client: BrokerClient | None, options: ReadOptions) -> dict[str, tupl
     if "assign" in values:
         return _assigned(values["assign"])
     try:
-        pattern = re.compile(values["subscribepattern"])
+        pattern = re.compile(values["subscribepattern"].strip())
     except re.error as error:
         raise ExportFailed(f"subscribePattern: {error}") from error
     if client is None:
@@ -244,12 +244,13 @@ def _checked(row: Partition, start: int, end: int, facts: TopicFacts, options: R
     return topic, OffsetRange(partition, start, max(start, min(end, bounds.end)))
 
 
-def _directory(folders: Sequence[str], topic: str, partition: int) -> str | None:
+def _directory(folders: Sequence[str], facts: TopicFacts, partition: int) -> str | None:
     """Where the partition lies in one of the log directories; None without them: from the broker."""
     if not folders:
         return None
-    name = str(TopicPartition(topic, partition))
+    name = str(TopicPartition(facts.name, partition))
     for folder in folders:
         if os.path.isdir(found := f"{folder}/{name}"):
-            return found
+            check_is_of(found, facts)
+            return os.path.abspath(found)
     raise ExportFailed(f"{name} is not in {', '.join(folders)}")

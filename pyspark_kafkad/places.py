@@ -53,7 +53,7 @@ def places(
             _check_are_found(found, times)
         return {row: _not_beyond(found[row], facts[row[0]].bounds[row[1]].end) for row in rows}
     given = values.get(f"{side.name}offsets", side.by_default)
-    word = _WORDS.get(given.lower())
+    word = _WORDS.get(given.strip().lower())
     option = f"{side.name}Offsets"
     named = dict.fromkeys(rows, word) if word is not None else _of_partitions(given, option, rows)
     return {row: _resolved(offset, side, facts[row[0]].bounds[row[1]]) for row, offset in named.items()}
@@ -63,7 +63,7 @@ def _times(values: Mapping[str, str], side: Side, by_time: str | None, rows: lis
     text = values.get(f"{side.name}timestamp")
     if text is None:
         return _of_partitions(by_time or "", f"{side.name}OffsetsByTimestamp", rows)
-    if not re.fullmatch(r"-?\d+", text, re.ASCII):
+    if not re.fullmatch(r"\s*-?\d{1,18}\s*", text, re.ASCII):
         raise ExportFailed(f"{side.name}Timestamp: expected milliseconds, found {text!r}")
     return dict.fromkeys(rows, int(text))
 
@@ -75,7 +75,7 @@ def _of_partitions(text: str, option: str, rows: list[Partition]) -> dict[Partit
     for topic, partition in rows:
         of_topic = named.get(topic)
         number = of_topic.get(str(partition)) if isinstance(of_topic, dict) else None
-        if type(number) is not int:
+        if type(number) is not int or abs(number) >= 1 << 63:
             raise ExportFailed(f"{option} has no number for {topic}-{partition}")
         found[topic, partition] = number
     for topic, of_topic in named.items():

@@ -49,6 +49,7 @@ _RETRIABLE = frozenset(
     }
 )
 _RETRY_PAUSE_S = 0.1
+_PROTOCOL = "PLAINTEXT://"
 OF_TOPIC = i8(2)
 OF_BROKER = i8(4)
 _SET, _DELETE = i8(0), i8(1)
@@ -300,7 +301,7 @@ def alter_configs(connection: BrokerConnection, kind: i8, name: str, options: Ma
 def parse_bootstrap(bootstrap: str) -> list[tuple[str, int]]:
     """ "host:port,host:port" as pairs; the port may be left out, IPv6 addresses are in brackets."""
     addresses = []
-    for entry in filter(None, (part.strip() for part in bootstrap.split(","))):
+    for entry in filter(None, (part.strip().removeprefix(_PROTOCOL) for part in bootstrap.split(","))):
         host, colon, port = entry.rpartition(":")
         if not colon or entry.endswith("]"):
             host, port = entry, str(DEFAULT_PORT)

@@ -59,6 +59,8 @@ class BrokerConnection:
             self._socket = socket.create_connection((host, port), timeout_s)
         except OSError as error:
             raise BrokerCallFailed(f"no broker answers at {self.peer}: {_reason(error)}") from error
+        except UnicodeError as wrong:
+            raise BrokerCallFailed(f"no broker answers at {self.peer}: no host has such a name") from wrong
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             self._negotiate()

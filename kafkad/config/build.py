@@ -28,7 +28,7 @@ from kafkad.config.entities.log_defaults import log_config, topic_defaults
 from kafkad.config.listeners import Endpoint, InvalidListeners, Listener, Listeners, parse_endpoint, parse_listeners
 from kafkad.config.problems import ConfigProblem, InvalidConfiguration
 from kafkad.config.resolve import Resolved, resolve
-from kafkad.config.rules import contradictions, zookeeper_tls_versions
+from kafkad.config.rules import contradictions, zookeeper_hosts, zookeeper_tls_versions
 from kafkad.config.table import BROKER_TABLE
 from kafkad.core.cluster.protocol_versions import protocol_versions
 from kafkad.core.settings.rows import INT_MAX
@@ -210,7 +210,7 @@ def _cluster(values: Values, written: Mapping[str, str], listeners: Iterable[Lis
     between = inter_broker_listener(values, listeners)
     control_plane = (_text(values, "control.plane.listener.name") or between).upper()
     return ClusterConfig(
-        zookeeper_connect=connect,
+        zookeeper_connect=zookeeper_hosts(connect),
         zookeeper_session_timeout_ms=session_ms,
         zookeeper_connection_timeout_ms=connection_ms if isinstance(connection_ms, int) else session_ms,
         # Kafka's ten would make whoever reads ten thousand states wait a thousand times.

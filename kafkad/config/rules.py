@@ -5,6 +5,7 @@ brokers can share one file.
 """
 
 from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
 
 from kafkad.config.problems import ConfigProblem
 from kafkad.core.cluster.protocol_versions import LEVELS, level_of
@@ -158,9 +159,34 @@ def zookeeper_tls_versions(values: Mapping[str, Value]) -> tuple[str, ...]:
     return _words(values, "zookeeper.ssl.enabled.protocols") or (str(values["zookeeper.ssl.protocol"]),)
 
 
+def zookeeper_hosts(connect: str) -> str:
+    """`zookeeper.connect` without blanks and empty parts between its servers, which Apache Kafka takes, too.
+
+    Raises ValueError: why no server can be asked.
+    """
+    listed, slash, root = connect.partition("/")
+    servers = [server.strip() for server in listed.split(",") if server.strip()]
+    if not servers:
+        raise ValueError("names no server")
+    for server in servers:
+        try:
+            at = urlsplit(f"//{server}")
+            is_one = bool(at.hostname) and at.netloc == server and at.port != 0 and not any(map(str.isspace, server))
+        except ValueError:
+            is_one = False
+        if not is_one:
+            raise ValueError(f"{server} is no server: expected host:port")
+    return ",".join(servers) + slash + root
+
+
 def _zookeeper(values: Mapping[str, Value]) -> _Found:
-    if not values["zookeeper.connect"]:
+    connect = values["zookeeper.connect"]
+    if not isinstance(connect, str) or not connect:
         return
+    try:
+        zookeeper_hosts(connect)
+    except ValueError as error:
+        yield "zookeeper.connect", str(error)
     setting = values["inter.broker.protocol.version"]
     if isinstance(setting, str) and level_of(setting) is None:
         yield (

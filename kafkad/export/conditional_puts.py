@@ -26,9 +26,6 @@ class ConditionalPuts:
 
     def __init__(self, address: str, region: str) -> None:
         parts = urlsplit(address)
-        if parts.scheme != "s3" or not parts.netloc or parts.query or "@" in parts.netloc:
-            # What is in such an address may be a password.
-            raise ExportFailed("expected s3://BUCKET/PATH; AWS_REGION and others say all else about the store")
         self._address = address
         self._store = S3Store(
             parts.netloc,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.fs
@@ -28,20 +29,23 @@ def normalized(out: str) -> str:
     return f"s3://{out.removeprefix('s3a://')}" if out.startswith("s3a://") else out
 
 
+def absolute(out: str) -> str:
+    """As processes that have another working directory find it."""
+    return out if "://" in out else str(Path(out).absolute())
+
+
 class TableFolder:
     """Paths are below the folder, with slashes. Raises `ExportFailed` for a folder that can't be one."""
 
     def __init__(self, out: str) -> None:
         self.out = normalized(out)
-        is_address = "://" in self.out
-        if is_address and any(each in self.out for each in "%?#"):
-            # What is in such an address may be a password.
-            raise ExportFailed("expected an address as s3://BUCKET/PATH, without %, ? and #: variables say all else")
+        if is_address := "://" in self.out:
+            _check_address(self.out)
         try:
             if is_address:
                 self._files, self.root = pa.fs.FileSystem.from_uri(self.out)
             else:
-                self._files, self.root = pa.fs.LocalFileSystem(), str(Path(self.out).absolute())
+                self._files, self.root = pa.fs.LocalFileSystem(), absolute(self.out)
         except (pa.ArrowInvalid, OSError) as error:
             raise ExportFailed(f"{out} can't be used: {error}") from error
         self.is_local = isinstance(self._files, pa.fs.LocalFileSystem)
@@ -101,6 +105,12 @@ class TableFolder:
         paths = [each.path.removeprefix(self.root).strip("/") for each in found if each.type == kind]
         return sorted(paths)
 
+    def size(self, path: str) -> int | None:
+        """In bytes; None where there is no such file."""
+        with self._failures():
+            found: int | None = self._files.get_file_info(f"{self.root}/{path}").size
+        return found
+
     def age_s(self, path: str) -> float:
         """How long ago the file was written."""
         with self._failures():
@@ -156,6 +166,13 @@ class TableFolder:
             raise
         except OSError as error:
             raise ExportFailed(f"{self.out} can't be {done}: {error}") from error
+
+
+def _check_address(out: str) -> None:
+    """Raises `ExportFailed`, which does not say what it was: that may be a password."""
+    parts = urlsplit(out)
+    if any(each in out for each in "%?#") or (parts.scheme == "s3" and (not parts.netloc or "@" in parts.netloc)):
+        raise ExportFailed("expected an address as s3://BUCKET/PATH, without %, ? and #: variables say all else")
 
 
 def _sync(directory: str) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -12,10 +12,11 @@ from kafkad.client.log_dirs import describe_log_dirs
 from kafkad.client.records import EARLIEST, LATEST, offsets
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 from kafkad.export.latest import KEEP_LATEST
+from kafkad.export.places import absolute
 from kafkad.export.problems import BrokerAway, ExportFailed, not_answered
 from kafkad.export.ranges import Bounds, OffsetRange, Plan, TopicFacts, plan
 from kafkad.export.reading.led_here import led_here
-from kafkad.export.reading.log_directories import check_folders, facts_without_broker
+from kafkad.export.reading.log_directories import check_folders, check_is_of, facts_without_broker
 from kafkad.export.reading.source import Source
 from kafkad.export.reading.splitting import bytes_per_offset, divide, gathered, sizes_of
 from kafkad.export.sinks.sink import Sink, TableState
@@ -196,7 +197,7 @@ def _dead_letters(wanted: Wanted, columns: Columns, facts: TopicFacts) -> DeadLe
 def _source(wanted: Wanted, facts: TopicFacts, client: BrokerClient | None, led: Mapping[int, str] | None) -> Source:
     directories: Mapping[int, str] = {}
     if wanted.source == "files":
-        directories = directories_of(client, wanted, sorted(facts.bounds)) if led is None else led
+        directories = directories_of(client, wanted, facts) if led is None else led
     return Source(
         topic=wanted.topic,
         bootstrap=wanted.bootstrap if client is not None else None,
@@ -230,7 +231,7 @@ def _tasks(
     is_new: bool,
 ) -> tuple[Task, ...]:
     layout = Layout(
-        out=wanted.out,
+        out=absolute(wanted.out),
         topic=wanted.topic,
         run_id=run_id,
         schema=columns.files,
@@ -325,11 +326,11 @@ def _offsets_at(
     return {each: min(found[each], ends[each]) if found[each] >= 0 else ends[each] for each in partitions}
 
 
-def directories_of(client: BrokerClient | None, wanted: Wanted, partitions: Iterable[int]) -> dict[int, str]:
+def directories_of(client: BrokerClient | None, wanted: Wanted, facts: TopicFacts) -> dict[int, str]:
     """Where the partitions lie on this machine. Raises `ExportFailed` when one of them is in no directory here."""
-    folders = wanted.log_dirs
+    folders, partitions = wanted.log_dirs, sorted(facts.bounds)
     if client is not None and not folders:
-        described = describe_log_dirs(client, {wanted.topic: list(partitions)})
+        described = describe_log_dirs(client, {wanted.topic: partitions})
         folders = tuple(row.path for row in described if row.error is None)
     check_folders(wanted.log_dirs)
     found: dict[int, str] = {}
@@ -340,5 +341,6 @@ def directories_of(client: BrokerClient | None, wanted: Wanted, partitions: Iter
             raise ExportFailed(
                 f"{name} is in none of {', '.join(folders) or 'no directory'} here: name --log-dirs, or --source broker"
             )
-        found[partition] = places[0]
+        check_is_of(places[0], facts)
+        found[partition] = os.path.abspath(places[0])
     return found

@@ -67,7 +67,7 @@ def plan(
         if known is not None and known > bounds.end:
             raise ExportFailed(
                 f"{facts.name}-{partition}: the table goes up to offset {known}, the log only to {bounds.end}: is it"
-                " another topic of this name, or was the log truncated?"
+                " another topic of this name, was the log truncated, or exported with --isolation read_uncommitted?"
             )
         if start < bounds.earliest:
             gap = OffsetRange(partition, start, min(bounds.earliest, max(end, start)))

@@ -197,6 +197,7 @@ def _written(prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFil
                     files.append(returned)
                     told(returned)
         check_coverage(prepared.plan.ranges, manifests, files)
+        _check_are_here(prepared.wanted, files)
     except BaseException:
         with suppress(OSError, ExportFailed):
             for folder in _folders(prepared.wanted):
@@ -206,6 +207,17 @@ def _written(prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFil
                     folder.remove(file.path)
         raise
     return files
+
+
+def _check_are_here(wanted: Wanted, files: Sequence[WrittenFile]) -> None:
+    """On a disk: workers may have written on theirs, where no reader of the table looks. Raises `ExportFailed`."""
+    for is_letters, folder in enumerate(_folders(wanted)):
+        for file in files if folder.is_local else ():
+            if file.is_dead_letters == bool(is_letters) and folder.size(file.path) != file.size:
+                raise ExportFailed(
+                    f"{folder.out}/{file.path} was written, but is not here, so nothing of this run is in the table:"
+                    " all workers and the driver need the same folder"
+                )
 
 
 def _directories(tasks: Sequence[Task]) -> Mapping[int, str]:

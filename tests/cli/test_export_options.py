@@ -52,6 +52,9 @@ def test_what_is_no_option_of_any_command_is_named(command: str, tmp_path: Path)
         (["--target-file-size", "0"], "expected a size such as 256MiB, found '0'"),
         (["--metrics-file", "/nowhere/m.prom"], "--metrics-file: /nowhere/m.prom can't be written: No such file"),
         (["--metrics-file", "/proc"], "--metrics-file: /proc can't be written: Is a directory"),
+        (["--start", "9" * 20], "--start: expected earliest or latest or milliseconds"),
+        (["--end", "9" * 20], "--end: expected latest or milliseconds"),
+        (["--out", ""], "--out: expected a folder or an address"),
         (["--log-dirs", "/nowhere/data"], "/nowhere/data is no log directory"),
     ],
 )

@@ -111,3 +111,16 @@ def test_bootstrap_server_that_is_no_address_is_named(bootstrap: str) -> None:
     outcome = _ask(["topics", "list"], bootstrap)
     assert outcome.exit_code == 1
     assert "expected host:port as bootstrap server" in outcome.stderr
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 300])
+def test_what_can_not_be_a_name_of_a_host_is_one_line(host: str) -> None:
+    outcome = _ask(["topics", "list"], f"{host}:9092")
+    assert (outcome.exit_code, len(outcome.stderr.splitlines())) == (1, 1)
+    assert "no host has such a name" in outcome.stderr
+
+
+def test_the_protocol_may_stand_before_the_address() -> None:
+    """As in the options of Kafka's clients."""
+    outcome = _ask(["topics", "list"], f"PLAINTEXT://127.0.0.1:{free_port()}")
+    assert "no broker answers at 127.0.0.1:" in outcome.stderr

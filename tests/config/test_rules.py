@@ -153,3 +153,29 @@ def test_a_cluster_speaks_the_protocol_that_it_is_told(version: str, fetch: int)
     ).cluster
     assert cluster is not None
     assert cluster.versions.fetch == fetch
+
+
+@pytest.mark.parametrize(
+    ("connect", "hosts"),
+    [
+        ("zk1:2181 , zk2:2181,\tzk3 /kafka/one", "zk1:2181,zk2:2181,zk3/kafka/one"),
+        ("zk1:2181,,zk2:2181,", "zk1:2181,zk2:2181"),
+        ("[::1]:2181/", "[::1]:2181/"),
+        ("zk_1", "zk_1"),
+    ],
+)
+def test_servers_may_have_blanks_and_nothing_between_them(connect: str, hosts: str) -> None:
+    """As for Apache Kafka; the broker waited for ever for the port "2181 "."""
+    cluster = configured(("zookeeper.connect", connect)).cluster
+    assert cluster is not None
+    assert cluster.zookeeper_connect == hosts
+
+
+@pytest.mark.parametrize(
+    "connect", ["zk1:port", "zk1:99999", "zk1:0", "::1:2181", ":2181", ",", "/kafka", "zk1 zk2", "a?b"]
+)
+def test_what_names_no_server_is_refused(connect: str) -> None:
+    """It was waited for, as if ZooKeeper were away."""
+    (problem,) = problems(("zookeeper.connect", connect))
+    assert "zookeeper.connect: " in problem
+    assert "no server" in problem

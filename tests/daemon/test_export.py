@@ -25,6 +25,7 @@ from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from kafkad.client.groups import commit_offsets, committed_offsets
 from kafkad.client.records import LATEST, offsets
 from tests.daemon.lake import FORMATS, PARTITIONS, WITHIN_S, Lake, one_line
+from tests.export.reading.test_log_directories import partition, plain
 from tests.tools.small_disk import SmallDisk
 
 LARGE = {"max.message.bytes": "104857600", "segment.bytes": "209715200"}
@@ -359,6 +360,14 @@ def test_a_topic_that_was_made_again_is_another_one(lake: Lake) -> None:
 def test_what_can_not_be_exported_is_one_line(lake: Lake, options: Sequence[str], code: int, said: str) -> None:
     lake.produce(5)
     assert said in one_line(lake.run("run", *options, code=code))
+
+
+def test_the_directories_of_another_cluster_are_refused(lake: Lake, tmp_path: Path) -> None:
+    lake.produce(5)
+    for number in range(PARTITIONS):
+        partition(tmp_path / "other", f"{lake.topic}-{number}", *map(plain, range(9)))
+    said = lake.run("run", "--source", "files", "--log-dirs", str(tmp_path / "other"), code=1)
+    assert f"{lake.topic}-0 is not of the topic that the broker has" in one_line(said)
 
 
 def test_a_damaged_batch_stops_the_export_with_its_place(lake: Lake) -> None:

@@ -17,6 +17,7 @@ from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.run import carry_out
 from kafkad.export.tables import open_sink
+from kafkad.export.task import Task
 from kafkad.export.writing import WrittenFile
 from tests.export.from_files import from_files
 from tests.export.reading.test_log_directories import checkpoint, partition, plain
@@ -237,3 +238,21 @@ def test_a_run_that_misses_something_commits_nothing_and_the_next_one_everything
     assert sink.state([0, 1]).topic_id is None
     carry_out(prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
     assert open_sink(asked).state([0, 1]).offsets == {0: 4, 1: 4}
+
+
+@pytest.mark.parametrize("table", ["parquet", "delta", "iceberg"])
+def test_a_run_whose_files_are_on_another_machine_commits_nothing(tmp_path: Path, table: str) -> None:
+    partition(tmp_path / "log", "t-0", *map(plain, range(4)))
+    checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=4)
+    asked = from_files(tmp_path, format=table)
+    sink = open_sink(asked)
+
+    def elsewhere(tasks: Sequence[Task]) -> list[Returned]:
+        returned = list(run_here(tasks, 1))
+        for path in (tmp_path / "table").rglob("*.parquet"):
+            path.rename(tmp_path / path.name)
+        return returned
+
+    with pytest.raises(ExportFailed, match=r"is not here, .* all workers and the driver need the same folder"):
+        carry_out(prepare(asked, sink), sink, elsewhere, lambda _file: None)
+    assert open_sink(asked).state([0]).topic_id is None

@@ -64,7 +64,27 @@ def test_the_folder_of_a_table_may_have_any_name_or_is_refused(tmp_path: Path, t
     assert [each.name for each in tmp_path.iterdir() if each.name != "log"] == [name]
 
 
+def test_tasks_find_the_table_and_the_log_from_another_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of Spark have, on the same machine too."""
+    partition(tmp_path / "log", "t-0", *map(plain, range(4)))
+    checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=4)
+    monkeypatch.chdir(tmp_path)
+    asked = from_files(tmp_path, out="table", log_dirs=("log",))
+    (task,) = prepare(asked, open_sink(asked)).tasks
+    assert task.layout.out == str(tmp_path / "table")
+    assert task.source.directories == {0: str(tmp_path / "log" / "t-0")}
+
+
 def test_an_address_with_more_than_a_place_is_refused() -> None:
-    for out in ("s3://lake/a%20b", "s3://lake/a?region=x", "gs://lake/a#b"):
-        with pytest.raises(ExportFailed, match="without %, \\? and #"):
+    for out in ("s3://lake/a%20b", "s3://lake/a?region=x", "gs://lake/a#b", "s3://", "s3a:///t", "s3://me:secret@lake/t"):
+        with pytest.raises(ExportFailed, match="without %, \\? and #") as refused:
             TableFolder(out)
+        assert "secret" not in str(refused.value)
+
+
+def test_a_catalog_whose_driver_is_not_installed_is_one_line(tmp_path: Path) -> None:
+    asked = from_files(tmp_path, format="iceberg", catalog="mysql://me:secret@catalog/lake")
+    with pytest.raises(ExportFailed, match=r"can't be read from its catalog: .* not installed"):
+        open_sink(asked).state([])

@@ -29,6 +29,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import Process, eventually, is_alive, read_process
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
+from tests.spark.conftest import SHORT_LIVED
 
 CHECKOUT = Path(__file__).parents[2]
 TOPIC = "orders"
@@ -47,6 +48,8 @@ _WORDS = {
 _SPARK = {
     "spark.master": "local-cluster[1,2,512]",
     "spark.executor.memory": "512m",
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
+    "spark.executor.extraJavaOptions": SHORT_LIVED,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -244,7 +247,8 @@ def _kill_one(broker: Kafkad, exporter: Exporter, engine: str, chance: random.Ra
         assert time.monotonic() < deadline_s, f"there is no {victim}:\n{exporter.tail()}"
         exporter.ensure()
         found = exporter.processes(victim)
-        time.sleep(0.002)
+        # To look takes as long: the processes that are waited for need the core, too.
+        time.sleep(0.02)
     time.sleep(chance.choice([0.0, 0.0, 0.05, 0.3]))
     process = chance.choice(found)
     with suppress(ProcessLookupError):

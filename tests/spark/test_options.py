@@ -25,7 +25,7 @@ from tests.export.reading.test_log_directories import partition, plain
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """`t-0` has offsets 0 to 6, from 4 on in an open transaction; `t-1`, 0 to 2; and there is an internal topic."""
-    folder = tmp_path / "data"
+    folder = tmp_path / "data %20#?"
     log = (plain(0), written(1, 7), written(2, 8), marker(3, 7), written(4, 7), plain(5), marker(6, 8))
     partition(folder, "t-0", *log)
     partition(folder, "t-1", *map(plain, range(3)))
@@ -48,7 +48,7 @@ def test_a_batch_goes_to_the_checkpoint_and_to_the_first_open_transaction(folder
     uncommitted = planned(folder, **{"kafka.isolation.level": "read_uncommitted"})
     assert uncommitted[0] == ("t", OffsetRange(0, 0, 7))
     assert planned(folder, assign=json.dumps({"t": [1]})) == BOTH[1:]
-    assert planned(folder, subscribePattern=".*") == BOTH
+    assert planned(folder, subscribePattern=" .* ", startingOffsets=" Earliest ") == BOTH
     ends = json.dumps({"t": {"0": 2, "1": -1}})
     assert planned(folder, startingOffsets=json.dumps({"t": {"0": 1, "1": -2}}), endingOffsets=ends) == [
         ("t", OffsetRange(0, 1, 2)),
@@ -166,6 +166,7 @@ def test_a_task_has_so_many_offsets_at_most(folder: Path) -> None:
         ({"kafka.isolation.level": "READ_UNCOMMITTED"}, "isolation.level: expected read_committed or read_uncommitted"),
         ({"failOnDataLoss": "no"}, "failOnDataLoss: expected true or false, found 'no'"),
         ({"minPartitions": "0"}, "minPartitions: expected a number from 1 on"),
+        ({"endingOffsets": json.dumps({"t": {"0": 1 << 63, "1": 1}})}, "endingOffsets has no number for t-0"),
         ({"startingTable": "/t"}, "startingtable is no option of batches"),
         ({"startingOffsetsByTimestampStrategy": "lates"}, "Strategy: expected error or latest"),
     ],

@@ -30,6 +30,7 @@ from kafkad.export.tables import open_sink
 from kafkad.export.task import Task
 from kafkad.export.wanted import Wanted
 from kafkad.export.writing import Layout
+from tests.spark.conftest import SHORT_LIVED
 
 CHECKOUT = Path(__file__).parents[2]
 TOPIC = "orders"
@@ -170,14 +171,15 @@ def test_wrong_options_are_named(load: Load, options: dict[str, str], said: str)
     assert said in str(refused.value)
 
 
-@SOURCES
-def test_spark_submit_exports_twice_and_nothing_is_doubled(broker: Kafkad, tmp_path: Path, source: str) -> None:
+def test_spark_submit_exports_twice_and_nothing_is_doubled(broker: Kafkad, tmp_path: Path) -> None:
+    """From the segment files, then through the broker."""
     out = tmp_path / "table"
-    arguments = ["--topic", TOPIC, "--out", str(out), "--bootstrap-server", broker.bootstrap, "--source", source]
+    arguments = ["--topic", TOPIC, "--out", str(out), "--bootstrap-server", broker.bootstrap]
 
     def submitted(*more: str) -> str:
         command = [
             *(str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]"),
+            *("--driver-java-options", SHORT_LIVED),
             *("--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.driver.host=127.0.0.1"),
             *("--conf", "spark.ui.enabled=false", str(CHECKOUT / "spark" / "export.py"), *arguments, *more),
         ]
@@ -186,10 +188,10 @@ def test_spark_submit_exports_twice_and_nothing_is_doubled(broker: Kafkad, tmp_p
         assert done.returncode == 0, done.stderr[-4_000:]
         return done.stdout
 
-    said = submitted("--json").splitlines()
+    said = submitted("--json", "--source", "files").splitlines()
     (summary,) = [line for line in said if line.startswith("{")]
     assert json.loads(summary)["records"] == COUNT
-    assert "nothing new" in submitted()
+    assert "nothing new" in submitted("--source", "broker")
     found = pq.read_table([str(path) for path in out.glob("*.parquet")])
     assert found.num_rows == COUNT
     assert len(set(zip(*(found.column(name).to_pylist() for name in ("partition", "offset")), strict=True))) == COUNT

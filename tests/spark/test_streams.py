@@ -19,8 +19,10 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import eventually
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
+from kafkad.export.problems import ExportFailed
 from pyspark_kafkad.options import ReadOptions, plan_read
 from pyspark_kafkad.stream import TopicStreamReader
+from tests.export.reading.test_log_directories import partition, plain
 
 WITHIN_S = 300.0
 SOURCES = pytest.mark.parametrize("source", ["broker", "files"])
@@ -208,6 +210,15 @@ def test_a_query_whose_checkpoint_is_lost_goes_on_where_its_table_ends(stream: S
 def test_wrong_options_of_streams_are_named(stream: Stream, options: dict[str, str], said: str) -> None:
     with pytest.raises(StreamingQueryException, match=said):
         stream.run(stream.reader(**options).load())
+
+
+def test_directories_of_another_topic_of_this_name_are_refused(stream: Stream, tmp_path: Path) -> None:
+    stream.produce(10)
+    for number in range(2):
+        partition(tmp_path / "other", f"{stream.topic}-{number}", *map(plain, range(5)))
+    asked = {"kafka.bootstrap.servers": stream.broker.bootstrap, "subscribe": stream.topic}
+    with pytest.raises(ExportFailed, match="is not of the topic that the broker has"):
+        plan_read(ReadOptions.parse({**asked, "path": str(tmp_path / "other")}))
 
 
 def test_one_partition_is_read_by_several_tasks(stream: Stream) -> None:

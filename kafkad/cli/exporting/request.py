@@ -39,6 +39,8 @@ def wanted_of(
     **rest: Any,
 ) -> Wanted:
     _check_spelling(start, end, rest.get("table", ""))
+    if not out:
+        raise WrongConfiguration(["--out: expected a folder or an address, found nothing"])
     if format_ != "iceberg" and (rest.get("catalog") or rest.get("table")):
         raise WrongConfiguration(["--catalog and --table are of --format iceberg"])
     _check_are_used(value, schema_file, schema_registry, schema_subject, schema_message, on_bad_record)
@@ -70,7 +72,7 @@ def wanted_of(
 
 def _check_spelling(start: str, end: str, table: str) -> None:
     for option, when, words in (("start", start, ("earliest", "latest")), ("end", end, ("latest",))):
-        if when not in words and not (when.isascii() and when.isdigit()):
+        if when not in words and not (when.isascii() and when.isdigit() and int(when) < 1 << 63):
             raise WrongConfiguration([f"--{option}: expected {' or '.join(words)} or milliseconds, found {when!r}"])
     if table and not all(table.rpartition(".")):
         raise WrongConfiguration([f"--table: expected NAMESPACE.NAME, found {table!r}"])

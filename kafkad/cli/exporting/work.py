@@ -250,7 +250,7 @@ def _read_again(wanted: Wanted, facts: TopicFacts) -> Source:
     directories: dict[int, str] = {}
     if wanted.source == "files":
         with _broker(wanted) as client:
-            directories = directories_of(client, wanted, sorted(facts.bounds))
+            directories = directories_of(client, wanted, facts)
     return Source(
         topic=wanted.topic,
         bootstrap=wanted.bootstrap,

@@ -3,8 +3,11 @@
 The rest of a block is abandoned when the process ends; 2^63 ids are enough for that.
 """
 
+from msgspec import MsgspecError
+
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import BadVersion, CoordinationStore
+from kafkad.core.errors import ErrorCode
 
 BLOCK_SIZE = 1000
 _IDS_A_MS = 1000
@@ -23,6 +26,10 @@ def start_above_foreign_ids(store: CoordinationStore, broker_id: int, wall_ms: i
         store.set_data(nodes.PRODUCER_ID_BLOCK, nodes.encode(claim), node.version)
 
 
+class UnreadableBlock(ValueError):
+    """Somebody else has written what is no block of ids: none can be given until it is mended."""
+
+
 class ProducerIdControlManager:
     """The controller's part (Kafka's name); coordinators get whole blocks."""
 
@@ -32,7 +39,7 @@ class ProducerIdControlManager:
         self._ids: range = range(0)
 
     def allocate(self) -> int:
-        """The next id; durable before it is given out."""
+        """The next id; durable before it is given out. Raises `UnreadableBlock`."""
         if not self._ids:
             self._ids = self.allocate_block()
         allocated = self._ids.start
@@ -40,11 +47,11 @@ class ProducerIdControlManager:
         return allocated
 
     def allocate_block(self) -> range:
-        """A block of ids that is never given again."""
+        """A block of ids that is never given again. Raises `UnreadableBlock`."""
         while True:
             node = self._store.get(nodes.PRODUCER_ID_BLOCK)
             # Empty until the first block of the cluster.
-            start = int(nodes.decode_block(node.data).block_end) + 1 if node.data else 0
+            start = _end_of(node.data) + 1 if node.data else 0
             block = range(start, start + BLOCK_SIZE)
             claim = nodes.ProducerIdBlockNode(
                 broker=self._broker_id, block_start=str(block.start), block_end=str(block.stop - 1)
@@ -54,3 +61,17 @@ class ProducerIdControlManager:
             except BadVersion:
                 continue  # another broker claimed a block between our read and our write
             return block
+
+    def answer(self, code: ErrorCode) -> tuple[ErrorCode, range]:
+        """A block for another broker, unless the request has an error already; errors are Kafka's."""
+        try:
+            return code, self.allocate_block() if code is ErrorCode.NONE else range(0)
+        except UnreadableBlock:
+            return ErrorCode.UNKNOWN_SERVER_ERROR, range(0)
+
+
+def _end_of(data: bytes) -> int:
+    try:
+        return int(nodes.decode_block(data).block_end)
+    except (MsgspecError, ValueError) as error:
+        raise UnreadableBlock(f"{nodes.PRODUCER_ID_BLOCK} can't be read: {error}") from error

@@ -81,6 +81,15 @@ def facts_without_broker(folders: Sequence[str], topic: str, *, is_committed: bo
     return TopicFacts(_cluster_id(folders), topic, ids.pop(), bounds)
 
 
+def check_is_of(directory: str, facts: TopicFacts) -> None:
+    """Raises `ExportFailed` for the directory of another topic of this name than the broker's."""
+    found = _topic_id(directory)
+    if NO_TOPIC_ID not in (found, facts.topic_id) and found != facts.topic_id:
+        raise ExportFailed(
+            f"{directory} is not of the topic that the broker has: of another cluster, or of one that was made again"
+        )
+
+
 def first_open_offset(directory: str, end: int) -> int:
     """Where the first transaction begins that has no marker below `end`; `end` if there is none."""
     reader = SegmentReader(directory)

@@ -36,6 +36,7 @@ try:
         NamespaceAlreadyExistsError,
         NoSuchNamespaceError,
         NoSuchTableError,
+        NotInstalledError,
         RESTError,
         TableAlreadyExistsError,
         ValidationError,
@@ -55,7 +56,7 @@ _LATER_STATE = re.compile(r"metadata/(?!00000)\d{5}-.+\.metadata\.json")
 """Behind the first one, which may be left over from a run that was killed before the catalog knew of it."""
 # It warns of each column without statistics, of each file; those are left out on purpose.
 logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
-_FAULTS = (ValueError, OSError, ValidationError, RESTError, SQLAlchemyError)
+_FAULTS = (ValueError, OSError, ValidationError, RESTError, SQLAlchemyError, NotInstalledError)
 
 
 class IcebergSink:

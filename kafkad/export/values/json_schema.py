@@ -34,7 +34,7 @@ def _type(node: Any, root: Any, place: str, depth: int) -> pa.DataType:
         raise ExportFailed(f"schema: {place} is within itself, and can't be a column")
     node = _without_null(_resolved(node, root, place), root, place)
     name = node.get("type", "object" if "properties" in node else None)
-    if name == "object" and node.get("properties"):
+    if name == "object" and isinstance(node.get("properties"), dict) and node["properties"]:
         rows = node["properties"].items()
         return struct_of([(each, _type(kind, root, f"{place}.{each}", depth + 1)) for each, kind in rows], place)
     if name == "array" and "items" in node:

@@ -47,6 +47,8 @@ class Registry:
         numbers = self._get(f"/subjects/{quote(subject, safe='')}/versions")
         if not numbers:
             raise ExportFailed(f"the schema registry at {self._url} has no subject {subject!r}")
+        if not isinstance(numbers, list):
+            raise self._is_none(numbers)
         return [self._version(subject, number, 0) for number in sorted(numbers)]
 
     def _version(self, subject: str, number: int, depth: int) -> Schema:
@@ -58,11 +60,16 @@ class Registry:
     def _schema(self, found: Any, depth: int) -> Schema:
         if depth > _MOST_REFERENCES:
             raise ExportFailed(f"the schema registry at {self._url} has schemas that need each other")
+        if not isinstance(found, dict) or "schema" not in found:
+            raise self._is_none(found)
         references = tuple(
             (each["name"], self._version(each["subject"], each["version"], depth + 1))
             for each in found.get("references") or ()
         )
         return Schema(found.get("schemaType") or AVRO, found["schema"], references)
+
+    def _is_none(self, said: Any) -> ExportFailed:
+        return ExportFailed(f"{self._url} is no schema registry: it says {json.dumps(said)[:100]}")
 
     def _get(self, path: str) -> Any:
         headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}

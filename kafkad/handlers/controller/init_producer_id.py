@@ -3,6 +3,7 @@
 The others are answered by their coordinator.
 """
 
+from kafkad.core.controller.producer_ids import UnreadableBlock
 from kafkad.core.errors import ErrorCode
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.request_context import RequestContext
@@ -18,7 +19,7 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
     try:
         # An idempotent producer that names its old id and epoch (version 3) gets a new id too, as from Kafka.
         producer_id = view.producer_ids.allocate()
-    except NoSpaceLeft:
+    except (NoSpaceLeft, UnreadableBlock):
         # Kafka's answer while it has no block of ids: clients retry.
         return messages.encode(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, producer_id=-1, producer_epoch=-1)
     return messages.encode(error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=_FIRST_EPOCH)

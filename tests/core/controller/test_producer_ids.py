@@ -6,8 +6,15 @@ from pathlib import Path
 import pytest
 
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
-from kafkad.core.controller.producer_ids import BLOCK_SIZE, ProducerIdControlManager, start_above_foreign_ids
+from kafkad.core.controller.producer_ids import (
+    BLOCK_SIZE,
+    ProducerIdControlManager,
+    UnreadableBlock,
+    start_above_foreign_ids,
+)
 from kafkad.core.controller.startup.term import ensure_paths
+from kafkad.core.controller.store import nodes
+from kafkad.core.errors import ErrorCode
 
 NOW = 1_700_000_000_000
 
@@ -41,3 +48,15 @@ def test_a_store_that_has_given_ids_goes_on_where_it_was(store: EmbeddedStore) -
     ProducerIdControlManager(store, 1).allocate()
     start_above_foreign_ids(store, 1, NOW)
     assert ProducerIdControlManager(store, 1).allocate() == BLOCK_SIZE
+
+
+@pytest.mark.parametrize("data", [b"garbage", b"{}", b'{"version":1,"broker":1,"block_start":"0","block_end":"x"}'])
+def test_what_is_no_block_gives_no_id_and_is_an_error_of_that_request(store: EmbeddedStore, data: bytes) -> None:
+    store.set_data(nodes.PRODUCER_ID_BLOCK, data)
+    ids = ProducerIdControlManager(store, 1)
+    with pytest.raises(UnreadableBlock, match="/latest_producer_id_block can't be read"):
+        ids.allocate()
+    assert ids.answer(ErrorCode.NONE) == (ErrorCode.UNKNOWN_SERVER_ERROR, range(0))
+    store.set_data(nodes.PRODUCER_ID_BLOCK, b"")
+    assert ids.answer(ErrorCode.STALE_BROKER_EPOCH) == (ErrorCode.STALE_BROKER_EPOCH, range(0))
+    assert ids.answer(ErrorCode.NONE) == (ErrorCode.NONE, range(BLOCK_SIZE))

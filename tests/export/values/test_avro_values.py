@@ -149,6 +149,13 @@ def test_a_schema_may_refer_to_others(registry: RegistryServer) -> None:
     assert result.column.to_pylist() == [{"item": {"name": "bolt"}}]
 
 
+def test_what_answers_otherwise_is_no_registry(registry: RegistryServer) -> None:
+    registry.schemas.append({"message": "welcome"})
+    registry.subjects["orders-value"] = [1]
+    with pytest.raises(ExportFailed, match=r"is no schema registry: it says \{\"message\": \"welcome\"\}"):
+        resolve(of_registry(registry))
+
+
 def test_a_registry_that_does_not_answer_is_no_fault_of_a_value(registry: RegistryServer) -> None:
     wanted = of_registry(registry)
     with pytest.raises(ExportFailed, match="has no subject 'orders-value'"):

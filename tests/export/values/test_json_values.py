@@ -103,6 +103,7 @@ def test_a_schema_names_columns() -> None:
         ('{"properties": {"a": {"$ref": "#"}}}', "within itself"),
         ('{"properties": {"a": {"$ref": "other.json"}}}', "in another file"),
         ('{"properties": {"a": {"type": "object"}}}', r"\.a is object, which can't be a column"),
+        ('{"type": "object", "properties": 5}', "it is object, which can't be a column"),
         ('{"properties": {"a": {"type": "string"}, "A": {"type": "string"}}}', "two fields 'A'"),
     ],
 )

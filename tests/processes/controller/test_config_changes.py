@@ -45,6 +45,16 @@ def test_notifications_are_read_once_and_removed_after_a_quarter_of_an_hour(stor
     assert store.children(nodes.CONFIG_CHANGES) == [kept, new]
 
 
+@pytest.mark.parametrize("name", ["../x", "a//b", ""])
+def test_a_notification_of_what_is_no_topic_is_passed_over(store: EmbeddedStore, name: str) -> None:
+    """A path with it would be none to ZooKeeper, which ended the controller process of every broker."""
+    changes = ConfigChanges()
+    changes.watch(store)
+    change(store, name)
+    change(store, "a")
+    assert changes.read(store)[0] == {"a": {}}
+
+
 class Breaking(EmbeddedStore):
     """Its connection is broken after `left` further requests."""
 

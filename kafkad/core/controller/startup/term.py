@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from msgspec import MsgspecError
+
 from kafkad.core.controller.features import REGISTERED
 from kafkad.core.controller.image import Broker, Listener
+from kafkad.core.controller.startup.reconciliation import StartRefused
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import Check, CoordinationStore, Create, Delete, NodeExists, NodeStat, SetData
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -36,12 +39,17 @@ def ensure_paths(store: CoordinationStore) -> None:
 
 
 def ensure_cluster_id(store: CoordinationStore, proposed: str) -> str:
-    """The id of the cluster; a new cluster gets `proposed`."""
+    """The id of the cluster; a new cluster gets `proposed`. Raises StartRefused when it can't be read."""
     try:
         store.create(nodes.CLUSTER_ID, nodes.encode(nodes.ClusterIdNode(id=proposed)))
     except NodeExists:
-        return nodes.decode_cluster_id(store.get(nodes.CLUSTER_ID).data).id
-    return proposed
+        data = store.get(nodes.CLUSTER_ID).data
+    else:
+        return proposed
+    try:
+        return nodes.decode_cluster_id(data).id
+    except MsgspecError as error:
+        raise StartRefused(f"{nodes.CLUSTER_ID} is {data[:40]!r}, and no id of a cluster: {error}") from error
 
 
 def generate_broker_id(store: CoordinationStore, reserved_max: int) -> int:

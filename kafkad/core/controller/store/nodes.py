@@ -169,6 +169,10 @@ class ClusterIdNode(Struct, frozen=True, kw_only=True):
     id: str
 
 
+class ReadClusterId(Struct, frozen=True):
+    id: Annotated[str, Meta(min_length=1)]
+
+
 class ControllerNode(Struct, frozen=True, kw_only=True, rename="camel"):
     version: int = 2
     brokerid: int
@@ -250,7 +254,7 @@ decode_config_change = json.Decoder(ReadConfigChange).decode
 decode_registration = json.Decoder(ReadRegistration).decode
 decode_log_dir_event = json.Decoder(ReadLogDirEvent).decode
 decode_endpoints = json.Decoder(ReadEndpoints).decode
-decode_cluster_id = json.Decoder(ClusterIdNode).decode
+decode_cluster_id = json.Decoder(ReadClusterId).decode
 decode_controller = json.Decoder(ReadController).decode
 decode_block = json.Decoder(ProducerIdBlockNode).decode
 decode_features = json.Decoder(FeatureNode).decode

@@ -313,7 +313,7 @@ class ElectableController:
         if context.api_key == api_table.ALLOCATE_PRODUCER_IDS and self._view and self._controller:
             asked = ALLOCATE_PRODUCER_IDS.decode_request(memoryview(request.body), context.version)
             code = self._controller.check_sender(asked.broker_id, asked.broker_epoch)
-            ids = self._view.producer_ids.allocate_block() if code is ErrorCode.NONE else range(0)
+            code, ids = self._view.producer_ids.answer(code)
             given = AllocateProducerIdsResponse(error_code=code, producer_id_start=ids.start, producer_id_len=len(ids))
             return self._outcome(), ALLOCATE_PRODUCER_IDS.encode_response(given, context.version)
         if context.api_key not in DISPATCH:

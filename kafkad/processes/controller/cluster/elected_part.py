@@ -23,7 +23,7 @@ from kafkad.core.cluster.request_parts import ControlResponse
 from kafkad.core.connections.complaints import Complaints
 from kafkad.core.controller.elected.announcements import Request
 from kafkad.core.controller.image import Broker
-from kafkad.core.controller.producer_ids import ProducerIdControlManager
+from kafkad.core.controller.producer_ids import ProducerIdControlManager, UnreadableBlock
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.topics.topics import TopicResults
 from kafkad.core.coordination_store import CoordinationError, Event, SessionChanged, SessionState, WatchFired
@@ -239,7 +239,10 @@ class ElectedPart:
         return True
 
     def _give_producer_ids(self, peer: ProcessKey, future: "Future[range]") -> None:
-        block = future.result() if future.exception() is None else range(0)
+        error = future.exception()
+        if isinstance(error, UnreadableBlock):
+            log.error("no producer ids can be allocated: %s", error)
+        block = future.result() if error is None else range(0)
         self._send(peer, pack_message(ProducerIdsGiven(block.start, len(block))))
 
     def _created(

@@ -14,6 +14,7 @@ from kafkad.core.controller.image import NO_CONTROLLER, NO_FEATURES_EPOCH
 from kafkad.core.controller.startup.reconciliation import StartRefused
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.stored_metadata import PartitionState, stored_state
+from kafkad.core.controller.topics.names import is_legal
 from kafkad.core.coordination_store import CoordinationStore, Delete, NodeStat
 from kafkad.core.hosting.hosting import NO_CONTROLLER_EPOCH
 from kafkad.core.hosting.start import AssignedTopic
@@ -177,7 +178,8 @@ class ConfigChanges:
         new = [name for name in names if name not in self._seen]
         notes = _read(store, [f"{nodes.CONFIG_CHANGES}/{name}" for name in new], nodes.decode_config_change)
         entities = {_entity(note) for note in notes if note is not None}
-        topics = topic_configs(store, {name for kind, name in entities if kind == "topics"})
+        # Anybody may write anything there: a path with it may be none.
+        topics = topic_configs(store, {name for kind, name in entities if kind == "topics" and is_legal(name)})
         wanted = {name for kind, name in entities if kind == "brokers"}
         brokers = broker_configs(store) if wanted else {}
         keys = {"" if name == nodes.DEFAULT_ENTITY else name for name in wanted}

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
-from kafkad.core.controller.startup.term import claim, ensure_paths
+from kafkad.core.controller.startup.reconciliation import StartRefused
+from kafkad.core.controller.startup.term import claim, ensure_cluster_id, ensure_paths
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import BadVersion, NodeStat, NoNode, Operation, Outcome
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -75,3 +76,18 @@ def test_a_controller_whose_session_ends_meanwhile_is_run_for_again(store: Other
 
 def assert_claimed(store: OtherSessions, broker: int, gone: NodeStat | None) -> None:
     assert claim(store, broker, 1_000, gone).epoch == 2
+
+
+@pytest.mark.parametrize("data", [b"garbage", b"", b'{"version":"1"}', b'{"version":"1","id":""}'])
+def test_an_id_of_the_cluster_that_can_not_be_read_ends_the_start_in_one_line(
+    store: OtherSessions, data: bytes
+) -> None:
+    store.create(nodes.CLUSTER_ID, data)
+    with pytest.raises(StartRefused, match=r"/cluster/id is b'.*', and no id of a cluster: ") as refused:
+        ensure_cluster_id(store, "proposed")
+    assert "\n" not in str(refused.value)
+
+
+def test_the_cluster_keeps_the_id_that_it_has(store: OtherSessions) -> None:
+    store.create(nodes.CLUSTER_ID, b'{"version":1,"id":"kept","more":[]}')
+    assert ensure_cluster_id(store, "proposed") == "kept"
