@@ -1,6 +1,7 @@
 """What is replaced for brokers of a cluster besides what is for any: ZooKeeper, its thread, and sockets to others."""
 
 import socket
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -96,6 +97,17 @@ class StoreThread:
         self._scheduler.remove(self)
 
 
+class _Timer:
+    """What is only said is not played."""
+
+    def __init__(self, *_: object) -> None:
+        self.finished = threading.Event()
+
+    def start(self) -> None: ...
+
+    def cancel(self) -> None: ...
+
+
 class _Event:
     """A `threading.Event` that is waited for in virtual time."""
 
@@ -151,7 +163,7 @@ class ClusterPorts(Ports):
         return [
             *super().patches(),
             (session, "ZookeeperStore", self.ensemble.open),
-            (session, "threading", SimpleNamespace(Event=lambda: _Event(self.scheduler))),
+            (session, "threading", SimpleNamespace(Event=lambda: _Event(self.scheduler), Timer=_Timer)),
             (broker_connections, "socket", sockets),
             (resources, "bind_listener", _Listener),
             (resources, "start_listening", lambda _sockets, _backlog: None),

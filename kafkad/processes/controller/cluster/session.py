@@ -22,6 +22,11 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 RETRY_S = 1.0
+SAYS_SO_AFTER_S = 2.0
+"""Before the first attempt to connect is given up, which takes as long as zookeeper.connection.timeout.ms."""
+
+
+NOBODY_YET = "ZooKeeper at %s has not answered yet: the broker waits"
 
 
 def opened_store(cluster: ClusterConfig, session: tuple[int, bytes] | None, *, within_s: float = inf) -> ZookeeperStore:
@@ -101,6 +106,15 @@ class Sessions:
 
     def _open(self) -> ZookeeperStore:
         """Raises `Stopped`."""
+        waits = threading.Timer(SAYS_SO_AFTER_S, log.warning, (NOBODY_YET, self._cluster.zookeeper_connect))
+        waits.daemon = True
+        waits.start()
+        try:
+            return self._opened(waits)
+        finally:
+            waits.cancel()
+
+    def _opened(self, waits: threading.Timer) -> ZookeeperStore:
         has_said_so = False
         while True:
             try:
@@ -111,7 +125,7 @@ class Sessions:
                 has_said_so = True
                 self.pause()
             else:
-                if has_said_so:
+                if has_said_so or waits.finished.is_set():
                     log.info("ZooKeeper answers")
                 if self._file is not None:
                     self._file.write(store.session)
