@@ -38,14 +38,9 @@ def wanted_of(
     idle_after: float | None = None,
     **rest: Any,
 ) -> Wanted:
-    _check_spelling(start, end, rest.get("table", ""))
-    if not out:
-        raise WrongConfiguration(["--out: expected a folder or an address, found nothing"])
-    if format_ != "iceberg" and (rest.get("catalog") or rest.get("table")):
-        raise WrongConfiguration(["--catalog and --table are of --format iceberg"])
+    _check_spelling(start, end, out, format_, rest.get("catalog", ""), rest.get("table", ""))
     _check_are_used(value, schema_file, schema_registry, schema_subject, schema_message, on_bad_record)
-    if keep == KEEP_LATEST:
-        _check_latest(value, on_bad_record, recreated, rest.get("partition_by", "none"))
+    _check_kept(keep, value, on_bad_record, recreated, rest.get("partition_by", "none"))
     subject = schema_subject or f"{topic}-value"
     return Wanted(
         topic=topic,
@@ -70,10 +65,14 @@ def wanted_of(
     )
 
 
-def _check_spelling(start: str, end: str, table: str) -> None:
+def _check_spelling(start: str, end: str, out: str, format_: str, catalog: str, table: str) -> None:
     for option, when, words in (("start", start, ("earliest", "latest")), ("end", end, ("latest",))):
         if when not in words and not (when.isascii() and when.isdigit() and int(when) < 1 << 63):
             raise WrongConfiguration([f"--{option}: expected {' or '.join(words)} or milliseconds, found {when!r}"])
+    if not out:
+        raise WrongConfiguration(["--out: expected a folder or an address, found nothing"])
+    if format_ != "iceberg" and (catalog or table):
+        raise WrongConfiguration(["--catalog and --table are of --format iceberg"])
     if table and not all(table.rpartition(".")):
         raise WrongConfiguration([f"--table: expected NAMESPACE.NAME, found {table!r}"])
 
@@ -112,8 +111,10 @@ def _values(
     )
 
 
-def _check_latest(value: str, on_bad_record: str | None, recreated: str, partition_by: str) -> None:
+def _check_kept(keep: str, value: str, on_bad_record: str | None, recreated: str, partition_by: str) -> None:
     """What goes with a table whose rows are replaced."""
+    if keep != KEEP_LATEST:
+        return
     if on_bad_record == DEAD_LETTERS or (value != _RAW and on_bad_record is None):
         raise WrongConfiguration(["--keep latest has no dead letters: --on-bad-record null or fail"])
     if recreated != "fail" or partition_by != "none":
