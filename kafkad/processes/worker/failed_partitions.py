@@ -1,8 +1,9 @@
-"""What happens to partitions when a disk fails, or their files are removed while the worker runs?
+"""What happens to partitions when a disk fails, or their files are removed or damaged while the worker runs?
 
 A disk that fails takes its whole log directory offline. Files removed by hand take only their own partition offline:
 it is not written any more, readers get KAFKA_STORAGE_ERROR, and other partitions go on. (Apache Kafka takes the
-whole directory offline at the next roll, and stops the broker with the last directory.)
+whole directory offline at the next roll, and stops the broker with the last directory.) So does damage that keeps a
+follower from truncating its log; other damage costs only those who read it.
 """
 
 import logging
@@ -10,6 +11,7 @@ from collections.abc import Callable
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.segments.layout import LOG, file_name
 from kafkad.core.partition_slot import STATE_OFFLINE
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
@@ -21,8 +23,8 @@ Failure = StorageFailed | FileNotFoundError
 FAILURES = (StorageFailed, FileNotFoundError)
 """The exceptions of an open log whose files are missing or can't be written."""
 
-
 NO_ROOM_AGAIN_MS = 60_000
+_REMOVED = "its files were removed"
 
 
 def say_no_room(owned: OwnedPartition, what: str, error: NoSpaceLeft) -> None:
@@ -50,11 +52,14 @@ class FailedPartitions:
         self._publish = publish
         self._withdrawn = withdrawn
 
-    def failed(self, owned: OwnedPartition, error: Failure) -> None:
-        if isinstance(error, StorageFailed):
-            self._log_dir_failed(owned.log_dir, str(error))
-        else:
-            self._lose(owned, str(error))
+    def failed(self, owned: OwnedPartition, error: Failure | CorruptBatch) -> None:
+        match error:
+            case StorageFailed():
+                self._log_dir_failed(owned.log_dir, str(error))
+            case CorruptBatch():
+                self._lose(owned, f"its log is damaged: {error}")
+            case FileNotFoundError():
+                self._lose(owned, f"{_REMOVED}: {error}")
 
     def look(self, owned: OwnedPartition) -> None:
         """A reader reports missing files: check whether they are missing."""
@@ -66,13 +71,13 @@ class FailedPartitions:
             self.failed(owned, error)
             return
         if missing:
-            self._lose(owned, f"there is no {', '.join(missing)}")
+            self._lose(owned, f"{_REMOVED}: there is no {', '.join(missing)}")
 
     def _lose(self, owned: OwnedPartition, cause: str) -> None:
         if owned.log is None or not owned.is_online:
             # The partition was deleted meanwhile, or is offline already.
             return
-        log.error("%s is offline until the broker is started again, its files were removed: %s", owned.name, cause)
+        log.error("%s is offline until the broker is started again, %s", owned.name, cause)
         owned.log.abandon()
         owned.log = None
         owned.state = STATE_OFFLINE

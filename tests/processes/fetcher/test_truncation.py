@@ -7,12 +7,15 @@ import pytest
 from msgspec import structs
 
 from kafkad.core.controller.deltas import PartitionsChanged
-from kafkad.core.partition_slot import ROLE_LEADER
+from kafkad.core.log.segments.layout import LOG, PRODUCER_SNAPSHOT, file_name
+from kafkad.core.partition_slot import ROLE_LEADER, STATE_OFFLINE
 from kafkad.wire.processes.controller_messages import LogsMoved
 from tests.processes.fetcher.slow_reader import reply_across_a_truncation
 from tests.processes.fetcher.two_brokers import NAME, Broker, TwoBrokers
-from tests.processes.pieces import FETCHER, NETWORK, WORKER
+from tests.processes.pieces import FETCHER, NETWORK, WORKER, Client
 from tests.tools.raw_requests import fetch
+
+_MAGIC_AT = 16
 
 
 @pytest.fixture
@@ -27,6 +30,10 @@ def _diverged(brokers: TwoBrokers) -> Broker:
     client = brokers.leader.connect()
     brokers.write(client)
     brokers.run_until_equal()
+    return _parted(brokers, client)
+
+
+def _parted(brokers: TwoBrokers, client: Client) -> Broker:
     brokers.follower.kill(FETCHER)
     brokers.write(client, 4)
     brokers.lead(1, 1)
@@ -40,6 +47,27 @@ def _announced(brokers: TwoBrokers, old: Broker) -> bool:
     old.turn(WORKER, FETCHER)
     brokers.leader.turn()
     return old.published(NAME).leo_offset == 1
+
+
+def test_a_follower_that_cannot_cut_a_damaged_log_loses_that_partition_and_not_its_worker(
+    brokers: TwoBrokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its producers would have to be learnt from the damaged segment, as their snapshot is gone, too."""
+    first = brokers.leader
+    client = first.connect()
+    brokers.write(client)
+    brokers.run_until_equal()
+    log = first.log()
+    log.roll(log.log_end_offset, 0)
+    first.worker.touched(first.worker.partitions.by_slot[first.slot(NAME)])
+    (snapshot,) = first.directory(NAME).glob(f"*{PRODUCER_SNAPSHOT}")
+    snapshot.unlink()
+    with (first.directory(NAME) / file_name(0, LOG)).open("r+b") as file:
+        file.seek(_MAGIC_AT)
+        file.write(b"\x07")
+    old = _parted(brokers, client)
+    brokers.run(lambda: old.published(NAME).state == STATE_OFFLINE, "the partition is offline")
+    assert sum("its log is damaged" in record.getMessage() for record in caplog.records) == 1
 
 
 def test_a_reader_within_its_pass_holds_the_cut_up_and_sees_the_new_end(brokers: TwoBrokers) -> None:

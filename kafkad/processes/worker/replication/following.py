@@ -23,6 +23,7 @@ from kafkad.adapters.shared_memory.process_registry import (
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.metrics.catalogue import REPLICATION_BYTES_IN
 from kafkad.core.partition_slot import ROLE_FOLLOWER, STATE_OFFLINE
 from kafkad.core.ports import NoSpaceLeft
@@ -93,7 +94,7 @@ class Following:
         publish: Callable[[OwnedPartition], None],
         truncate_in: Callable[[int, int], None],
         remove_later: Callable[[OwnedPartition, UnlinkFiles], None],
-        failed: Callable[[OwnedPartition, Failure], None],
+        failed: Callable[[OwnedPartition, Failure | CorruptBatch], None],
         room: DiskRoom,
         block: CounterBlock,
     ) -> None:
@@ -302,7 +303,7 @@ class Following:
             error = ErrorCode.NONE
         except NoSpaceLeft as no_room:
             say_no_room(owned, "not truncated", no_room)
-        except FAILURES as failure:
+        except (*FAILURES, CorruptBatch) as failure:
             self._failed(owned, failure)
         self._has_lowered |= log.recovery_point < recovery_point
         if not owned.is_dirty:
