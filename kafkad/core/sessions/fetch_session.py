@@ -170,10 +170,11 @@ class FetchSession:
     def _forget(self, key: PartitionKey) -> int | None:
         row = self.partitions.pop(key, None)
         self.dirty.pop(key, None)
+        self.log_starts.pop(key, None)
+        self.unreported.discard(key)
         if row is None or row.slot == UNKNOWN:
             return None
         self.by_slot.pop(row.slot, None)
-        self.log_starts.pop(key, None)
         return row.slot
 
     def bind(self, row: CachedPartition, slot: int) -> None:

@@ -123,3 +123,16 @@ def test_a_follower_whose_broker_has_registered_anew_is_reported_again() -> None
     assert (made.unreported, list(made.dirty)) == (set(), [])
     made.read_by_follower(2, 71, [])
     assert (made.unreported, list(made.dirty)) == ({A}, [A])
+
+
+def test_a_follower_that_has_registered_anew_reads_nothing_that_it_let_go() -> None:
+    """Not even what had no place here any more: its replica had been moved away."""
+    made = session(A, B)
+    made.read_by_follower(2, 70, [(A, 0), (B, 0)])
+    made.bind(made.partitions[A], 5)
+    made.bind(made.partitions[A], -1)
+    made.update([], [A])
+    made.unreported.clear()
+    made.dirty.clear()
+    made.read_by_follower(2, 71, [])
+    assert (made.unreported, list(made.dirty)) == ({B}, [B])
