@@ -10,7 +10,7 @@ from tests.simulation.client import Client
 from tests.simulation.committed import CommittedReader
 from tests.simulation.consumer import Consumer
 from tests.simulation.offsets import OffsetKeeper
-from tests.simulation.producer import Batch, Lane, Producer
+from tests.simulation.producer import OUT_OF_ORDER, Batch, Lane, Producer
 from tests.simulation.requests import FetchReply, Partition
 from tests.simulation.scheduler import MS, NS
 from tests.simulation.sockets import Port
@@ -103,7 +103,12 @@ class ClusterCommittedReader(Routed, CommittedReader):
 
 
 class ClusterProducer(Routed, Producer):
-    """acks=all."""
+    """acks=all. A broker that is replaced and has not heard of it lacks what its successor has: its refusal of a
+    sequence says nothing about the log.
+    """
+
+    leads: Callable[[Port, Partition], bool]
+    """Whether it is the broker at this port that leads, as far as it knows itself, too."""
 
     def step(self) -> None:
         if self.is_done or self.is_there():
@@ -111,8 +116,13 @@ class ClusterProducer(Routed, Producer):
 
     def _settle(self, lane: Lane, batch: Batch, error: int, offset: int) -> None:
         super()._settle(lane, batch, error, offset)
-        if error in NOT_LEADER and self.is_connected and not self.open:
+        is_replaced = error == OUT_OF_ORDER and not self.leads(self._port, lane.partition)
+        if (is_replaced or error in NOT_LEADER) and self.is_connected and not self.open:
             self.hang_up()
+
+    def _refused(self, lane: Lane, batch: Batch) -> None:
+        if self.leads(self._port, lane.partition):
+            super()._refused(lane, batch)
 
 
 class ClusterConsumer(Routed, Consumer):

@@ -208,7 +208,7 @@ class ClusterRun(Rounds):
                 largest_record=300,
                 short_chance=shape.short_chance,
             )
-            producer.home = partition
+            producer.home, producer.leads = partition, self._leads
             self._clients.append(producer)
         for partition in partitions:
             consumer = ClusterConsumer(
