@@ -157,7 +157,7 @@ MUTANTS = {
         (GroupOffsets, "transaction_ended", _forgets_what_is_pending), shape=_forwarding, found="is at -1, never sent"
     ),
     "takes commits of any generation": _mutant(
-        (ClassicGroup, "check_offset_commit", _takes_any_generation), shape=_sharing, found="has committed", first=15
+        (ClassicGroup, "check_offset_commit", _takes_any_generation), shape=_sharing, found="has committed", first=300
     ),
     "forgets members and their offsets": _mutant(
         (Runtime, "_load", _remembers_nothing), shape=_sharing, found="was committed"
