@@ -13,6 +13,8 @@ from kafkad.adapters.files.file_cache import FileCache
 
 PAGES = 512
 WINDOW = 100_000
+LEFT_BEHIND = 2 + WINDOW // mmap.PAGESIZE
+"""Pages. On a busy machine those of one read may be with another processor when they are to be dropped."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -60,7 +62,7 @@ def test_what_was_not_in_memory_before_is_not_afterwards(tmp_path: Path, cache: 
     store = CacheNeutralFiles(str(tmp_path), cache)
     assert _read(store) == content
     after = _pages_in_memory(tmp_path / "log")
-    assert sum(after) - sum(before) <= 2
+    assert sum(after) - sum(before) <= LEFT_BEHIND
     assert store.take_is_cold() is not any(before)
 
 
@@ -82,7 +84,7 @@ def test_only_the_cold_part_of_a_file_is_dropped(tmp_path: Path, cache: FileCach
     assert _read(CacheNeutralFiles(str(tmp_path), cache)) == content
     after = _pages_in_memory(tmp_path / "log")
     assert sum(was and not stays for was, stays in zip(before, after, strict=True)) <= 2
-    assert sum(after) - sum(before) <= 2
+    assert sum(after) - sum(before) <= LEFT_BEHIND
 
 
 def test_pieces_that_somebody_has_stay_as_they_were_read(tmp_path: Path, cache: FileCache) -> None:
