@@ -147,7 +147,7 @@ class ZookeeperStore:
 
     def get(self, path: str, *, watch: bool = False) -> Node:
         data, stat = self._call(path, self._client.get_async, path, self._data_changed if watch else None)
-        return Node(data, _stat(stat))
+        return Node(data or b"", _stat(stat))
 
     def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
         nodes: list[Node | None] = []
@@ -155,7 +155,7 @@ class ZookeeperStore:
         for path, answer in self._pipeline(paths, lambda path: self._client.get_async(path, watcher)):
             try:
                 data, stat = self._wait(path, answer)
-                nodes.append(Node(data, _stat(stat)))
+                nodes.append(Node(data or b"", _stat(stat)))
             except NoNode:
                 nodes.append(None)
         return nodes
