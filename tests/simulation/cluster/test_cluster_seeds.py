@@ -12,7 +12,7 @@ import pytest
 
 from tests.simulation.cluster.seeds import fingerprint, play
 
-SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "1400"))
+SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "2000"))
 FIRST = int(os.environ.get("KAFKAD_SIMULATION_FIRST", "0"))
 AT_ONCE = 10
 
