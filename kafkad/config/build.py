@@ -219,7 +219,6 @@ def _cluster(values: Values, written: Mapping[str, str], listeners: Iterable[Lis
         zookeeper_set_acl=values["zookeeper.set.acl"] is True,
         inter_broker_listener=between,
         control_plane_listener=control_plane,
-        broker_listeners=frozenset((between, control_plane)),
         reserved_broker_max_id=integer(values, "reserved.broker.max.id"),
         versions=protocol_versions(_text(values, "inter.broker.protocol.version") or ""),
         suspect_refused_ms=integer(values, "kafkad.suspect.refused.ms"),

@@ -168,7 +168,6 @@ class Pieces:
                 zookeeper_set_acl=False,
                 inter_broker_listener="PLAINTEXT",
                 control_plane_listener="PLAINTEXT",
-                broker_listeners=frozenset({"PLAINTEXT"}),
                 reserved_broker_max_id=1000,
                 versions=protocol_versions("3.9-IV0"),
                 suspect_refused_ms=0,

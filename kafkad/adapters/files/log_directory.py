@@ -101,7 +101,11 @@ class LogDirectory:
         Version 0 stays what it is: Apache Kafka in ZooKeeper mode refuses any other.
         """
         found = read_meta_properties(self.path)
-        _refuse_foreign(self.path, found, cluster_id, node_id)
+        but = (
+            f"this broker to {cluster_id}: "
+            f"use another log.dirs, or remove {META_PROPERTIES} if the data may be taken over"
+        )
+        _refuse_foreign(self.path, found, cluster_id, node_id, but)
         assert new_directory_id not in _RESERVED_IDS, "a directory id is drawn at random"
         directory_id = found.directory_id if found and found.directory_id else new_directory_id
         if found is not None and found.version == 0:
@@ -119,12 +123,11 @@ class LogDirectory:
             raise LogDirectoryUnusable(
                 f"{self.path} belongs to a broker without ZooKeeper: use another log.dirs, or remove zookeeper.connect"
             )
-        if found is not None and found.cluster_id not in (None, cluster_id):
-            raise LogDirectoryUnusable(
-                f"{self.path} belongs to cluster {found.cluster_id}, and ZooKeeper to {cluster_id}, which would use "
-                "nothing of it: zookeeper.connect may be wrong, or ZooKeeper has lost its data"
-            )
-        _refuse_foreign(self.path, found, cluster_id, node_id)
+        but = (
+            f"and ZooKeeper to {cluster_id}, which would use nothing of it: "
+            "zookeeper.connect may be wrong, or ZooKeeper has lost its data"
+        )
+        _refuse_foreign(self.path, found, cluster_id, node_id, but)
         mine = MetaProperties(version=0, cluster_id=cluster_id, node_id=node_id, directory_id=None)
         if found != mine:
             write_atomically(str(self.path / META_PROPERTIES), _format_meta_properties(mine).encode())
@@ -208,14 +211,12 @@ def _parse_uuid(text: str) -> UUID:
     return UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
 
 
-def _refuse_foreign(path: Path, found: MetaProperties | None, cluster_id: str, node_id: int) -> None:
+def _refuse_foreign(path: Path, found: MetaProperties | None, cluster_id: str, node_id: int, but: str) -> None:
+    """`but` is said after the name of another cluster."""
     if found is None:
         return
     if found.cluster_id not in (None, cluster_id):
-        raise LogDirectoryUnusable(
-            f"{path} belongs to cluster {found.cluster_id}, this broker to {cluster_id}: "
-            f"use another log.dirs, or remove {META_PROPERTIES} if the data may be taken over"
-        )
+        raise LogDirectoryUnusable(f"{path} belongs to cluster {found.cluster_id}, {but}")
     if found.node_id not in (None, node_id):
         raise LogDirectoryUnusable(
             f"{path} belongs to broker {found.node_id}, but broker.id is {node_id}: "

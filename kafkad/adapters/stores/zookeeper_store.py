@@ -85,6 +85,7 @@ _OLD_CONSUMERS = "/consumers"
 _SECRETS = ("/config/users", "/config/brokers", "/delegation_token/tokens")
 """Nobody else may even read what is below these."""
 
+
 class ZookeeperUnreachable(Exception):
     """No server of the ensemble has answered; the message names the hosts."""
 

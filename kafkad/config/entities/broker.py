@@ -137,14 +137,17 @@ class ClusterConfig:
     """The name of the listener that brokers use among themselves."""
     control_plane_listener: str
     """Where the controller asks those that have it; the same, unless control.plane.listener.name is set."""
-    broker_listeners: frozenset[str]
-    """Where their requests are taken: on these two."""
     reserved_broker_max_id: int
     """Numbers that ZooKeeper hands out are greater."""
     versions: ProtocolVersions
     """Of what brokers ask each other, by `inter.broker.protocol.version`."""
     suspect_refused_ms: int
     """How long a host refuses connections until its broker counts as gone; 0: until its session ends."""
+
+    @property
+    def broker_listeners(self) -> frozenset[str]:
+        """Where requests of brokers and of the controller are taken."""
+        return frozenset((self.inter_broker_listener, self.control_plane_listener))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
