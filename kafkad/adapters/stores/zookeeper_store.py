@@ -9,46 +9,41 @@ import logging
 import ssl
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from threading import Event as Flag
+from typing import Any, TypeVar
 
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import (
     AuthFailedError,
-    BadVersionError,
     ConnectionClosedError,
     ConnectionLoss,
     KazooException,
-    NoAuthError,
-    NoChildrenForEphemeralsError,
-    NodeExistsError,
     NoNodeError,
-    NotEmptyError,
-    RolledBackError,
-    RuntimeInconsistency,
     SessionExpiredError,
+    UnimplementedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.states import EventType, WatchedEvent, ZnodeStat
+from kazoo.protocol.states import WatchedEvent
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from kafkad.adapters.links.event_queue import EventQueue
+from kafkad.adapters.stores.zookeeper_answers import KINDS, outcome_of, raise_what_failed, stat_of, translated
+from kafkad.adapters.stores.zookeeper_client import knows_multi_reads, make_root, read_together, start
+from kafkad.adapters.stores.zookeeper_reads import TOGETHER
 from kafkad.adapters.stores.zookeeper_tls import TlsConnections
+from kafkad.adapters.stores.zookeeper_waits import Waits
 from kafkad.core.coordination_store import (
     ANY_VERSION,
-    BadVersion,
     Change,
     Check,
     CoordinationError,
     Create,
     Delete,
     Event,
-    NoChildrenForEphemerals,
     Node,
-    NodeExists,
     NodeStat,
     NoNode,
-    NotEmpty,
-    NotPermitted,
     Operation,
     Outcome,
     SessionChanged,
@@ -57,26 +52,12 @@ from kafkad.core.coordination_store import (
     SessionSuspended,
     SetData,
     WatchFired,
-    WatchKind,
     parts_of,
 )
 
-_ERRORS: tuple[tuple[type[KazooException], type[CoordinationError]], ...] = (
-    (NodeExistsError, NodeExists),
-    (NoNodeError, NoNode),
-    (BadVersionError, BadVersion),
-    (NotEmptyError, NotEmpty),
-    (NoChildrenForEphemeralsError, NoChildrenForEphemerals),
-    (NoAuthError, NotPermitted),
-)
-_CONNECTION_ERRORS = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, AuthFailedError)
+Item = TypeVar("Item")
 
-_KINDS = {
-    EventType.CREATED: WatchKind.CREATED,
-    EventType.DELETED: WatchKind.DELETED,
-    EventType.CHANGED: WatchKind.CHANGED,
-    EventType.CHILD: WatchKind.CHILDREN,
-}
+_CONNECTION_ERRORS = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, AuthFailedError)
 
 # What kazoo says of each attempt to connect is no news: the state of the session is, and is told by events.
 logging.getLogger("kazoo").setLevel(logging.ERROR)
@@ -95,7 +76,8 @@ class ZookeeperStore:
 
     `session` (id, password) resumes the session of a process before this one, as long as it has not expired. With
     `protects` only who shows the identity of this client's certificate may change the nodes that it makes. No more than
-    `max_in_flight` requests wait for an answer: the server answers in order anyway.
+    `max_in_flight` requests wait for an answer: the server answers in order anyway. Once `stopping` is set no silent
+    server is waited for.
     """
 
     def __init__(
@@ -109,27 +91,37 @@ class ZookeeperStore:
         tls: ssl.SSLContext | None = None,
         protects: bool = False,
         max_in_flight: int = 500,
+        stopping: Flag | None = None,
     ) -> None:
         self._protects = protects
         self._max_in_flight = max_in_flight
+        self._stopping = Flag() if stopping is None else stopping
         secured = None if tls is None else TlsConnections(tls)
         self._events: EventQueue[Event] = EventQueue()
         self._state = SessionState.SUSPENDED
         self._closed = False
         self._operation_timeout_s = operation_timeout_s
+        self._is_left_open = False
+        self._reads_together = True
+        self._server_is_known = False
+        """Whether this connection has answered a multi-read."""
+        warnings.filterwarnings("ignore", "No chroot path exists")
+        waits = Waits(self._is_to_end, session_timeout_s / (hosts.count(",") + 1), secured).of_client()
         try:
-            warnings.filterwarnings("ignore", "No chroot path exists")
-            handler = None if secured is None else secured.handler()
-            self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, client_id=session, handler=handler)
-            self._client.add_listener(self._state_changed)
-            self._client.start(connect_timeout_s)
-            self._make_root()
+            self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, client_id=session, **waits)
+        except ValueError as error:
+            raise ZookeeperUnreachable(f"{hosts} are no servers of ZooKeeper: {error}") from error
+        self._client.add_listener(self._state_changed)
+        try:
+            start(self._client, connect_timeout_s, self._is_to_end)
+            make_root(self._client, self._acl)
+            self._reads_together = knows_multi_reads(self._client, connect_timeout_s)
         except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
+            self.close()
             why = error if secured is None or secured.refused is None else secured.refused
             raise ZookeeperUnreachable(f"ZooKeeper at {hosts} does not answer: {why}") from error
         if session is not None and self._client.client_id[0] != session[0]:
-            self._client.stop()
-            self._client.close()
+            self.close()
             raise SessionLost("/")
         self._session: tuple[int, bytes] = self._client.client_id
 
@@ -148,22 +140,47 @@ class ZookeeperStore:
 
     def get(self, path: str, *, watch: bool = False) -> Node:
         data, stat = self._call(path, self._client.get_async, path, self._data_changed if watch else None)
-        return Node(data or b"", _stat(stat))
+        return Node(data or b"", stat_of(stat))
 
     def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
+        if watch or not self._reads_together:
+            return self._read_each(paths, self._data_changed if watch else None)
+        parts = [paths[at : at + TOGETHER] for at in range(0, len(paths), TOGETHER)]
+        # The connection may be a new one, to an older server than before: that would close it on all but the first.
+        alone = 0 if self._server_is_known else 1
+        try:
+            found = [*self._read_parts(parts[:alone]), *self._read_parts(parts[alone:])]
+        except UnimplementedError as error:
+            self._reads_together = False
+            raise SessionSuspended(paths[0]) from error
+        self._server_is_known = True
+        return found
+
+    def _read_each(self, paths: Sequence[str], watcher: Callable[[WatchedEvent], None] | None) -> list[Node | None]:
         nodes: list[Node | None] = []
-        watcher = self._data_changed if watch else None
-        for path, answer in self._pipeline(paths, lambda path: self._client.get_async(path, watcher)):
+        for path, answer in self._pipeline(paths, str, lambda path: self._client.get_async(path, watcher)):
             try:
                 data, stat = self._wait(path, answer)
-                nodes.append(Node(data or b"", _stat(stat)))
+                nodes.append(Node(data or b"", stat_of(stat)))
             except NoNode:
                 nodes.append(None)
         return nodes
 
+    def _read_parts(self, parts: Sequence[Sequence[str]]) -> list[Node | None]:
+        nodes: list[Node | None] = []
+        for part, answer in self._pipeline(parts, lambda part: part[0], partial(read_together, self._client)):
+            for path, found in zip(part, self._wait(part[0], answer), strict=True):
+                if isinstance(found, Node):
+                    nodes.append(found)
+                elif isinstance(found, NoNodeError):
+                    nodes.append(None)
+                else:
+                    raise translated(found, path)
+        return nodes
+
     def exists(self, path: str, *, watch: bool = False) -> NodeStat | None:
         stat = self._call(path, self._client.exists_async, path, self._data_changed if watch else None)
-        return None if stat is None else _stat(stat)
+        return None if stat is None else stat_of(stat)
 
     def children(self, path: str, *, watch: bool = False) -> list[str]:
         watcher = self._children_changed if watch else None
@@ -179,7 +196,7 @@ class ZookeeperStore:
         return str(self._call(path, self._client.create_async, path, data or None, **options))
 
     def set_data(self, path: str, data: bytes, version: int = ANY_VERSION) -> NodeStat:
-        return _stat(self._call(path, self._client.set_async, path, data, version))
+        return stat_of(self._call(path, self._client.set_async, path, data, version))
 
     def delete(self, path: str, version: int = ANY_VERSION) -> None:
         self._call(path, self._client.delete_async, path, version)
@@ -188,8 +205,8 @@ class ZookeeperStore:
         if not operations:
             return []
         results = self._call(operations[0].path, self._send, operations)
-        _raise_what_failed(operations, results)
-        return [_outcome(operation, result) for operation, result in zip(operations, results, strict=True)]
+        raise_what_failed(operations, results)
+        return [outcome_of(operation, result) for operation, result in zip(operations, results, strict=True)]
 
     def pipelined(
         self, changes: Sequence[Change], *, guard: Check | None = None
@@ -203,16 +220,16 @@ class ZookeeperStore:
         later parts that needed them fail with theirs, and are repeated after them.
         """
         outcomes: list[Outcome | CoordinationError] = []
-        for part, answer in self._pipeline(parts, lambda part: self._send([*guards, *part])):
+        for part, answer in self._pipeline(parts, _first_path, lambda part: self._send([*guards, *part])):
             try:
                 results = self._wait(part[0].path, answer)
-                _raise_what_failed([*guards, *part], results)
+                raise_what_failed([*guards, *part], results)
             except (SessionSuspended, SessionLost):
                 raise
             except CoordinationError as error:
                 outcomes += [error] if len(part) == 1 else self._by_parts([[change] for change in part], guards)
             else:
-                outcomes += map(_outcome, part, results[len(guards) :])
+                outcomes += map(outcome_of, part, results[len(guards) :])
         return outcomes
 
     def events(self) -> list[Event]:
@@ -223,19 +240,20 @@ class ZookeeperStore:
 
     def close(self) -> None:
         if not self._closed:
+            self._is_left_open = self._state is SessionState.SUSPENDED
             self._closed = True
             self._state = SessionState.LOST
             self._client.stop()
             self._client.close()
             self._events.close()
 
-    def _make_root(self) -> None:
-        """The path at the end of the hosts, parents and all; kazoo itself makes the last part only."""
-        root = self._client.chroot
-        if root:
-            self._client.chroot = ""
-            self._client.ensure_path(root, self._acl(root))
-            self._client.chroot = root
+    @property
+    def is_left_open(self) -> bool:
+        """After `close`: no server has answered, so that the session goes on until its time is over."""
+        return self._is_left_open
+
+    def _is_to_end(self) -> bool:
+        return self._closed or self._stopping.is_set()
 
     def _acl(self, path: str) -> list[ACL]:
         """Whom ZooKeeper lets do what with a new node, as Apache Kafka's ZkData.defaultAcls has it."""
@@ -257,11 +275,13 @@ class ZookeeperStore:
                     request.check(path, version)
         return request.commit_async()
 
-    def _pipeline(self, items: Sequence[Any], send: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
-        answers: list[tuple[Any, Any]] = []
-        for start in range(0, len(items), self._max_in_flight):
-            part = items[start : start + self._max_in_flight]
-            self._require_connection(part[0] if isinstance(part[0], str) else part[0][0].path)
+    def _pipeline(
+        self, items: Sequence[Item], path_of: Callable[[Item], str], send: Callable[[Item], Any]
+    ) -> list[tuple[Item, Any]]:
+        answers: list[tuple[Item, Any]] = []
+        for at in range(0, len(items), self._max_in_flight):
+            part = items[at : at + self._max_in_flight]
+            self._require_connection(path_of(part[0]))
             sent = [(item, send(item)) for item in part]
             sent[-1][1].wait(self._operation_timeout_s)
             answers.extend(sent)
@@ -279,7 +299,7 @@ class ZookeeperStore:
         except _CONNECTION_ERRORS as disconnected:
             raise (SessionLost if self._is_lost() else SessionSuspended)(path) from disconnected
         except KazooException as error:
-            raise _translated(error, path) from error
+            raise translated(error, path) from error
         # Sent just before an expiry, answered in kazoo's next session: not ours any more.
         if self._is_lost():
             raise SessionLost(path)
@@ -296,6 +316,9 @@ class ZookeeperStore:
         return self._state is SessionState.LOST
 
     def _state_changed(self, state: str) -> None:
+        self._server_is_known = False
+        if self._closed and state == KazooState.SUSPENDED:
+            self._is_left_open = True
         if self._state is SessionState.LOST:
             return
         if state == KazooState.CONNECTED:
@@ -313,38 +336,9 @@ class ZookeeperStore:
 
     def _watch_fired(self, event: WatchedEvent) -> None:
         # Other types report a change of the connection, for which there is SessionChanged.
-        if event.type in _KINDS:
-            self._events.put(WatchFired(_KINDS[event.type], event.path))
+        if event.type in KINDS:
+            self._events.put(WatchFired(KINDS[event.type], event.path))
 
 
-def _stat(stat: ZnodeStat) -> NodeStat:
-    return NodeStat(
-        created_id=stat.czxid,
-        modified_id=stat.mzxid,
-        version=stat.version,
-        ephemeral_owner=stat.ephemeralOwner,
-    )
-
-
-def _outcome(operation: Operation, result: Any) -> Outcome:
-    match operation:
-        case Create():
-            return str(result)
-        case SetData():
-            return _stat(result)
-        case _:
-            return None
-
-
-def _translated(error: KazooException, path: str) -> CoordinationError:
-    for kazoo_error, ours in _ERRORS:
-        if isinstance(error, kazoo_error):
-            return ours(path)
-    raise error
-
-
-def _raise_what_failed(operations: Sequence[Operation], results: Sequence[Any]) -> None:
-    # The failed operation has the error; those before it have "rolled back", those after it "not run".
-    for operation, result in zip(operations, results, strict=True):
-        if isinstance(result, KazooException) and not isinstance(result, RolledBackError | RuntimeInconsistency):
-            raise _translated(result, operation.path)
+def _first_path(part: Sequence[Change]) -> str:
+    return part[0].path

@@ -1,15 +1,13 @@
 """TLS to ZooKeeper: who is trusted, and as whom this broker shows itself.
 
-kazoo would trust the system's authorities beside the given file and choose the versions itself, so its connections are
-made here.
+kazoo would trust the system's authorities beside the given file and choose the versions itself.
 """
 
 import socket
 import ssl
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.handlers.threading import KazooTimeoutError
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
@@ -52,29 +50,32 @@ def tls_context(
 
 
 class TlsConnections:
-    """Makes kazoo's connections; `refused` is why the last attempt failed in its handshake."""
+    """Makes connections secure; `refused` is why the last attempt failed in its handshake."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self.refused: OSError | None = None
         self._context = context
 
-    def handler(self) -> Any:
-        """For one KazooClient."""
-        handler = SequentialThreadingHandler()
-        handler.create_connection = self._connect
-        return handler
-
-    def _connect(
-        self, address: tuple[str, int], timeout: float | None = None, hostname: str | None = None, **_kazoos: Any
+    def secured(
+        self, plain: socket.socket, hostname: str, wait: Callable[[list[ssl.SSLSocket], list[ssl.SSLSocket]], None]
     ) -> ssl.SSLSocket:
-        """Raises OSError."""
-        plain = socket.create_connection(address, timeout)
+        """`wait` gets who waits to read, and who to write. Raises OSError, and what `wait` raises."""
+        secured = self._context.wrap_socket(plain, server_hostname=hostname, do_handshake_on_connect=False)
         try:
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            secured = self._context.wrap_socket(plain, server_hostname=hostname or address[0])
+            while True:
+                try:
+                    secured.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    wait([secured], [])
+                except ssl.SSLWantWriteError:
+                    wait([], [secured])
         except OSError as error:
-            plain.close()
+            secured.close()
             self.refused = error
+            raise
+        except KazooTimeoutError:
+            secured.close()
             raise
         self.refused = None
         return secured

@@ -1,0 +1,56 @@
+"""What kazoo's client does not do by itself: an attempt to start that can be broken off, and multi-reads."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionLoss, UnimplementedError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.security import ACL
+
+from kafkad.adapters.stores.zookeeper_reads import MultiRead
+
+_LOOK_S = 0.05
+
+
+def start(client: KazooClient, timeout_s: float, is_stopping: Callable[[], bool]) -> None:
+    """Raises KazooTimeoutError, also when the broker stops meanwhile."""
+    until_s = time.monotonic() + timeout_s
+    is_live = client.start_async()
+    while not is_live.wait(max(0.0, min(_LOOK_S, until_s - time.monotonic()))):
+        if time.monotonic() >= until_s or is_stopping():
+            raise KazooTimeoutError("Connection time-out")
+
+
+def make_root(client: KazooClient, acl: Callable[[str], list[ACL]]) -> None:
+    """The path at the end of the hosts, parents and all; kazoo itself makes the last part only."""
+    root = client.chroot
+    if root:
+        client.chroot = ""
+        client.ensure_path(root, acl(root))
+        client.chroot = root
+
+
+def read_together(client: KazooClient, paths: Sequence[str]) -> Any:
+    """The answer to come, as of a method of kazoo's own, which has none for it."""
+    answer = client.handler.async_result()
+    root = client.chroot
+    client._call(MultiRead([root + path if path != "/" else root or "/" for path in paths]), answer)
+    return answer
+
+
+def knows_multi_reads(client: KazooClient, timeout_s: float) -> bool:
+    """A server before 3.6 does not: it closes the connection, and the session gets another. Raises kazoo's errors."""
+    try:
+        read_together(client, ["/"]).get(timeout=timeout_s)
+    except UnimplementedError:
+        until_s = time.monotonic() + timeout_s
+        while True:
+            try:
+                client.exists_async("/").get(timeout=timeout_s)
+                return False
+            except ConnectionLoss:
+                if time.monotonic() >= until_s:
+                    raise
+    return True
