@@ -1,7 +1,8 @@
 """When has a broker that is about to stop done what it can for the partitions that it leads?
 
 As in Apache Kafka (KafkaServer.controlledShutdown) it asks the controller a few times; soon again where no controller
-answers. It waits for no partition whose other replicas are all gone.
+answers. It waits for no partition whose other replicas are all gone, and not for a coordination store that is away:
+until that is back nobody can be elected.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from kafkad.core.errors import ErrorCode
 
 NOBODY_PAUSE_MS = 500
 """Before the next try when no controller answers: one may just be elected."""
+AWAY_MS = 3_000
+"""How long it goes on without a connection to the store: another broker may have one and be the controller."""
 
 
 class ShutdownTries:
@@ -25,15 +28,27 @@ class ShutdownTries:
         """None while a request is under way, and when it is over."""
         self._tries = tries
         self._pause_ms = pause_ms
+        self._began_ms = now_ms
         self._gives_up_ms = now_ms + tries * pause_ms
 
     def began_try(self) -> None:
         self.next_try_ms = None
 
     def answered(
-        self, response: ControlledShutdownResponse | None, image: MetadataImage, broker_id: int, now_ms: int
+        self,
+        response: ControlledShutdownResponse | None,
+        image: MetadataImage,
+        broker_id: int,
+        now_ms: int,
+        *,
+        has_store: bool = True,
     ) -> None:
-        """None: the controller did not answer."""
+        """None: the controller did not answer. `has_store`: this broker has a connection to the store."""
+        is_controllers = response is not None and response.error_code is not ErrorCode.NOT_CONTROLLER
+        if not has_store and not is_controllers:
+            self._gives_up_ms = min(self._gives_up_ms, self._began_ms + AWAY_MS)
+            self._go_on("the coordination store is away", now_ms, min(self._pause_ms, NOBODY_PAUSE_MS))
+            return
         if response is None:
             self._go_on("no controller answers", now_ms, min(self._pause_ms, NOBODY_PAUSE_MS))
             return

@@ -5,7 +5,7 @@ from uuid import UUID
 from kafkad.core.cluster.control_requests import ControlledShutdownResponse, RemainingPartition
 from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
 from kafkad.core.errors import ErrorCode
-from kafkad.core.hosting.shutdown_tries import NOBODY_PAUSE_MS, ShutdownTries
+from kafkad.core.hosting.shutdown_tries import AWAY_MS, NOBODY_PAUSE_MS, ShutdownTries
 
 TRIES, PAUSE_MS = 3, 5_000
 LEFT = (RemainingPartition(topic_name="t", partition_index=0),)
@@ -86,3 +86,25 @@ def test_a_refusal_is_a_try() -> None:
 def test_without_a_try_nothing_is_asked() -> None:
     state = ShutdownTries(0, PAUSE_MS, 0)
     assert (state.is_over, state.next_try_ms) == (True, None)
+
+
+def test_it_does_not_wait_for_a_store_that_is_away() -> None:
+    state = ShutdownTries(TRIES, PAUSE_MS, 0)
+    nobodys_answers = (None, response(code=ErrorCode.NOT_CONTROLLER))
+    tries, now_ms = 0, 0
+    while not state.is_over:
+        state.began_try()
+        state.answered(nobodys_answers[tries % 2], image(1, 2), 1, now_ms, has_store=False)
+        tries, now_ms = tries + 1, state.next_try_ms or now_ms
+    assert (tries, now_ms) == (AWAY_MS // NOBODY_PAUSE_MS + 1, AWAY_MS)
+    assert state.outcome == "given up: the coordination store is away"
+
+
+def test_a_controller_that_answers_is_heeded_also_when_the_store_is_away_from_here() -> None:
+    state = ShutdownTries(TRIES, PAUSE_MS, 0)
+    state.began_try()
+    state.answered(response(*LEFT), image(1, 2), 1, AWAY_MS, has_store=False)
+    assert (state.is_over, state.next_try_ms) == (False, AWAY_MS + PAUSE_MS)
+    state.began_try()
+    state.answered(response(), image(1, 2), 1, AWAY_MS, has_store=False)
+    assert state.outcome == "others lead in its place"

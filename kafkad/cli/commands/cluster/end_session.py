@@ -49,12 +49,15 @@ def _end(cluster: ClusterConfig, file: SessionFile) -> str:
     if session is None:
         return "There is no session to end."
     try:
-        opened_store(cluster, session, within_s=CONNECT_S).close()
+        store = opened_store(cluster, session, within_s=CONNECT_S)
+        store.close()
     except SessionLost:
         ending = f"Session {session[0]:#x} has ended by itself."
     except (ZookeeperUnreachable, CoordinationError) as error:
         raise click.ClickException(f"the session ends by its timeout: {error}") from None
     else:
+        if store.is_left_open:
+            raise click.ClickException("the session ends by its timeout: ZooKeeper does not answer any more")
         ending = f"Session {session[0]:#x} is ended."
     file.remove()
     return ending

@@ -108,13 +108,14 @@ class Membership:
         self.read(lambda store: store.create(path, data, sequence=True), _complain)
 
     def end(self) -> None:
-        """End the session: the controller hears of it at once."""
+        """End the session: the controller hears of it at once. Where no server answers, the next start ends it."""
         self._is_ending = True
         self._sessions.stop()
         self._store_thread.close()
         self._loop.unwatch(self._store.fileno())
         self._store.close()
-        self._sessions.ended()
+        if not self._store.is_left_open:
+            self._sessions.ended()
 
     def _registered(self, future: "Future[Broker]") -> None:
         self._is_registering = False

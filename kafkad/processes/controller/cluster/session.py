@@ -29,7 +29,13 @@ SAYS_SO_AFTER_S = 2.0
 NOBODY_YET = "ZooKeeper at %s has not answered yet: the broker waits"
 
 
-def opened_store(cluster: ClusterConfig, session: tuple[int, bytes] | None, *, within_s: float = inf) -> ZookeeperStore:
+def opened_store(
+    cluster: ClusterConfig,
+    session: tuple[int, bytes] | None,
+    *,
+    within_s: float = inf,
+    stopping: threading.Event | None = None,
+) -> ZookeeperStore:
     """Raises ZookeeperUnreachable, also if a file of TLS can't be used, and SessionLost if `session` is over."""
     try:
         tls = zookeeper_tls(cluster)
@@ -44,6 +50,7 @@ def opened_store(cluster: ClusterConfig, session: tuple[int, bytes] | None, *, w
         tls=tls,
         protects=cluster.zookeeper_set_acl,
         max_in_flight=cluster.zookeeper_max_in_flight_requests,
+        stopping=stopping,
     )
 
 
@@ -76,6 +83,7 @@ class Sessions:
         self._stopping = threading.Event()
 
     def stop(self) -> None:
+        """Nobody waits any more for a server that is silent."""
         self._stopping.set()
 
     def pause(self, seconds: float = RETRY_S) -> None:
@@ -153,4 +161,4 @@ class Sessions:
         return found
 
     def _connect(self, session: tuple[int, bytes] | None) -> ZookeeperStore:
-        return opened_store(self._cluster, session)
+        return opened_store(self._cluster, session, stopping=self._stopping)

@@ -30,12 +30,14 @@ class ControlledShutdown:
         tries: int,
         pause_ms: int,
         done: Callable[[], None],
+        has_store: Callable[[], bool],
     ) -> None:
         self._host = host
         self._passing_on = passing_on
         self._broker = broker
         self._here = here
         self._done = done
+        self._has_store = has_store
         self._state = ShutdownTries(tries, pause_ms, monotonic_ms())
         self._is_told = False
 
@@ -61,4 +63,5 @@ class ControlledShutdown:
         self._passing_on.ask(API_KEY, VERSION, CONTROLLED_SHUTDOWN, request, self._answered)
 
     def _answered(self, response: ControlledShutdownResponse | None) -> None:
-        self._state.answered(response, self._host.image, self._host.broker_id, monotonic_ms())
+        host = self._host
+        self._state.answered(response, host.image, host.broker_id, monotonic_ms(), has_store=self._has_store())
