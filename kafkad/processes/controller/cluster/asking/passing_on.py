@@ -1,6 +1,8 @@
 """Requests that only the elected controller answers, passed on to it by a broker that is not: body there, body back.
 
-Clients need not find the controller, whichever broker it is and however often it changes.
+Clients need not find the controller, whichever broker it is and however often it changes. What this broker asks by
+itself has connections of its own, one for each kind: the controller answers one request of a connection after the
+other, and many of them only when brokers have done what was asked for.
 """
 
 from collections import deque
@@ -47,7 +49,10 @@ class PassingOn:
     ) -> None:
         self._host = host
         self._send = send
-        self._connections = BrokerConnections(loop, str(host.broker_id), patience, complaints=complaints)
+        self._connect = partial(BrokerConnections, loop, str(host.broker_id), patience, complaints=complaints)
+        self._connections = self._connect()
+        self._own: dict[int, BrokerConnections] = {}
+        """By the kind of request (api key)."""
         self._held: deque[tuple[int, ProcessKey, AdminRequest]] = deque()
         self._refusals = Refusals()
 
@@ -58,13 +63,13 @@ class PassingOn:
             return None
         return inter_broker_destination(image.brokers, image.controller_id, self._host.inter_broker_listener)
 
-    def send(self, request: Request) -> None:
+    def _to_controller(self, request: Request, connections: BrokerConnections) -> None:
         """To the controller, or `on_failure` at once."""
         to = self.destination()
         if to is None:
             request.on_failure(NO_ONE)
         else:
-            self._connections.send(to, request)
+            connections.send(to, request)
 
     def ask(
         self,
@@ -84,7 +89,9 @@ class PassingOn:
             else:
                 answered(answer)
 
-        self.send(
+        if api_key not in self._own:
+            self._own[api_key] = self._connect()
+        self._to_controller(
             Request(
                 api_key=api_key,
                 version=version,
@@ -92,7 +99,8 @@ class PassingOn:
                 body=message.encode_request(request, version),
                 on_reply=replied,
                 on_failure=lambda _reason: answered(None),
-            )
+            ),
+            self._own[api_key],
         )
 
     def pass_on(self, peer: ProcessKey, message: AdminRequest) -> None:
@@ -146,8 +154,16 @@ class PassingOn:
             self._send(peer, pack_message(AutoCreated(token, codes)))
 
         body = CREATE_TOPICS_4.encode_request(TopicsToCreate(topics=tuple(rows)), 4)
-        self.send(
-            Request(api_key=CREATE_TOPICS, version=4, is_flexible=False, body=body, on_reply=created, on_failure=failed)
+        self._to_controller(
+            Request(
+                api_key=CREATE_TOPICS,
+                version=4,
+                is_flexible=False,
+                body=body,
+                on_reply=created,
+                on_failure=failed,
+            ),
+            self._connections,
         )
 
     def codes_of(self, results: TopicResults) -> dict[str, int]:
@@ -170,18 +186,21 @@ class PassingOn:
                 self._refuse(peer, message.token, NO_ONE)
             else:
                 self._held.append((until_ms, peer, message))
-        self._connections.turn()
+        for connections in self._all():
+            connections.turn()
 
     @property
     def next_deadline_ms(self) -> int | None:
-        sending_ms = self._connections.next_deadline_ms
-        if not self._held:
-            return sending_ms
-        look_ms = monotonic_ms() + _LOOK_MS
-        return look_ms if sending_ms is None else min(look_ms, sending_ms)
+        look_ms = monotonic_ms() + _LOOK_MS if self._held else None
+        deadlines = (look_ms, *(each.next_deadline_ms for each in self._all()))
+        return min((each for each in deadlines if each is not None), default=None)
+
+    def _all(self) -> tuple[BrokerConnections, ...]:
+        return self._connections, *self._own.values()
 
     def close(self) -> None:
-        self._connections.close()
+        for connections in self._all():
+            connections.close()
 
 
 def _result_of(name: str, answers: Mapping[str, Answer]) -> TopicResult:
