@@ -6,6 +6,7 @@ And what a broker has missed that goes on after its session has ended.
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -79,6 +80,19 @@ def test_a_session_of_an_ensemble_that_is_away_ends_by_itself(
     server.pause()
     code, said = end_session(broker)
     assert (code, "the session ends by its timeout: ZooKeeper at" in said) == (1, True), said
+
+
+@pytest.mark.timeout(300)
+def test_a_broker_stops_soon_while_zookeeper_is_silent_and_its_session_can_be_ended_later(
+    broker: KafkadInCluster, server: ZookeeperServer
+) -> None:
+    server.pause()
+    began = time.monotonic()
+    broker.stop()
+    assert time.monotonic() - began < TIMEOUT_MS / 1_000 / 2
+    server.resume()
+    code, said = end_session(broker)
+    assert (code, "is ended." in said) == (0, True), said
 
 
 @pytest.mark.timeout(300)
