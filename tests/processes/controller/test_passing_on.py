@@ -39,9 +39,8 @@ def test_what_a_broker_asks_by_itself_does_not_wait_for_the_answer_to_anything_e
         listener.settimeout(20)
         at = Listener(name="PLAINTEXT", host="127.0.0.1", port=listener.getsockname()[1], security_protocol="PLAINTEXT")
         controller = Broker(id=2, epoch=1, listeners=(at,), rack=None)
-        host = SimpleNamespace(
-            image=MetadataImage(brokers={2: controller}, controller_id=2), broker_id=1, inter_broker_listener="PLAINTEXT"
-        )
+        image = MetadataImage(brokers={2: controller}, controller_id=2)
+        host = SimpleNamespace(image=image, broker_id=1, inter_broker_listener="PLAINTEXT")
         loop = EventLoop()
         passing_on = PassingOn(loop, cast(Host, host), Patience(), Complaints(), lambda _peer, _frame: True)
         shutdown = ControlledShutdownRequest(broker_id=1, broker_epoch=5)

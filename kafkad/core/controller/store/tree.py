@@ -4,8 +4,8 @@ The order of writes is Kafka's, and `load` understands each state between two wr
 is completed, a topic whose deletion is recorded does not exist any more. Writes carry the guard of the term.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from msgspec import UNSET
@@ -36,6 +36,8 @@ from kafkad.core.coordination_store import (
 )
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.types import NO_TOPIC_ID, RECOVERED, RECOVERING, TopicPartition
+
+Notice = TypeVar("Notice")
 
 # ZooKeeper accepts 1 MB a request (jute.maxbuffer); a topic node of 100,000 partitions alone comes near it.
 _TRANSACTION_BYTES = 512 * 1024
@@ -200,6 +202,15 @@ class MetadataTree:
             ]
         self._pipeline(changes, NoNode)
         self._pipeline([Delete(nodes.deletion_path(name)) for name, _ in topics], NoNode)
+
+    def take(self, below: str, decode: Callable[[bytes], Notice]) -> list[Notice]:
+        """The notifications below this path that can be read. All are removed; watches for more."""
+        paths = [f"{below}/{name}" for name in self._store.children(below, watch=True)]
+        odd = UnreadableNodes()
+        found = zip(paths, self._store.get_many(paths), strict=True)
+        notices = [odd.read(path, node.data, decode) for path, node in found if node is not None]
+        self._pipeline((Delete(path) for path in paths), NoNode)
+        return [each for each in notices if each is not None]
 
     def _load_topics(self, odd: UnreadableNodes) -> dict[str, nodes.TopicNode]:
         names = self._store.children(nodes.TOPICS)

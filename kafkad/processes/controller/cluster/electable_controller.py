@@ -28,7 +28,7 @@ from kafkad.core.controller.elected.announcing import NOWHERE
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.node_orders import NodeOrders
-from kafkad.core.controller.elected.notifications import take_isr_changes, take_log_dir_events
+from kafkad.core.controller.elected.notifications import stored_states, take_isr_changes, take_log_dir_events
 from kafkad.core.controller.elected.registrations import leave_out_without, live_brokers
 from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
@@ -45,7 +45,7 @@ from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
 from kafkad.plugin_loading import chosen
 from kafkad.processes.controller.cluster.asking.brokers_told import Outcome, encoded
-from kafkad.processes.controller.cluster.tree_reader import Configs, elected, finalized_features, may_replace
+from kafkad.processes.controller.cluster.tree_reader import Configs, controller_id, finalized_features, may_replace
 from kafkad.processes.controller.startup import new_id, settings_of
 from kafkad.processes.controller.tables import LiveTables
 from kafkad.processes.runtime.child import ChildContext
@@ -113,8 +113,8 @@ class ElectableController:
         ensure_paths(store)  # Somebody may have removed some.
         for path in (nodes.TOPICS, nodes.DELETIONS):
             store.children(path, watch=True)
-        take_isr_changes(store, term)  # All states are read after them.
         tree = self._tree = MetadataTree(store, term)
+        take_isr_changes(tree)  # All states are read after them.
         self._tables = self._new_tables(tree.load_broker_configs())
         left_out = UnreadableNodes()
         self._controller = controller_failover(
@@ -134,7 +134,7 @@ class ElectableController:
             left_out=left_out,
         )
         # All brokers are asked for their roles, and so for what they can't use.
-        take_log_dir_events(store, term)
+        take_log_dir_events(tree)
         self._say(_left_out(left_out.reasons))
         self._view = self._new_view(store, self._controller, self._tables)
         self._orders = NodeOrders(self._controller, store, term, self._say)
@@ -146,7 +146,7 @@ class ElectableController:
         """/controller has changed: that may have been this broker's own election."""
         holder = store.exists(nodes.CONTROLLER, watch=True)
         if self._controller is not None and holder is not None and holder.ephemeral_owner == store.session_id:
-            if not holder.version or elected(store)[0] == self._broker_id:
+            if not holder.version or controller_id(store) == self._broker_id:
                 return self._outcome()
             log.warning("%s names another broker: the term ends, as if it were deleted", nodes.CONTROLLER)
             store.delete(nodes.CONTROLLER, holder.version)
@@ -222,13 +222,13 @@ class ElectableController:
     def directories_failed(self, store: ZookeeperStore) -> Outcome:
         if self._controller is None or self._tree is None:
             return Outcome()
-        self._controller.directories_failed(take_log_dir_events(store, self._tree.term))
+        self._controller.directories_failed(take_log_dir_events(self._tree))
         return self._outcome()
 
     def isr_changed(self, store: ZookeeperStore) -> Outcome:
         if self._controller is None or self._tree is None:
             return Outcome()
-        self._controller.isr_changed(take_isr_changes(store, self._tree.term))
+        self._controller.isr_changed(stored_states(store, take_isr_changes(self._tree)))
         return self._outcome()
 
     def answered(self, broker: int, request: Request, response: ControlResponse | None) -> Outcome:

@@ -48,17 +48,24 @@ def read_topics(store: CoordinationStore) -> tuple[dict[str, AssignedTopic], fro
 
 def elected(store: CoordinationStore) -> tuple[int, int]:
     """The id of the controller, or -1, and its epoch, or that of the last one."""
-    holder, epoch = store.get_many([nodes.CONTROLLER, nodes.CONTROLLER_EPOCH])
-    node = None if holder is None else _decoded(nodes.CONTROLLER, holder.data, nodes.decode_controller)
+    holder = controller_id(store)
+    (epoch,) = store.get_many([nodes.CONTROLLER_EPOCH])
     at = None if epoch is None else _decoded(nodes.CONTROLLER_EPOCH, epoch.data, int)
-    return (NO_CONTROLLER if node is None else node.brokerid), (NO_CONTROLLER_EPOCH if at is None else at)
+    return holder, (NO_CONTROLLER_EPOCH if at is None else at)
+
+
+def controller_id(store: CoordinationStore) -> int:
+    """The id of the controller, or -1."""
+    (holder,) = store.get_many([nodes.CONTROLLER])
+    node = None if holder is None else _decoded(nodes.CONTROLLER, holder.data, nodes.decode_controller)
+    return NO_CONTROLLER if node is None else node.brokerid
 
 
 def may_replace(store: CoordinationStore, holder: NodeStat, broker: int | None) -> bool:
     """Whether /controller, of which this is the stat, is this session's own, or `broker` has it."""
     if holder.ephemeral_owner in (0, store.session_id):
         return holder.ephemeral_owner != 0
-    return elected(store)[0] == broker
+    return controller_id(store) == broker
 
 
 def partition_states(

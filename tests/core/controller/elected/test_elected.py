@@ -28,7 +28,7 @@ from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.elected.announcing import NOWHERE
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
-from kafkad.core.controller.elected.notifications import take_isr_changes
+from kafkad.core.controller.elected.notifications import stored_states, take_isr_changes
 from kafkad.core.controller.image import NO_LEADER, Broker, Listener, Partition
 from kafkad.core.controller.settings import ControllerSettings, RandomSource
 from kafkad.core.controller.startup.term import Term, claim, ensure_paths
@@ -70,9 +70,10 @@ class World:
 
     def fail_over(self, live: dict[int, Broker], *, names_broker_epochs: bool = True) -> None:
         self.term: Term = claim(self.store, 1, 1_000)
+        self.tree = MetadataTree(self.store, self.term)
         self.controller: ElectedController = controller_failover(
             self.store,
-            MetadataTree(self.store, self.term),
+            self.tree,
             settings=ControllerSettings(
                 broker_id=NOWHERE,
                 workers=1,
@@ -255,11 +256,12 @@ def test_what_a_leader_has_written_itself_is_told_to_all_and_its_notification_re
         ("isr_change_0", b'{"version":1,"partitions":[{"topic":"t","partition":0},{"topic":"t","partition":9}]}'),
         ("isr_change_1", b"no JSON"),
         ("isr_change_2", b'{"version":1,"partitions":[{"topic":"t","partition":1},{"topic":"no","partition":0}]}'),
+        ("isr_change_3", b'{"version":1,"partitions":[{"topic":"../config","partition":0}]}'),
     ):
         world.store.create(f"{nodes.ISR_CHANGES}/{name}", data)
     shrunk = nodes.encode(nodes.StateNode(controller_epoch=1, leader=1, leader_epoch=0, isr=(1, 3)))
     world.store.set_data(nodes.state_path("t", 0), shrunk)
-    world.controller.isr_changed(take_isr_changes(world.store, world.term))
+    world.controller.isr_changed(stored_states(world.store, take_isr_changes(world.tree)))
     assert world.store.children(nodes.ISR_CHANGES) == []
     assert (world.row().isr, world.row().partition_epoch, world.row(1).isr) == ((1, 3), 1, (2, 3))
     told = [(broker, request) for broker, request in world.sent() if isinstance(request, UpdateMetadataRequest)]
@@ -270,8 +272,8 @@ def test_what_a_leader_has_written_itself_is_told_to_all_and_its_notification_re
     assert world.alter((1, 2, 3)) is ErrorCode.NONE
     strange = nodes.encode(nodes.StateNode(controller_epoch=1, leader=7, leader_epoch=0, isr=(7,)))
     world.store.set_data(nodes.state_path("t", 1), strange)
-    world.store.create(f"{nodes.ISR_CHANGES}/isr_change_3", b'{"version":1,"partitions":[{"topic":"t","partition":1}]}')
-    world.controller.isr_changed(take_isr_changes(world.store, world.term))
+    world.store.create(f"{nodes.ISR_CHANGES}/isr_change_4", b'{"version":1,"partitions":[{"topic":"t","partition":1}]}')
+    world.controller.isr_changed(stored_states(world.store, take_isr_changes(world.tree)))
     assert world.row(1).leader == 2, "no broker without a replica leads"
 
 

@@ -73,7 +73,7 @@ def test_what_an_earlier_registration_says_does_not_count(world: World) -> None:
 def test_a_broker_that_says_so_is_asked_for_all_its_roles(world: World) -> None:
     world.store.create(f"{nodes.LOG_DIR_EVENTS}/log_dir_event_0", b'{"version":1,"broker":3,"event":1}')
     world.store.create(f"{nodes.LOG_DIR_EVENTS}/log_dir_event_1", b"no JSON")
-    assert take_log_dir_events(world.store, world.term) == {3}
+    assert take_log_dir_events(world.tree) == {3}
     assert world.store.children(nodes.LOG_DIR_EVENTS) == []
     world.controller.directories_failed([3])
     ((broker, request),) = world.sent()
