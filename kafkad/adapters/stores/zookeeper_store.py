@@ -109,8 +109,8 @@ class ZookeeperStore:
         waits = Waits(self._is_to_end, session_timeout_s / (hosts.count(",") + 1), secured).of_client()
         try:
             self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, client_id=session, **waits)
-        except ValueError as error:
-            raise ZookeeperUnreachable(f"{hosts} are no servers of ZooKeeper: {error}") from error
+        except ValueError as refused:
+            raise ZookeeperUnreachable(f"{hosts} are no servers of ZooKeeper: {refused}") from refused
         self._client.add_listener(self._state_changed)
         try:
             start(self._client, connect_timeout_s, self._is_to_end)
