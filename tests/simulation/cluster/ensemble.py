@@ -62,6 +62,9 @@ class _Events:
 class SessionStore(EmbeddedStore):
     """One client of the ensemble; the next life of a process may be another client with the same session."""
 
+    is_left_open = False
+    """`close` ends the session, also of a broker that can't reach the ensemble."""
+
     def __init__(self, ensemble: "Ensemble", session_id: int, home: object) -> None:
         # Nothing of the base's: it would open a file.
         self.home = home
