@@ -16,7 +16,7 @@ from kafkad.adapters.stores.zookeeper_waits import LONGEST_PAUSE_S, SILENT_S, Wa
 from kafkad.core.coordination_store import Create, SessionState, SessionSuspended
 
 SESSION_S = 40.0
-SOON_S = 12.0
+SOON_S = 20.0
 """Far less than kazoo waits for a server that is silent."""
 MULTI_READ, UNIMPLEMENTED = 22, -6
 
@@ -31,6 +31,7 @@ class OtherServer:
         self.speaks = threading.Event()
         self.speaks.set()
         self.connections: list[socket.socket] = []
+        self.operations: list[int] = []
         self._behind = server.hosts.rpartition(":")
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.hosts = f"127.0.0.1:{self._listener.getsockname()[1]}"
@@ -55,6 +56,8 @@ class OtherServer:
                 if not is_first and operation == MULTI_READ and self.is_old:
                     client.sendall(struct.pack(">iiqi", 16, xid, 0, UNIMPLEMENTED))
                     break
+                if not is_first:
+                    self.operations.append(operation)
                 is_first = False
                 self.speaks.wait()
                 server.sendall(size + frame)
@@ -117,6 +120,15 @@ def written(store: ZookeeperStore, root: str) -> tuple[list[str], list[bytes | N
 
 def read(store: ZookeeperStore, paths: list[str]) -> list[bytes | None]:
     return [None if node is None else node.data for node in store.get_many(paths)]
+
+
+def test_fifty_nodes_are_one_request(other: OtherServer) -> None:
+    store = opened(f"{other.hosts}/many")
+    paths, data = written(store, "/nodes")
+    other.operations.clear()
+    assert read(store, paths) == data
+    assert other.operations == [MULTI_READ] * 4
+    store.close()
 
 
 def test_a_server_that_knows_no_multi_reads_costs_a_connection_and_no_session(old: OtherServer) -> None:

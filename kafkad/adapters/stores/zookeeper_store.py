@@ -7,7 +7,6 @@ flight when the connection broke have an unknown outcome: SessionSuspended or Se
 
 import logging
 import ssl
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Event as Flag
@@ -105,7 +104,6 @@ class ZookeeperStore:
         self._reads_together = True
         self._server_is_known = False
         """Whether this connection has answered a multi-read."""
-        warnings.filterwarnings("ignore", "No chroot path exists")
         waits = Waits(self._is_to_end, session_timeout_s / (hosts.count(",") + 1), secured).of_client()
         try:
             self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, client_id=session, **waits)

@@ -17,8 +17,8 @@ from kazoo.retry import KazooRetry
 
 from kafkad.adapters.stores.zookeeper_tls import TlsConnections
 
-SILENT_S = 2.0
-"""A server that says nothing for so long while the session is closed is not waited for any more."""
+SILENT_S = 4.0
+"""A server that says nothing for so long while the session is closed is not waited for any more. Its end is a write."""
 LONGEST_PAUSE_S = 1.0
 _LOOK_S = 0.5
 """How often a wait looks whether the session is to be closed."""
