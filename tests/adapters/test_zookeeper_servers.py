@@ -197,7 +197,7 @@ def test_an_attempt_to_connect_ends_soon_when_the_broker_stops() -> None:
 
 def test_the_pause_between_attempts_to_connect_does_not_grow_for_ever() -> None:
     slept: list[float] = []
-    retry = Waits(lambda: False, 1.0, None).of_client()["connection_retry"]
+    retry = Waits(lambda: False, lambda: True, 1.0, None).of_client()["connection_retry"]
     retry.sleep_func = slept.append
 
     def fails_often() -> None:
@@ -211,9 +211,26 @@ def test_the_pause_between_attempts_to_connect_does_not_grow_for_ever() -> None:
 def test_a_wait_that_is_not_to_end_lasts_as_long_as_it_was_asked_to() -> None:
     ours, others = socket.socketpair()
     with ours, others:
-        waits = Waits(lambda: False, 1.0, None)
+        waits = Waits(lambda: False, lambda: True, 1.0, None)
         began = time.monotonic()
         assert waits.select([ours], [], [], 0.7) == ([], [], [])
         assert 0.7 <= time.monotonic() - began < SILENT_S
         others.send(b"x")
         assert waits.select([ours, others], [others], [], 30) == ([ours], [others], [])
+
+
+def test_a_connection_that_nobody_uses_costs_nothing() -> None:
+    looks: list[float] = []
+
+    def is_stopping() -> bool:
+        looks.append(time.monotonic())
+        return False
+
+    ours, others = socket.socketpair()
+    with ours, others:
+        waits = Waits(is_stopping, lambda: True, 1.0, None)
+        assert waits.select([ours], [], [], 1.2) == ([], [], [])
+        assert len(looks) <= 1
+        with waits.asking():
+            assert waits.select([ours], [], [], 1.2) == ([], [], [])
+    assert len(looks) > 2

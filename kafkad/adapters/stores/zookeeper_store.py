@@ -104,16 +104,19 @@ class ZookeeperStore:
         self._reads_together = True
         self._server_is_known = False
         """Whether this connection has answered a multi-read."""
-        waits = Waits(self._is_to_end, session_timeout_s / (hosts.count(",") + 1), secured).of_client()
+        attempt_s = session_timeout_s / (hosts.count(",") + 1)
+        self._waits = Waits(self._is_to_end, lambda: self._state is SessionState.CONNECTED, attempt_s, secured)
+        waits = self._waits.of_client()
         try:
             self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, client_id=session, **waits)
         except ValueError as refused:
             raise ZookeeperUnreachable(f"{hosts} are no servers of ZooKeeper: {refused}") from refused
         self._client.add_listener(self._state_changed)
         try:
-            start(self._client, connect_timeout_s, self._is_to_end)
-            make_root(self._client, self._acl)
-            self._reads_together = knows_multi_reads(self._client, connect_timeout_s)
+            with self._waits.asking():
+                start(self._client, connect_timeout_s, self._is_to_end)
+                make_root(self._client, self._acl)
+                self._reads_together = knows_multi_reads(self._client, connect_timeout_s)
         except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
             self.close()
             why = error if secured is None or secured.refused is None else secured.refused
@@ -280,14 +283,16 @@ class ZookeeperStore:
         for at in range(0, len(items), self._max_in_flight):
             part = items[at : at + self._max_in_flight]
             self._require_connection(path_of(part[0]))
-            sent = [(item, send(item)) for item in part]
-            sent[-1][1].wait(self._operation_timeout_s)
+            with self._waits.asking():
+                sent = [(item, send(item)) for item in part]
+                sent[-1][1].wait(self._operation_timeout_s)
             answers.extend(sent)
         return answers
 
     def _call(self, path: str, send: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         self._require_connection(path)
-        return self._wait(path, send(*arguments, **options))
+        with self._waits.asking():
+            return self._wait(path, send(*arguments, **options))
 
     def _wait(self, path: str, answer: Any) -> Any:
         try:

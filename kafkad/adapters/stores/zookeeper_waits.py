@@ -9,7 +9,9 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
@@ -21,18 +23,28 @@ SILENT_S = 4.0
 """A server that says nothing for so long while the session is closed is not waited for any more. Its end is a write."""
 LONGEST_PAUSE_S = 1.0
 _LOOK_S = 0.5
-"""How often a wait looks whether the session is to be closed."""
+"""How often a wait looks whether the session is to be closed, while somebody waits for an answer or a connection."""
+_IDLE_LOOK_S = 3_600.0
 _SHORT_S = 0.05
 
 
 class Waits:
     """Of one KazooClient. Every wait ends soon when `is_stopping` becomes true, unless the server goes on answering.
 
-    An attempt to connect takes no longer than `attempt_s`.
+    An attempt to connect takes no longer than `attempt_s`. While it `is_connected` and nobody is `asking`, nobody looks
+    whether it is to stop, as an idle broker uses no CPU: kazoo ends that wait itself for a request, and to close.
     """
 
-    def __init__(self, is_stopping: Callable[[], bool], attempt_s: float, tls: TlsConnections | None) -> None:
+    def __init__(
+        self,
+        is_stopping: Callable[[], bool],
+        is_connected: Callable[[], bool],
+        attempt_s: float,
+        tls: TlsConnections | None,
+    ) -> None:
         self._is_stopping = is_stopping
+        self._is_connected = is_connected
+        self._asking: deque[None] = deque()
         self._attempt_s = attempt_s
         self._tls = tls
         self._heard_s = time.monotonic()
@@ -44,6 +56,15 @@ class Waits:
         # For as long as the session is wanted, with pauses as of Apache ZooKeeper's client in the end.
         retry = KazooRetry(max_tries=-1, max_delay=LONGEST_PAUSE_S, sleep_func=handler.sleep_func)
         return {"handler": handler, "connection_retry": retry}
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """While somebody waits for an answer; begun before the request is sent."""
+        self._asking.append(None)
+        try:
+            yield
+        finally:
+            self._asking.pop()
 
     def sleep(self, seconds: float) -> None:
         until_s = time.monotonic() + seconds
@@ -64,14 +85,15 @@ class Waits:
         for descriptor, events in wanted.items():
             poll.register(descriptor, events)
         until_s = float("inf") if timeout is None else time.monotonic() + timeout
+        look_s = _LOOK_S if self._asking or not self._is_connected() else _IDLE_LOOK_S
         while True:
             left_s = max(0.0, until_s - time.monotonic())
-            ready = dict(poll.poll(min(left_s, _LOOK_S) * 1000))
+            ready = dict(poll.poll(min(left_s, look_s) * 1000))
             if ready or not self._is_stopping():
                 self._heard_s = time.monotonic()
             elif time.monotonic() - self._heard_s >= SILENT_S:
                 raise KazooTimeoutError("the server is silent, and nobody waits for it any more")
-            if ready or left_s <= _LOOK_S:
+            if ready or left_s <= look_s:
                 # An error, or an end, is both.
                 readable = [each for each in readers if ready.get(each.fileno(), 0) & ~select.POLLOUT]
                 return readable, [each for each in writers if ready.get(each.fileno(), 0) & ~select.POLLIN], []
