@@ -18,10 +18,10 @@ from kafkad.core.log.recovery.crash_recovery import Progress, check_segment, rec
 from kafkad.core.log.recovery.leftovers import finish_interrupted
 from kafkad.core.log.recovery.lost_state import find_epochs, has_lost_producers
 from kafkad.core.log.recovery.state_files import (
+    note_aborted_counts,
     read_aborted_counts,
     read_epochs,
     snapshot_offsets,
-    write_aborted_counts,
     write_epochs,
 )
 from kafkad.core.log.segments.index_checks import find_damaged_index, find_damaged_txn_index
@@ -71,7 +71,6 @@ def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress,
     _refuse_old_format(store, sizes)
     sizes = finish_interrupted(store, sizes)
     segments = yield from _find_segments(store, request, sizes)
-    segments.aborted_on_file = read_aborted_counts(store, sizes)
     epochs_on_file = read_epochs(store, sizes)
     epochs = LeaderEpochCache(epochs_on_file or ())
     index_from: int | None = None
@@ -101,9 +100,7 @@ def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress,
         verifies_transactions=request.verifies_transactions,
     )
     snapshots = yield from _load_producers(store, request, segments, producers, sizes, log_start, end, index_from)
-    counts = write_aborted_counts(store, segments)
-    if counts is not None:
-        counts.close()
+    note_aborted_counts(store, segments)
     return PartitionLog(
         store,
         request.config,
@@ -154,6 +151,7 @@ def _find_segments(
         if file is not None and file.base_offset not in known and file.kind != PRODUCER_SNAPSHOT:
             store.unlink(name)
     segments = Segments(store)
+    segments.aborted_on_file = read_aborted_counts(store, sizes)
     for number, base in enumerate(bases, 1):
         if number % SEGMENTS_A_STEP == 0:
             yield _BEGUN

@@ -96,6 +96,13 @@ def write_aborted_counts(store: SegmentStore, segments: Segments) -> LogFile | N
     return None
 
 
+def note_aborted_counts(store: SegmentStore, segments: Segments) -> None:
+    """The same without a sync: what was noted before may only cost the next start a look at the batches."""
+    file = write_aborted_counts(store, segments)
+    if file is not None:
+        file.close()
+
+
 def read_aborted_counts(store: SegmentStore, sizes: Mapping[str, int]) -> dict[int, int]:
     """The counts on file, by base offset; none if there is no file, or a torn one."""
     if not sizes.get(ABORTED_COUNTS):
