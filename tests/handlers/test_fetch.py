@@ -168,6 +168,12 @@ def test_what_does_not_exist_is_news_only_when_it_was_there_before(
     assert only(World(), a_row(topic, partition, 0)).error == error
 
 
+def test_a_follower_is_told_at_once_of_a_topic_that_its_leader_does_not_know_yet() -> None:
+    world = World()
+    measure = world.evaluator.measure(a_follower(world, a_row("none", 0, 0)), 1000)
+    assert (measure.is_urgent, measure.absent) == (True, set())
+
+
 def test_what_is_not_here_is_told_at_once() -> None:
     assert look(World(), a_row("one", 3, 0)).is_urgent
     assert only(World(), a_row("one", 3, 0)).error == ErrorCode.NOT_LEADER_OR_FOLLOWER

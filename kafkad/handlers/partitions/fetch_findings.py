@@ -5,6 +5,7 @@ from typing import NamedTuple
 from kafkad.core.errors import ErrorCode
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.sessions.fetch_session import NO_REPLICA, CachedPartition, PartitionKey
+from kafkad.core.types import LOG_END
 
 NOT_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -81,9 +82,12 @@ class Measure:
         """The same for partitions with records."""
 
     def turned_away(self, finding: Finding) -> None:
-        """It has an error, or the reader has to go on elsewhere."""
+        """It has an error, or the reader has to go on elsewhere.
+
+        A follower may have heard of a new topic before its leader: it is told at once, and comes again.
+        """
         key, before = finding.row.key, self.absent_before
-        if finding.error in NOT_THERE and (before is None or key in before):
+        if finding.error in NOT_THERE and self.isolation != LOG_END and (before is None or key in before):
             self.absent.add(key)
         else:
             self.is_urgent = True
