@@ -12,24 +12,15 @@ from typing import NamedTuple, Protocol
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.partition_slot import ROLE_LEADER, PartitionSlot, SlotReader
 from kafkad.core.request_context import RequestContext
-from kafkad.core.sessions.fetch_session import NO_REPLICA, UNKNOWN, CachedPartition, FetchSession, PartitionKey
+from kafkad.core.sessions.fetch_session import UNKNOWN, CachedPartition, FetchSession, PartitionKey
 from kafkad.core.types import LOG_END, TXN_COMMITTED, LogPosition
 from kafkad.handlers.partitions.fetch_access import refusal, role_refusal, set_reader
+from kafkad.handlers.partitions.fetch_findings import NOT_THERE, Finding, Followed, Measure, Place
 from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 from kafkad.handlers.partitions.replica_selection import ReplicaSelection
 from kafkad.wire.messages.fetch import FileSlice, PartitionData, TopicData
 from kafkad.wire.messages.fetch_request import FetchRequest
-
-_NOT_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-
-
-class Place(NamedTuple):
-    """`length` bytes from byte `position` of the segment that begins at `segment_base`."""
-
-    segment_base: int
-    position: int
-    length: int
 
 
 class WantedRecords(NamedTuple):
@@ -71,68 +62,6 @@ class Logs(Protocol):
         """The bytes of `place`; None when its file is gone."""
 
 
-class Finding(NamedTuple):
-    """The state of one partition at this moment; a consumer should read it from the replica `preferred`, if any."""
-
-    row: CachedPartition
-    error: int
-    published: PartitionSlot | None
-    place: Place | None
-    diverging: tuple[int, int] | None
-    awaits_manifest: bool = False
-    """Whether the logs diverge is not known yet: no watch tells of this partition, so it is looked at again."""
-    preferred: int = NO_REPLICA
-
-    @property
-    def turns_away(self) -> bool:
-        """Whether the reader has to go on at another offset, or elsewhere."""
-        return self.diverging is not None or self.preferred != NO_REPLICA
-
-
-class Followed(NamedTuple):
-    """A follower has all records of this partition below `fetch_offset`."""
-
-    owner: int
-    slot: int
-    generation: int
-    leader_epoch: int
-    fetch_offset: int
-    log_start_offset: int
-
-
-class Measure:
-    """The findings for one session. `is_urgent`: an error or a divergence is answered at once."""
-
-    __slots__ = (
-        "bytes_found",
-        "findings",
-        "followed",
-        "is_urgent",
-        "isolation",
-        "needs_manifest",
-        "quiet_slots",
-        "readable_slots",
-    )
-
-    def __init__(self, isolation: int) -> None:
-        self.isolation = isolation
-        self.findings: list[Finding] = []
-        self.bytes_found = 0
-        self.is_urgent = False
-        self.needs_manifest = False
-        self.followed: list[Followed] = []
-        """What the follower that reads has by now, for the owners."""
-        self.quiet_slots: list[tuple[int, int]] = []
-        """(slot, upper bound) of partitions without records from the fetch offset on."""
-        self.readable_slots: list[tuple[int, int]] = []
-        """The same for partitions with records."""
-
-    @property
-    def has_something_to_say(self) -> bool:
-        """Whether the answer would not be empty: then it does not wait for manifests of other partitions."""
-        return self.is_urgent or self.bytes_found > 0
-
-
 class FetchEvaluator:
     """Looks at partitions for fetches. `bound` is called when a session's partition gets its slot."""
 
@@ -161,9 +90,11 @@ class FetchEvaluator:
         may_follow = self._followers_listener in (None, context.connection.listener)
         set_reader(session, request, context.version, may_follow=may_follow)
 
-    def measure(self, session: FetchSession, max_bytes: int) -> Measure:
+    def measure(
+        self, session: FetchSession, max_bytes: int, absent_before: frozenset[PartitionKey] | None = None
+    ) -> Measure:
         """Look at the partitions of `session` that may have news."""
-        measure = Measure(session.isolation)
+        measure = Measure(session.isolation, absent_before)
         self.measure_more(session, session.dirty, measure, max_bytes)
         return measure
 
@@ -179,7 +110,7 @@ class FetchEvaluator:
                 measure.bytes_found += finding.place.length
                 room = max(0, room - finding.place.length)
             if finding.error or finding.turns_away:
-                measure.is_urgent = True
+                measure.turned_away(finding)
             elif session.unreported and not finding.awaits_manifest:
                 # Only who is known to have the same records has reached its offset.
                 self._follow(session, finding, measure)
@@ -305,7 +236,7 @@ class FetchEvaluator:
         row, published, partition = finding.row, finding.published, finding.row.key[1]
         if published is None or finding.error:
             # As in Apache Kafka: no list for a partition that can't be read, an empty list for one that does not exist.
-            return PartitionData(partition, finding.error, aborted=() if finding.error in _NOT_THERE else None)
+            return PartitionData(partition, finding.error, aborted=() if finding.error in NOT_THERE else None)
         try:
             aborted: Sequence[tuple[int, int]] | None = None
             records: FileSlice | None = None

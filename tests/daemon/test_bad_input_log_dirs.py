@@ -55,6 +55,14 @@ def test_directory_of_a_running_broker_is_named_with_its_holder(tmp_path: Path) 
         assert str(holder.log_dir) in line and str(holder.pid) in line
 
 
+@pytest.mark.parametrize("again", ["data/", "data/.", "other/../data", "link", "missing/../data"])
+def test_a_directory_that_is_there_twice_is_named_by_both_names(tmp_path: Path, again: str) -> None:
+    (tmp_path / "link").symlink_to("data")
+    (tmp_path / "other").mkdir()
+    line = _refused(f"{tmp_path}/data,{tmp_path}/{again}")
+    assert f"{tmp_path}/data are one log directory" in line and again.rstrip("/.") in line
+
+
 def test_directories_of_two_clusters_do_not_go_together(tmp_path: Path) -> None:
     for name in ("one", "other"):
         with Kafkad(tmp_path / name):

@@ -11,8 +11,9 @@ from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, STATE_RECO
 from kafkad.core.quotas.replication_quota import LEADER_REPLICAS, ReplicationQuota
 from kafkad.core.sessions.fetch_session import CachedPartition, FetchSession
 from kafkad.core.types import HIGH_WATERMARK, ISOLATIONS, LOG_END, TXN_COMMITTED, LogPosition
-from kafkad.handlers.fetch import FetchEvaluator, Followed, Measure, Place, WantedRecords
+from kafkad.handlers.fetch import FetchEvaluator, WantedRecords
 from kafkad.handlers.partitions.fetch_access import rows_of, set_reader
+from kafkad.handlers.partitions.fetch_findings import Followed, Measure, Place
 from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 from kafkad.handlers.partitions.replica_selection import ReplicaSelection
@@ -151,13 +152,31 @@ def test_an_offset_outside_the_log_is_out_of_range(offset: int) -> None:
         ("none", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (UUID(int=9).bytes, 0, ErrorCode.UNKNOWN_TOPIC_ID),
         ("one", 4, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ("one", 3, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         ("one", -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_what_is_not_here_is_told_at_once(topic: str | bytes, partition: int, error: ErrorCode) -> None:
-    assert look(World(), a_row(topic, partition, 0)).is_urgent
+def test_what_does_not_exist_is_news_only_when_it_was_there_before(
+    topic: str | bytes, partition: int, error: ErrorCode
+) -> None:
+    row = a_row(topic, partition, 0)
+    measure = look(World(), row)
+    assert (measure.is_urgent, measure.absent) == (False, {row.key})
+    again = World().evaluator.measure(a_session(row), 1000, frozenset([row.key]))
+    assert (again.is_urgent, again.absent) == (False, {row.key})
+    later = World().evaluator.measure(a_session(row), 1000, frozenset())
+    assert (later.is_urgent, later.absent) == (True, set())
     assert only(World(), a_row(topic, partition, 0)).error == error
+
+
+def test_a_follower_is_told_at_once_of_a_topic_that_its_leader_does_not_know_yet() -> None:
+    world = World()
+    measure = world.evaluator.measure(a_follower(world, a_row("none", 0, 0)), 1000)
+    assert (measure.is_urgent, measure.absent) == (True, set())
+
+
+def test_what_is_not_here_is_told_at_once() -> None:
+    assert look(World(), a_row("one", 3, 0)).is_urgent
+    assert only(World(), a_row("one", 3, 0)).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,19 @@ WITHIN_S = 60.0
 TOPIC = "t"
 PRODUCER_IDS = 1000
 """Of a block."""
+PLAYED_CLUSTER = ClusterConfig(
+    zookeeper_connect="played",
+    zookeeper_session_timeout_ms=1000,
+    zookeeper_max_in_flight_requests=500,
+    zookeeper_connection_timeout_ms=1000,
+    zookeeper_tls=None,
+    zookeeper_set_acl=False,
+    inter_broker_listener="PLAINTEXT",
+    control_plane_listener="PLAINTEXT",
+    reserved_broker_max_id=1000,
+    versions=protocol_versions("3.9-IV0"),
+    suspect_refused_ms=0,
+)
 
 
 class Client:
@@ -159,20 +172,7 @@ class Pieces:
         self.config = load(None, list(settings.items()))
         if in_cluster:
             # Its controller is played, so nobody connects there.
-            cluster = ClusterConfig(
-                zookeeper_connect="played",
-                zookeeper_session_timeout_ms=1000,
-                zookeeper_max_in_flight_requests=500,
-                zookeeper_connection_timeout_ms=1000,
-                zookeeper_tls=None,
-                zookeeper_set_acl=False,
-                inter_broker_listener="PLAINTEXT",
-                control_plane_listener="PLAINTEXT",
-                reserved_broker_max_id=1000,
-                versions=protocol_versions("3.9-IV0"),
-                suspect_refused_ms=0,
-            )
-            self.config = replace(self.config, cluster=cluster)
+            self.config = replace(self.config, cluster=PLAYED_CLUSTER)
         self._plugins = load_plugins(enabled=False)
         self._resources = take_resources(self.config)
         self._arena_region = SharedRegion("arena-of-pieces", self._resources.shared.arenas[0].size)

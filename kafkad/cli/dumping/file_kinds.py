@@ -15,7 +15,7 @@ from kafkad.adapters.stores.embedded_store import FILE_NAME as STORE
 from kafkad.adapters.stores.session_file import FILE_NAME as SESSION
 from kafkad.core.controller.startup.reconciliation import parse_directory
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
-from kafkad.core.log.segments.layout import LEADER_EPOCHS, PARTITION_METADATA, parse_directory_name
+from kafkad.core.log.segments.layout import ABORTED_COUNTS, LEADER_EPOCHS, PARTITION_METADATA, parse_directory_name
 
 
 class Content(Enum):
@@ -59,6 +59,7 @@ FILE_KINDS = (
     _of_segment("txnindex", Content.TXN_INDEX, "transactions that were aborted"),
     _of_segment("snapshot", Content.PRODUCERS, "the producers and open transactions below the offset in its name"),
     _kind(LEADER_EPOCHS, LEADER_EPOCHS, Content.EPOCHS, "where each leader epoch begins in this log"),
+    _kind(ABORTED_COUNTS, ABORTED_COUNTS, Content.TEXT, "how many entries each .txnindex has, to notice a lost one"),
     _kind(PARTITION_METADATA, re.escape(PARTITION_METADATA), Content.TOPIC_ID, "the id of the topic"),
     _kind(MOVED_FROM, MOVED_FROM, Content.TEXT, "the log directory that the partition has just been moved from"),
     _kind(RECOVERY_POINTS, RECOVERY_POINTS, Content.OFFSETS, "up to where each log is synced: recovery begins there"),

@@ -17,7 +17,7 @@ from kafkad.core.log.producers.entry import Duplicate
 from kafkad.core.log.producers.producer_state import ACCEPT, ProducerStates
 from kafkad.core.log.records.batch import CONTROL_FLAG, BatchHeader, assign_offsets
 from kafkad.core.log.records.validation import validate_produce
-from kafkad.core.log.recovery.state_files import write_epochs, write_producers
+from kafkad.core.log.recovery.state_files import write_aborted_counts, write_epochs, write_producers
 from kafkad.core.log.segments.layout import LEADER_EPOCHS
 from kafkad.core.log.segments.log_segments import Segments
 from kafkad.core.log.segments.manifest import LogManifest
@@ -248,6 +248,8 @@ class PartitionLog:
         active.complete()
         self._pending_flush.add_written(write_producers(self.store, self.producers, base_offset))
         self._snapshot_offset = base_offset
+        if (counts := write_aborted_counts(self.store, self.segments)) is not None:
+            self._pending_flush.add_written(counts)
         segment = Segment.create(self.store, self.config, base_offset, now_ms=now_ms, roll_jitter=active.roll_jitter)
         self.segments.add(segment)
         self.generation += 1
@@ -330,6 +332,8 @@ class PartitionLog:
 
     def complete(self) -> FlushLog | None:
         """After the last append: write the indexes and a snapshot; returns what must be synced then."""
+        if (counts := write_aborted_counts(self.store, self.segments)) is not None:
+            self._pending_flush.add_written(counts)
         if self.recovery_point >= self.log_end_offset and self._snapshot_offset >= self.log_end_offset:
             return None
         self.segments.active.complete()

@@ -243,6 +243,14 @@ REMAINING_SEGMENTS = _block.add(
     shape=(LOG_DIRS,),
 )
 
+LOG_DIR_OFFLINE = _block.add(
+    GAUGE,
+    "kafka_log_logmanager_logdirectoryoffline",
+    "kafka.log:type=LogManager,name=LogDirectoryOffline",
+    "1 for a log directory that is out of use, 0 for the others.",
+    labels=("logDirectory",),
+    shape=(LOG_DIRS,),
+)
 UNCLEANABLE_PARTITIONS = _block.add(
     GAUGE,
     "kafka_log_logcleanermanager_uncleanable_partitions_count",
@@ -329,21 +337,6 @@ def error_index(code: int) -> int:
     return REQUEST_ERRORS + code + 1
 
 
-def remaining_logs_index(log_dir: int) -> int:
-    """The word of `REMAINING_LOGS` for a directory, by its number in log.dirs."""
-    return REMAINING_LOGS + min(log_dir, LOG_DIRS - 1)
-
-
-def remaining_segments_index(log_dir: int) -> int:
-    """The word of `REMAINING_SEGMENTS` for a directory."""
-    return REMAINING_SEGMENTS + min(log_dir, LOG_DIRS - 1)
-
-
-def uncleanable_index(log_dir: int) -> int:
-    """The word of `UNCLEANABLE_PARTITIONS` for a directory."""
-    return UNCLEANABLE_PARTITIONS + min(log_dir, LOG_DIRS - 1)
-
-
-def uncleanable_bytes_index(log_dir: int) -> int:
-    """The word of `UNCLEANABLE_BYTES` for a directory."""
-    return UNCLEANABLE_BYTES + min(log_dir, LOG_DIRS - 1)
+def of_log_dir(row: int, log_dir: int) -> int:
+    """The word of a directory, by its number in log.dirs, in one of the rows that have a word for each of them."""
+    return row + min(log_dir, LOG_DIRS - 1)

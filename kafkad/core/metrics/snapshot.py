@@ -135,9 +135,10 @@ class SnapshotBuilder:
         if not row.shape:
             yield Sample(labels=row.fixed_labels, value=totals[row.index] * row.scale)
             return
+        always = len(self._log_dirs) if row.labels == ("logDirectory",) else 0
         for series in range(row.words):
             count = totals[row.index + series]
-            if count:
+            if count or series < always:
                 yield Sample(labels=self._labels(row, series), value=count * row.scale)
 
     def _histograms(self, row: MetricRow, totals: Sequence[int]) -> Iterable[HistogramSample]:

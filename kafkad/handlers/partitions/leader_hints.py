@@ -6,7 +6,7 @@ from uuid import UUID
 from kafkad.core.controller.image import NO_LEADER
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.fetch import Measure
+from kafkad.handlers.partitions.fetch_findings import Measure
 from kafkad.handlers.requests.broker_rows import broker_rows
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.messages.leader_hints import FETCH_FROM, LeaderHints, PartitionOf

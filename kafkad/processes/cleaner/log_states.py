@@ -16,8 +16,7 @@ from kafkad.core.metrics.catalogue import (
     MAX_DIRTY_PERCENT,
     UNCLEANABLE_BYTES,
     UNCLEANABLE_PARTITIONS,
-    uncleanable_bytes_index,
-    uncleanable_index,
+    of_log_dir,
 )
 from kafkad.core.metrics.histograms import Block
 from kafkad.processes.cleaner.policy_questions import LookAgain
@@ -150,8 +149,8 @@ class LogStates:
     def _count_uncleanable(self) -> None:
         counts: Counter[int] = Counter()
         for key in self._quarantine:
-            counts[uncleanable_index(key.log_dir)] += 1
-            counts[uncleanable_bytes_index(key.log_dir)] += self._of(key).cleanable_bytes
+            counts[of_log_dir(UNCLEANABLE_PARTITIONS, key.log_dir)] += 1
+            counts[of_log_dir(UNCLEANABLE_BYTES, key.log_dir)] += self._of(key).cleanable_bytes
         for first in (UNCLEANABLE_PARTITIONS, UNCLEANABLE_BYTES):
             for index in range(first, first + LOG_DIRS):
                 self._block[index] = counts[index]

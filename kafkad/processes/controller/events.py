@@ -14,16 +14,13 @@ from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.log.recovery.checkpoints import (
     LOG_START_OFFSETS,
 )
-from kafkad.core.metrics.catalogue import (
-    ACTIVE_CONTROLLER,
-    OFFLINE_LOG_DIRS,
-)
+from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS, ControllerView, ReplyAfter
 from kafkad.handlers.controller.requests.pieces import joined, pieces_of
 from kafkad.processes.controller.checkpoints import checkpoints_of
-from kafkad.processes.controller.gauges import count_partitions
+from kafkad.processes.controller.gauges import count_offline, count_partitions
 from kafkad.processes.controller.internal_topics import Refusals, warn_of_few_replicas
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
 from kafkad.processes.controller.quota_counts import pass_on
@@ -240,7 +237,7 @@ class ControllerEvents:
         path = self._context.log_directories[log_dir].path
         log.error("log directory %s has failed, its partitions are offline: %s", path, cause)
         self._offline |= {log_dir}
-        self._block[OFFLINE_LOG_DIRS] = len(self._offline)
+        count_offline(self._block, self._offline)
         self._checkpoints.forget(log_dir)
         self._keep()
         if len(self._offline) == len(self._context.log_directories):

@@ -7,7 +7,7 @@ from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.errors import ErrorCode
 from kafkad.core.metrics.catalogue import BYTES_OUT, FAILED_FETCH, REPLICATION_BYTES_OUT, TOTAL_FETCH, error_index
 from kafkad.core.types import LOG_END
-from kafkad.handlers.fetch import Finding, Measure
+from kafkad.handlers.partitions.fetch_findings import Finding, Measure
 
 
 class Traffic(Protocol):
@@ -39,7 +39,7 @@ class FetchCounts:
                     bytes_out += finding.place.length
                     self._traffic.add_traffic(finding.row.slot, self._column, finding.place.length)
             block[BYTES_OUT] += bytes_out
-        if measure.is_urgent:
+        if measure.is_urgent or measure.absent:
             for finding in findings:
                 if finding.error:
                     block[error_index(finding.error)] += 1

@@ -18,8 +18,9 @@ from kafkad.core.request_context import RequestContext
 from kafkad.core.sessions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_REPLICA, UNKNOWN, FetchSession
 from kafkad.core.sessions.session_cache import SessionCache
 from kafkad.core.waiting.purgatory import Purgatory
-from kafkad.handlers.fetch import FetchEvaluator, Measure
+from kafkad.handlers.fetch import FetchEvaluator
 from kafkad.handlers.partitions.fetch_access import rows_of
+from kafkad.handlers.partitions.fetch_findings import Measure
 from kafkad.handlers.partitions.leader_hints import Hints, hints_of_fetch
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
@@ -167,7 +168,7 @@ class FetchRequests:
         if fetch.is_in_steps or len(session.dirty) > AT_ONCE:
             self._large.look(fetch)
             return False
-        measure = fetch.measured = self._evaluator.measure(session, fetch.max_bytes)
+        measure = fetch.measured = self._evaluator.measure(session, fetch.max_bytes, fetch.absent)
         if measure.followed:
             self.watches.report(session, measure.followed, self._now_ms)
         if self._is_stopping:
@@ -186,6 +187,8 @@ class FetchRequests:
 
     def is_found(self, fetch: WaitingFetch, measure: Measure) -> bool:
         """Whether these findings are enough for an answer before the deadline."""
+        if fetch.absent is None:
+            fetch.absent = frozenset(measure.absent)
         if self._is_stopping:
             return True
         if measure.needs_manifest and not measure.has_something_to_say:
@@ -194,7 +197,7 @@ class FetchRequests:
             measure.is_urgent
             or measure.bytes_found >= fetch.min_bytes
             or fetch.request.max_wait_ms <= 0
-            or not fetch.session.partitions
+            or len(fetch.session.partitions) == len(measure.absent)
         )
 
     # Events while fetches wait.
@@ -219,8 +222,7 @@ class FetchRequests:
                 fetch.is_stale = True
             elif self._purgatory.cancel(fetch):
                 # Measure all of it again; from now on it waits for at most the client's max_wait_ms.
-                again = WaitingFetch(fetch.reply, fetch.connection, fetch.request, fetch.session, is_full=fetch.is_full)
-                self._begin(again, now_ms)
+                self._begin(fetch.once_more(), now_ms)
 
     def metadata_changed(self, changed: list[int], gone: list[int]) -> None:
         """These partitions moved, or their topics were deleted: their fetches are measured again."""

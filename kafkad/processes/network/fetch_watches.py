@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from kafkad.core.partition_slot import STATE_ONLINE, SlotReader
 from kafkad.core.sessions.fetch_session import FetchSession
 from kafkad.core.types import ISOLATIONS
-from kafkad.handlers.fetch import Followed
+from kafkad.handlers.partitions.fetch_findings import Followed
 from kafkad.wire.processes.descriptors import pack_watch, short_topic_id, watch_key, watched_slot
 from kafkad.wire.processes.follower_progress import FollowerFetched, pack_follower_fetched
 

@@ -12,8 +12,9 @@ from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.core.sessions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, PartitionKey
 from kafkad.core.sessions.session_cache import SessionCache
 from kafkad.core.waiting.size_classes import SizeClasses
-from kafkad.handlers.fetch import FetchEvaluator, Measure
+from kafkad.handlers.fetch import FetchEvaluator
 from kafkad.handlers.partitions.fetch_access import each_row_of
+from kafkad.handlers.partitions.fetch_findings import Measure
 from kafkad.handlers.partitions.leader_hints import Hints, hints_of_fetch
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.fetch_counts import FetchCounts
@@ -142,7 +143,7 @@ class LargeFetches:
     def _looking(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> Iterator[None]:
         session = fetch.session
         fetch.is_stale = False
-        measure = Measure(session.isolation)
+        measure = Measure(session.isolation, fetch.absent)
         keys = iter(list(session.dirty))
         while some := list(islice(keys, ROWS_A_STEP)):
             known = [key for key in some if key in session.partitions]

@@ -3,9 +3,9 @@
 from collections.abc import Hashable
 from typing import Protocol
 
-from kafkad.core.sessions.fetch_session import FetchSession
+from kafkad.core.sessions.fetch_session import FetchSession, PartitionKey
 from kafkad.core.waiting.purgatory import DelayedOperation
-from kafkad.handlers.fetch import Measure
+from kafkad.handlers.partitions.fetch_findings import Measure
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.wire.messages.fetch_request import FetchRequest
 
@@ -23,6 +23,7 @@ class WaitingFetch(DelayedOperation[Hashable, Look]):
     """Plain and slotted: it is its own timer in the purgatory, where it waits for news of its session."""
 
     __slots__ = (
+        "absent",
         "connection",
         "is_full",
         "is_in_steps",
@@ -47,10 +48,18 @@ class WaitingFetch(DelayedOperation[Hashable, Look]):
         self.max_bytes = request.max_bytes
         self.min_bytes = request.min_bytes
         self.measured: Measure | None = None
+        self.absent: frozenset[PartitionKey] | None = None
+        """Partitions that did not exist at the first look."""
         self.is_in_steps = False
         """Whether its session is being measured, or its answer made, in steps."""
         self.is_stale = False
         """A manifest has come: what is being measured in steps has to be measured again."""
+
+    def once_more(self) -> "WaitingFetch":
+        """The same fetch, to be measured anew."""
+        again = WaitingFetch(self.reply, self.connection, self.request, self.session, is_full=self.is_full)
+        again.absent = self.absent
+        return again
 
     def limit(self, max_bytes: int) -> None:
         """Lower its limits to `max_bytes`, the quota's limit for one answer: it does not wait for more."""

@@ -6,6 +6,7 @@ They are acquired together and released together; a missing one raises `StartRef
 import logging
 import os
 import socket
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,6 +160,7 @@ def _lock(config: BrokerConfig, stack: ExitStack) -> tuple[LogDirectory, ...]:
     """As in log.dirs. The first one holds the coordination store and must be usable; others may be offline."""
     directories: list[LogDirectory] = []
     for path in config.log_dirs.log_dirs:
+        _refuse_twice(path, directories)
         try:
             directory = _open(path)
         except LogDirectoryOffline as error:
@@ -169,6 +171,18 @@ def _lock(config: BrokerConfig, stack: ExitStack) -> tuple[LogDirectory, ...]:
         stack.callback(directory.close)
         directories.append(directory)
     return tuple(directories)
+
+
+def _refuse_twice(path: str, before: Sequence[LogDirectory]) -> None:
+    """Whatever it is called: `..`, a symbolic link, a mount. Raises `LogDirectoryUnusable`."""
+    for other in before:
+        try:
+            is_same = other.is_online and os.path.samefile(os.path.realpath(path), other.path)
+        except OSError:
+            # It is not there yet, or can't be used: opening it says so.
+            return
+        if is_same:
+            raise LogDirectoryUnusable(f"{path} and {other.path} are one log directory: name it once in log.dirs")
 
 
 def _open(path: str) -> LogDirectory:

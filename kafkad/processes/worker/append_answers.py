@@ -7,11 +7,19 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.partition_slot import STATE_OFFLINE
 from kafkad.processes.worker.coordinators.transactions.transactional_produce import PendingProduce
-from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.processes.worker.owned import DeletedTopics, OwnedPartition
 from kafkad.wire.processes.descriptors import AppendResult, AppendSlice, RecordErrors
 
-OFFLINE: AppendResult = (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
+_OFFLINE: AppendResult = (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
 NOT_OWNED: AppendResult = (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, -1)
+_DELETED: AppendResult = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1)
+
+
+def not_here(owned: OwnedPartition | None, slot: int, short_id: int, deleted: DeletedTopics) -> AppendResult:
+    """The error of a partition that takes no batch; `owned` has its slot, if anything has."""
+    if owned is not None and owned.state == STATE_OFFLINE:
+        return _OFFLINE
+    return _DELETED if deleted.includes(slot, short_id) else NOT_OWNED
 
 
 class Unflushed(NamedTuple):
@@ -58,8 +66,8 @@ class Answer:
         self.explained: list[RecordErrors] = []
 
 
-def is_flushed(answer: Answer) -> bool:
-    """Whether no result waits for the disk any more. A batch whose sync failed gets an error."""
+def is_flushed(answer: Answer, deleted: DeletedTopics) -> bool:
+    """Whether no result waits for the disk any more. A batch whose sync failed or whose topic is gone gets an error."""
     if any(row.is_waiting for row in answer.unflushed):
         return False
     rows, answer.unflushed = answer.unflushed, []
@@ -68,7 +76,7 @@ def is_flushed(answer: Answer) -> bool:
             if answer.required:
                 # `required` is in the order of the good results, and this one is not good.
                 del answer.required[sum(result[0] == 0 for result in answer.results[: row.result])]
-            answer.results[row.result] = OFFLINE if row.owned.state == STATE_OFFLINE else NOT_OWNED
+            answer.results[row.result] = not_here(row.owned, row.owned.slot, row.owned.short_id, deleted)
     return True
 
 

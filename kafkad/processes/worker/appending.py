@@ -15,7 +15,7 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.records.record_checks import InvalidRecords
 from kafkad.core.metrics.catalogue import PURGATORY_PRODUCE, TOTAL_PRODUCE
 from kafkad.core.metrics.refusals import count_refused, count_storage_failure
-from kafkad.core.partition_slot import ROLE_LEADER, STATE_OFFLINE, STATE_ONLINE
+from kafkad.core.partition_slot import ROLE_LEADER, STATE_ONLINE
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.waiting.delayed_partitions import PendingPartition
 from kafkad.core.waiting.delayed_produce import DelayedProduce, replication_verdict
@@ -24,11 +24,11 @@ from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.processes.runtime.turns import STEP_NS, Turns
 from kafkad.processes.worker.append_answers import (
     NOT_OWNED,
-    OFFLINE,
     Answer,
     PendingAppend,
     Unflushed,
     is_flushed,
+    not_here,
     with_codes,
 )
 from kafkad.processes.worker.coordinators.transactions.transactional_produce import (
@@ -39,7 +39,7 @@ from kafkad.processes.worker.coordinators.transactions.transactional_produce imp
 )
 from kafkad.processes.worker.disks.room import DiskRoom
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
-from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.processes.worker.owned import DeletedTopics, OwnedPartition
 from kafkad.wire.processes.descriptors import (
     APPENDED,
     AppendResult,
@@ -70,6 +70,7 @@ class Appender:
     def __init__(
         self,
         partitions: dict[int, OwnedPartition],
+        deleted: DeletedTopics,
         arenas: Sequence[memoryview],
         *,
         now_ms: int,
@@ -83,7 +84,7 @@ class Appender:
     ) -> None:
         self._room = room
         self._short = room.short
-        self._partitions = partitions
+        self._partitions, self._deleted = partitions, deleted
         self._arenas = arenas
         self._block = block
         self._touched = touched
@@ -211,7 +212,7 @@ class Appender:
         slot, short_id, offset, length = piece
         owned = self._partitions.get(slot)
         if owned is None or owned.short_id != short_id or owned.state != STATE_ONLINE or owned.log is None:
-            return OFFLINE if owned is not None and owned.state == STATE_OFFLINE else NOT_OWNED
+            return not_here(owned, slot, short_id, self._deleted)
         if owned.role != ROLE_LEADER:
             return NOT_OWNED
         partition_log = owned.log
@@ -257,8 +258,7 @@ class Appender:
         if error.message is not None:
             rows = error.record_errors if isinstance(error, InvalidRecords) else ()
             errors: list[tuple[int, str | None]] = [(index, text) for index, text in rows[:RECORD_ERRORS]]
-            ordinal = len(answer.results)
-            answer.explained.append(RecordErrors(answer.part_id, ordinal, error.message, errors))
+            answer.explained.append(RecordErrors(answer.part_id, len(answer.results), error.message, errors))
         return (error.code, -1, -1, log_start)
 
     def answer(self) -> None:
@@ -273,7 +273,7 @@ class Appender:
         ready, self._ready = self._ready, []
         by_network: dict[int, list[bytes]] = {}
         for answer in ready:
-            if answer.unflushed and not is_flushed(answer):
+            if answer.unflushed and not is_flushed(answer, self._deleted):
                 self._unflushed.append(answer)
                 continue
             for explained in answer.explained:
@@ -311,7 +311,8 @@ class Appender:
         """The state of a partition for a delayed produce."""
         owned = self._partitions.get(slot)
         if owned is None or owned.log is None or not owned.leads:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            is_deleted = owned is None and self._deleted.had_last(slot)
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_deleted else ErrorCode.NOT_LEADER_OR_FOLLOWER
         return replication_verdict(
             high_watermark=owned.log.high_watermark.offset,
             required_offset=required_offset,

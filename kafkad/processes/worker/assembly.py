@@ -85,6 +85,7 @@ class Assembly:
         transaction_verification = self._assemble_coordinators(shell, context, failed_partitions, now_ms)
         self.appender = Appender(
             self.partitions.by_slot,
+            self.partitions.deleted,
             [arena.view for arena in context.arenas],
             now_ms=now_ms,
             block=context.block,

@@ -36,7 +36,7 @@ from kafkad.core.log.recovery.crash_recovery import Progress
 from kafkad.core.log.recovery.loading import LoadRequest, load_steps
 from kafkad.core.log.segments.layout import PARTITION_METADATA
 from kafkad.core.log.settings import LogConfig
-from kafkad.core.metrics.catalogue import remaining_logs_index, remaining_segments_index
+from kafkad.core.metrics.catalogue import REMAINING_LOGS, REMAINING_SEGMENTS, of_log_dir
 from kafkad.core.metrics.histograms import Block
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE, PartitionSlot
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
@@ -155,13 +155,13 @@ class Loader:
 
     def _wait(self, task: _Task) -> None:
         if task.owned not in self._waiting:
-            self._block[remaining_logs_index(task.owned.log_dir)] += 1
+            self._block[of_log_dir(REMAINING_LOGS, task.owned.log_dir)] += 1
         self._waiting[task.owned] = task
 
     def _left(self, owned: OwnedPartition) -> None:
         """The log is loaded, given up or gone."""
-        self._block[remaining_logs_index(owned.log_dir)] -= 1
-        self._block[remaining_segments_index(owned.log_dir)] = 0
+        self._block[of_log_dir(REMAINING_LOGS, owned.log_dir)] -= 1
+        self._block[of_log_dir(REMAINING_SEGMENTS, owned.log_dir)] = 0
 
     def try_again(self, now_ms: int) -> None:
         """Try again the partitions for which the disk was full."""
@@ -226,7 +226,7 @@ class Loader:
         try:
             progress = next(steps)
             self._permille = 1000 * progress.bytes_done // max(1, progress.bytes_total)
-            self._block[remaining_segments_index(owned.log_dir)] = progress.segments_left
+            self._block[of_log_dir(REMAINING_SEGMENTS, owned.log_dir)] = progress.segments_left
             if progress.bytes_total >= READ_AHEAD_FROM_BYTES:
                 self.read_ahead.go_on()
             if progress.finding:

@@ -17,6 +17,30 @@ from kafkad.wire.processes.descriptors import ManifestWanted, short_topic_id
 from kafkad.wire.processes.follower_progress import FollowerFetched
 
 
+class DeletedTopics:
+    """Requests for them may still be on their way, or wait: a slot remembers the last topic that was deleted in it."""
+
+    __slots__ = ("_by_slot",)
+
+    def __init__(self) -> None:
+        self._by_slot: dict[int, int] = {}
+        """Short topic ids."""
+
+    def left(self, owned: "OwnedPartition", *, is_deleted: bool) -> None:
+        """The partition is not here any more; if not `is_deleted`, only this broker's replica of it is gone."""
+        if is_deleted:
+            self._by_slot[owned.slot] = owned.short_id
+        else:
+            self._by_slot.pop(owned.slot, None)
+
+    def includes(self, slot: int, short_id: int) -> bool:
+        return self._by_slot.get(slot) == short_id
+
+    def had_last(self, slot: int) -> bool:
+        """Whether what left the slot last was deleted."""
+        return slot in self._by_slot
+
+
 class OwnedPartition:
     """Slotted and mutable: the state of the partition, which only its owner has."""
 

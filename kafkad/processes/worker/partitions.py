@@ -40,7 +40,7 @@ from kafkad.core.types import TopicPartition
 from kafkad.processes.runtime.turns import STEP_S
 from kafkad.processes.worker.loading import Loader
 from kafkad.processes.worker.moving.moves import Moves
-from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.processes.worker.owned import DeletedTopics, OwnedPartition
 from kafkad.wire.processes.controller_messages import ControllerMessage, DirectoriesRemoved, RemovalFailed
 
 log = logging.getLogger(__name__)
@@ -84,6 +84,7 @@ class Partitions:
         is_short_of_room: Callable[[int], bool],
     ) -> None:
         self.by_slot: dict[int, OwnedPartition] = {}
+        self.deleted = DeletedTopics()
         self.image = MetadataImage()
         self._worker = worker
         self._table = table
@@ -236,6 +237,8 @@ class Partitions:
 
     def _withdraw(self, owned: OwnedPartition) -> None:
         del self.by_slot[owned.slot]
+        topic = self.image.topics.get(owned.name.topic)
+        self.deleted.left(owned, is_deleted=topic is None or topic.id.bytes != owned.topic_id)
         self._loader.discard(owned)
         self._moves.withdrawn(owned)
         owned.state = STATE_DELETING

@@ -74,17 +74,16 @@ def test_every_metric_is_counted_by_somebody() -> None:
     nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
     stores = [node for node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)]
     written = {node.slice.id for node in stores if isinstance(node.slice, ast.Name)}
-    calls = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    named = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    calls = {node.func.id for node in named if isinstance(node.func, ast.Name)}
+    rows = [node.args[0] for node in named if isinstance(node.func, ast.Name) and node.func.id == "of_log_dir"]
+    written |= {row.id for row in rows if isinstance(row, ast.Name)}
     # These stand for more than a word: functions of the catalogue say which.
     by_function = {
         "REQUESTS": "request_index",
         "REQUEST_ERRORS": "error_index",
         "TOTAL_TIME": "observe_total_time",
         "REBALANCES": "observe_rebalance",
-        "REMAINING_LOGS": "remaining_logs_index",
-        "REMAINING_SEGMENTS": "remaining_segments_index",
-        "UNCLEANABLE_PARTITIONS": "uncleanable_index",
-        "UNCLEANABLE_BYTES": "uncleanable_bytes_index",
     }
     written |= {name for name, function in by_function.items() if function in calls}
     constants = {name: value for name, value in vars(catalogue).items() if name.isupper()}
@@ -242,22 +241,35 @@ def test_each_log_directory_says_how_much_room_it_has() -> None:
 
 def test_the_logs_to_recover_are_told_by_directory() -> None:
     words = [0] * BLOCK_WORDS
-    words[catalogue.remaining_logs_index(1)] = 7
-    words[catalogue.remaining_segments_index(500)] = 3
+    logs_of_b = catalogue.of_log_dir(catalogue.REMAINING_LOGS, 1)
+    segments_of_others = catalogue.of_log_dir(catalogue.REMAINING_SEGMENTS, 500)
+    words[logs_of_b], words[segments_of_others] = 7, 3
     reading = BrokerReading(now_ns=0, wall_ms=0, broker_state=2, processes=[ProcessReading("worker", 0, 1, words)])
     families = {each.name: each.samples for each in SnapshotBuilder({}, ("/a", "/b")).build(reading).families}
     (logs,) = families["kafka_log_logmanager_remaininglogstorecover"]
     assert (logs.labels, logs.value) == ((("dir", "/b"),), 7)
     (segments,) = families["kafka_log_logmanager_remainingsegmentstorecover"]
     assert (segments.labels, segments.value) == ((("dir", str(catalogue.LOG_DIRS - 1)),), 3)
-    assert {catalogue.remaining_logs_index(1), catalogue.remaining_segments_index(500)} <= set(GAUGE_INDEXES)
+    assert {logs_of_b, segments_of_others} <= set(GAUGE_INDEXES)
+
+
+def test_each_log_directory_says_whether_it_is_out_of_use() -> None:
+    words = [0] * BLOCK_WORDS
+    words[catalogue.of_log_dir(catalogue.LOG_DIR_OFFLINE, 1)] = 1
+    reading = BrokerReading(now_ns=0, wall_ms=0, broker_state=3, processes=[ProcessReading("controller", 0, 1, words)])
+    families = {each.jmx_name: each.samples for each in SnapshotBuilder({}, ("/a", "/b", "/c")).build(reading).families}
+    directories = families["kafka.log:type=LogManager,name=LogDirectoryOffline"]
+    assert [(each.labels, each.value) for each in directories] == [
+        ((("logDirectory", path),), path == "/b") for path in ("/a", "/b", "/c")
+    ]
 
 
 def test_metrics_of_compaction_have_the_names_that_apache_kafka_gives_them() -> None:
     """LogCleaner.java and LogCleanerManager.java; the last two are there for each log directory."""
     words = block()
     words[catalogue.LAST_CLEANER_RUN] = 1
-    words[catalogue.uncleanable_index(0)] = words[catalogue.uncleanable_bytes_index(0)] = 1
+    for row in (catalogue.UNCLEANABLE_PARTITIONS, catalogue.UNCLEANABLE_BYTES):
+        words[catalogue.of_log_dir(row, 0)] = 1
     reading = BrokerReading(
         now_ns=0, wall_ms=0, broker_state=3, processes=[ProcessReading("cleaner", 0, 1, words)], dead_cleaners=0
     )

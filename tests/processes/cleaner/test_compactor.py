@@ -19,7 +19,8 @@ from kafkad.core.metrics.catalogue import (
     MAX_CLEAN_TIME,
     READ_TO_RECOPY_BYTES,
     RECOPIED_BYTES,
-    uncleanable_index,
+    UNCLEANABLE_PARTITIONS,
+    of_log_dir,
 )
 from kafkad.processes.cleaner import compactor
 from tests.core.log.batches import NOW
@@ -88,7 +89,7 @@ def test_a_log_is_compacted_only_where_there_is_room_for_what_is_written(
     assert line.startswith("full-0 can't be compacted") and "has 2500 bytes of free room" in line
     assert not full.left_over() and full.ended == [-1]
     assert _is_compacted(other)
-    assert compacting.block[uncleanable_index(0)] == 1
+    assert compacting.block[of_log_dir(UNCLEANABLE_PARTITIONS, 0)] == 1
 
 
 class _EndsIn(LatestOfEachKey):

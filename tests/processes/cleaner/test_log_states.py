@@ -7,8 +7,9 @@ from kafkad.core.metrics.catalogue import (
     BLOCK_WORDS,
     MAX_COMPACTION_DELAY,
     MAX_DIRTY_PERCENT,
-    uncleanable_bytes_index,
-    uncleanable_index,
+    UNCLEANABLE_BYTES,
+    UNCLEANABLE_PARTITIONS,
+    of_log_dir,
 )
 from kafkad.processes.cleaner.log_states import LogKey, LogStates
 from kafkad.wire.processes.cleaning_messages import CompactionFigures, CompactionRow
@@ -69,10 +70,10 @@ def test_uncleanable_logs_are_counted_by_directory_with_their_dirty_bytes() -> N
     for number, log_dir in enumerate((0, 1, 1)):
         states.seen(LogKey(A, number, log_dir), found(100 * (number + 1)))
         states.failed(LogKey(A, number, log_dir), "damaged", 0)
-    assert [block[uncleanable_index(log_dir)] for log_dir in (0, 1)] == [1, 2]
-    assert [block[uncleanable_bytes_index(log_dir)] for log_dir in (0, 1)] == [100, 500]
+    assert [block[of_log_dir(UNCLEANABLE_PARTITIONS, log_dir)] for log_dir in (0, 1)] == [1, 2]
+    assert [block[of_log_dir(UNCLEANABLE_BYTES, log_dir)] for log_dir in (0, 1)] == [100, 500]
     states.release(lambda topic_id: topic_id == A)
-    assert [block[uncleanable_bytes_index(log_dir)] for log_dir in (0, 1)] == [0, 0]
+    assert [block[of_log_dir(UNCLEANABLE_BYTES, log_dir)] for log_dir in (0, 1)] == [0, 0]
     assert not states.is_quarantined(LogKey(A, 0, 0), 1)
     assert {row.failure for row in rows(states)} == {""}
 
@@ -105,7 +106,7 @@ def test_a_log_that_was_moved_to_another_directory_is_tried_there() -> None:
     states.seen(LogKey(A, 0, 1), found(1))
     states.keep(lambda topic_id: True)
     assert [(row.state, row.failure) for row in rows(states)] == [("idle", "")]
-    assert block[uncleanable_index(0)] == 0
+    assert block[of_log_dir(UNCLEANABLE_PARTITIONS, 0)] == 0
 
 
 def test_a_log_is_looked_at_again_when_a_lag_ends() -> None:

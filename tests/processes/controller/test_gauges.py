@@ -7,8 +7,15 @@ from msgspec import structs
 
 from kafkad.adapters.shared_memory.counters import WORDS_PER_BLOCK
 from kafkad.core.controller.image import NO_LEADER, MetadataImage, Partition, Topic
-from kafkad.core.metrics.catalogue import GLOBAL_PARTITIONS, OFFLINE_PARTITIONS, REASSIGNING_PARTITIONS
-from kafkad.processes.controller.gauges import count_partitions
+from kafkad.core.metrics.catalogue import (
+    GLOBAL_PARTITIONS,
+    LOG_DIR_OFFLINE,
+    OFFLINE_LOG_DIRS,
+    OFFLINE_PARTITIONS,
+    REASSIGNING_PARTITIONS,
+    of_log_dir,
+)
+from kafkad.processes.controller.gauges import count_offline, count_partitions
 
 
 def _row(index: int, leader: int) -> Partition:
@@ -39,3 +46,10 @@ def test_the_leader_of_a_partition_counts_it_while_it_is_reassigned(broker: int,
     block = memoryview(bytearray(8 * WORDS_PER_BLOCK)).cast("Q")
     count_partitions(block, MetadataImage(topics={"t": topic}), (), broker)
     assert (block[REASSIGNING_PARTITIONS], block[OFFLINE_PARTITIONS], block[GLOBAL_PARTITIONS]) == (reassigning, 1, 5)
+
+
+def test_a_log_directory_that_has_failed_is_counted_and_named() -> None:
+    block = memoryview(bytearray(8 * WORDS_PER_BLOCK)).cast("Q")
+    count_offline(block, {1})
+    assert [block[of_log_dir(LOG_DIR_OFFLINE, log_dir)] for log_dir in range(3)] == [0, 1, 0]
+    assert block[OFFLINE_LOG_DIRS] == 1

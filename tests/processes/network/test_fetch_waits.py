@@ -276,6 +276,66 @@ def _session_fetch(session: int, epoch: int, partitions: list[tuple[str, int]], 
     return framed(FETCH, 7, body + struct.pack(">i", 0))
 
 
+ABSENT = ("unknown", 0)
+
+
+def test_what_does_not_exist_waits_with_the_rest(pieces: Pieces) -> None:
+    """As in Apache Kafka: only what is found in reading is told at once."""
+    client, writer = pieces.connect(), pieces.connect()
+    client.send(fetch({(TOPIC, 0): 0, ABSENT: 0}, max_wait_ms=LONG_MS))
+    pieces.settle()
+    assert client.replies == []
+    _write(pieces, writer, 1)
+    pieces.settle()
+    assert client.replies == []
+    _write(pieces, writer)
+    found = read_fetched(client.reply())
+    assert found[TOPIC, 0].records and found[ABSENT].error == UNKNOWN_TOPIC
+
+
+def test_what_does_not_exist_is_told_when_the_time_is_over(pieces: Pieces) -> None:
+    client = pieces.connect()
+    client.send(fetch({(TOPIC, 0): 0, ABSENT: 0}, max_wait_ms=100))
+    pieces.settle()
+    assert client.replies == []
+    found = read_fetched(client.reply())
+    assert (found[TOPIC, 0].error, found[ABSENT].error) == (0, UNKNOWN_TOPIC)
+
+
+def test_where_nothing_exists_there_is_nothing_to_wait_for(pieces: Pieces) -> None:
+    body = pieces.connect().ask(fetch({ABSENT: 0, (TOPIC, 99): 0}, max_wait_ms=LONG_MS))
+    assert {row.error for row in read_fetched(body).values()} == {UNKNOWN_TOPIC}
+
+
+def test_what_does_not_exist_waits_in_each_fetch_of_a_session(pieces: Pieces) -> None:
+    client, writer = pieces.connect(), pieces.connect()
+    _, error, session = struct.unpack_from(">ihi", client.ask(_session_fetch(0, 0, [(TOPIC, 0), ABSENT])))
+    assert error == 0 and session != 0
+    client.send(_session_fetch(session, 1, [], max_wait_ms=100))
+    pieces.settle()
+    assert client.replies == []
+    assert b"unknown" in client.reply()
+    client.send(_session_fetch(session, 2, [], max_wait_ms=LONG_MS))
+    pieces.settle()
+    assert client.replies == []
+    _write(pieces, writer)
+    body = client.reply()
+    assert b"unknown" in body and struct.pack(">h", len(TOPIC)) + TOPIC.encode() in body
+
+
+def test_what_is_deleted_meanwhile_is_told_at_once_beside_what_never_was(pieces: Pieces) -> None:
+    pieces.create_topic("short", 1)
+    pieces.run_until_online()
+    client = pieces.connect()
+    client.send(fetch({(TOPIC, 0): 0, ("short", 0): 0, ABSENT: 0}, max_wait_ms=LONG_MS))
+    pieces.settle()
+    assert client.replies == []
+    pieces.delete_topic("short")
+    found = read_fetched(client.reply())
+    assert found["short", 0].error in (UNKNOWN_TOPIC, NOT_LEADER)
+    assert (found[TOPIC, 0].error, found[ABSENT].error) == (0, UNKNOWN_TOPIC)
+
+
 def test_session_is_told_of_a_topic_that_was_deleted_and_made_again(pieces: Pieces) -> None:
     client = pieces.connect()
     _, error, session = struct.unpack_from(">ihi", client.ask(_session_fetch(0, 0, [(TOPIC, 0)])))
@@ -363,20 +423,20 @@ def test_who_waits_for_more_than_the_old_records_waits_no_longer_than_it_said(pi
     assert read_fetched(client.reply())[TOPIC, 0].records
 
 
-@pytest.mark.parametrize("beside", [(TOPIC, 1), ("unknown", 0)])
+@pytest.mark.parametrize("offset", [0, 9])
 def test_fetch_with_something_to_say_does_not_wait_for_another_partitions_manifest(
-    pieces: Pieces, beside: tuple[str, int]
+    pieces: Pieces, offset: int
 ) -> None:
     """Records enough, or an error: the owner that does not answer holds back its own partition alone."""
     client = pieces.connect()
     _with_old_segment(pieces, client, 0)
     _write(pieces, client, 1)
-    client.send(fetch({(TOPIC, 0): 0, beside: 0}, max_wait_ms=LONG_MS))
+    client.send(fetch({(TOPIC, 0): 0, (TOPIC, 1): offset}, max_wait_ms=LONG_MS))
     pieces.turn(NETWORK)
     pieces.turn(NETWORK)
     client.pump()
     found = read_fetched(client.replies[0][1])
-    assert found[beside].records if beside[0] == TOPIC else found[beside].error == UNKNOWN_TOPIC
+    assert found[TOPIC, 1].error == OUT_OF_RANGE if offset else found[TOPIC, 1].records
     assert not found[TOPIC, 0].records
     assert len(pieces.network.request_handlers.fetch) == 0
 

@@ -136,6 +136,15 @@ def test_who_waits_for_a_disk_that_fails_hears_so(pieces: Pieces, disk: SlowDisk
     pieces.run(lambda: any(isinstance(message, LogDirFailed) for message in pieces.heard), "the controller is told")
 
 
+def test_who_waits_for_the_disk_hears_that_the_topic_was_deleted(pieces: Pieces, disk: SlowDisk) -> None:
+    disk.lets_through.clear()
+    client = sent(pieces, disk)
+    pieces.delete_topic(TOPIC)
+    pieces.settle()
+    disk.lets_through.set()
+    assert error(client) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 def test_nobody_is_told_of_a_record_of_a_dead_network_process(pieces: Pieces, disk: SlowDisk) -> None:
     disk.lets_through.clear()
     sent(pieces, disk)

@@ -11,7 +11,7 @@ from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.log_directory import LogDirectory
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.settings import LogConfig
-from kafkad.core.metrics.catalogue import BLOCK_WORDS, remaining_logs_index
+from kafkad.core.metrics.catalogue import BLOCK_WORDS, REMAINING_LOGS, of_log_dir
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.types import TopicPartition
 from kafkad.processes.worker.disks.recovery_read_ahead import RecoveryReadAhead
@@ -85,11 +85,11 @@ def test_partition_that_is_deleted_leaves_the_others_in_their_order() -> None:
 def test_the_logs_that_are_left_are_counted_by_directory() -> None:
     block = [0] * BLOCK_WORDS
     loader, rows = _waiting(3, block)
-    assert block[remaining_logs_index(0)] == 3
+    assert block[of_log_dir(REMAINING_LOGS, 0)] == 3
     loader.add(rows[0], LogConfig(), PartitionSlot())
     loader.discard(rows[1])
     loader.discard(rows[1])
-    assert block[remaining_logs_index(0)] == 2
+    assert block[of_log_dir(REMAINING_LOGS, 0)] == 2
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1_000_000, 3), (1_000, 0)])

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 
+from kafkad.core.errors import ErrorCode
 from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker import appending
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
@@ -100,6 +101,6 @@ def test_partition_that_leaves_meanwhile_is_refused_alone(paced: Pieces) -> None
     paced.run(lambda: paced.worker.appender.is_busy, "it is begun")
     paced.delete_topic(TOPIC, to=(WORKER,))
     found = read_produced(client.reply())
-    assert found.pop((TOPIC, 0)).error
+    assert found.pop((TOPIC, 0)).error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert {row.error for row in found.values()} == {0}
     assert _offsets(other.ask(_large())) == {(0, 1)}

@@ -17,7 +17,13 @@ from kafkad.core.log.records.old_formats import refuse_old_message
 from kafkad.core.log.recovery.crash_recovery import Progress, check_segment, recover_segments
 from kafkad.core.log.recovery.leftovers import finish_interrupted
 from kafkad.core.log.recovery.lost_state import find_epochs, has_lost_producers
-from kafkad.core.log.recovery.state_files import read_epochs, snapshot_offsets, write_epochs
+from kafkad.core.log.recovery.state_files import (
+    note_aborted_counts,
+    read_aborted_counts,
+    read_epochs,
+    snapshot_offsets,
+    write_epochs,
+)
 from kafkad.core.log.segments.index_checks import find_damaged_index, find_damaged_txn_index
 from kafkad.core.log.segments.layout import (
     LOG,
@@ -94,6 +100,7 @@ def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress,
         verifies_transactions=request.verifies_transactions,
     )
     snapshots = yield from _load_producers(store, request, segments, producers, sizes, log_start, end, index_from)
+    note_aborted_counts(store, segments)
     return PartitionLog(
         store,
         request.config,
@@ -144,6 +151,7 @@ def _find_segments(
         if file is not None and file.base_offset not in known and file.kind != PRODUCER_SNAPSHOT:
             store.unlink(name)
     segments = Segments(store)
+    segments.aborted_on_file = read_aborted_counts(store, sizes)
     for number, base in enumerate(bases, 1):
         if number % SEGMENTS_A_STEP == 0:
             yield _BEGUN
@@ -177,7 +185,8 @@ def _repair(
     """After a clean stop: rebuild the indexes that are missing or implausible, and recover a log whose end is not
     found. Returns the base offset of the first segment whose transaction index must be rebuilt, if any.
     """
-    index_from = yield from _rebuild_damaged(store, list(segments), epochs, sizes, looks_inside=False)
+    counts = segments.aborted_on_file
+    index_from = yield from _rebuild_damaged(store, list(segments), epochs, sizes, counts, looks_inside=False)
     if len(segments):
         try:
             segments.active.next_offset()
@@ -197,7 +206,8 @@ def _recover(
     """
     unflushed_base = segments.from_offset(recovery_point)[0].base_offset
     flushed = [segment for segment in segments if segment.base_offset < unflushed_base]
-    index_from = yield from _rebuild_damaged(store, flushed, epochs, sizes, looks_inside=True)
+    counts = segments.aborted_on_file
+    index_from = yield from _rebuild_damaged(store, flushed, epochs, sizes, counts, looks_inside=True)
     yield from recover_segments(store, segments, epochs, recovery_point)
     return unflushed_base if index_from is None else index_from
 
@@ -207,6 +217,7 @@ def _rebuild_damaged(
     segments: Iterable[Segment],
     epochs: LeaderEpochCache,
     sizes: dict[str, int],
+    aborted_counts: Mapping[int, int],
     *,
     looks_inside: bool,
 ) -> Generator[Progress, None, int | None]:
@@ -219,7 +230,9 @@ def _rebuild_damaged(
         if damage:
             yield Progress(0, segment.size, f"{damage}: the indexes of the segment are built anew")
             yield from _rebuild_indexes(segment, epochs)
-        damage = find_damaged_txn_index(store, segment, sizes) if index_from is None else ""
+        damage = ""
+        if index_from is None:
+            damage = find_damaged_txn_index(store, segment, sizes, aborted_counts.get(segment.base_offset, 0))
         if index_from is None and segment.size and file_name(segment.base_offset, OFFSET_INDEX) not in sizes:
             # That of aborted transactions is to be rebuilt as well.
             index_from = segment.base_offset

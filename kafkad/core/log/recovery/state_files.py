@@ -1,4 +1,4 @@
-"""How do a log's leader epochs and producers get to disk and back?
+"""How do a log's leader epochs and producers get to disk and back, and the lengths of its transaction indexes?
 
 The owner's loop syncs a file only if it replaces entries that recovery could not rebuild. A lost first epoch and a
 lost snapshot are rebuilt from the batches after the recovery point, which moves only after both were synced. A torn
@@ -6,13 +6,17 @@ file is recognised and ignored.
 """
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
 from kafkad.core.log.epochs import CorruptCheckpoint, EpochEntry, LeaderEpochCache
 from kafkad.core.log.producers.entry import ProducerEntry
 from kafkad.core.log.producers.producer_state import ProducerStates
 from kafkad.core.log.producers.snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
-from kafkad.core.log.segments.layout import LEADER_EPOCHS, PRODUCER_SNAPSHOT, file_name, parse_file_name
-from kafkad.core.ports import LogFile, SegmentStore
+from kafkad.core.log.segments.layout import ABORTED_COUNTS, LEADER_EPOCHS, PRODUCER_SNAPSHOT, file_name, parse_file_name
+from kafkad.core.log.segments.log_segments import Segments
+from kafkad.core.ports import LogFile, NoSpaceLeft, SegmentStore
+
+_VERSION = "0"
 
 
 def write_epochs(store: SegmentStore, epochs: LeaderEpochCache, *, is_first: bool) -> LogFile | None:
@@ -73,3 +77,40 @@ def read_producers(store: SegmentStore, offset: int) -> list[ProducerEntry] | No
     except CorruptSnapshot:
         store.unlink(name)
         return None
+
+
+def write_aborted_counts(store: SegmentStore, segments: Segments) -> LogFile | None:
+    """Write how many entries each `.txnindex` has; returns the file, still open and not synced. None if it says so
+    already, or has no room to say it.
+    """
+    counts = {segment.base_offset: segment.aborted.count for segment in segments if segment.aborted.count}
+    if counts == segments.aborted_on_file:
+        return None
+    segments.aborted_on_file = counts
+    lines = [_VERSION, str(len(counts)), *(f"{base} {count}" for base, count in counts.items())]
+    with suppress(NoSpaceLeft):
+        file = store.open(ABORTED_COUNTS, create=True)
+        file.truncate(0)
+        file.write_at(("\n".join([*lines, ""]).encode(),), 0)
+        return file
+    return None
+
+
+def note_aborted_counts(store: SegmentStore, segments: Segments) -> None:
+    """The same without a sync: what was noted before may only cost the next start a look at the batches."""
+    file = write_aborted_counts(store, segments)
+    if file is not None:
+        file.close()
+
+
+def read_aborted_counts(store: SegmentStore, sizes: Mapping[str, int]) -> dict[int, int]:
+    """The counts on file, by base offset; none if there is no file, or a torn one."""
+    if not sizes.get(ABORTED_COUNTS):
+        return {}
+    fields = store.read(ABORTED_COUNTS).split()
+    if not all(field.isdigit() for field in fields) or len(fields) < 2:
+        return {}
+    version, expected, *numbers = map(int, fields)
+    if version != int(_VERSION) or len(numbers) != 2 * expected:
+        return {}
+    return dict(zip(numbers[::2], numbers[1::2], strict=True))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from kafkad.core.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, known_time, last_timestamp, used_entries
 from kafkad.core.log.segments.layout import OFFSET_INDEX, TIME_INDEX, TXN_INDEX, file_name
 from kafkad.core.log.segments.segment import Segment
-from kafkad.core.log.segments.transaction_index import is_plausible
+from kafkad.core.log.segments.transaction_index import ENTRY_SIZE, is_plausible
 from kafkad.core.ports import SegmentStore
 
 _FIRST_TIMESTAMP_BYTES = 8
@@ -45,9 +45,12 @@ def _find_damaged_entry(store: SegmentStore, segment: Segment, sizes: Mapping[st
     return ""
 
 
-def find_damaged_txn_index(store: SegmentStore, segment: Segment, sizes: Mapping[str, int]) -> str:
-    """What is wrong with the index of aborted transactions; most segments have none."""
+def find_damaged_txn_index(store: SegmentStore, segment: Segment, sizes: Mapping[str, int], count: int) -> str:
+    """What is wrong with the index of aborted transactions; most segments have none. It had `count` entries once."""
     name = file_name(segment.base_offset, TXN_INDEX)
+    if sizes.get(name, 0) < count * ENTRY_SIZE:
+        found = f"{name} has {sizes[name]} bytes" if name in sizes else f"there is no {name}"
+        return f"{found}, where {count} transactions were aborted"
     if not sizes.get(name) or is_plausible(store.read(name), segment.base_offset):
         return ""
     return f"{name} has entries that can't be right"

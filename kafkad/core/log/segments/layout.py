@@ -22,6 +22,7 @@ SWAP = ".swap"
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
+ABORTED_COUNTS = "kafkad-aborted-transactions"
 
 _FILE_NAME = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.deleted|\.cleaned|\.swap)?")
 _LARGEST_BASE_OFFSET = 2**63 - 2**31

@@ -17,7 +17,7 @@ from kafkad.core.ports import NoSpaceLeft, SegmentStore
 class Segments:
     """The ordered segments of one log; never empty once loaded."""
 
-    __slots__ = ("_bases", "_sealed_bytes", "_segments", "_store", "begun_swap")
+    __slots__ = ("_bases", "_sealed_bytes", "_segments", "_store", "aborted_on_file", "begun_swap")
 
     def __init__(self, store: SegmentStore, segments: Iterable[Segment] = ()) -> None:
         self._store = store
@@ -27,6 +27,8 @@ class Segments:
         """The size of all segments but the active one. Kept, because each publishing of a slot needs the total size."""
         self.begun_swap: CleanedFiles | None = None
         """What is to take the place of some, as loading would do now (`replacement`)."""
+        self.aborted_on_file: dict[int, int] = {}
+        """How many aborted transactions of which segment `kafkad-aborted-transactions` names."""
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -103,6 +105,7 @@ class Segments:
         """The same segments, whose files are in `store` as well; the old ones are closed."""
         # The files of a swap that was begun are where the log was.
         self._store, self.begun_swap = store, None
+        self.aborted_on_file = {}
         moved = [segment.moved_to(store, config) for segment in self._segments]
         for segment in self._segments:
             segment.close()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.recovery.state_files import note_aborted_counts
 from kafkad.core.log.segments.cleaned_files import CleanedFiles
 from kafkad.core.log.segments.layout import CLEANED, SWAP, file_name, parse_file_name
 from kafkad.core.log.segments.segment import Segment
@@ -68,6 +69,7 @@ def finish_swap(log: PartitionLog, sources: Sequence[Segment]) -> UnlinkFiles:
     except NoSpaceLeft as no_room:
         # The log is not as it was any more: the next start makes the rest of the swap.
         raise StorageFailed(str(no_room)) from no_room
+    note_aborted_counts(log.store, log.segments)
     log.rewrites += 1
     log.generation += 1
     log.forget_positions()

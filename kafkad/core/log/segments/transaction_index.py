@@ -80,6 +80,10 @@ class TransactionIndex:
             self._store.unlink(self._name)
             self._store.sync_directory()
 
+    @property
+    def count(self) -> int:
+        return self.size // ENTRY_SIZE
+
     def entries(self) -> list[AbortedTransaction]:
         return unpack_entries(self._opened().read_at(self.size, 0)) if self.size else []
 

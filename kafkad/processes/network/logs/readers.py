@@ -18,8 +18,9 @@ from kafkad.core.log.segments.manifest import LogManifest
 from kafkad.core.partition_slot import ROLE_LEADER, PartitionSlot, SlotReader
 from kafkad.core.ports import NotInMemory, StorageFailed
 from kafkad.core.types import NO_LEADER_EPOCH, TXN_COMMITTED, LogPosition
-from kafkad.handlers.fetch import Place, WantedRecords
+from kafkad.handlers.fetch import WantedRecords
 from kafkad.handlers.partitions.damage import DAMAGE, code_of
+from kafkad.handlers.partitions.fetch_findings import Place
 from kafkad.processes.network.logs.handle import LogHandle
 from kafkad.wire.messages.fetch import FileSlice
 from kafkad.wire.processes.descriptors import Manifest, ManifestWanted, pack_control, short_topic_id

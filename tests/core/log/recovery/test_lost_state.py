@@ -8,8 +8,9 @@ import pytest
 
 from kafkad.core.log.epochs import EpochEntry
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.segments.layout import LEADER_EPOCHS
-from kafkad.core.log.segments.transaction_index import AbortedTransaction
+from kafkad.core.log.segments.layout import ABORTED_COUNTS, LEADER_EPOCHS, TXN_INDEX, file_name
+from kafkad.core.log.segments.removal import truncate_fully_and_start_at
+from kafkad.core.log.segments.transaction_index import ENTRY_SIZE, AbortedTransaction
 from tests.core.log.batches import NOW, append, batch, load
 from tests.core.log.fake_store import Crashed, FakeStore
 from tests.core.log.test_transactions import end, put
@@ -18,6 +19,7 @@ LOST = {
     "epochs": (LEADER_EPOCHS,),
     "snapshots": (".snapshot",),
     "offset indexes": (".index",),
+    "transaction indexes": (".txnindex",),
     "all indexes": (".index", ".timeindex", ".txnindex"),
     "everything": (LEADER_EPOCHS, ".snapshot", ".index", ".timeindex", ".txnindex"),
 }
@@ -105,6 +107,66 @@ def test_what_was_being_found_again_is_found_by_the_next_start(suffixes: tuple[s
         assert known(load(store, recovery_point=log.log_end_offset)) == before
         step += 1
     assert step > 1
+
+
+@pytest.mark.parametrize("is_taken_over", [False, True])
+@pytest.mark.parametrize("size", [0, ENTRY_SIZE])
+def test_a_transaction_index_that_ends_too_early_is_made_anew(size: int, is_taken_over: bool) -> None:
+    """It was cut between two entries. In a directory of Apache Kafka only the first start has to find it whole."""
+    store = FakeStore()
+    log = load(store)
+    for sequence in range(2):
+        put(log, sequence)
+        end(log, commit=False)
+    before = known(log)
+    log.close()
+    if is_taken_over:
+        store.unlink(ABORTED_COUNTS)
+        load(store, was_clean=True, recovery_point=log.log_end_offset).close()
+    index = store.open(file_name(0, TXN_INDEX))
+    index.truncate(size)
+    index.close()
+    again = load(store, was_clean=True, recovery_point=log.log_end_offset)
+    assert known(again) == before
+    again.close()
+
+
+def test_what_was_truncated_is_missed_by_no_later_start() -> None:
+    """A start that misses something reads the log from there on."""
+    store = FakeStore()
+    log = written(store)
+    truncate_fully_and_start_at(log, 0, NOW)
+    for number in range(100):
+        append(log, batch(2, timestamp=NOW + number))
+    log.close()
+    for most_reads in (1000, 20):
+        store.reads = 0
+        load(store, was_clean=True, recovery_point=log.log_end_offset).close()
+        assert store.reads < most_reads
+    assert store.read(ABORTED_COUNTS) == b"0\n0\n"
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 9, b"0\n2\n0 1\n", b"1\n1\n0 1\n", b"0\n1\nnone 1\n"])
+def test_counts_of_aborted_transactions_that_were_torn_are_written_anew(content: bytes) -> None:
+    store = FakeStore()
+    log = written(store)
+    before = known(log)
+    log.close()
+    counts = store.read(ABORTED_COUNTS)
+    assert counts == b"0\n1\n0 1\n"
+    store.replace(ABORTED_COUNTS, content)
+    assert known(load(store, was_clean=True, recovery_point=log.log_end_offset)) == before
+    assert store.read(ABORTED_COUNTS) == counts
+
+
+def test_a_log_without_aborted_transactions_has_no_counts() -> None:
+    store = FakeStore()
+    log = load(store)
+    put(log, 0)
+    end(log, commit=True)
+    log.close()
+    load(store, was_clean=True, recovery_point=log.log_end_offset).close()
+    assert ABORTED_COUNTS not in store.sizes()
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 8, b"0\n2\n1 1\n"])

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
-from kafkad.core.controller.deltas import BrokersChanged, PartitionsChanged, TopicConfigChanged
-from kafkad.core.controller.image import Broker, Partition
+from kafkad.core.controller.deltas import BrokersChanged, PartitionsChanged, ReplicasRemoved, TopicConfigChanged
+from kafkad.core.controller.image import NO_OWNER, NO_SLOT, Broker, Partition
 from kafkad.core.errors import ErrorCode
 from kafkad.core.metrics.catalogue import (
     BYTES_OUT,
@@ -282,6 +282,30 @@ def test_a_new_leader_says_where_its_epoch_began(pieces: Pieces) -> None:
     assert committed(pieces) == (2, 2)
     change(pieces, leader_epoch=3, partition_epoch=3, leader=SECOND, replicas=ALL, isr=ALL)
     assert pieces.published().epoch_start == 0
+
+
+def test_who_waits_for_replicas_of_a_deleted_topic_hears_that_it_is_gone(pieces: Pieces) -> None:
+    """As in Apache Kafka, which looks into its metadata then; without a look the leader would be elsewhere."""
+    waiting, late = pieces.connect(), pieces.connect()
+    waiting.send(produce({(TOPIC, 0): batch()}, acks=-1))
+    pieces.settle()
+    assert waiting.replies == []
+    pieces.delete_topic(TOPIC, to=(WORKER,))
+    assert read_produced(waiting.reply())[TOPIC, 0].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for acks in (1, -1):
+        late.send(produce({(TOPIC, 0): batch()}, acks=acks))
+        assert read_produced(late.reply())[TOPIC, 0].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_who_waits_for_a_replica_that_leaves_hears_that_the_leader_is_elsewhere(pieces: Pieces) -> None:
+    waiting, late = pieces.connect(), pieces.connect()
+    waiting.send(produce({(TOPIC, 0): batch()}, acks=-1))
+    pieces.settle()
+    topic, slot = pieces.image.topics[TOPIC], pieces.slot()
+    gone = replace(topic.partitions[0], slot=NO_SLOT, owner=NO_OWNER, leader=SECOND, replicas=(SECOND, THIRD))
+    pieces.publish(ReplicasRemoved(TOPIC, topic.id, (gone,), (slot,)), to=(WORKER,))
+    assert read_produced(waiting.reply())[TOPIC, 0].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert append(late)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_leader_that_is_deposed_answers_who_waits_and_refuses_the_rest(pieces: Pieces) -> None:

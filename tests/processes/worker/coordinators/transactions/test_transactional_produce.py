@@ -14,7 +14,7 @@ from kafkad.processes.worker.coordinators.transactions import transactional_prod
 from kafkad.processes.worker.coordinators.transactions.transaction_verification import Answered
 from kafkad.processes.worker.coordinators.transactions.transactional_produce import RetryPauses
 from kafkad.processes.worker.disks.room import DiskRoom
-from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.processes.worker.owned import DeletedTopics, OwnedPartition
 from kafkad.wire.processes.descriptors import APPEND, APPENDED, pack_append, unpack_appended, unpack_control
 from tests.core.log.batches import NOW, batch, load
 from tests.core.log.fake_store import FakeStore
@@ -55,6 +55,7 @@ class Owner:
         self.partitions = {slot: self._partition(slot) for slot in (0, 1)}
         self.appender = Appender(
             self.partitions,
+            DeletedTopics(),
             [memoryview(self.arena)],
             now_ms=0,
             block=memoryview(bytearray(8 * BLOCK_WORDS)).cast("Q"),
