@@ -26,11 +26,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.catalog import sql  # noqa: F401
 
+import kafkad.export.latest
+import kafkad.export.values.batches  # noqa: F401
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.coverage import Returned
 from kafkad.export.dead_letters import folder_of_dead_letters
-from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import prepare
 from kafkad.export.run import carry_out, remove_orphans
@@ -39,7 +40,7 @@ from kafkad.export.sinks.sink import Merging, Sink
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task, run_task
 from kafkad.export.values.format import ValueFormat
-from kafkad.export.wanted import Wanted
+from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST, Wanted
 from tests.export.object_store import BUCKET, object_store, use
 from tests.export.reading.test_log_directories import checkpoint, partition
 

@@ -30,8 +30,6 @@ from kafkad.export.run import RunTasks, Summary, carry_out, orphans, remove_orph
 from kafkad.export.sinks.sink import Merging, Sink, TableState
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task
-from kafkad.export.verification import overlaps, read_offsets
-from kafkad.export.verification import verify as verify_table
 from kafkad.export.wanted import Wanted
 
 
@@ -153,6 +151,10 @@ def _complete(row: Mapping[str, Any]) -> str:
 
 
 def verify(*, as_json: bool, **asked: Any) -> None:
+    # The other commands compare nothing.
+    from kafkad.export.verification import overlaps, read_offsets  # noqa: PLC0415
+    from kafkad.export.verification import verify as verify_table  # noqa: PLC0415
+
     with _failing():
         wanted = wanted_of(**asked)
         sink = open_sink(wanted)
@@ -240,8 +242,11 @@ def _compared(wanted: Wanted, sink: Sink) -> tuple[TopicFacts, TableState]:
 
 
 def _is_compacted(wanted: Wanted) -> bool:
+    # The other commands need no configs.
+    from kafkad.client.configs import topic_configs  # noqa: PLC0415
+
     with _broker(wanted) as client:
-        policies = client.topic_configs([wanted.topic])[wanted.topic].get("cleanup.policy", "")
+        policies = topic_configs(client, [wanted.topic])[wanted.topic].get("cleanup.policy", "")
     return "compact" in policies.split(",")
 
 

@@ -16,7 +16,6 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, after_commit
 from kafkad.export.schema import RECORDS
@@ -25,6 +24,7 @@ from kafkad.export.sinks.merging import KnownFile, merge, new_run_id, small_file
 from kafkad.export.sinks.rewriting import changed_partitions, remove, rewrite_changed, rows
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
 from kafkad.export.sinks.strangers import check_strangers
+from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST
 from kafkad.export.writing import DATE, HOUR, Layout, WrittenFile, divided_by
 
 LOG = "_kafkad_log"

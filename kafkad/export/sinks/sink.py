@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.schema import RECORDS
+from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST
 from kafkad.export.writing import WrittenFile
 
 
