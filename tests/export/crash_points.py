@@ -36,6 +36,7 @@ from kafkad.export.places import TableFolder
 from kafkad.export.preparation import prepare
 from kafkad.export.run import carry_out, remove_orphans
 from kafkad.export.sinks import delta, iceberg, parquet  # noqa: F401
+from kafkad.export.sinks.manifest_log import CHECKPOINTS, LOG
 from kafkad.export.sinks.sink import Merging, Sink
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task, run_task
@@ -113,6 +114,7 @@ def maintain(asked: Wanted, deadly: int | None) -> None:
     for out, sink in ((asked.out, open_sink(asked)), (folder_of_dead_letters(asked.out), open_dead_letters(asked))):
         remove_orphans(TableFolder(out), sink, 0)
         sink.merge_small(Merging(asked.target_file_bytes, asked.compression))
+        sink.shorten_log(0)
 
 
 def _run_tasks(tasks: Sequence[Task]) -> Iterator[Returned]:
@@ -239,10 +241,13 @@ def _survives_merged(kind: str, folder: Path, point: int) -> bool:
 
 
 def check_files(asked: Wanted) -> None:
-    """One is left of each table, and none of those that it has replaced."""
+    """One is left of each table, and none of those that it has replaced; of a log of manifests, the newest."""
     for out, sink in ((asked.out, open_sink(asked)), (folder_of_dead_letters(asked.out), open_dead_letters(asked))):
         there = [name for name in TableFolder(out).names(recursive=True) if name.endswith(".parquet")]
         assert [name for name in there if "_log/" not in name] == sink.files() and len(sink.files()) == 1
+        if isinstance(sink, parquet.ParquetSink):
+            logged = [name for name in TableFolder(out).names(LOG, recursive=True) if "/." not in name]
+            assert logged == [logged[0], logged[0].replace(LOG, CHECKPOINTS)]
 
 
 def main(kind: str, folder: str, *step: str) -> None:

@@ -200,6 +200,7 @@ def maintain(
     merging = Merging(target_file_size, compression, dry_run)
     removed = []
     merged = []
+    summed_up = 0
     with _failing():
         wanted = wanted_of(**asked)
         table = open_sink(wanted)
@@ -208,14 +209,18 @@ def maintain(
         for out, sink in ((wanted.out, table), (folder_of_dead_letters(wanted.out), open_dead_letters(wanted))):
             removed += (orphans if dry_run else remove_orphans)(TableFolder(out), sink, older_than)
             merged.append(sink.merge_small(merging))
+            summed_up += 0 if dry_run else sink.shorten_log(older_than)
     before, after = (sum(each) for each in zip(*merged, strict=True))
     if as_json:
-        click.echo(json.dumps({"removed": removed, "merged": before, "into": after, "dry_run": dry_run}))
+        rows = {"removed": removed, "merged": before, "into": after, "manifests_removed": summed_up}
+        click.echo(json.dumps({**rows, "dry_run": dry_run}))
         return
     will = "would be" if dry_run else "are"
     click.echo(f"{len(removed)} files that belong to no table {will} removed")
     if before:
         click.echo(f"{before} files {will} merged into {after}")
+    if summed_up:
+        click.echo(f"{summed_up} manifests that a checkpoint sums up are removed")
 
 
 def files(*, dead_letters: bool, **asked: Any) -> None:

@@ -139,6 +139,11 @@ class Sink(Protocol):
         None: there is no table, and whose the files of the folder are is not known.
         """
 
+    def shorten_log(self, older_than_s: float) -> int:
+        """Sum up a log of commits that would grow without end, and remove what was summed up so long ago. Returns the
+        number of commits that are removed. To be called when what `kept` does not name is gone.
+        """
+
     def merge_small(self, merging: Merging) -> Merged:
         """Replace small files of the table by larger ones with the same rows, in one commit that changes nothing else.
 
