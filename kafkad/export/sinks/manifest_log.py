@@ -70,17 +70,20 @@ class ManifestLog:
         return bool(paths) and paths <= known
 
     def sum_up(self, since_ms: float) -> None:
-        """Write a checkpoint of all commits, without files that were replaced before that."""
+        """Write a checkpoint of all commits. Files that were replaced before that are left out when they are gone."""
         table = self.table()
         if table is None or table.last["commit"] <= self._summed_up():
             return
+        replaced = sorted(table.replaced_ms.items())
         content = {
             "format": FORMAT,
             "commit": table.last["commit"],
             "files": [each._asdict() for each in table.files],
-            "replaced_ms": {path: time for path, time in sorted(table.replaced_ms.items()) if time > since_ms},
+            "replaced_ms": {
+                path: time for path, time in replaced if time > since_ms or self._folder.size(path) is not None
+            },
         }
-        # Another one that is there says the same.
+        # Another one that is there says the same, but for files that are gone.
         self._folder.publish(_checkpoint(table.last["commit"]), json.dumps(content).encode())
 
     def remove_summed_up(self, older_than_s: float) -> int:

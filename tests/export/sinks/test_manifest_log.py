@@ -11,6 +11,7 @@ import pytest
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.run import remove_orphans
 from kafkad.export.sinks.manifest_log import CHECKPOINTS, LOG
 from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.sinks.rebasing import commit_behind_others
@@ -94,6 +95,13 @@ def test_files_that_were_replaced_before_the_log_was_summed_up_stay_as_long(tmp_
     shortened(path, 60)
     assert PARQUET(path).kept(60) == {*replaced, *PARQUET(path).files()}
     with_commits(PARQUET, path, [2])
+    shortened(path)
+    assert PARQUET(path).kept(60) == {*replaced, *PARQUET(path).files()}
+    remove_orphans(TableFolder(str(path)), PARQUET(path), 0)
+    with_commits(PARQUET, path, [3])
+    shortened(path, 60)
+    assert PARQUET(path).kept(60) == {*replaced, *PARQUET(path).files()}
+    with_commits(PARQUET, path, [4])
     shortened(path)
     assert PARQUET(path).kept(60) == set(PARQUET(path).files())
 
