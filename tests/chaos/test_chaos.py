@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from tests.chaos.faults import Faults
+from tests.chaos.high_watermarks import Watcher
 from tests.chaos.hosts import HostedCluster
 from tests.chaos.workload import (
     IN_TRANSACTIONS,
@@ -28,7 +29,7 @@ from tests.chaos.workload import (
 
 SECONDS = float(os.environ.get("KAFKAD_CHAOS_SECONDS", "180"))
 SEED = int(os.environ.get("KAFKAD_CHAOS_SEED", random.randrange(1_000_000)))
-CLIENTS: tuple[type[Client], ...] = (Writer, Transactions, Reader, Member, Administrator, Mover)
+CLIENTS: tuple[type[Client], ...] = (Writer, Transactions, Reader, Member, Watcher, Administrator, Mover)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """What goes wrong on the workers of Spark is one line of the export without a stack trace, and the next run goes on."""
 
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from bench.brokers.daemon import Kafkad
 from kafkad.cli import main
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
+from kafkad.export.engines.spark_log import without_stack_traces
 from kafkad.export.places import TableFolder
+from kafkad.export.problems import ExportFailed
 from tests.export.object_store import BUCKET, EXPIRED, WITHDRAWN, Credentials, asking_for, object_store, settings
 from tests.tools.small_disk import SmallDisk
 
@@ -91,6 +95,17 @@ def export(broker: Kafkad, spark: SparkSession, tmp_path: Path) -> Export:
     return Export(broker, tmp_path / "table")
 
 
+def traces(logged: str) -> list[str]:
+    return [line for line in logged.splitlines() if any(word in line for word in TRACES)]
+
+
+def _until(is_true: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WITHIN_S
+    while not is_true():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
 def test_workers_without_pyarrow_are_named(
     export: Export, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,13 +161,40 @@ def test_credentials_that_the_workers_lose_are_one_line_and_nothing_is_committed
         said = export.run()
         assert credentials.asked > good_for, "the run was over before"
         assert said.startswith(f"kafkad: {export.out} can't be ") and "AWS Error" in said
-        assert [line for line in logged().splitlines() if any(word in line for word in TRACES)] == []
+        assert traces(logged()) == []
         assert export.paths() == []
     credentials.good_again()
     assert f"{COUNT} records in 2 files" in export.run() and export.rows() == COUNT
     # What the lost attempts had written is in no table, and goes.
     export.maintain("--older-than", "0")
     assert sorted(export.stored()) == sorted(export.paths())
+
+
+def test_a_task_that_ends_after_the_job_has_failed_is_not_told_of_with_its_stack_trace(
+    spark: SparkSession, tmp_path: Path, logged: Callable[[], str]
+) -> None:
+    begun, told = tmp_path / "begun", tmp_path / "told"
+
+    def fails_or_stays(numbers: Iterable[int]) -> Iterator[int]:
+        for number in numbers:
+            if number == 0:
+                _until(begun.exists)
+                raise ExportFailed("the table can't be written")
+            begun.touch()
+            _until(told.exists)
+            yield number
+
+    context = spark.sparkContext
+    context.setJobGroup(str(tmp_path), "one fails, one stays")
+    with pytest.raises(PySparkException, match="can't be written"), without_stack_traces(spark):
+        context.parallelize(range(2), 2).mapPartitions(fails_or_stays).collect()
+    told.touch()
+    status = context.statusTracker()
+    (job,) = [status.getJobInfo(each) for each in status.getJobIdsForGroup(str(tmp_path))]
+    assert job is not None
+    stages = [int(each) for each in job.stageIds]
+    _until(lambda: all(stage.numActiveTasks == 0 for each in stages if (stage := status.getStageInfo(each))))
+    assert traces(logged()) == []
 
 
 def test_a_full_disk_names_the_table(
@@ -164,6 +206,6 @@ def test_a_full_disk_names_the_table(
         disk.fill(leave=4096)
         said = export.run()
         assert export.out in said and "No space left on device" in said
-        assert [line for line in logged().splitlines() if any(word in line for word in TRACES)] == []
+        assert traces(logged()) == []
         disk.free()
         assert f"{COUNT} records" in export.run() and export.rows() == COUNT

@@ -1,5 +1,5 @@
 """Spark logs the stack traces of a task that fails, of each attempt. The export says in one line why it has failed: so
-those are left out while its job runs.
+those are left out.
 
 Everything else stays, such as executors that were lost, or a task that failed for a reason which nobody has foreseen.
 """
@@ -13,9 +13,13 @@ from pyspark.sql import SparkSession
 
 from kafkad.export import problems
 
-_TRACES = rf"(?s)(.*\b{problems.__name__}\..*|Exception in task .*|Task \d+ in stage \S+ failed \d+ times; .*)"
-"""Messages with an exception of the export in them; where the job and the tasks are one process, its executor says
-`Exception in task` of what another message names as well.
+_OURS = rf"(?s).*\b{problems.__name__}\..*"
+"""Messages with an exception of the export in them, also after its job: a task that is killed as another one has
+failed ends when it likes, and is told of with the other's stack trace.
+"""
+_OF_THE_JOB = r"(?s)(Exception in task .*|Task \d+ in stage \S+ failed \d+ times; .*)"
+"""Where the job and the tasks are one process, its executor says `Exception in task` of what another message names as
+well.
 """
 
 
@@ -26,18 +30,23 @@ def without_stack_traces(session: SparkSession) -> Iterator[None]:
     with ExitStack() as added:
         with suppress(Py4JError, TypeError):
             context = jvm.org.apache.logging.log4j.LogManager.getContext(False)
-            traces = _filter(jvm.org.apache.logging.log4j.core)
-            context.addFilter(traces)
-            added.callback(_remove, context, traces)
+            core = jvm.org.apache.logging.log4j.core
+            ours = _denies(core, _OURS)
+            # For the next job in this session it is there.
+            if context.putObjectIfAbsent(problems.__name__, ours) is None:
+                context.addFilter(ours)
+            of_the_job = _denies(core, _OF_THE_JOB)
+            context.addFilter(of_the_job)
+            added.callback(_remove, context, of_the_job)
         yield
 
 
-def _remove(context: Any, traces: Any) -> None:
+def _remove(context: Any, denies: Any) -> None:
     # Spark may be gone.
     with suppress(Py4JError, OSError):
-        context.removeFilter(traces)
+        context.removeFilter(denies)
 
 
-def _filter(core: Any) -> Any:
+def _denies(core: Any, messages: str) -> Any:
     result = getattr(core, "Filter$Result")
-    return core.filter.RegexFilter.createFilter(_TRACES, None, False, result.DENY, result.NEUTRAL)
+    return core.filter.RegexFilter.createFilter(messages, None, False, result.DENY, result.NEUTRAL)
