@@ -12,7 +12,8 @@ import pyarrow as pa
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import TopicFacts
-from kafkad.export.sinks.parquet import LOG, ParquetSink
+from kafkad.export.sinks.manifest_log import LOG
+from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.sinks.sink import TableState
 from pyspark_kafkad.offsets import Offsets
 

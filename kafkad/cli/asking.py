@@ -10,10 +10,9 @@ from typing import IO, Any, TypeVar
 
 import click
 
+from kafkad.cli.options import DEFAULT_BOOTSTRAP
 from kafkad.client.broker_client import BrokerClient, TopicDescription
 from kafkad.client.connection import BrokerCallFailed
-
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kafkad.client.groups import GroupDescription, ListedGroup, MemberDescription, Partition
+from kafkad.client.group_commits import Partition
+from kafkad.client.groups import GroupDescription, ListedGroup, MemberDescription
 
 _MISSING = "-"
 

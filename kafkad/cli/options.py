@@ -2,4 +2,5 @@
 
 import click
 
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")

@@ -11,7 +11,8 @@ import click
 
 from kafkad.cli.asking import CommandFailed
 from kafkad.client.broker_client import BrokerClient
-from kafkad.client.groups import Partition, committed_offsets
+from kafkad.client.group_commits import Partition
+from kafkad.client.groups import committed_offsets
 from kafkad.client.records import EARLIEST, LATEST, offsets
 
 Warn = Callable[[str], None]

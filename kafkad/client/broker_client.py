@@ -11,22 +11,10 @@ from time import monotonic, sleep
 from typing import NamedTuple, Self, TypeVar
 from uuid import UUID
 
-from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from kio.schema.create_topics.v7.response import CreateTopicsResponse
-from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
-from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
-from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
-from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
-from kio.schema.incremental_alter_configs.v1.request import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
 from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v12.response import MetadataResponse, MetadataResponseTopic
 from kio.schema.types import TopicName
-from kio.static.primitive import i8, i16, i32, i32Timedelta
+from kio.static.primitive import i16, i32, i32Timedelta
 
 from kafkad.client.connection import BrokerCallFailed, BrokerConnection
 from kafkad.core.errors import ErrorCode
@@ -50,10 +38,6 @@ _RETRIABLE = frozenset(
 )
 _RETRY_PAUSE_S = 0.1
 _PROTOCOL = "PLAINTEXT://"
-OF_TOPIC = i8(2)
-OF_BROKER = i8(4)
-_SET, _DELETE = i8(0), i8(1)
-_DEFAULT_CONFIG_SOURCE = 5
 
 Answer = TypeVar("Answer")
 
@@ -128,6 +112,14 @@ class BrokerClient:
 
     def create_topic(self, name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> None:
         """Create one topic. Either number may be BROKER_DEFAULT."""
+        # Hardly any command makes a topic, and each one would pay for these.
+        from kio.schema.create_topics.v7.request import (  # noqa: PLC0415
+            CreatableTopic,
+            CreatableTopicConfig,
+            CreateTopicsRequest,
+        )
+        from kio.schema.create_topics.v7.response import CreateTopicsResponse  # noqa: PLC0415
+
         topic = CreatableTopic(
             name=TopicName(name),
             num_partitions=i32(partitions),
@@ -141,33 +133,15 @@ class BrokerClient:
             raise_for(result.error_code, f"topic {name!r} was not created", result.error_message)
 
     def delete_topic(self, name: str) -> None:
+        # As above.
+        from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState  # noqa: PLC0415
+        from kio.schema.delete_topics.v6.response import DeleteTopicsResponse  # noqa: PLC0415
+
         topic = DeleteTopicState(name=TopicName(name), topic_id=None)
         request = DeleteTopicsRequest(topics=(topic,), timeout=self.wait)
         response = self.controller_connection().call(request, DeleteTopicsResponse, wait_s=self._timeout_s)
         for result in response.responses:
             raise_for(result.error_code, f"topic {name!r} was not deleted", result.error_message)
-
-    def topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
-        """The configs of each topic that differ from Kafka's defaults, wherever they are set."""
-        resources = tuple(
-            DescribeConfigsResource(resource_type=OF_TOPIC, resource_name=name, configuration_keys=None)
-            for name in names
-        )
-        response = self._bootstrap.call(DescribeConfigsRequest(resources=resources), DescribeConfigsResponse)
-        configs: dict[str, dict[str, str]] = {}
-        for result in response.results:
-            failed = f"the configs of topic {result.resource_name!r} can't be read"
-            raise_for(result.error_code, failed, result.error_message)
-            configs[result.resource_name] = {
-                config.name: config.value or ""
-                for config in result.configs
-                if config.config_source != _DEFAULT_CONFIG_SOURCE
-            }
-        return configs
-
-    def touch_topic_config(self, name: str) -> None:
-        """Change nothing about the configuration of a topic: what waits for a change of it is tried again."""
-        alter_configs(self.controller_connection(), OF_TOPIC, name, {})
 
     @property
     def wait(self) -> i32Timedelta:
@@ -283,19 +257,6 @@ class BrokerClient:
         if connection is None:
             connection = self._connections[host, port] = BrokerConnection(host, port, self._timeout_s)
         return connection
-
-
-def alter_configs(connection: BrokerConnection, kind: i8, name: str, options: Mapping[str, str | None]) -> None:
-    """Set options of the topic or broker `name`; None: back to the default."""
-    configs = tuple(
-        AlterableConfig(name=option, config_operation=_DELETE if value is None else _SET, value=value)
-        for option, value in options.items()
-    )
-    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
-    request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
-    for result in connection.call(request, IncrementalAlterConfigsResponse).responses:
-        what = f"topic {name!r}" if kind == OF_TOPIC else f"broker {name}"
-        raise_for(result.error_code, f"{what} was not changed", result.error_message)
 
 
 def parse_bootstrap(bootstrap: str) -> list[tuple[str, int]]:

@@ -3,9 +3,8 @@
 Each call about a group goes to its coordinator, and is repeated when the coordinator moved or is loading.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from struct import Struct
 from typing import NamedTuple
 
@@ -16,18 +15,8 @@ from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
 from kio.schema.delete_groups.v2.response import DeleteGroupsResponse
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.describe_groups.v6.response import DescribedGroupMember, DescribeGroupsResponse
-from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
-from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListGroupsResponse
-from kio.schema.offset_commit.v4 import request as v4
-from kio.schema.offset_commit.v4.response import OffsetCommitResponse as V4Response
-from kio.schema.offset_commit.v9.request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from kio.schema.offset_commit.v9.response import OffsetCommitResponse
 from kio.schema.offset_delete.v0.request import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -39,18 +28,14 @@ from kio.schema.offset_fetch.v9.response import OffsetFetchResponse
 from kio.schema.types import GroupId, TopicName
 from kio.serial import entity_reader
 from kio.serial.errors import SerialError
-from kio.static.primitive import i8, i32, i64, i64Timedelta
+from kio.static.primitive import i32
 
 from kafkad.client.broker_client import BrokerClient, raise_for
-from kafkad.client.connection import BrokerConnection
+from kafkad.client.group_commits import Partition, coordinator_of
 
-_GROUP_KEY = i8(0)
 _CONSUMER_TYPE = "consumer"
 _ASSIGNMENT_VERSION = Struct(">h")
 
-Partition = tuple[str, int]
-_Commits = dict[str, list[tuple[int, int]]]
-"""Partitions and offsets, by topic."""
 
 
 class ListedGroup(NamedTuple):
@@ -112,7 +97,7 @@ def committed_offsets(client: BrokerClient, group_id: str) -> dict[Partition, in
     group = OffsetFetchRequestGroup(group_id=GroupId(group_id), topics=None)
 
     def attempt() -> dict[Partition, int]:
-        coordinator, _ = _coordinator_of(client, group_id)
+        coordinator, _ = coordinator_of(client, group_id)
         response = coordinator.call(OffsetFetchRequest(groups=(group,)), OffsetFetchResponse)
         (answer,) = response.groups
         failed = f"the offsets of group {group_id!r} can't be read"
@@ -127,79 +112,9 @@ def committed_offsets(client: BrokerClient, group_id: str) -> dict[Partition, in
     return client.until_deadline(attempt)
 
 
-def commit_offsets(
-    client: BrokerClient, group_id: str, offsets: Mapping[Partition, int], *, retention: timedelta | None = None
-) -> None:
-    """Commit as a client that is no member of the group, which must have no members.
-
-    They are kept for `retention`; without it as long as the broker keeps those of groups without members.
-    """
-    by_topic: _Commits = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        by_topic.setdefault(topic, []).append((partition, offset))
-
-    def attempt() -> None:
-        coordinator, _ = _coordinator_of(client, group_id)
-        for topic in _commit(coordinator, group_id, by_topic, retention).topics:
-            for row in topic.partitions:
-                raise_for(row.error_code, f"no offset was committed for {topic.name}-{row.partition_index}", None)
-
-    client.until_deadline(attempt)
-
-
-def _commit(
-    coordinator: BrokerConnection, group_id: str, by_topic: _Commits, retention: timedelta | None
-) -> OffsetCommitResponse | V4Response:
-    if retention is None:
-        return coordinator.call(_commit_request(group_id, by_topic), OffsetCommitResponse)
-    return coordinator.call(_commit_request_for(retention, group_id, by_topic), V4Response)
-
-
-def _commit_request(group_id: str, by_topic: _Commits) -> OffsetCommitRequest:
-    return OffsetCommitRequest(
-        group_id=GroupId(group_id),
-        member_id="",
-        topics=tuple(
-            OffsetCommitRequestTopic(
-                name=TopicName(topic),
-                partitions=tuple(
-                    OffsetCommitRequestPartition(
-                        partition_index=i32(partition), committed_offset=i64(offset), committed_metadata=""
-                    )
-                    for partition, offset in rows
-                ),
-            )
-            for topic, rows in by_topic.items()
-        ),
-    )
-
-
-def _commit_request_for(
-    retention: timedelta, group_id: str, by_topic: _Commits
-) -> v4.OffsetCommitRequest:
-    """Version 4 is the last one with which a client says how long (KIP-211)."""
-    return v4.OffsetCommitRequest(
-        group_id=GroupId(group_id),
-        member_id="",
-        retention_time=i64Timedelta.parse(retention),
-        topics=tuple(
-            v4.OffsetCommitRequestTopic(
-                name=TopicName(topic),
-                partitions=tuple(
-                    v4.OffsetCommitRequestPartition(
-                        partition_index=i32(partition), committed_offset=i64(offset), committed_metadata=""
-                    )
-                    for partition, offset in rows
-                ),
-            )
-            for topic, rows in by_topic.items()
-        ),
-    )
-
-
 def delete_group(client: BrokerClient, group_id: str) -> None:
     def attempt() -> None:
-        coordinator, _ = _coordinator_of(client, group_id)
+        coordinator, _ = coordinator_of(client, group_id)
         response = coordinator.call(DeleteGroupsRequest(groups_names=(GroupId(group_id),)), DeleteGroupsResponse)
         for result in response.results:
             raise_for(result.error_code, f"group {group_id!r} was not deleted", None)
@@ -219,7 +134,7 @@ def delete_offsets(client: BrokerClient, group_id: str, partitions: Sequence[Par
     )
 
     def attempt() -> None:
-        coordinator, _ = _coordinator_of(client, group_id)
+        coordinator, _ = coordinator_of(client, group_id)
         response = coordinator.call(request, OffsetDeleteResponse)
         raise_for(response.error_code, f"no offset of group {group_id!r} was deleted", None)
         for topic in response.topics:
@@ -229,16 +144,8 @@ def delete_offsets(client: BrokerClient, group_id: str, partitions: Sequence[Par
     client.until_deadline(attempt)
 
 
-def _coordinator_of(client: BrokerClient, group_id: str) -> tuple[BrokerConnection, tuple[str, int, int]]:
-    request = FindCoordinatorRequest(key_type=_GROUP_KEY, coordinator_keys=(group_id,))
-    response = client.any_broker().call(request, FindCoordinatorResponse)
-    (found,) = response.coordinators
-    raise_for(found.error_code, f"group {group_id!r} has no coordinator", found.error_message)
-    return client.connection_to(found.host, found.port), (found.host, int(found.port), int(found.node_id))
-
-
 def _describe_classic(client: BrokerClient, group_id: str) -> GroupDescription:
-    coordinator, place = _coordinator_of(client, group_id)
+    coordinator, place = coordinator_of(client, group_id)
     request = DescribeGroupsRequest(groups=(GroupId(group_id),), include_authorized_operations=False)
     (group,) = coordinator.call(request, DescribeGroupsResponse).groups
     raise_for(group.error_code, f"group {group_id!r} can't be described", group.error_message)
@@ -261,7 +168,7 @@ def _describe_classic(client: BrokerClient, group_id: str) -> GroupDescription:
 
 
 def _describe_consumer(client: BrokerClient, group_id: str) -> GroupDescription:
-    coordinator, place = _coordinator_of(client, group_id)
+    coordinator, place = coordinator_of(client, group_id)
     request = ConsumerGroupDescribeRequest(group_ids=(GroupId(group_id),), include_authorized_operations=False)
     (group,) = coordinator.call(request, ConsumerGroupDescribeResponse).groups
     raise_for(group.error_code, f"group {group_id!r} can't be described", group.error_message)

@@ -1,7 +1,6 @@
-"""Records to and from a running broker in whole batches: Produce, Fetch, ListOffsets over a `BrokerClient`.
+"""Records from a running broker in whole batches: Fetch, ListOffsets over a `BrokerClient`.
 
-Each call goes to the partition's leader, and is repeated at the new one when leadership moved. A Produce whose
-connection broke is not sent again: the batch may be there already.
+Each call goes to the partition's leader, and is repeated at the new one when leadership moved.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,10 +10,8 @@ from kio.schema.fetch.v12.request import FetchPartition, FetchRequest, FetchTopi
 from kio.schema.fetch.v12.response import FetchResponse
 from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kio.schema.list_offsets.v7.response import ListOffsetsResponse
-from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
-from kio.schema.produce.v9.response import ProduceResponse
 from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import Records, i8, i16, i32, i64
+from kio.static.primitive import i8, i32, i64
 
 from kafkad.client.broker_client import BrokerClient, milliseconds, raise_for
 from kafkad.client.connection import BrokerConnection
@@ -41,28 +38,6 @@ class FetchedPartition:
     records: bytes
     aborted: tuple[tuple[int, int], ...] = ()
     """Producer id and first offset of each aborted transaction, if only committed records are read."""
-
-
-def produce(client: BrokerClient, topic: str, partition: int, batch: bytes, *, acks: int) -> int:
-    """Append one record batch. Returns the offset of its first record, or -1 with acks=0."""
-    data = PartitionProduceData(index=i32(partition), records=Records(batch))
-    request = ProduceRequest(
-        acks=i16(acks),
-        timeout=client.wait,
-        topic_data=(TopicProduceData(name=TopicName(topic), partition_data=(data,)),),
-    )
-    if acks == 0:
-        client.until_deadline(lambda: client.leader_of(topic, partition)).send(request)
-        return -1
-
-    def attempt() -> int:
-        leader = client.leader_of(topic, partition)
-        response = leader.call(request, ProduceResponse, wait_s=client.wait.total_seconds())
-        answer = response.responses[0].partition_responses[0]
-        raise_for(answer.error_code, f"{topic}-{partition} took no records", answer.error_message)
-        return answer.base_offset
-
-    return client.until_deadline(attempt)
 
 
 def fetch(

@@ -6,7 +6,8 @@ A limit has two halves: a rate of each broker, and in the configuration of each 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kafkad.client.broker_client import OF_BROKER, OF_TOPIC, BrokerClient, alter_configs
+from kafkad.client.broker_client import BrokerClient
+from kafkad.client.configs import OF_BROKER, OF_TOPIC, alter_configs
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 """Options of a broker, in bytes a second."""

@@ -7,8 +7,6 @@ import pyarrow.compute as pc
 
 from kafkad.export.problems import ExportFailed
 
-KEEP_ALL, KEEP_LATEST = "all", "latest"
-"""What a table keeps: every record, or that one of each key."""
 _REDUCED_BYTES = 64 * 1024 * 1024
 
 

@@ -11,7 +11,6 @@ from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.log_dirs import describe_log_dirs
 from kafkad.client.records import EARLIEST, LATEST, offsets
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
-from kafkad.export.latest import KEEP_LATEST
 from kafkad.export.places import absolute
 from kafkad.export.problems import BrokerAway, ExportFailed, not_answered
 from kafkad.export.ranges import Bounds, OffsetRange, Plan, TopicFacts, plan
@@ -24,7 +23,7 @@ from kafkad.export.tables import open_dead_letters
 from kafkad.export.task import Task
 from kafkad.export.values.format import DEAD_LETTERS
 from kafkad.export.values.table_columns import Columns, columns_for
-from kafkad.export.wanted import LED, Wanted
+from kafkad.export.wanted import KEEP_LATEST, LED, Wanted
 from kafkad.export.writing import Layout
 
 _FIRST, _NOW = "earliest", "latest"

@@ -11,10 +11,9 @@ from datetime import timedelta
 
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
-from kafkad.client.groups import commit_offsets
+from kafkad.client.group_commits import commit_offsets
 from kafkad.export.coverage import Manifest, Returned, check_coverage
 from kafkad.export.dead_letters import folder_of_dead_letters
-from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import UNFINISHED, TableFolder
 from kafkad.export.preparation import Prepared
 from kafkad.export.problems import AnotherExport, ExportFailed, after_commit, not_answered
@@ -26,7 +25,7 @@ from kafkad.export.sinks.rebasing import commit_behind_others
 from kafkad.export.sinks.rewriting import discard_refused
 from kafkad.export.sinks.sink import Commit, Sink
 from kafkad.export.task import Task
-from kafkad.export.wanted import Wanted
+from kafkad.export.wanted import KEEP_ALL, Wanted
 from kafkad.export.writing import DATE, WrittenFile, is_written_by_run
 
 GROUP_PREFIX = "kafkad-export-"

@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 from kafkad.export.dead_letters import folder_of_dead_letters
-from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import TableFolder, normalized
 from kafkad.export.sinks.sink import Sink
-from kafkad.export.wanted import Wanted
+from kafkad.export.wanted import KEEP_ALL, Wanted
 
 
 def open_sink(wanted: Wanted) -> Sink:

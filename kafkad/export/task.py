@@ -6,22 +6,24 @@ Values in, values out: engines send tasks to other processes and machines.
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from kafkad.export.coverage import Manifest, Returned
 from kafkad.export.dead_letters import folder_of_dead_letters, of_damaged
-from kafkad.export.latest import KEEP_ALL, latest_of
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.damage import Damaged
 from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.source import Source, read_pieces, read_range
 from kafkad.export.schema import DEAD_LETTERS
-from kafkad.export.values.batches import BatchParser
 from kafkad.export.values.format import ValueFormat
+from kafkad.export.wanted import KEEP_ALL
 from kafkad.export.writing import Layout, RangeWriter
+
+if TYPE_CHECKING:
+    from kafkad.export.values.batches import BatchParser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +59,15 @@ class Task:
 
 def run_task(task: Task) -> Iterator[Returned]:
     """Each file as soon as it is complete, and of each range that it is through. Raises `ExportFailed`."""
-    parser = BatchParser(task.values, task.layout.schema) if task.values is not None else None
+    parser = _parser(task.values, task.layout.schema) if task.values is not None else None
     with SharedClient() as client:
         for wanted in task.ranges:
             yield from _run_range(task, wanted, client, parser)
 
 
-def _run_range(task: Task, wanted: OffsetRange, client: SharedClient, parser: BatchParser | None) -> Iterator[Returned]:
+def _run_range(
+    task: Task, wanted: OffsetRange, client: SharedClient, parser: "BatchParser | None"
+) -> Iterator[Returned]:
     records, dead = RangeWriter(task.layout, wanted), RangeWriter(task.dead_letters, wanted)
     known = task.dead_letters_from.get(wanted.partition, 0)
     try:
@@ -87,7 +91,17 @@ def _run_range(task: Task, wanted: OffsetRange, client: SharedClient, parser: Ba
         dead.abandon()
 
 
+def _parser(values: ValueFormat, schema: pa.Schema) -> "BatchParser":
+    # Only who has values to parse needs it.
+    from kafkad.export.values.batches import BatchParser  # noqa: PLC0415
+
+    return BatchParser(values, schema)
+
+
 def _pieces(task: Task, wanted: OffsetRange, client: SharedClient) -> Iterator[pa.RecordBatch | Damaged]:
     if task.keeps == KEEP_ALL:
         return read_pieces(task.source, wanted, client)
+    # Who keeps everything starts without it.
+    from kafkad.export.latest import latest_of  # noqa: PLC0415
+
     return latest_of(read_range(task.source, wanted, client), drops_tombstones=task.drops_tombstones)

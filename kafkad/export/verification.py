@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafkad.export.latest import KEEP_LATEST, latest_offsets
+from kafkad.export.latest import latest_offsets
 from kafkad.export.places import TableFolder
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.damage import Damaged
 from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.source import Source, read_pieces
+from kafkad.export.wanted import KEEP_LATEST
 
 
 class Verified(NamedTuple):

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
-from kafkad.export.latest import KEEP_ALL
 from kafkad.export.values.format import ValueFormat
 
 ALL, LED = "all", "led"
+KEEP_ALL, KEEP_LATEST = "all", "latest"
+"""What a table keeps: every record, or that one of each key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafkad.export.places import UNFINISHED, TableFolder
@@ -196,8 +195,7 @@ class _FileWriter:
         self._last = batch.column("offset")[-1].as_py()
         self._rows += batch.num_rows
         self._unparsed += unparsed
-        bounds = pc.min_max(batch.column("timestamp").cast(pa.int64()))
-        self._times += [each for each in (bounds["min"].as_py(), bounds["max"].as_py()) if each is not None]
+        self._times += _bounds(batch.column("timestamp"), pa.int64())
         self._pending.append(batch)
         self._pending_bytes += batch.nbytes
         if self._pending_bytes >= _GROUP_BYTES:
@@ -261,10 +259,14 @@ def _has_no_date(column: pa.Array) -> bool:
     if not pa.types.is_timestamp(kind) and not pa.types.is_date32(kind):
         return False
     unit_us = 1 if pa.types.is_timestamp(kind) else 24 * _HOUR_US
-    bounds = pc.min_max(column.cast(pa.int64() if unit_us == 1 else pa.int32())).as_py()
-    return bounds["min"] is not None and not (
-        bounds["min"] * unit_us >= FIRST_US and bounds["max"] * unit_us < END_US
-    )
+    bounds = _bounds(column, pa.int64() if unit_us == 1 else pa.int32())
+    return bool(bounds) and not (bounds[0] * unit_us >= FIRST_US and bounds[1] * unit_us < END_US)
+
+
+def _bounds(times: pa.Array, kind: pa.DataType) -> tuple[int, ...]:
+    """The smallest and the largest, as numbers of this kind; none where all are null."""
+    known = times.cast(kind).drop_null().to_numpy()
+    return (int(known.min()), int(known.max())) if known.size else ()
 
 
 def _divided(batch: pa.RecordBatch, partition_by: str) -> Iterator[tuple[str | None, str | None, pa.RecordBatch]]:

@@ -16,6 +16,7 @@ from bench.brokers.daemon import Kafkad
 from kafkad.cli.commands.adopt import adopt
 from kafkad.cli.commands.dump_log import dump_log
 from kafkad.client.broker_client import BrokerClient
+from kafkad.client.configs import topic_configs
 from tests.compat import written_logs
 from tests.compat.compacted_logs import compact
 from tests.compat.killed_in_compaction import CLEANER, trim, write_and_kill_in_mid_compaction
@@ -103,7 +104,7 @@ def test_one_directory_is_the_same_under_apache_kafka_and_kafkad(tmp_path: Path)
         kafkad.log_dir = apache.log_dir
         with kafkad:
             with BrokerClient(kafkad.bootstrap, _WITHIN_S) as client:
-                assert client.topic_configs(list(written_logs.TOPICS)) == written_logs.TOPICS
+                assert topic_configs(client, list(written_logs.TOPICS)) == written_logs.TOPICS
             assert differences(kafkad, theirs) == []
             written_logs.write_all(kafkad, "ours", _OURS)
             trim(kafkad, 123)

@@ -17,6 +17,7 @@ from bench.brokers.processes import eventually
 from bench.brokers.zookeeper import ZookeeperServer
 from kafkad.cli.commands.adopt import adopt
 from kafkad.client.broker_client import BrokerClient
+from kafkad.client.configs import topic_configs
 from tests.compat import written_logs
 from tests.compat.compacted_logs import compact
 from tests.compat.killed_in_compaction import CLEANER, write_and_kill_in_mid_compaction
@@ -72,7 +73,7 @@ def test_a_directory_goes_from_zookeeper_mode_to_kafkad_and_back(tmp_path: Path,
         kafkad.log_dir = apache.log_dir
         with kafkad:
             with BrokerClient(kafkad.bootstrap, _WITHIN_S) as client:
-                assert client.topic_configs(list(written_logs.TOPICS)) == written_logs.TOPICS
+                assert topic_configs(client, list(written_logs.TOPICS)) == written_logs.TOPICS
             assert differences(kafkad, theirs) == []
             written_logs.write_all(kafkad, "ours", 10)
             written_logs.write_to_be_compacted(kafkad, "ours", 10)

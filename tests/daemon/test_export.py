@@ -22,7 +22,8 @@ from pyiceberg.catalog import load_catalog
 from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import eventually, is_alive, process_tree
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
-from kafkad.client.groups import commit_offsets, committed_offsets
+from kafkad.client.group_commits import commit_offsets
+from kafkad.client.groups import committed_offsets
 from kafkad.client.records import LATEST, offsets
 from tests.daemon.lake import FORMATS, PARTITIONS, WITHIN_S, Lake, one_line
 from tests.export.reading.test_log_directories import partition, plain

@@ -26,20 +26,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.catalog import sql  # noqa: F401
 
+import kafkad.export.latest
+import kafkad.export.values.batches  # noqa: F401
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.coverage import Returned
 from kafkad.export.dead_letters import folder_of_dead_letters
-from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import prepare
 from kafkad.export.run import carry_out, remove_orphans
 from kafkad.export.sinks import delta, iceberg, parquet  # noqa: F401
+from kafkad.export.sinks.manifest_log import CHECKPOINTS, LOG
 from kafkad.export.sinks.sink import Merging, Sink
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task, run_task
 from kafkad.export.values.format import ValueFormat
-from kafkad.export.wanted import Wanted
+from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST, Wanted
 from tests.export.object_store import BUCKET, object_store, use
 from tests.export.reading.test_log_directories import checkpoint, partition
 
@@ -112,6 +114,7 @@ def maintain(asked: Wanted, deadly: int | None) -> None:
     for out, sink in ((asked.out, open_sink(asked)), (folder_of_dead_letters(asked.out), open_dead_letters(asked))):
         remove_orphans(TableFolder(out), sink, 0)
         sink.merge_small(Merging(asked.target_file_bytes, asked.compression))
+        sink.shorten_log(0)
 
 
 def _run_tasks(tasks: Sequence[Task]) -> Iterator[Returned]:
@@ -238,10 +241,13 @@ def _survives_merged(kind: str, folder: Path, point: int) -> bool:
 
 
 def check_files(asked: Wanted) -> None:
-    """One is left of each table, and none of those that it has replaced."""
+    """One is left of each table, and none of those that it has replaced; of a log of manifests, the newest."""
     for out, sink in ((asked.out, open_sink(asked)), (folder_of_dead_letters(asked.out), open_dead_letters(asked))):
         there = [name for name in TableFolder(out).names(recursive=True) if name.endswith(".parquet")]
         assert [name for name in there if "_log/" not in name] == sink.files() and len(sink.files()) == 1
+        if isinstance(sink, parquet.ParquetSink):
+            logged = [name for name in TableFolder(out).names(LOG, recursive=True) if "/." not in name]
+            assert logged == [logged[0], logged[0].replace(LOG, CHECKPOINTS)]
 
 
 def main(kind: str, folder: str, *step: str) -> None:

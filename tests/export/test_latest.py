@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkad.export.latest import KEEP_LATEST, latest_of
+from kafkad.export.latest import latest_of
 from kafkad.export.problems import AnotherExport, ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.sink import Commit, Sink, TableState
 from kafkad.export.tables import open_sink
-from kafkad.export.wanted import Wanted
+from kafkad.export.wanted import KEEP_LATEST, Wanted
 from kafkad.export.writing import WrittenFile
 
 Record = tuple[bytes | None, bytes | None]

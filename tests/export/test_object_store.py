@@ -77,7 +77,9 @@ def test_two_runs_bring_each_record_once(kind: str, tmp_path: Path) -> None:
     assert remove_orphans(folder, open_sink(wanted), 0) == orphans
     assert folder.names("data") == ["data/00000-0-deletes.parquet"]
     assert open_sink(wanted).merge_small(Merging(1 << 20, "zstd")) == (2, 1)
-    assert open_sink(wanted).state([0]).offsets == {0: 9}
+    files = open_sink(wanted).files()
+    assert open_sink(wanted).shorten_log(0) == (2 if kind == "parquet" else 0)
+    assert open_sink(wanted).state([0]).offsets == {0: 9} and open_sink(wanted).files() == files
 
 
 @pytest.mark.parametrize("commits_before", [0, 1])

@@ -9,13 +9,12 @@ import pytest
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.engines.local import run_here
-from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.preparation import prepare
 from kafkad.export.problems import AnotherExport
 from kafkad.export.run import carry_out
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.values.format import ValueFormat
-from kafkad.export.wanted import Wanted
+from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST, Wanted
 from tests.export.from_files import from_files
 from tests.export.reading.test_log_directories import checkpoint, partition
 

@@ -10,6 +10,7 @@ from kafkad.cli.asking import CommandFailed, asking, asks_broker
 from kafkad.cli.options import json_option
 from kafkad.cli.transaction_tables import table
 from kafkad.client.compactions import LastCompaction, LogCompaction, NoCompactions, compactions
+from kafkad.client.configs import touch_topic_config
 
 DEFAULT_LISTENER = "127.0.0.1:9308"
 
@@ -75,7 +76,7 @@ def retry(topic: str, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     The broker is told that the topic's configuration has changed, which it has not.
     """
     with asking(bootstrap, timeout_s) as client:
-        client.touch_topic_config(topic)
+        touch_topic_config(client, topic)
     click.echo(json.dumps({"topic": topic}) if as_json else f"topic {topic!r}: compaction is tried again")
 
 

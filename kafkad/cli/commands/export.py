@@ -231,7 +231,10 @@ Example:
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted and merged.")
 @json_option
 def maintain(**asked: Any) -> None:
-    """Delete files of runs which did not end and files that were replaced; then merge small files."""
+    """Delete files of runs which did not end and files that were replaced; then merge small files.
+
+    The manifests of a Parquet table are summed up, and removed when --older-than has passed.
+    """
     _work().maintain(**asked)
 
 

@@ -21,11 +21,10 @@ from kafkad.cli.options import json_option
 from kafkad.cli.resetting import Target, offsets_to_go_to, parse_topics, partitions_of, partitions_to_reset
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
+from kafkad.client.group_commits import Partition, commit_offsets
 from kafkad.client.groups import (
     GroupDescription,
     ListedGroup,
-    Partition,
-    commit_offsets,
     committed_offsets,
     delete_group,
     delete_offsets,

@@ -12,7 +12,7 @@ from kafkad.cli.asking import CommandFailed, asking, asks_broker
 from kafkad.cli.lines import line_groups
 from kafkad.cli.options import json_option
 from kafkad.cli.partitioning import partition_of_key
-from kafkad.client.records import produce as produce_batch
+from kafkad.client.producing import produce as produce_batch
 from kafkad.core.log.records.batch import Codec
 from kafkad.core.log.records.record import NewRecord, build_batch
 

@@ -9,6 +9,7 @@ import click
 from kafkad.cli.asking import asking, asks_broker
 from kafkad.cli.options import json_option
 from kafkad.client.broker_client import BROKER_DEFAULT, PartitionDescription, TopicDescription
+from kafkad.client.configs import topic_configs
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.core.errors import ErrorCode
 
@@ -80,7 +81,7 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s: f
     """Show partitions, leaders, replicas and configs of the topics NAME, or of all."""
     with asking(bootstrap, timeout_s) as client:
         found = client.topics(names or None)
-        configs = client.topic_configs([topic.name for topic in found])
+        configs = topic_configs(client, [topic.name for topic in found])
     if as_json:
         click.echo(json.dumps([_as_json(topic, configs[topic.name]) for topic in found]))
         return

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from kafkad.cli.asking import DEFAULT_BOOTSTRAP
 from kafkad.cli.failing import WrongConfiguration
+from kafkad.cli.options import DEFAULT_BOOTSTRAP
 
 _MB = 1 << 20
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": _MB, "gib": 1 << 30, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}

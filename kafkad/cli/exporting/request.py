@@ -5,9 +5,8 @@ from typing import Any
 
 from kafkad.cli.failing import WrongConfiguration
 from kafkad.client.broker_client import parse_bootstrap
-from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.values.format import DEAD_LETTERS, ValueFormat
-from kafkad.export.wanted import Wanted
+from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST, Wanted
 
 NO_BROKER = "none"
 _RAW = "raw"

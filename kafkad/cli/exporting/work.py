@@ -30,8 +30,6 @@ from kafkad.export.run import RunTasks, Summary, carry_out, orphans, remove_orph
 from kafkad.export.sinks.sink import Merging, Sink, TableState
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task
-from kafkad.export.verification import overlaps, read_offsets
-from kafkad.export.verification import verify as verify_table
 from kafkad.export.wanted import Wanted
 
 
@@ -153,6 +151,10 @@ def _complete(row: Mapping[str, Any]) -> str:
 
 
 def verify(*, as_json: bool, **asked: Any) -> None:
+    # The other commands compare nothing.
+    from kafkad.export.verification import overlaps, read_offsets  # noqa: PLC0415
+    from kafkad.export.verification import verify as verify_table  # noqa: PLC0415
+
     with _failing():
         wanted = wanted_of(**asked)
         sink = open_sink(wanted)
@@ -198,6 +200,7 @@ def maintain(
     merging = Merging(target_file_size, compression, dry_run)
     removed = []
     merged = []
+    summed_up = 0
     with _failing():
         wanted = wanted_of(**asked)
         table = open_sink(wanted)
@@ -206,14 +209,18 @@ def maintain(
         for out, sink in ((wanted.out, table), (folder_of_dead_letters(wanted.out), open_dead_letters(wanted))):
             removed += (orphans if dry_run else remove_orphans)(TableFolder(out), sink, older_than)
             merged.append(sink.merge_small(merging))
+            summed_up += 0 if dry_run else sink.shorten_log(older_than)
     before, after = (sum(each) for each in zip(*merged, strict=True))
     if as_json:
-        click.echo(json.dumps({"removed": removed, "merged": before, "into": after, "dry_run": dry_run}))
+        rows = {"removed": removed, "merged": before, "into": after, "manifests_removed": summed_up}
+        click.echo(json.dumps({**rows, "dry_run": dry_run}))
         return
     will = "would be" if dry_run else "are"
     click.echo(f"{len(removed)} files that belong to no table {will} removed")
     if before:
         click.echo(f"{before} files {will} merged into {after}")
+    if summed_up:
+        click.echo(f"{summed_up} manifests that a checkpoint sums up are removed")
 
 
 def files(*, dead_letters: bool, **asked: Any) -> None:
@@ -240,8 +247,11 @@ def _compared(wanted: Wanted, sink: Sink) -> tuple[TopicFacts, TableState]:
 
 
 def _is_compacted(wanted: Wanted) -> bool:
+    # The other commands need no configs.
+    from kafkad.client.configs import topic_configs  # noqa: PLC0415
+
     with _broker(wanted) as client:
-        policies = client.topic_configs([wanted.topic])[wanted.topic].get("cleanup.policy", "")
+        policies = topic_configs(client, [wanted.topic])[wanted.topic].get("cleanup.policy", "")
     return "compact" in policies.split(",")
 
 

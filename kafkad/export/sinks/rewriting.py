@@ -10,7 +10,6 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafkad.export.latest import latest_of
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
@@ -64,6 +63,9 @@ def _rewrite(
 
     Holds both in memory. Raises `ExportFailed`.
     """
+    # Who keeps everything starts without it.
+    from kafkad.export.latest import latest_of  # noqa: PLC0415
+
     new = rows(folder, [file.path for file in commit.files if file.partition == partition], commit.schema)
     kept = [*latest_of(chain(before, new), drops_tombstones=True)]
     if not kept:

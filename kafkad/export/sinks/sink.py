@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.schema import RECORDS
+from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST
 from kafkad.export.writing import WrittenFile
 
 
@@ -137,6 +137,11 @@ class Sink(Protocol):
         """The files of the table, and those that were replaced more recently: readers may be in the midst of them.
 
         None: there is no table, and whose the files of the folder are is not known.
+        """
+
+    def shorten_log(self, older_than_s: float) -> int:
+        """Sum up a log of commits that would grow without end, and remove what was summed up so long ago. Returns the
+        number of commits that are removed. To be called when what `kept` does not name is gone.
         """
 
     def merge_small(self, merging: Merging) -> Merged:

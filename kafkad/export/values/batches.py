@@ -10,7 +10,8 @@ from kafkad.export.problems import ExportFailed
 from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.values.columns import VALUE
 from kafkad.export.values.format import DEAD_LETTERS as TO_DEAD_LETTERS
-from kafkad.export.values.format import FAIL, ValueFormat, open_parser
+from kafkad.export.values.format import FAIL, ValueFormat
+from kafkad.export.values.opening import open_parser
 from kafkad.export.values.parsed import Parsed
 from kafkad.export.values.schema_headers import schema_ids
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from kafkad.export.problems import ExportFailed
 from kafkad.export.schema import RECORDS
 from kafkad.export.values.columns import VALUE, plain, widened
-from kafkad.export.values.format import ValueFormat, resolve
+from kafkad.export.values.format import ValueFormat
 
 
 class Columns(NamedTuple):
@@ -24,6 +24,9 @@ def columns_for(wanted: ValueFormat | None, table: pa.Schema | None, *, may_wide
     known = plain(table.field(VALUE).type) if table is not None and VALUE in table.names else None
     if wanted is None:
         return Columns(_with(known), RECORDS, None)
+    # Only who has values to parse needs what parses them.
+    from kafkad.export.values.opening import resolve  # noqa: PLC0415
+
     resolved = resolve(wanted)
     new = resolved.columns
     if known is not None:

@@ -15,7 +15,6 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.table import Table
 
-from kafkad.export.latest import KEEP_LATEST
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed
 from kafkad.export.ranges import OffsetRange
@@ -27,6 +26,7 @@ from kafkad.export.sinks.iceberg import IcebergSink
 from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.sinks.rebasing import commit_behind_others
 from kafkad.export.sinks.sink import Commit, Merging, Sink
+from kafkad.export.wanted import KEEP_LATEST
 from kafkad.export.writing import END_US
 from tests.export.sinks.test_sinks import MAKERS, SINKS, MakeSink, begun, commit_of, on_disk, with_columns
 from tests.export.test_latest import batch_of

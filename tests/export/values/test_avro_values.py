@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from kafkad.export.problems import BrokerAway, ExportFailed
-from kafkad.export.values.format import ValueFormat, open_parser, resolve
+from kafkad.export.values.format import ValueFormat
+from kafkad.export.values.opening import open_parser, resolve
 from kafkad.export.values.parsed import Parsed
 from tests.export.values.registry_server import AUTH, RegistryServer, serving
 

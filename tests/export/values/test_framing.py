@@ -15,7 +15,8 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto as F
 from kafkad.export.schema import HEADERS, RECORDS
 from kafkad.export.values.batches import BatchParser, ParsedBatch
 from kafkad.export.values.columns import VALUE
-from kafkad.export.values.format import ValueFormat, resolve
+from kafkad.export.values.format import ValueFormat
+from kafkad.export.values.opening import resolve
 from kafkad.export.values.schema_headers import CONFLUENT, CONTENT_ID, ENCODING, GLOBAL_ID, last_values
 from tests.export.values.registry_server import RegistryServer, serving
 from tests.export.values.test_avro_values import ORDER, WIDER, written

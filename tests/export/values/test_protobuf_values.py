@@ -14,7 +14,8 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from kafkad.export.problems import ExportFailed
-from kafkad.export.values.format import ValueFormat, open_parser, resolve
+from kafkad.export.values.format import ValueFormat
+from kafkad.export.values.opening import open_parser, resolve
 from kafkad.export.values.parsed import Parsed
 from tests.export.values.registry_server import RegistryServer, serving
 

@@ -15,7 +15,8 @@ from confluent_kafka.schema_registry import Schema as Registered
 from confluent_kafka.schema_registry import SchemaReference, SchemaRegistryClient
 
 from kafkad.export.problems import ExportFailed
-from kafkad.export.values.format import ValueFormat, open_parser, resolve
+from kafkad.export.values.format import ValueFormat
+from kafkad.export.values.opening import open_parser, resolve
 from kafkad.export.values.parsed import Parsed
 from kafkad.export.values.protobuf_values import messages_of
 from kafkad.export.values.registry import PROTOBUF, Registry, Schema

@@ -12,6 +12,7 @@ from kafkad.cli.commands.cluster.planned import execute, verify
 from kafkad.cli.commands.cluster.reassignment_plan import as_document, proposed
 from kafkad.cli.options import json_option
 from kafkad.cli.transaction_tables import table
+from kafkad.client.configs import topic_configs
 from kafkad.client.reassignments import Reassignment, reassign, reassignments
 from kafkad.client.throttles import FOLLOWERS, LEADERS, Move, throttle, unthrottle
 
@@ -146,7 +147,7 @@ def throttle_reassignments(rate: int | None, remove: bool, as_json: bool, bootst
         raise click.UsageError("give --rate BYTES or --remove")
     with asking(bootstrap, timeout_s) as client:
         if rate is None:
-            configs = client.topic_configs([each.name for each in client.topics()])
+            configs = topic_configs(client, [each.name for each in client.topics()])
             topics = sorted(name for name, has in configs.items() if has.keys() & {LEADERS, FOLLOWERS})
             unthrottle(client, topics)
         else:

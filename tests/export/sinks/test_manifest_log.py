@@ -1,0 +1,245 @@
+"""A log of manifests that is summed up says the same as before, whoever is in the midst of it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafkad.export.places import TableFolder
+from kafkad.export.problems import AnotherExport, ExportFailed
+from kafkad.export.ranges import OffsetRange
+from kafkad.export.run import remove_orphans
+from kafkad.export.sinks.manifest_log import CHECKPOINTS, LOG
+from kafkad.export.sinks.parquet import ParquetSink
+from kafkad.export.sinks.rebasing import commit_behind_others
+from kafkad.export.sinks.sink import Commit
+from kafkad.export.wanted import KEEP_LATEST
+from tests.export.sinks.test_merging import MERGING, named_by_a_run, offsets_of, with_commits
+from tests.export.sinks.test_sinks import MAKERS, begun, commit_of
+from tests.export.test_latest import batch_of
+
+PARQUET = MAKERS[0]
+
+
+def logged(path: Path) -> list[str]:
+    """The numbers of manifests, and of checkpoints with a c."""
+    names = TableFolder(str(path)).names(LOG, recursive=True)
+    return [f"{'c' if CHECKPOINTS in name else ''}{int(Path(name).stem)}" for name in names]
+
+
+def shortened(path: Path, older_than_s: float = 0) -> int:
+    return PARQUET(path).shorten_log(older_than_s)
+
+
+class Interrupted(TableFolder):
+    """A folder in which somebody else acts behind what is done to the log of manifests."""
+
+    def __init__(self, path: Path, others: Callable[[], object], *, publishes: bool = False) -> None:
+        super().__init__(str(path))
+        self._others = [others]
+        self._publishes = publishes
+
+    def names(self, path: str = "", *, recursive: bool = False) -> list[str]:
+        names = super().names(path, recursive=recursive)
+        if path == LOG and not self._publishes:
+            self._act()
+        return names
+
+    def publish(self, path: str, content: bytes) -> bool:
+        done = super().publish(path, content)
+        if self._publishes:
+            self._act()
+        return done
+
+    def _act(self) -> None:
+        if self._others:
+            self._others.pop()()
+
+
+def test_a_table_whose_log_is_summed_up_is_as_before_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    assert shortened(path) == 0 and not path.exists()
+    with_commits(PARQUET, path, range(3))
+    before, files = begun(PARQUET, path)[1], PARQUET(path).files()
+    assert shortened(path) == 2
+    assert logged(path) == ["2", "c2"]
+    assert begun(PARQUET, path)[1] == before and PARQUET(path).files() == files
+    assert PARQUET(path).kept(0) == set(files)
+    assert shortened(path) == 0
+    with_commits(PARQUET, path, range(3, 5))
+    assert offsets_of(PARQUET, path) == [0, 1, 2, 3, 4]
+    assert PARQUET(path).merge_small(MERGING) == (5, 1)
+    assert shortened(path) == 3
+    assert logged(path) == ["5", "c5"]
+    assert offsets_of(PARQUET, path) == [0, 1, 2, 3, 4]
+
+
+def test_what_was_summed_up_stays_for_as_long_as_readers_may_be_in_the_midst_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with_commits(PARQUET, path, range(2))
+    assert shortened(path, 60) == 0
+    with_commits(PARQUET, path, [2])
+    assert shortened(path, 60) == 0
+    assert logged(path) == ["0", "1", "2", "c1", "c2"]
+    assert offsets_of(PARQUET, path) == [0, 1, 2]
+
+
+def test_files_that_were_replaced_before_the_log_was_summed_up_stay_as_long(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with_commits(PARQUET, path, range(2))
+    replaced = set(PARQUET(path).files())
+    PARQUET(path).merge_small(MERGING)
+    shortened(path, 60)
+    assert PARQUET(path).kept(60) == {*replaced, *PARQUET(path).files()}
+    with_commits(PARQUET, path, [2])
+    shortened(path)
+    assert PARQUET(path).kept(60) == {*replaced, *PARQUET(path).files()}
+    remove_orphans(TableFolder(str(path)), PARQUET(path), 0)
+    with_commits(PARQUET, path, [3])
+    shortened(path, 60)
+    assert PARQUET(path).kept(60) == {*replaced, *PARQUET(path).files()}
+    with_commits(PARQUET, path, [4])
+    shortened(path)
+    assert PARQUET(path).kept(60) == set(PARQUET(path).files())
+
+
+def test_the_latest_of_each_key_is_summed_up(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    for number in range(3):
+        commit_behind_others(*begun(PARQUET, path), latest(path, number), [0])
+    slow = begun(PARQUET, path)
+    assert shortened(path) == 2
+    assert offsets_of(PARQUET, path) == [2]
+    commit_behind_others(*begun(PARQUET, path), latest(path, 3), [0])
+    assert shortened(path) == 1
+    with pytest.raises(AnotherExport):
+        commit_behind_others(*slow, latest(path, 3), [0])
+    assert offsets_of(PARQUET, path) == [3]
+
+
+def latest(path: Path, number: int) -> Commit:
+    commit = named_by_a_run(path, commit_of(number, number + 1))._replace(keeps=KEEP_LATEST)
+    pq.write_table(pa.Table.from_batches([batch_of([(b"k", b"v")], number)]), path / commit.files[0].path)
+    return commit
+
+
+@pytest.mark.parametrize("has_files", [True, False])
+@pytest.mark.parametrize("began", [0, 1, 2])
+def test_who_is_slower_than_all_that_makes_no_commit_anew(began: int, has_files: bool, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with_commits(PARQUET, path, range(began))
+    slow = [begun(PARQUET, path) for _ in range(2)]
+    with_commits(PARQUET, path, range(began, 4))
+    slow.append(begun(PARQUET, path))
+    with_commits(PARQUET, path, range(4, 6))
+    shortened(path)
+    for number, (sink, seen) in zip((began, began, 4), slow, strict=True):
+        commit = commit_of(number, number + 2)
+        with pytest.raises(AnotherExport):
+            commit_behind_others(sink, seen, commit if has_files else commit._replace(files=[]), [0])
+        assert offsets_of(PARQUET, path) == [0, 1, 2, 3, 4, 5]
+        assert begun(PARQUET, path)[1].offsets == {0: 6}
+    with_commits(PARQUET, path, [6])
+    shortened(path)
+    assert logged(path) == ["6", "c6"]
+
+
+def test_who_exports_other_partitions_commits_behind_however_slow(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with_commits(PARQUET, path, [0])
+    sink, seen = begun(PARQUET, path)
+    with_commits(PARQUET, path, range(1, 4))
+    shortened(path)
+    (file,) = commit_of(0, 1).files
+    other = commit_of(0, 1)._replace(
+        ranges=[OffsetRange(1, 0, 1)], files=[file._replace(path="t-1-0-1.parquet", partition=1)]
+    )
+    commit_behind_others(sink, seen, other, [0, 1])
+    assert begun(PARQUET, path)[1].offsets == {0: 4, 1: 1}
+    assert "t-1-0-1.parquet" in PARQUET(path).files()
+
+
+def test_a_commit_that_is_summed_up_at_once_was_made(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with_commits(PARQUET, path, range(2))
+
+    def others() -> None:
+        with_commits(PARQUET, path, range(3, 5))
+        shortened(path)
+
+    sink = ParquetSink(Interrupted(path, others, publishes=True))
+    assert sink.commit(begun(PARQUET, path)[1], named_by_a_run(path, commit_of(2, 3))) == 2
+    assert logged(path) == ["4", "c4"]
+    assert offsets_of(PARQUET, path) == [0, 1, 2, 3, 4]
+
+
+def test_a_merge_that_is_summed_up_at_once_was_made(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with_commits(PARQUET, path, range(2))
+
+    def others() -> None:
+        with_commits(PARQUET, path, [2])
+        shortened(path)
+
+    assert ParquetSink(Interrupted(path, others, publishes=True)).merge_small(MERGING) == (2, 1)
+    assert offsets_of(PARQUET, path) == [0, 1, 2] and len(PARQUET(path).files()) == 2
+
+
+@pytest.mark.parametrize("summed_up_before", [False, True])
+def test_a_reader_whose_manifests_are_removed_meanwhile_looks_again(summed_up_before: bool, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with_commits(PARQUET, path, range(2))
+    if summed_up_before:
+        shortened(path)
+
+    def others() -> None:
+        with_commits(PARQUET, path, range(2, 4))
+        shortened(path)
+
+    files = ParquetSink(Interrupted(path, others)).files()
+    assert files == PARQUET(path).files() and len(files) == 4
+    with_commits(PARQUET, path, [4])
+    assert ParquetSink(Interrupted(path, lambda: shortened(path))).state([0]).offsets == {0: 5}
+
+
+def test_a_run_whose_newest_manifest_is_removed_meanwhile_looks_again(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with_commits(PARQUET, path, range(2))
+
+    def others() -> None:
+        with_commits(PARQUET, path, [2])
+        shortened(path)
+
+    assert ParquetSink(Interrupted(path, others)).state([0]).offsets == {0: 3}
+
+
+@pytest.mark.parametrize("lost", [2, 3])
+def test_a_manifest_that_no_checkpoint_has_and_somebody_has_removed_is_missing(lost: int, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with_commits(PARQUET, path, range(2))
+    shortened(path)
+    with_commits(PARQUET, path, range(2, 5))
+    name = f"{LOG}/{lost:020d}.json"
+    (path / name).unlink()
+    with pytest.raises(ExportFailed, match=f"{name} is missing: a commit of the table"):
+        PARQUET(path).files()
+
+
+def test_what_manifests_of_earlier_versions_do_not_say_is_known_when_they_are_summed_up(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    for number in range(2):
+        sink, state = begun(PARQUET, path)
+        (file,) = commit_of(number, number + 1).files
+        sink.commit(state, commit_of(number, number + 1)._replace(files=[file._replace(date="2026-11-26")]))
+    sink, state = begun(PARQUET, path)
+    sink.commit(state, commit_of(2, 3)._replace(files=[]))
+    for manifest in (path / LOG).glob("*.json"):
+        content = json.loads(manifest.read_text())
+        del content["partition_by"]
+        manifest.write_text(json.dumps(content))
+    assert begun(PARQUET, path)[1].partition_by == "day"
+    assert shortened(path) == 2
+    assert begun(PARQUET, path)[1].partition_by == "day"
