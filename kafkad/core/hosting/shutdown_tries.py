@@ -14,7 +14,9 @@ from kafkad.core.errors import ErrorCode
 NOBODY_PAUSE_MS = 500
 """Before the next try when no controller answers: one may just be elected."""
 AWAY_MS = 3_000
-"""How long it goes on without a connection to the store: another broker may have one and be the controller."""
+"""How long it goes on without the store and without a word from the controller: another broker may have a connection to
+the store, and be the controller.
+"""
 
 
 class ShutdownTries:
@@ -28,30 +30,41 @@ class ShutdownTries:
         """None while a request is under way, and when it is over."""
         self._tries = tries
         self._pause_ms = pause_ms
-        self._began_ms = now_ms
         self._gives_up_ms = now_ms + tries * pause_ms
+        self._is_heard = False
+        """Whether the controller has answered, and was not asked again."""
+        self._away_until_ms: int | None = None
+        """Until when it goes on while the store is away; None: it is there, or the controller is."""
 
     def began_try(self) -> None:
-        self.next_try_ms = None
+        self.next_try_ms, self._is_heard = None, False
+
+    def looked(self, now_ms: int, *, has_store: bool) -> None:
+        """`has_store`: this broker has a connection to the store. To be called whenever that may have changed, and at
+        `next_deadline_ms`.
+        """
+        if has_store or self._is_heard or self.is_over:
+            self._away_until_ms = None
+        elif self._away_until_ms is None:
+            self._away_until_ms = now_ms + AWAY_MS
+        elif now_ms >= self._away_until_ms:
+            self._end("given up: the coordination store is away")
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        deadlines = (self.next_try_ms, self._away_until_ms)
+        return min((each for each in deadlines if each is not None), default=None)
 
     def answered(
-        self,
-        response: ControlledShutdownResponse | None,
-        image: MetadataImage,
-        broker_id: int,
-        now_ms: int,
-        *,
-        has_store: bool = True,
+        self, response: ControlledShutdownResponse | None, image: MetadataImage, broker_id: int, now_ms: int
     ) -> None:
-        """None: the controller did not answer. `has_store`: this broker has a connection to the store."""
-        is_controllers = response is not None and response.error_code is not ErrorCode.NOT_CONTROLLER
-        if not has_store and not is_controllers:
-            self._gives_up_ms = min(self._gives_up_ms, self._began_ms + AWAY_MS)
-            self._go_on("the coordination store is away", now_ms, min(self._pause_ms, NOBODY_PAUSE_MS))
+        """None: the controller did not answer. What comes when it is over changes nothing."""
+        if self.is_over:
             return
-        if response is None:
+        if response is None or response.error_code is ErrorCode.NOT_CONTROLLER:
             self._go_on("no controller answers", now_ms, min(self._pause_ms, NOBODY_PAUSE_MS))
             return
+        self._is_heard, self._away_until_ms = True, None
         self._tries -= 1
         if response.error_code is not ErrorCode.NONE:
             self._go_on(f"the controller refuses: {response.error_code.name}", now_ms, self._pause_ms)
@@ -73,6 +86,7 @@ class ShutdownTries:
 
     def _end(self, outcome: str) -> None:
         self.is_over, self.outcome = True, outcome
+        self.next_try_ms = self._away_until_ms = None
 
 
 def _has_nowhere_to_go(at: RemainingPartition, image: MetadataImage, broker_id: int) -> bool:

@@ -88,23 +88,53 @@ def test_without_a_try_nothing_is_asked() -> None:
     assert (state.is_over, state.next_try_ms) == (True, None)
 
 
+def nobody_answers(state: ShutdownTries, now_ms: int, *, has_store: bool, until_ms: int) -> int:
+    """Every try fails at once; returns when it is over, or `until_ms`."""
+    codes = (None, response(code=ErrorCode.NOT_CONTROLLER))
+    tries = 0
+    while not state.is_over and now_ms < until_ms:
+        state.looked(now_ms, has_store=has_store)
+        if state.next_try_ms is not None and state.next_try_ms <= now_ms:
+            answer(state, codes[tries % 2], 1, 2, now_ms=now_ms)
+            tries += 1
+        assert state.is_over or state.next_deadline_ms is not None
+        now_ms = state.next_deadline_ms or now_ms
+    return now_ms
+
+
 def test_it_does_not_wait_for_a_store_that_is_away() -> None:
     state = ShutdownTries(TRIES, PAUSE_MS, 0)
-    nobodys_answers = (None, response(code=ErrorCode.NOT_CONTROLLER))
-    tries, now_ms = 0, 0
-    while not state.is_over:
-        state.began_try()
-        state.answered(nobodys_answers[tries % 2], image(1, 2), 1, now_ms, has_store=False)
-        tries, now_ms = tries + 1, state.next_try_ms or now_ms
-    assert (tries, now_ms) == (AWAY_MS // NOBODY_PAUSE_MS + 1, AWAY_MS)
+    assert nobody_answers(state, 0, has_store=False, until_ms=10 * PAUSE_MS) == AWAY_MS
     assert state.outcome == "given up: the coordination store is away"
+
+
+def test_a_connection_that_comes_back_counts_for_nothing() -> None:
+    state = ShutdownTries(TRIES, PAUSE_MS, 0)
+    now_ms = nobody_answers(state, 0, has_store=True, until_ms=AWAY_MS + 200)
+    state.looked(now_ms, has_store=False)
+    state.looked(now_ms + 100, has_store=True)
+    now_ms = nobody_answers(state, now_ms + 100, has_store=True, until_ms=2 * AWAY_MS)
+    assert not state.is_over
+    assert nobody_answers(state, now_ms, has_store=False, until_ms=10 * PAUSE_MS) == now_ms + AWAY_MS
+
+
+def test_a_silent_controller_is_not_waited_for_while_the_store_is_away() -> None:
+    state = ShutdownTries(TRIES, PAUSE_MS, 0)
+    state.began_try()
+    state.looked(1_000, has_store=False)
+    assert state.next_deadline_ms == 1_000 + AWAY_MS
+    state.looked(1_000 + AWAY_MS, has_store=False)
+    assert (state.is_over, state.next_deadline_ms) == (True, None)
+    state.answered(response(*LEFT), image(1, 2), 1, 2_000 + AWAY_MS)
+    assert (state.next_deadline_ms, state.outcome) == (None, "given up: the coordination store is away")
 
 
 def test_a_controller_that_answers_is_heeded_also_when_the_store_is_away_from_here() -> None:
     state = ShutdownTries(TRIES, PAUSE_MS, 0)
-    state.began_try()
-    state.answered(response(*LEFT), image(1, 2), 1, AWAY_MS, has_store=False)
-    assert (state.is_over, state.next_try_ms) == (False, AWAY_MS + PAUSE_MS)
-    state.began_try()
-    state.answered(response(), image(1, 2), 1, AWAY_MS, has_store=False)
+    state.looked(0, has_store=False)
+    answer(state, response(*LEFT), 1, 2, now_ms=AWAY_MS - 1)
+    state.looked(AWAY_MS, has_store=False)
+    assert (state.is_over, state.next_deadline_ms) == (False, AWAY_MS - 1 + PAUSE_MS)
+    state.looked(AWAY_MS - 1 + PAUSE_MS, has_store=False)
+    answer(state, response(), 1, 2, now_ms=AWAY_MS + PAUSE_MS)
     assert state.outcome == "others lead in its place"

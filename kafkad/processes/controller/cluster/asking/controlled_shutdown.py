@@ -43,11 +43,12 @@ class ControlledShutdown:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        return None if self._is_told else self._state.next_try_ms
+        return None if self._is_told else self._state.next_deadline_ms
 
     def turn(self, now_ms: int) -> None:
         if self._is_told:
             return
+        self._state.looked(now_ms, has_store=self._has_store())
         if self._broker is None or self._state.is_over:
             log.info("controlled shutdown: %s", self._state.outcome or "the broker is not registered")
             self._is_told = True
@@ -63,5 +64,4 @@ class ControlledShutdown:
         self._passing_on.ask(API_KEY, VERSION, CONTROLLED_SHUTDOWN, request, self._answered)
 
     def _answered(self, response: ControlledShutdownResponse | None) -> None:
-        host = self._host
-        self._state.answered(response, host.image, host.broker_id, monotonic_ms(), has_store=self._has_store())
+        self._state.answered(response, self._host.image, self._host.broker_id, monotonic_ms())
