@@ -1,11 +1,14 @@
 """Servers of ZooKeeper that are older, silent or away: what the store does about each."""
 
 import socket
+import ssl
 import struct
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,7 @@ from bench.brokers.zookeeper import ZookeeperServer
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore, ZookeeperUnreachable
 from kafkad.adapters.stores.zookeeper_waits import LONGEST_PAUSE_S, SILENT_S, Waits
 from kafkad.core.coordination_store import Create, SessionState, SessionSuspended
+from tests.tools.certificates import Authority
 
 SESSION_S = 40.0
 SOON_S = 20.0
@@ -173,6 +177,27 @@ def test_a_session_is_closed_soon_when_the_server_is_silent(other: OtherServer) 
     assert store.is_left_open
 
 
+def test_a_session_is_closed_soon_when_names_are_not_resolved(
+    other: OtherServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened(other.hosts)
+    asked, answered = threading.Event(), threading.Event()
+
+    def resolves(*_: object) -> list[object]:
+        asked.set()
+        answered.wait()
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolves)
+    other.break_connections()
+    assert asked.wait(SOON_S)
+    began = time.monotonic()
+    store.close()
+    answered.set()
+    assert time.monotonic() - began < SOON_S
+    assert store.is_left_open
+
+
 def test_what_waits_for_a_silent_server_fails_soon_when_the_broker_stops(other: OtherServer) -> None:
     stopping = threading.Event()
     store = opened(other.hosts, stopping)
@@ -226,11 +251,39 @@ def test_a_connection_that_nobody_uses_costs_nothing() -> None:
         looks.append(time.monotonic())
         return False
 
-    ours, others = socket.socketpair()
-    with ours, others:
+    ours, pipe = socket.socketpair()
+    with ours, pipe:
         waits = Waits(is_stopping, lambda: True, 1.0, None)
-        assert waits.select([ours], [], [], 1.2) == ([], [], [])
+        assert waits.select([ours, pipe], [], [], 1.2) == ([], [], [])
         assert len(looks) <= 1
         with waits.asking():
-            assert waits.select([ours], [], [], 1.2) == ([], [], [])
-    assert len(looks) > 2
+            assert waits.select([ours, pipe], [], [], 1.2) == ([], [], [])
+        assert len(looks) > 2
+        looks.clear()
+        # In the midst of an answer no request ends the wait.
+        assert waits.select([ours], [], [], 1.2) == ([], [], [])
+        assert len(looks) > 2
+
+
+def test_silence_counts_from_when_somebody_wants_an_end() -> None:
+    stopping = threading.Event()
+    ours, pipe = socket.socketpair()
+    with ours, pipe:
+        waits = Waits(stopping.is_set, lambda: True, 1.0, None)
+        threading.Timer(0.1, stopping.set).start()
+        assert waits.select([ours, pipe], [], [], SILENT_S + 0.1) == ([], [], [])
+
+
+def test_an_answer_that_came_in_one_tls_record_with_another_is_not_waited_for(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    accepts, connects = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    accepts.load_cert_chain(authority.keystore("server", "IP:127.0.0.1"))
+    connects.load_verify_locations(authority.truststore)
+    ours, others = socket.socketpair()
+    with ThreadPoolExecutor(1) as elsewhere, ours, others:
+        accepted = elsewhere.submit(accepts.wrap_socket, others, server_side=True)
+        with connects.wrap_socket(ours, server_hostname="127.0.0.1") as secured, accepted.result() as server:
+            server.send(b"twoanswers")
+            assert secured.recv(3) == b"two"
+            waits = Waits(lambda: False, lambda: True, 1.0, None)
+            assert waits.select([secured, others], [], [], SOON_S) == ([secured], [], [])

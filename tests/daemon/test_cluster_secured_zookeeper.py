@@ -12,8 +12,8 @@ from kazoo.exceptions import NoAuthError
 
 from bench.brokers.processes import eventually
 from bench.brokers.zookeeper import TlsFiles, ZookeeperServer
-from tests.daemon.certificates import Authority
 from tests.daemon.cluster_broker import KafkadInCluster
+from tests.tools.certificates import Authority
 
 PASSWORD = "of the key"
 ALL, READ = 31, 1

@@ -1,17 +1,21 @@
-"""What kazoo's client does not do by itself: an attempt to start that can be broken off, and multi-reads."""
+"""What kazoo's client does not do by itself: a start that can be broken off, a stop that ends, and multi-reads."""
 
+import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionLoss, UnimplementedError
+from kazoo.exceptions import ConnectionLoss, UnimplementedError, WriterNotClosedException
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import ACL
 
 from kafkad.adapters.stores.zookeeper_reads import MultiRead
+from kafkad.adapters.stores.zookeeper_waits import SILENT_S
 
 _LOOK_S = 0.05
+_STOPPED_S = 2 * SILENT_S
 
 
 def start(client: KazooClient, timeout_s: float, is_stopping: Callable[[], bool]) -> None:
@@ -21,6 +25,20 @@ def start(client: KazooClient, timeout_s: float, is_stopping: Callable[[], bool]
     while not is_live.wait(max(0.0, min(_LOOK_S, until_s - time.monotonic()))):
         if time.monotonic() >= until_s or is_stopping():
             raise KazooTimeoutError("Connection time-out")
+
+
+def stop(client: KazooClient) -> bool:
+    """End the session. False: it goes on, as kazoo's thread does, which may be resolving the names of the servers."""
+    is_stopped = threading.Event()
+
+    def end() -> None:
+        with suppress(WriterNotClosedException):
+            client.stop()
+            client.close()
+            is_stopped.set()
+
+    threading.Thread(target=end, name="end of a session", daemon=True).start()
+    return is_stopped.wait(_STOPPED_S)
 
 
 def make_root(client: KazooClient, acl: Callable[[str], list[ACL]]) -> None:

@@ -28,7 +28,7 @@ from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAF
 
 from kafkad.adapters.links.event_queue import EventQueue
 from kafkad.adapters.stores.zookeeper_answers import KINDS, outcome_of, raise_what_failed, stat_of, translated
-from kafkad.adapters.stores.zookeeper_client import knows_multi_reads, make_root, read_together, start
+from kafkad.adapters.stores.zookeeper_client import knows_multi_reads, make_root, read_together, start, stop
 from kafkad.adapters.stores.zookeeper_reads import TOGETHER
 from kafkad.adapters.stores.zookeeper_tls import TlsConnections
 from kafkad.adapters.stores.zookeeper_waits import Waits
@@ -154,7 +154,7 @@ class ZookeeperStore:
         except UnimplementedError as error:
             self._reads_together = False
             raise SessionSuspended(paths[0]) from error
-        self._server_is_known = True
+        self._server_is_known = self._server_is_known or bool(parts)
         return found
 
     def _read_each(self, paths: Sequence[str], watcher: Callable[[WatchedEvent], None] | None) -> list[Node | None]:
@@ -241,11 +241,12 @@ class ZookeeperStore:
 
     def close(self) -> None:
         if not self._closed:
-            self._is_left_open = self._state is SessionState.SUSPENDED
             self._closed = True
+            if self._state is SessionState.SUSPENDED:
+                self._is_left_open = True
             self._state = SessionState.LOST
-            self._client.stop()
-            self._client.close()
+            if not stop(self._client):
+                self._is_left_open = True
             self._events.close()
 
     @property

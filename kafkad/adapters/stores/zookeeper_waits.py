@@ -8,6 +8,7 @@ import errno
 import os
 import select
 import socket
+import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,7 @@ LONGEST_PAUSE_S = 1.0
 _LOOK_S = 0.5
 """How often a wait looks whether the session is to be closed, while somebody waits for an answer or a connection."""
 _IDLE_LOOK_S = 3_600.0
-_SHORT_S = 0.05
+_SHORT_S = 0.2
 
 
 class Waits:
@@ -81,15 +82,22 @@ class Waits:
         wanted = {each.fileno(): select.POLLIN for each in readers}
         for each in writers:
             wanted[each.fileno()] = wanted.get(each.fileno(), 0) | select.POLLOUT
+        decrypted = [each for each in readers if isinstance(each, ssl.SSLSocket) and each.pending()]
+        if decrypted:
+            # The rest of a record that came with several answers: the system has nothing more to tell of it.
+            return decrypted, [], []
         poll = select.poll()
         for descriptor, events in wanted.items():
             poll.register(descriptor, events)
         until_s = float("inf") if timeout is None else time.monotonic() + timeout
-        look_s = _LOOK_S if self._asking or not self._is_connected() else _IDLE_LOOK_S
+        # The wait that a request ends is for the socket and for kazoo's own pipe.
+        is_idle = len(readers) > 1 and not self._asking and self._is_connected()
+        look_s = _IDLE_LOOK_S if is_idle else _LOOK_S
         while True:
             left_s = max(0.0, until_s - time.monotonic())
+            was_stopping = self._is_stopping()
             ready = dict(poll.poll(min(left_s, look_s) * 1000))
-            if ready or not self._is_stopping():
+            if ready or not was_stopping:
                 self._heard_s = time.monotonic()
             elif time.monotonic() - self._heard_s >= SILENT_S:
                 raise KazooTimeoutError("the server is silent, and nobody waits for it any more")

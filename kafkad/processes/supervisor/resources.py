@@ -180,7 +180,7 @@ def _refuse_twice(path: str, before: Sequence[LogDirectory]) -> None:
             is_same = other.is_online and os.path.samefile(os.path.realpath(path), other.path)
         except OSError:
             # It is not there yet, or can't be used: opening it says so.
-            return
+            continue
         if is_same:
             raise LogDirectoryUnusable(f"{path} and {other.path} are one log directory: name it once in log.dirs")
 

@@ -153,11 +153,14 @@ class Sessions:
             found = self._connect(self._earlier)
         except SessionLost:
             log.debug("the session of the process before has ended by itself")
-        self._earlier = None
         if found is not None and not self._resumes:
             found.close()
+            if found.is_left_open:
+                raise ZookeeperUnreachable(f"ZooKeeper at {self._cluster.zookeeper_connect} does not answer any more")
+            self._earlier = None
             log.warning("the session of this broker's process before was still alive; it is ended now")
             return None
+        self._earlier = None
         return found
 
     def _connect(self, session: tuple[int, bytes] | None) -> ZookeeperStore:
