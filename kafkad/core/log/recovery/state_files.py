@@ -6,7 +6,7 @@ file is recognised and ignored.
 """
 
 from collections.abc import Collection, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from kafkad.core.log.epochs import CorruptCheckpoint, EpochEntry, LeaderEpochCache
 from kafkad.core.log.producers.entry import ProducerEntry
@@ -17,6 +17,8 @@ from kafkad.core.log.segments.log_segments import Segments
 from kafkad.core.ports import LogFile, NoSpaceLeft, SegmentStore
 
 _VERSION = "0"
+_LONGEST = 19
+"""Digits of an offset."""
 
 
 def write_epochs(store: SegmentStore, epochs: LeaderEpochCache, *, is_first: bool) -> LogFile | None:
@@ -86,12 +88,16 @@ def write_aborted_counts(store: SegmentStore, segments: Segments) -> LogFile | N
     counts = {segment.base_offset: segment.aborted.count for segment in segments if segment.aborted.count}
     if counts == segments.aborted_on_file:
         return None
-    segments.aborted_on_file = counts
     lines = [_VERSION, str(len(counts)), *(f"{base} {count}" for base, count in counts.items())]
-    with suppress(NoSpaceLeft):
+    content = "\n".join([*lines, ""]).encode()
+    with suppress(NoSpaceLeft), ExitStack() as unless_written:
         file = store.open(ABORTED_COUNTS, create=True)
-        file.truncate(0)
-        file.write_at(("\n".join([*lines, ""]).encode(),), 0)
+        unless_written.callback(file.close)
+        # Not cut before: what is there stays where there is no room.
+        file.write_at((content,), 0)
+        file.truncate(len(content))
+        unless_written.pop_all()
+        segments.aborted_on_file = counts
         return file
     return None
 
@@ -108,7 +114,7 @@ def read_aborted_counts(store: SegmentStore, sizes: Mapping[str, int]) -> dict[i
     if not sizes.get(ABORTED_COUNTS):
         return {}
     fields = store.read(ABORTED_COUNTS).split()
-    if not all(field.isdigit() for field in fields) or len(fields) < 2:
+    if not all(field.isdigit() and len(field) <= _LONGEST for field in fields) or len(fields) < 2:
         return {}
     version, expected, *numbers = map(int, fields)
     if version != int(_VERSION) or len(numbers) != 2 * expected:

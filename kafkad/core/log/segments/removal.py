@@ -184,7 +184,9 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> 
     names = log.segments.remove_after(-1)
     _forget_snapshots_after(log, -1)
     segment = Segment.create(log.store, log.config, offset, now_ms=now_ms)
+    noted = log.segments.aborted_on_file
     log.segments = Segments(log.store, [segment])
+    log.segments.aborted_on_file = noted
     log.log_start_offset = log.log_end_offset = log.recovery_point = offset
     log.epochs.clear()
     _settle(log, now_ms)
