@@ -15,7 +15,7 @@ from kafkad.core.controller.startup.reconciliation import StartRefused
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.stored_metadata import PartitionState, stored_state
 from kafkad.core.controller.topics.names import is_legal
-from kafkad.core.coordination_store import CoordinationStore, Delete, NodeStat
+from kafkad.core.coordination_store import CoordinationStore, Delete, Node, NodeStat
 from kafkad.core.hosting.hosting import NO_CONTROLLER_EPOCH
 from kafkad.core.hosting.start import AssignedTopic
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
@@ -48,15 +48,19 @@ def read_topics(store: CoordinationStore) -> tuple[dict[str, AssignedTopic], fro
 
 def elected(store: CoordinationStore) -> tuple[int, int]:
     """The id of the controller, or -1, and its epoch, or that of the last one."""
-    holder = controller_id(store)
-    (epoch,) = store.get_many([nodes.CONTROLLER_EPOCH])
+    # Together: they are of one term, mostly.
+    holder, epoch = store.get_many([nodes.CONTROLLER, nodes.CONTROLLER_EPOCH])
     at = None if epoch is None else _decoded(nodes.CONTROLLER_EPOCH, epoch.data, int)
-    return holder, (NO_CONTROLLER_EPOCH if at is None else at)
+    return _holder_id(holder), (NO_CONTROLLER_EPOCH if at is None else at)
 
 
 def controller_id(store: CoordinationStore) -> int:
     """The id of the controller, or -1."""
     (holder,) = store.get_many([nodes.CONTROLLER])
+    return _holder_id(holder)
+
+
+def _holder_id(holder: Node | None) -> int:
     node = None if holder is None else _decoded(nodes.CONTROLLER, holder.data, nodes.decode_controller)
     return NO_CONTROLLER if node is None else node.brokerid
 
