@@ -154,13 +154,17 @@ def orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list[str]:
 
     What others write into the table is theirs, such as files that say which rows they have deleted, and so are the
     tables in folders within this one.
+
+    What others are about to commit is there already: it has to be younger, or it is taken for an orphan.
     """
+    # Before `kept`: what comes into the table behind this is not listed, and what has come before is kept.
+    names = sorted(_names_of_runs(folder))
     kept = sink.kept(older_than_s)
     if kept is None:
         return []
     return [
         name
-        for name in sorted(_names_of_runs(folder))
+        for name in names
         if name not in kept
         and (name.startswith(f"{UNFINISHED}/") or is_written_by_run(name))
         and folder.age_s(name) >= older_than_s

@@ -225,7 +225,8 @@ Example:
     default=86_400.0,
     show_default=True,
     metavar="SECONDS",
-    help="Delete only what was written or replaced before that: a run may be under way.",
+    help="Delete only what was written or replaced before that. It has to be longer than any run or maintain takes;"
+    " 0 only where no other one is under way.",
 )
 @writes_files
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted and merged.")

@@ -19,7 +19,7 @@ from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, after_commit
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.complete_hours import carried
-from kafkad.export.sinks.manifest_log import FORMAT, FORMAT_OF_MERGES, ManifestLog
+from kafkad.export.sinks.manifest_log import FORMAT, FORMAT_OF_MERGES, ManifestLog, ago_ms
 from kafkad.export.sinks.merging import KnownFile, merge, new_run_id, small_files
 from kafkad.export.sinks.rewriting import changed_partitions, remove, rewrite_changed, rows
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
@@ -98,11 +98,11 @@ class ParquetSink:
         if table is None:
             return None
         return {each.path for each in table.files} | {
-            path for path, replaced_ms in table.replaced_ms.items() if replaced_ms > _ago_ms(older_than_s)
+            path for path, replaced_ms in table.replaced_ms.items() if replaced_ms > ago_ms(older_than_s)
         }
 
     def shorten_log(self, older_than_s: float) -> int:
-        self._log.sum_up(_ago_ms(older_than_s))
+        self._log.sum_up(older_than_s)
         return self._log.remove_summed_up(older_than_s)
 
     def merge_small(self, merging: Merging) -> Merged:
@@ -180,8 +180,3 @@ def _columns(manifest: Any) -> pa.Schema:
     if "schema" not in manifest:
         return RECORDS
     return pa.ipc.read_schema(pa.BufferReader(base64.b64decode(manifest["schema"])))
-
-
-def _ago_ms(seconds: float) -> float:
-    """In milliseconds since 1970."""
-    return (time.time() - seconds) * 1_000

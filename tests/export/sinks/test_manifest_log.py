@@ -1,6 +1,7 @@
 """A log of manifests that is summed up says the same as before, whoever is in the midst of it."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.run import remove_orphans
-from kafkad.export.sinks.manifest_log import CHECKPOINTS, LOG
+from kafkad.export.sinks.manifest_log import CHECKPOINTS, LOG, ManifestLog
 from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.sinks.rebasing import commit_behind_others
 from kafkad.export.sinks.sink import Commit
@@ -30,32 +31,50 @@ def logged(path: Path) -> list[str]:
     return [f"{'c' if CHECKPOINTS in name else ''}{int(Path(name).stem)}" for name in names]
 
 
+def manifest(path: Path, number: int) -> Path:
+    return path / LOG / f"{number:020d}.json"
+
+
+def let_pass(path: Path, seconds: float) -> None:
+    """For the checkpoints that are there."""
+    for each in (path / CHECKPOINTS).iterdir():
+        written_s = each.stat().st_mtime - seconds
+        os.utime(each, (written_s, written_s))
+
+
 def shortened(path: Path, older_than_s: float = 0) -> int:
     return PARQUET(path).shorten_log(older_than_s)
 
 
-class Interrupted(TableFolder):
-    """A folder in which somebody else acts behind what is done to the log of manifests."""
+PUBLISHED = "published"
 
-    def __init__(self, path: Path, others: Callable[[], object], *, publishes: bool = False) -> None:
+
+class Interrupted(TableFolder):
+    """A folder in which somebody else acts, once: behind the listing of a folder, before a file is read, or behind a
+    commit.
+    """
+
+    def __init__(self, path: Path, others: Callable[[], object], at: str = LOG) -> None:
         super().__init__(str(path))
         self._others = [others]
-        self._publishes = publishes
+        self._at = at
 
     def names(self, path: str = "", *, recursive: bool = False) -> list[str]:
         names = super().names(path, recursive=recursive)
-        if path == LOG and not self._publishes:
-            self._act()
+        self._act(path)
         return names
+
+    def read(self, path: str) -> bytes:
+        self._act(path)
+        return super().read(path)
 
     def publish(self, path: str, content: bytes) -> bool:
         done = super().publish(path, content)
-        if self._publishes:
-            self._act()
+        self._act(PUBLISHED)
         return done
 
-    def _act(self) -> None:
-        if self._others:
+    def _act(self, at: str) -> None:
+        if at == self._at and self._others:
             self._others.pop()()
 
 
@@ -82,9 +101,31 @@ def test_what_was_summed_up_stays_for_as_long_as_readers_may_be_in_the_midst_of_
     with_commits(PARQUET, path, range(2))
     assert shortened(path, 60) == 0
     with_commits(PARQUET, path, [2])
-    assert shortened(path, 60) == 0
-    assert logged(path) == ["0", "1", "2", "c1", "c2"]
+    let_pass(path, 60)
+    assert shortened(path, 60) == 1
+    assert logged(path) == ["1", "2", "c1", "c2"]
     assert offsets_of(PARQUET, path) == [0, 1, 2]
+    with_commits(PARQUET, path, [3])
+    let_pass(path, 60)
+    assert shortened(path, 60) == 1
+    assert logged(path) == ["2", "3", "c2", "c3"]
+
+
+def test_while_a_checkpoint_is_young_no_other_one_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    for number in range(3):
+        with_commits(PARQUET, path, [number])
+        assert shortened(path, 60) == 0
+    assert logged(path) == ["0", "1", "2", "c0"]
+    content = json.loads(manifest(path, 2).read_text())
+    for number in range(3, 1_001):
+        if number == 1_000:
+            assert shortened(path, 60) == 0
+            assert logged(path)[-1:] == ["c0"]
+        manifest(path, number).write_text(json.dumps({**content, "commit": number, "files": []}))
+    assert shortened(path, 60) == 0
+    assert logged(path)[-2:] == ["c0", "c1000"]
+    assert len(PARQUET(path).files()) == 3
 
 
 def test_files_that_were_replaced_before_the_log_was_summed_up_stay_as_long(tmp_path: Path) -> None:
@@ -93,13 +134,16 @@ def test_files_that_were_replaced_before_the_log_was_summed_up_stay_as_long(tmp_
     replaced = set(PARQUET(path).files())
     PARQUET(path).merge_small(MERGING)
     shortened(path, 60)
+    assert logged(path)[-1] == "c2"
     assert PARQUET(path).kept(60) == {*replaced, *PARQUET(path).files()}
     with_commits(PARQUET, path, [2])
     shortened(path)
     assert PARQUET(path).kept(60) == {*replaced, *PARQUET(path).files()}
     remove_orphans(TableFolder(str(path)), PARQUET(path), 0)
     with_commits(PARQUET, path, [3])
+    let_pass(path, 60)
     shortened(path, 60)
+    assert logged(path)[-1] == "c4"
     assert PARQUET(path).kept(60) == {*replaced, *PARQUET(path).files()}
     with_commits(PARQUET, path, [4])
     shortened(path)
@@ -170,7 +214,7 @@ def test_a_commit_that_is_summed_up_at_once_was_made(tmp_path: Path) -> None:
         with_commits(PARQUET, path, range(3, 5))
         shortened(path)
 
-    sink = ParquetSink(Interrupted(path, others, publishes=True))
+    sink = ParquetSink(Interrupted(path, others, at=PUBLISHED))
     assert sink.commit(begun(PARQUET, path)[1], named_by_a_run(path, commit_of(2, 3))) == 2
     assert logged(path) == ["4", "c4"]
     assert offsets_of(PARQUET, path) == [0, 1, 2, 3, 4]
@@ -184,7 +228,7 @@ def test_a_merge_that_is_summed_up_at_once_was_made(tmp_path: Path) -> None:
         with_commits(PARQUET, path, [2])
         shortened(path)
 
-    assert ParquetSink(Interrupted(path, others, publishes=True)).merge_small(MERGING) == (2, 1)
+    assert ParquetSink(Interrupted(path, others, at=PUBLISHED)).merge_small(MERGING) == (2, 1)
     assert offsets_of(PARQUET, path) == [0, 1, 2] and len(PARQUET(path).files()) == 2
 
 
@@ -214,6 +258,93 @@ def test_a_run_whose_newest_manifest_is_removed_meanwhile_looks_again(tmp_path: 
         shortened(path)
 
     assert ParquetSink(Interrupted(path, others)).state([0]).offsets == {0: 3}
+
+
+@pytest.mark.parametrize("at", [CHECKPOINTS, f"{LOG}/{0:020d}.json"])
+def test_a_reader_that_is_slower_than_all_that_takes_no_such_commit_for_one(at: str, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with_commits(PARQUET, path, [0])
+    anew = manifest(path, 0).read_text().replace('"rows": 1', '"rows": 2')
+
+    def others() -> None:
+        with_commits(PARQUET, path, [1])
+        shortened(path)
+        manifest(path, 0).write_text(anew)
+
+    table = ManifestLog(Interrupted(path, others, at)).table()
+    assert table is not None and [each.rows for each in table.files] == [1, 1]
+    assert logged(path) == ["0", "1", "c1"]
+
+
+def test_a_run_that_is_slower_than_all_that_begins_behind_no_such_commit(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with_commits(PARQUET, path, [0])
+    anew = manifest(path, 0).read_text()
+
+    def others() -> None:
+        with_commits(PARQUET, path, [1])
+        shortened(path)
+        manifest(path, 0).write_text(anew)
+
+    assert ParquetSink(Interrupted(path, others, f"{LOG}/{0:020d}.json")).state([0]).offsets == {0: 2}
+
+
+def test_where_all_manifests_are_gone_and_a_checkpoint_is_there_one_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with_commits(PARQUET, path, range(2))
+    shortened(path)
+    manifest(path, 1).unlink()
+    with pytest.raises(ExportFailed, match=f"{LOG}/{1:020d}.json is missing: a commit of the table"):
+        begun(PARQUET, path)
+
+
+@pytest.mark.parametrize(
+    "name", ["{:020d}_conflict.json", "{:020d} (1).json", "{:021d}.json", "{:019d}\u0661.json", "{:020d}.json.part"]
+)
+def test_files_of_other_names_are_somebody_elses(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with_commits(PARQUET, path, range(2))
+    shortened(path)
+    with_commits(PARQUET, path, [2])
+    strangers = {path / folder / name.format(number) for folder, number in ((LOG, 1), (LOG, 2), (CHECKPOINTS, 1))}
+    for each in strangers:
+        each.write_bytes((each.parent / f"{1:020d}.json").read_bytes())
+    assert offsets_of(PARQUET, path) == [0, 1, 2]
+    assert begun(PARQUET, path)[1].offsets == {0: 3}
+    assert shortened(path) == 1
+    assert offsets_of(PARQUET, path) == [0, 1, 2]
+    there = {each for each in (path / LOG).rglob("*") if each.is_file()}
+    assert there == {*strangers, manifest(path, 2), path / CHECKPOINTS / f"{2:020d}.json"}
+
+
+class WithoutSizes(TableFolder):
+    """One request for each file are many."""
+
+    def size(self, path: str) -> int | None:
+        raise ExportFailed(path)
+
+
+def test_of_replaced_files_a_checkpoint_names_those_that_are_there(tmp_path: Path) -> None:
+    log = ManifestLog(WithoutSizes(str(tmp_path)))
+    there = ["1.parquet", "date=2026-11-25/2.parquet", "date=2026-11-26/hour=09/3.parquet"]
+    for each in there:
+        (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / each).write_text("")
+    gone = ["4.parquet", "date=2026-11-24/5.parquet", "date=2026-11-26/hour=10/6.parquet"]
+    assert log.publish(0, {"format": 1, "commit": 0, "files": [], "time_ms": 1, "replaced": [*there, *gone]}, ())
+    log.sum_up(0)
+    table = log.table()
+    assert table is not None and table.replaced_ms == dict.fromkeys(there, 1)
+
+
+def test_a_commit_behind_which_nothing_can_be_read_was_made_and_it_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with_commits(PARQUET, path, [0])
+    sink = ParquetSink(Interrupted(path, (path / CHECKPOINTS).touch, at=PUBLISHED))
+    with pytest.raises(ExportFailed, match=r"the table has what was exported, but .* can't be read"):
+        sink.commit(begun(PARQUET, path)[1], named_by_a_run(path, commit_of(1, 2)))
+    (path / CHECKPOINTS).unlink()
+    assert offsets_of(PARQUET, path) == [0, 1]
 
 
 @pytest.mark.parametrize("lost", [2, 3])

@@ -340,6 +340,30 @@ def test_the_files_of_a_table_within_the_folder_are_no_orphans(make: MakeSink, t
     assert offsets_of(make, path) == offsets_of(make, path / "within") == [0, 1]
 
 
+class Merged(TableFolder):
+    """A folder whose small files somebody else merges just before it is listed."""
+
+    def __init__(self, make: MakeSink, path: Path) -> None:
+        super().__init__(str(path))
+        self._others = [make(path)]
+
+    def names(self, path: str = "", *, recursive: bool = False) -> list[str]:
+        if self._others:
+            assert self._others.pop().merge_small(MERGING) == (3, 1)
+        return super().names(path, recursive=recursive)
+
+
+@SINKS
+def test_a_file_that_has_come_into_the_table_just_before_the_folder_is_listed_is_no_orphan(
+    make: MakeSink, tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    with_commits(make, path, range(3))
+    replaced = set(make(path).files())
+    assert set(remove_orphans(Merged(make, path), make(path), 0)) == replaced
+    assert offsets_of(make, path) == [0, 1, 2]
+
+
 class WithClosedFolder(TableFolder):
     """Something within it may not be read, as in the root of a file system."""
 
