@@ -1,7 +1,6 @@
 """What goes wrong on the workers of Spark is one line of the export without a stack trace, and the next run goes on."""
 
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import eventually
 from kafkad.cli import main
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from kafkad.export.engines.spark_log import without_stack_traces
@@ -99,13 +99,6 @@ def traces(logged: str) -> list[str]:
     return [line for line in logged.splitlines() if any(word in line for word in TRACES)]
 
 
-def _until(is_true: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + WITHIN_S
-    while not is_true():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
-
-
 def test_workers_without_pyarrow_are_named(
     export: Export, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,10 +171,10 @@ def test_a_task_that_ends_after_the_job_has_failed_is_not_told_of_with_its_stack
     def fails_or_stays(numbers: Iterable[int]) -> Iterator[int]:
         for number in numbers:
             if number == 0:
-                _until(begun.exists)
+                eventually(begun.exists, within=WITHIN_S, what="the other one has begun")
                 raise ExportFailed("the table can't be written")
             begun.touch()
-            _until(told.exists)
+            eventually(told.exists, within=WITHIN_S, what="the job has failed")
             yield number
 
     context = spark.sparkContext
@@ -193,7 +186,11 @@ def test_a_task_that_ends_after_the_job_has_failed_is_not_told_of_with_its_stack
     (job,) = [status.getJobInfo(each) for each in status.getJobIdsForGroup(str(tmp_path))]
     assert job is not None
     stages = [int(each) for each in job.stageIds]
-    _until(lambda: all(stage.numActiveTasks == 0 for each in stages if (stage := status.getStageInfo(each))))
+    eventually(
+        lambda: all(stage.numActiveTasks == 0 for each in stages if (stage := status.getStageInfo(each))),
+        within=WITHIN_S,
+        what="the other one has ended",
+    )
     assert traces(logged()) == []
 
 

@@ -233,8 +233,7 @@ class PartitionLog:
         epochs = LeaderEpochCache(self.epochs.entries)
         if epochs.assign(epoch, start_offset):
             file = write_epochs(self.store, epochs, is_first=self.epochs.latest_epoch is None)
-            if file is not None:
-                self._pending_flush.add_written(file)
+            self._pending_flush.add_written(file)
             self.epochs = epochs
             self.generation += 1
         self._assigned_epoch = epoch
@@ -248,8 +247,7 @@ class PartitionLog:
         active.complete()
         self._pending_flush.add_written(write_producers(self.store, self.producers, base_offset))
         self._snapshot_offset = base_offset
-        if (counts := write_aborted_counts(self.store, self.segments)) is not None:
-            self._pending_flush.add_written(counts)
+        self._pending_flush.add_written(write_aborted_counts(self.store, self.segments))
         segment = Segment.create(self.store, self.config, base_offset, now_ms=now_ms, roll_jitter=active.roll_jitter)
         self.segments.add(segment)
         self.generation += 1
@@ -332,8 +330,7 @@ class PartitionLog:
 
     def complete(self) -> FlushLog | None:
         """After the last append: write the indexes and a snapshot; returns what must be synced then."""
-        if (counts := write_aborted_counts(self.store, self.segments)) is not None:
-            self._pending_flush.add_written(counts)
+        self._pending_flush.add_written(write_aborted_counts(self.store, self.segments))
         if self.recovery_point >= self.log_end_offset and self._snapshot_offset >= self.log_end_offset:
             return None
         self.segments.active.complete()

@@ -52,9 +52,10 @@ class PendingFlush:
         while held_back and held_back[0][1] <= recovery_point:
             held_back.popleft()
 
-    def add_written(self, file: LogFile) -> None:
-        """Written beside the segments, and left open for the next sync."""
-        self._written.append(file)
+    def add_written(self, file: LogFile | None) -> None:
+        """Written beside the segments, and left open for the next sync. None: nothing was, or it is synced already."""
+        if file is not None:
+            self._written.append(file)
 
     def take_written(self) -> list[LogFile]:
         written, self._written = self._written, []

@@ -157,9 +157,8 @@ class Sessions:
             found.close()
             if found.is_left_open:
                 raise ZookeeperUnreachable(f"ZooKeeper at {self._cluster.zookeeper_connect} does not answer any more")
-            self._earlier = None
             log.warning("the session of this broker's process before was still alive; it is ended now")
-            return None
+            found = None
         self._earlier = None
         return found
 
