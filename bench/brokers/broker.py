@@ -80,7 +80,7 @@ class RunningBroker:
         code = self._process.wait(self.stop_timeout_s)
         left = tree[1:]
         self._process = None
-        eventually(lambda: not _living(left), within=60, what=f"the children of {self.name} end: {left}")
+        eventually(lambda: not _living(left), what=f"the children of {self.name} end: {left}")
         return code
 
     def kill(self) -> None:
@@ -90,7 +90,7 @@ class RunningBroker:
         if self._process is not None:
             self._process.wait(60)
             self._process = None
-        eventually(lambda: not _living(tree), within=60, what=f"the killed processes of {self.name} end")
+        eventually(lambda: not _living(tree), what=f"the killed processes of {self.name} end")
 
     def tail(self, lines: int = 40) -> str:
         """The last lines of what the broker printed."""

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+WITHIN_S = 240.0
+"""Deadline of a wait whose condition is expected at once: long enough for a machine that is busy or stands still."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
@@ -73,7 +76,7 @@ def kill_all(processes: list[Process]) -> None:
             os.kill(process.pid, signal.SIGKILL)
 
 
-def eventually(condition: Callable[[], object], *, within: float, what: str) -> None:
+def eventually(condition: Callable[[], object], *, within: float = WITHIN_S, what: str) -> None:
     """Return as soon as `condition()` is truthy; fail, naming `what`, after `within` seconds."""
     deadline = time.monotonic() + within
     pause = 0.002

@@ -159,10 +159,10 @@ def test_the_next_connection_may_be_with_a_server_that_knows_no_multi_reads(othe
         return store.state is SessionState.SUSPENDED
 
     other.break_connections()
-    eventually(lambda: len(other.connections) == 2 and not is_suspended(), within=30, what="it is connected again")
+    eventually(lambda: len(other.connections) == 2 and not is_suspended(), what="it is connected again")
     with pytest.raises(SessionSuspended):
         store.get_many(paths)
-    eventually(lambda: len(other.connections) == 3 and not is_suspended(), within=30, what="it is connected again")
+    eventually(lambda: len(other.connections) == 3 and not is_suspended(), what="it is connected again")
     assert read(store, paths) == data
     assert store.session_id == session and len(other.connections) == 3
     store.close()

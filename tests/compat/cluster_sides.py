@@ -20,7 +20,6 @@ from kafkad.wire.cluster.schema import Message
 from tests.compat.group_sides import Side, comparable
 from tests.tools.raw_requests import RawClient, framed
 
-WITHIN_S = 60.0
 Answers = list[tuple[str, int, Any]]
 """What was asked, in which version, and the whole answer."""
 
@@ -72,7 +71,6 @@ class PlayedCluster:
         self._zookeeper.create(nodes.topic_path(name), json.dumps(node).encode())
         eventually(
             lambda: all(self._zookeeper.exists(nodes.state_path(name, index)) for index in assignments),
-            within=WITHIN_S,
             what=f"{self.broker.name} has made {name}",
         )
 

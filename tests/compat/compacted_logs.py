@@ -9,7 +9,6 @@ from kafkad.adapters.files.checkpoint_files import read_offsets
 from kafkad.core.log.recovery.checkpoints import CLEANED_OFFSETS
 from kafkad.core.types import TopicPartition
 
-_WITHIN_S = 180.0
 _CLEANER = {
     "log.cleaner.enable": "true",
     "log.cleaner.backoff.ms": "100",
@@ -25,7 +24,6 @@ def wait_for_compaction(broker: RunningBroker, topic: str) -> None:
     active = max(int(path.stem) for path in (broker.log_dir / f"{topic}-0").glob("*.log"))
     eventually(
         lambda: cleaned(broker, topic) >= active,
-        within=_WITHIN_S,
         what=f"the cleaner reaches offset {active} of {topic}",
     )
 

@@ -28,7 +28,7 @@ class Member:
 
     def __enter__(self) -> Self:
         self._consumer.subscribe([self._topic])
-        eventually(self._is_assigned, within=30, what="the member has its partitions")
+        eventually(self._is_assigned, what="the member has its partitions")
         return self
 
     def __exit__(

@@ -133,7 +133,7 @@ class Member:
             self.side.transcript = before
             return found
 
-        eventually(is_there, within=20, what=f"{self.name} is told {code}")
+        eventually(is_there, what=f"{self.name} is told {code}")
 
     def leave(self, version: int = 5, *rows: tuple[str, str | None], **values: Any) -> Any:
         part = KioApi("leave_group", max(version, 3)).part

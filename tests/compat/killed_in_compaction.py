@@ -16,7 +16,6 @@ from tests.compat.compacted_logs import cleaned, wait_for_compaction
 from tests.compat.served_logs import Partition, ServedPartition, served
 
 Contents = dict[Partition, ServedPartition]
-_WITHIN_S = 180.0
 CLEANER = {
     "log.cleaner.backoff.ms": "100",
     # What compaction has replaced stays, with its suffix.
@@ -31,7 +30,6 @@ def trim(broker: RunningBroker, offset: int) -> None:
     written_logs.trim(broker, offset)
     eventually(
         lambda: read_offsets(broker.log_dir, LOG_START_OFFSETS).get(TopicPartition("trimmed", 0)) == offset,
-        within=_WITHIN_S,
         what="the log start is in its checkpoint",
     )
 

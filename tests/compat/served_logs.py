@@ -6,10 +6,10 @@ from typing import NamedTuple, cast
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Message, TopicPartition
 
 from bench.brokers.broker import RunningBroker
+from bench.brokers.processes import WITHIN_S
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.transactions import ProducerState, producers_of
 
-_WITHIN_S = 60.0
 _EARLIEST, _LATEST = -2, -1
 
 Partition = tuple[str, int]
@@ -47,7 +47,7 @@ def served(broker: RunningBroker, partitions: Sequence[Partition]) -> dict[Parti
     found = _look_ups(everything, records)
     everything.close()
     committed.close()
-    with BrokerClient(broker.bootstrap, _WITHIN_S) as client:
+    with BrokerClient(broker.bootstrap, WITHIN_S) as client:
         return {
             at: ServedPartition(
                 records[at],
@@ -92,7 +92,7 @@ def _read(consumer: Consumer, partitions: Sequence[Partition]) -> dict[Partition
     records: dict[Partition, list[Served]] = {at: [] for at in partitions}
     unread = set(partitions)
     while unread:
-        message = consumer.poll(_WITHIN_S)
+        message = consumer.poll(WITHIN_S)
         assert message is not None, f"nothing comes, and no end of {unread}"
         at = (str(message.topic()), int(message.partition() or 0))
         error = message.error()
@@ -129,4 +129,4 @@ def _look_ups(consumer: Consumer, records: Mapping[Partition, Sequence[Served]])
 
 def _offsets_for(consumer: Consumer, times: Mapping[Partition, int]) -> dict[Partition, int]:
     asked = [TopicPartition(*at, time) for at, time in times.items()]
-    return {(row.topic, row.partition): int(row.offset) for row in consumer.offsets_for_times(asked, _WITHIN_S)}
+    return {(row.topic, row.partition): int(row.offset) for row in consumer.offsets_for_times(asked, WITHIN_S)}

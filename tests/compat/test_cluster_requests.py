@@ -345,7 +345,7 @@ def reads(cluster: PlayedCluster) -> None:
         codes = [int(fetched(cluster, "", 12, each).responses[0].partitions[0].error_code) for each in (LED, FOLLOWED)]
         return codes == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
-    eventually(knows, within=60, what=f"{cluster.broker.name} leads and follows")
+    eventually(knows, what=f"{cluster.broker.name} leads and follows")
     cluster.client.ask(produce({(LED[0], 0): RECORDS}))
     cluster.answers = kept
     for version in range(4, 18):

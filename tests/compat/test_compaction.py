@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 from bench.brokers.apache import ApacheKafka
 from bench.brokers.broker import RunningBroker
 from bench.brokers.daemon import Kafkad
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from kafkad.adapters.files.checkpoint_files import read_offsets
 from kafkad.core.log.recovery.checkpoints import CLEANED_OFFSETS
 from kafkad.core.types import TopicPartition
@@ -30,7 +30,6 @@ from tests.compat.served_logs import differences, served
 from tests.core.cleaning.naive import Batch, read_batches
 from tests.tools.log_dump import complaints, insane_indexes
 
-_WITHIN_S = 120.0
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _TOPICS = [f"plain-{codec}" for codec in _CODECS] + ["transactions"]
 _CONFIG = {
@@ -49,7 +48,7 @@ def _create(broker: RunningBroker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     topics = [NewTopic(name, 1, 1, config=_CONFIG) for name in _TOPICS]
     for made in admin.create_topics(topics).values():
-        made.result(_WITHIN_S)
+        made.result(WITHIN_S)
 
 
 def _produce(producer: Producer, topic: str, count: int, drawn: random.Random) -> None:
@@ -58,8 +57,8 @@ def _produce(producer: Producer, topic: str, count: int, drawn: random.Random) -
         headers: dict[str, str | bytes | None] = {"number": str(number)} if number % 3 == 0 else {}
         producer.produce(topic, value, b"key-%d" % drawn.randrange(_KEYS), 0, headers=headers)
         if number % 50 == 0:
-            producer.flush(_WITHIN_S)
-    assert producer.flush(_WITHIN_S) == 0
+            producer.flush(WITHIN_S)
+    assert producer.flush(WITHIN_S) == 0
 
 
 def _write(broker: RunningBroker) -> None:
@@ -69,14 +68,14 @@ def _write(broker: RunningBroker) -> None:
         producer = Producer({**common, "compression.type": codec, "enable.idempotence": codec != "gzip"})
         _produce(producer, f"plain-{codec}", 5000, drawn)
     producer = Producer({**common, "transactional.id": "writer"})
-    producer.init_transactions(_WITHIN_S)
+    producer.init_transactions(WITHIN_S)
     for number in range(14):
         producer.begin_transaction()
         _produce(producer, "transactions", 400, drawn)
         if number % 3 == 1:
-            producer.abort_transaction(_WITHIN_S)
+            producer.abort_transaction(WITHIN_S)
         else:
-            producer.commit_transaction(_WITHIN_S)
+            producer.commit_transaction(WITHIN_S)
 
 
 def _directory(log_dir: Path, topic: str) -> Path:
@@ -94,7 +93,7 @@ def _is_compacted(broker: RunningBroker, topic: str) -> bool:
 
 def _wait(broker: RunningBroker) -> None:
     for topic in _TOPICS:
-        eventually(partial(_is_compacted, broker, topic), within=_WITHIN_S, what=f"{broker.name} compacts {topic}")
+        eventually(partial(_is_compacted, broker, topic), what=f"{broker.name} compacts {topic}")
 
 
 def _content(log_dir: Path, topic: str) -> list[Batch]:
@@ -126,7 +125,7 @@ def test_both_keep_the_same_records_of_the_same_logs(tmp_path: Path) -> None:
     with Kafkad(tmp_path / "ours", {**_SETTINGS, "replica.high.watermark.checkpoint.interval.ms": "100"}) as ours:
         assert ours.log_dir == copy
         admin = AdminClient({"bootstrap.servers": ours.bootstrap})
-        assert set(_TOPICS) <= set(admin.list_topics(timeout=_WITHIN_S).topics)
+        assert set(_TOPICS) <= set(admin.list_topics(timeout=WITHIN_S).topics)
         _configure(ours)
         _wait(ours)
         expected = served(ours, [(topic, 0) for topic in _TOPICS])
@@ -166,4 +165,4 @@ def _configure(broker: RunningBroker) -> None:
         for topic in _TOPICS
     ]
     for done in admin.incremental_alter_configs(changes).values():
-        done.result(_WITHIN_S)
+        done.result(WITHIN_S)

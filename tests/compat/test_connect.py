@@ -16,7 +16,7 @@ from bench.brokers.broker import RunningBroker
 from bench.brokers.jars import kafka_libs
 from bench.brokers.java import class_path
 from bench.brokers.ports import free_port
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 
 NewTopic = Callable[[str], str]
 _SETTINGS = """\
@@ -39,8 +39,6 @@ listeners=http://127.0.0.1:{port}
 plugin.discovery=service_load
 plugin.path={plugins}
 """
-_PATIENCE_S = 90
-"""More than Connect has for the end of its tasks: a sink whose end is not waited for reads its last lines twice."""
 _FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 _FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 
@@ -60,14 +58,14 @@ class ConnectWorker:
 
         def is_answered() -> bool:
             try:
-                with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
+                with urllib.request.urlopen(request, timeout=WITHIN_S) as answer:
                     answers.append(json.load(answer))
             except urllib.error.HTTPError as error:
                 if error.code != HTTPStatus.CONFLICT:
                     raise
             return bool(answers)
 
-        eventually(is_answered, within=_PATIENCE_S, what=f"{path} is answered by something else than a conflict")
+        eventually(is_answered, what=f"{path} is answered by something else than a conflict")
         return answers[0]
 
     def is_up(self) -> bool:
@@ -98,10 +96,10 @@ def connect_worker(broker: RunningBroker, name: str, folder: Path) -> Iterator[C
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
         worker = ConnectWorker(port)
-        eventually(worker.is_up, within=_PATIENCE_S, what="Connect answers")
+        eventually(worker.is_up, what="Connect answers")
         yield worker
         process.terminate()
-        process.wait(_PATIENCE_S)
+        process.wait(WITHIN_S)
     finally:
         process.kill()
         process.wait()
@@ -117,15 +115,15 @@ def test_a_file_goes_through_a_topic_into_a_file(broker: RunningBroker, new_topi
     with connect_worker(broker, name, tmp_path / "first") as worker:
         _connect(worker, "source", _FILE_SOURCE, file=str(source), topic=name, **{"exactly.once.support": "required"})
         _connect(worker, "sink", _FILE_SINK, file=str(sink), topics=name)
-        eventually(lambda: sink.read_text() == source.read_text(), within=60, what="the file has come through")
+        eventually(lambda: sink.read_text() == source.read_text(), what="the file has come through")
     # Another worker takes over: connectors, offsets and state are in the topics, and nothing comes twice.
     with open(source, "a") as more:
         more.write("".join(f"line {number}\n" for number in range(1_000, 1_500)))
     with connect_worker(broker, name, tmp_path / "second") as worker:
         assert set(worker.ask("/connectors")) == {"source", "sink"}
-        eventually(lambda: sink.read_text() == source.read_text(), within=60, what="the rest has come through")
+        eventually(lambda: sink.read_text() == source.read_text(), what="the rest has come through")
 
 
 def _connect(worker: ConnectWorker, name: str, kind: str, **settings: str) -> None:
     worker.ask(f"/connectors/{name}/config", {"connector.class": kind, "tasks.max": "1", **settings})
-    eventually(lambda: worker.runs(name), within=60, what=f"{name} runs")
+    eventually(lambda: worker.runs(name), what=f"{name} runs")

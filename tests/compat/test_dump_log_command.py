@@ -39,7 +39,6 @@ def files(broker: RunningBroker, new_topic: NewTopic) -> list[str]:
     end_offset = 5 * 201 + 2 * len(("record", "marker"))
     eventually(
         lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1] == end_offset,
-        within=60,
         what="the last marker is in the log",
     )
     consumer.close()

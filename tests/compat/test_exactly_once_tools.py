@@ -22,7 +22,6 @@ from tests.compat.conftest import SUBJECT
 _PARTITIONS = 2
 _RECORDS = 4_000
 _TOOLS = "org.apache.kafka.tools"
-_PATIENCE_S = 150.0
 
 
 def _command(name: str, *args: str) -> list[str]:
@@ -106,7 +105,7 @@ def test_what_is_copied_in_transactions_is_there_once_whoever_is_killed(tmp_path
             for share in range(1, 5):
                 _wait_for(outputs, share * _RECORDS // 6)
                 kill_all([chosen.choice([each for each in broker.tree() if each.name.startswith("worker")])])
-            eventually(lambda: _remaining(outputs) == 0, within=_PATIENCE_S, what="all records are copied")
+            eventually(lambda: _remaining(outputs) == 0, what="all records are copied")
         assert sorted(_committed(broker, "target")) == list(range(_RECORDS))
 
 
@@ -125,7 +124,7 @@ def _copying(broker: RunningBroker, partition: int) -> list[str]:
 
 
 def _wait_for(outputs: list[Path], copied: int) -> None:
-    eventually(lambda: _copied(outputs) >= copied, within=_PATIENCE_S, what=f"{copied} records are copied")
+    eventually(lambda: _copied(outputs) >= copied, what=f"{copied} records are copied")
 
 
 def _copied(outputs: list[Path]) -> int:
@@ -150,8 +149,8 @@ def test_verifiable_consumers_share_a_topic_in_a_group(broker: RunningBroker, tm
         _running("VerifiableConsumer", outputs[0], *args),
         _running("VerifiableConsumer", outputs[1], *args),
     ):
-        eventually(lambda: _consumed(outputs) >= _RECORDS, within=_PATIENCE_S, what="every record was consumed")
-        eventually(lambda: _shared(outputs), within=_PATIENCE_S, what="each consumer has a partition")
+        eventually(lambda: _consumed(outputs) >= _RECORDS, what="every record was consumed")
+        eventually(lambda: _shared(outputs), what="each consumer has a partition")
 
 
 def _consumed(outputs: list[Path]) -> int:

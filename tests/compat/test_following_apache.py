@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer  # type: ignore[import-untyped]
 
-from bench.brokers.processes import eventually
-from tests.compat.test_hosted_by_apache import WITHIN_S, MixedCluster
+from bench.brokers.processes import WITHIN_S, eventually
+from tests.compat.test_hosted_by_apache import MixedCluster
 
 TOPIC = "followed"
 
@@ -56,12 +56,12 @@ def _is_in_sync(cluster: MixedCluster) -> bool:
 @pytest.mark.timeout(600)
 def test_its_log_is_the_leaders_and_it_is_in_sync_again_after_a_restart(cluster: MixedCluster) -> None:
     _produce(cluster, 0, 200)
-    eventually(lambda: _has_all(cluster), within=WITHIN_S, what="our log is the leader's")
+    eventually(lambda: _has_all(cluster), what="our log is the leader's")
     assert _is_in_sync(cluster)
     assert cluster.kafkad.stop() == 0
     _produce(cluster, 200, 200)
     assert not _has_all(cluster)
     cluster.kafkad.start()
     cluster.wait_until_registered()
-    eventually(lambda: _has_all(cluster), within=WITHIN_S, what="our log is the leader's again")
-    eventually(lambda: _is_in_sync(cluster), within=WITHIN_S, what="it is in sync again")
+    eventually(lambda: _has_all(cluster), what="our log is the leader's again")
+    eventually(lambda: _is_in_sync(cluster), what="it is in sync again")

@@ -16,7 +16,6 @@ from tests.compat.group_members import produce
 
 NewTopic = Callable[[str], str]
 _PARTITIONS = 6
-_PATIENCE_S = 60.0
 
 
 @contextmanager
@@ -45,7 +44,7 @@ class _Together:
 
     def share(self, *wanted: int) -> None:
         """Wait until they have so many partitions each, in any order, and none has two owners."""
-        eventually(lambda: self._shares() == sorted(wanted), within=_PATIENCE_S, what=f"partitions shared as {wanted}")
+        eventually(lambda: self._shares() == sorted(wanted), what=f"partitions shared as {wanted}")
 
     def _shares(self) -> list[int]:
         for consumer in self.consumers:
@@ -98,7 +97,7 @@ def test_three_members_of_the_new_protocol_share_and_commit(broker: RunningBroke
         for size in ((6,), (3, 3), (2, 2, 2)):
             group.consumers.append(members.enter_context(_consumer(broker, topic, "consumer", "")))
             group.share(*size)
-        eventually(lambda: bool(group._shares()) and group.read >= 50, within=_PATIENCE_S, what="all is read")
+        eventually(lambda: bool(group._shares()) and group.read >= 50, what="all is read")
     with _consumer(broker, topic, "consumer", "") as later:
         assert later.poll(8) is None, "what was read is committed"
 

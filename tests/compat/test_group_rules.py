@@ -49,7 +49,7 @@ def _make_offsets_topic(broker: RunningBroker) -> None:
             (group,) = member.describe(5).groups
             return int(group.error_code) == 0
 
-        eventually(is_coordinated, within=30, what=f"{broker.name} coordinates groups")
+        eventually(is_coordinated, what=f"{broker.name} coordinates groups")
 
 
 def versions(side: Side, join: int, sync: int, heartbeat: int, leave: int) -> None:

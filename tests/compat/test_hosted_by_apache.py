@@ -12,11 +12,10 @@ from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[import-untype
 from kazoo.client import KazooClient
 
 from bench.brokers.apache_on_zookeeper import ApacheKafkaOnZookeeper
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from bench.brokers.zookeeper import ZookeeperServer
 from tests.daemon.cluster_broker import KafkadInCluster
 
-WITHIN_S = 60.0
 _ON_TWO_BROKERS = {"offsets.topic.replication.factor": "2", "transaction.state.log.replication.factor": "2"}
 
 
@@ -46,9 +45,9 @@ class MixedCluster:
 
     def wait_until_registered(self) -> None:
         eventually(
-            lambda: self.zookeeper.exists("/brokers/ids/2") is not None, within=WITHIN_S, what="broker 2 is registered"
+            lambda: self.zookeeper.exists("/brokers/ids/2") is not None, what="broker 2 is registered"
         )
-        eventually(lambda: self.brokers(self.kafkad.bootstrap) == {1, 2}, within=WITHIN_S, what="it knows both")
+        eventually(lambda: self.brokers(self.kafkad.bootstrap) == {1, 2}, what="it knows both")
 
     def brokers(self, bootstrap: str) -> set[int]:
         """As Metadata names them: kafka-python can't read what a 2.8 answers to DescribeCluster."""
@@ -129,19 +128,18 @@ def test_an_apache_controller_gives_partitions_and_takes_them_back(cluster: Mixe
     assert here == ["mixed-0", "mixed-2"]
 
     assert cluster.kafkad.stop() == 0
-    eventually(lambda: cluster.zookeeper.exists("/brokers/ids/2") is None, within=WITHIN_S, what="its session ended")
+    eventually(lambda: cluster.zookeeper.exists("/brokers/ids/2") is None, what="its session ended")
     cluster.kafkad.start()
     cluster.wait_until_registered()
     eventually(
         lambda: cluster.leaders(cluster.apache.bootstrap, "mixed") == {0: 2, 1: 1, 2: 2},
-        within=WITHIN_S,
         what="it leads again",
     )
     assert cluster.consume("mixed", 300) == {b"%d" % number for number in range(300)}
 
     cluster.delete("mixed")
     eventually(
-        lambda: cluster.zookeeper.exists("/brokers/topics/mixed") is None, within=WITHIN_S, what="the topic is deleted"
+        lambda: cluster.zookeeper.exists("/brokers/topics/mixed") is None, what="the topic is deleted"
     )
     assert list(cluster.kafkad.log_dir.glob("mixed-[0-9]")) == []
 
@@ -151,7 +149,6 @@ def test_a_topic_that_was_deleted_while_the_broker_was_down_does_not_come_back(c
     cluster.create("forgotten", {0: [2], 1: [1], 2: [2]})
     eventually(
         lambda: cluster.leaders(cluster.kafkad.bootstrap, "forgotten") == {0: 2, 1: 1, 2: 2},
-        within=WITHIN_S,
         what="it leads",
     )
     cluster.produce("forgotten", 30)

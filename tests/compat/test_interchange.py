@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from bench.brokers.apache import ApacheKafka
 from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import WITHIN_S
 from kafkad.cli.commands.adopt import adopt
 from kafkad.cli.commands.dump_log import dump_log
 from kafkad.client.broker_client import BrokerClient
@@ -23,7 +24,6 @@ from tests.compat.killed_in_compaction import CLEANER, trim, write_and_kill_in_m
 from tests.compat.served_logs import differences, served
 from tests.tools.log_dump import complaints, insane_indexes
 
-_WITHIN_S = 180.0
 _SETTINGS = {
     # The times of the records lie days back, and a producer is as old as its last record.
     "producer.id.expiration.ms": "864000000",
@@ -103,7 +103,7 @@ def test_one_directory_is_the_same_under_apache_kafka_and_kafkad(tmp_path: Path)
         kafkad = Kafkad(tmp_path / "after-stop", _KAFKAD)
         kafkad.log_dir = apache.log_dir
         with kafkad:
-            with BrokerClient(kafkad.bootstrap, _WITHIN_S) as client:
+            with BrokerClient(kafkad.bootstrap, WITHIN_S) as client:
                 assert topic_configs(client, list(written_logs.TOPICS)) == written_logs.TOPICS
             assert differences(kafkad, theirs) == []
             written_logs.write_all(kafkad, "ours", _OURS)

@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 
 from bench.brokers.apache_on_zookeeper import ApacheKafkaOnZookeeper
 from bench.brokers.daemon import Kafkad
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from bench.brokers.zookeeper import ZookeeperServer
 from kafkad.cli.commands.adopt import adopt
 from kafkad.client.broker_client import BrokerClient
@@ -23,7 +23,6 @@ from tests.compat.compacted_logs import compact
 from tests.compat.killed_in_compaction import CLEANER, write_and_kill_in_mid_compaction
 from tests.compat.served_logs import differences, served
 
-_WITHIN_S = 120.0
 _SETTINGS = {
     "producer.id.expiration.ms": "864000000",
     "log.retention.check.interval.ms": "3600000",
@@ -53,7 +52,7 @@ def _wait_until_its_session_ends(hosts: str) -> None:
     """A broker that was killed is registered until then, and can't start again."""
     client = KazooClient(hosts)
     client.start()
-    eventually(lambda: client.exists("/brokers/ids/1") is None, within=_WITHIN_S, what="the session has ended")
+    eventually(lambda: client.exists("/brokers/ids/1") is None, what="the session has ended")
     client.stop()
     client.close()
 
@@ -72,7 +71,7 @@ def test_a_directory_goes_from_zookeeper_mode_to_kafkad_and_back(tmp_path: Path,
         kafkad = Kafkad(tmp_path / "kafkad", _SETTINGS | _NO_CLEANER)
         kafkad.log_dir = apache.log_dir
         with kafkad:
-            with BrokerClient(kafkad.bootstrap, _WITHIN_S) as client:
+            with BrokerClient(kafkad.bootstrap, WITHIN_S) as client:
                 assert topic_configs(client, list(written_logs.TOPICS)) == written_logs.TOPICS
             assert differences(kafkad, theirs) == []
             written_logs.write_all(kafkad, "ours", 10)

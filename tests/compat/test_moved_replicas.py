@@ -22,7 +22,7 @@ from kio.static.primitive import i32
 from bench.brokers.apache import ApacheKafka
 from bench.brokers.broker import RunningBroker
 from bench.brokers.daemon import Kafkad
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from kafkad.client.connection import BrokerConnection
 from tests.compat.command_clients import kcat_consume, kcat_produce
 from tests.compat.side_by_side import Tools
@@ -30,7 +30,6 @@ from tests.compat.transaction_sides import BrokerSide
 from tests.handlers.kio_calls import KioApi
 from tests.tools.tool_server import ToolServer
 
-WITHIN_S = 60.0
 Places = dict[tuple[str, int], list[tuple[str, bool]]]
 
 
@@ -135,7 +134,7 @@ def test_a_partition_that_is_not_there_yet_is_made_where_it_was_wanted(tools: To
         alter(broker, 2, *((path(broker, "two"), name, 0) for name in names))
         for name in names:
             tools.on(broker, "kafka-topics", "--create", "--topic", name)
-        eventually(partial(are_there, broker, names), within=WITHIN_S, what="all are there")
+        eventually(partial(are_there, broker, names), what="all are there")
         found.append([places(broker)[name, 0] for name in names])
     assert found[0] == found[1] == [[("two", False)]] * 6
 
@@ -149,7 +148,7 @@ def test_records_are_the_same_after_a_move(tools: Tools, tmp_path: Path) -> None
         target = other(broker, topic)
         assert alter(broker, 2, (path(broker, target), topic, 0)) == [(topic, 0, "none")]
         kcat_produce(broker.bootstrap, topic, 0, lines, compression="none")
-        eventually(partial(is_in, broker, topic, target), within=WITHIN_S, what=f"{broker.name} has moved it")
+        eventually(partial(is_in, broker, topic, target), what=f"{broker.name} has moved it")
         into = tmp_path / "read"
         kcat_consume(broker.bootstrap, topic, 0, 40_000, into)
         assert into.read_text() == 2 * lines.read_text()
@@ -177,7 +176,7 @@ def test_kafka_reassign_partitions_moves_replicas_between_directories(tools: Too
         args = ("--reassignment-json-file", str(file))
         done = tools.on(broker, "kafka-reassign-partitions", *args, "--execute")
         assert done.code == 0, done
-        eventually(partial(is_in, broker, topic, target), within=WITHIN_S, what=f"{broker.name} has moved it")
+        eventually(partial(is_in, broker, topic, target), what=f"{broker.name} has moved it")
         verified = tools.on(broker, "kafka-reassign-partitions", *args, "--verify")
         assert verified.code == 0, verified
         listed = tools.on(broker, "kafka-reassign-partitions", "--list")
@@ -231,12 +230,12 @@ def test_a_cordoned_directory_as_target(tools: Tools) -> None:
         target = other(broker, topic)
         here = "one" if target == "two" else "two"
         cordon(broker, path(broker, target))
-        eventually(partial(is_refused, broker, target), within=WITHIN_S, what="the directory is cordoned")
+        eventually(partial(is_refused, broker, target), what="the directory is cordoned")
         rows = [(target, topic, 0), (here, topic, 0), (target, "new", 0), (here, "new", 0), (target, topic, 9)]
         rows.append((target, "x" * 249, 0))
         answers.append([alter(broker, 2, (path(broker, name), of, index)) for name, of, index in rows])
         cordon(broker, path(broker, here))
-        eventually(partial(is_refused, broker, here), within=WITHIN_S, what="the other one is")
+        eventually(partial(is_refused, broker, here), what="the other one is")
         # Where the partition is already.
         answers[-1].append(alter(broker, 2, (path(broker, here), topic, 0)))
         cordon(broker, "")

@@ -151,7 +151,7 @@ def test_a_topic_that_asks_for_more_replicas_than_it_has_is_written_to(
             def is_written(member: Member = member) -> bool:
                 return read_produced(member.client.ask(produce({(SAFE, 0): batch()}, acks=-1)))[SAFE, 0].error == 0
 
-            eventually(is_written, within=20, what=f"{broker.name} takes a record with acks=all")
+            eventually(is_written, what=f"{broker.name} takes a record with acks=all")
 
 
 def test_a_client_id_in_latin_1_is_no_reason_to_hang_up(
@@ -174,5 +174,5 @@ def _prepare(side: Side) -> None:
         (group,) = member.describe(5).groups
         return (read[TOPIC, 0].error, int(group.error_code)) == (0, 0)
 
-    eventually(is_ready, within=60, what=f"{side.broker.name} serves topics and groups")
+    eventually(is_ready, what=f"{side.broker.name} serves topics and groups")
     side.transcript.clear()

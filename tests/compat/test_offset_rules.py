@@ -147,7 +147,7 @@ class Offsets:
             is_later = answer.member_epoch > epoch and answer.assignment is None
             return is_later and self._held.get(member_id, 0) > 0
 
-        eventually(is_settled, within=60, what=f"{member_id} is settled")
+        eventually(is_settled, what=f"{member_id} is settled")
         self.side.transcript = before
         return int(said["member_epoch"])
 
@@ -164,14 +164,14 @@ class Offsets:
             self.ids[topic] = answer.topics[0].topic_id
             return int(answer.topics[0].error_code) == 0
 
-        eventually(is_there, within=60, what=f"{topic} is created")
+        eventually(is_there, what=f"{topic} is created")
         named = (KioApi("metadata", 12).part("MetadataRequestTopic", name=topic, topic_id=None),)
 
         def is_known() -> bool:
             (known,) = self.member.ask("metadata", 12, topics=named, **_METADATA).topics
             return known.topic_id == self.ids[topic] and len(known.partitions) == 4
 
-        eventually(is_known, within=60, what=f"the broker knows {topic}")
+        eventually(is_known, what=f"the broker knows {topic}")
         self._names[self.ids[topic]] = topic
         self.side.transcript = before
 
@@ -190,7 +190,7 @@ class Offsets:
             (group,) = self.fetch(9, topic).groups
             return all(row.committed_offset == -1 for each in group.topics for row in each.partitions)
 
-        eventually(is_gone, within=20, what=f"the offsets in {topic} are gone")
+        eventually(is_gone, what=f"the offsets in {topic} are gone")
         self.side.transcript = before
 
     # The other side of a transaction.
@@ -207,7 +207,7 @@ class Offsets:
             self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
             return int(answer.error_code) == 0
 
-        eventually(has_id, within=30, what="the producer has its id")
+        eventually(has_id, what="the producer has its id")
         if adds_offsets:
             self.add_offsets()
         self.side.transcript = before
@@ -216,7 +216,6 @@ class Offsets:
         before = list(self.side.transcript)
         eventually(
             lambda: int(self._of_transaction("add_offsets_to_txn", 3, group_id=self.group).error_code) == 0,
-            within=30,
             what="the offsets are in the transaction",
         )
         self.side.transcript = before
@@ -239,7 +238,7 @@ class Offsets:
             is_over = described.transaction_states[0].transaction_state.startswith("Complete")
             return is_over and all(int(row.error_code) == 0 for row in rows)
 
-        eventually(is_stable, within=20, what="the transaction has ended")
+        eventually(is_stable, what="the transaction has ended")
         self.side.transcript = before
 
     def _of_transaction(self, api: str, version: int, **values: Any) -> Any:
@@ -517,7 +516,7 @@ def _heard(broker: RunningBroker, scenario: Scenario) -> list[Any]:
             (group,) = tool.describe(5).groups
             return int(group.error_code) == 0
 
-        eventually(is_coordinated, within=30, what=f"{broker.name} coordinates groups")
+        eventually(is_coordinated, what=f"{broker.name} coordinates groups")
         side.transcript = []
         offsets = Offsets(side, ids)
         scenario(offsets)

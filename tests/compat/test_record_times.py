@@ -59,7 +59,7 @@ def create(member: Member, topic: str, **configs: str) -> None:
     def is_ready() -> bool:
         return read_fetched(member.client.ask(fetch({(topic, 0): 0}, min_bytes=0)))[topic, 0].error == 0
 
-    eventually(is_ready, within=60, what=f"{topic} is served")
+    eventually(is_ready, what=f"{topic} is served")
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP], ids=["plain", "gzip"])

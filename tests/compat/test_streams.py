@@ -10,14 +10,13 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from bench.brokers.broker import RunningBroker
-from bench.brokers.processes import eventually, kill_all
+from bench.brokers.processes import WITHIN_S, eventually, kill_all
 from tests.compat.conftest import SUBJECT
 from tests.compat.side_by_side import Tools
 from tests.compat.word_count import Counts, make_topics, word_count, write_lines
 from tests.daemon.cluster import Cluster
 
 _LINES = 6_000
-_WITHIN_S = 60.0
 
 NewTopic = Callable[[str], str]
 
@@ -93,7 +92,7 @@ def test_words_are_counted_once_while_leaders_of_a_cluster_are_killed(tmp_path: 
                     written += write_lines(bootstrap, "word-count-in", chosen, _LINES // 6, meanwhile)
                     counts.wait_for(written.total() // 2)
                 victim.start()
-                eventually(lambda: _all_are_in_sync(admin), within=_WITHIN_S, what="all replicas are in sync")
+                eventually(lambda: _all_are_in_sync(admin), what="all replicas are in sync")
             counts.wait_for(written.total())
         counts.close()
     assert counts.of == dict(written)
@@ -101,10 +100,10 @@ def test_words_are_counted_once_while_leaders_of_a_cluster_are_killed(tmp_path: 
 
 def _leaders(admin: AdminClient, topic: str) -> list[int]:
     """By partition."""
-    partitions = admin.list_topics(topic, timeout=_WITHIN_S).topics[topic].partitions
+    partitions = admin.list_topics(topic, timeout=WITHIN_S).topics[topic].partitions
     return [partitions[index].leader for index in sorted(partitions)]
 
 
 def _all_are_in_sync(admin: AdminClient) -> bool:
-    topics = admin.list_topics(timeout=_WITHIN_S).topics.values()
+    topics = admin.list_topics(timeout=WITHIN_S).topics.values()
     return all(len(row.isrs) == 3 for topic in topics for row in topic.partitions.values())

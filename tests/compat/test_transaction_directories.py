@@ -7,11 +7,11 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from bench.brokers.apache import ApacheKafka
 from bench.brokers.broker import RunningBroker
 from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import WITHIN_S
 from tests.tools.log_dump import complaints
 from tests.tools.raw_requests import RawClient, create_topic
 
 TOPIC = "moved"
-WITHIN_S = 60.0
 
 
 def _producer(broker: RunningBroker, transactional_id: str) -> Producer:

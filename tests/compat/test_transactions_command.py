@@ -114,7 +114,6 @@ def test_transactions_are_listed_and_described_alike(commands: Commands) -> None
     opened.flush(30)
     eventually(
         lambda: [row["state"] for row in commands.json("list")] == ["CompleteCommit", "Ongoing"],
-        within=20,
         what="the marker is written",
     )
     assert sorted(commands.ours("list").splitlines()) == sorted(commands.theirs("list").splitlines())

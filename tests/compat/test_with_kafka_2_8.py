@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
 
 from bench.brokers.apache_on_zookeeper import ApacheKafka28
-from bench.brokers.processes import eventually
-from tests.compat.test_hosted_by_apache import WITHIN_S, MixedCluster
+from bench.brokers.processes import WITHIN_S, eventually
+from tests.compat.test_hosted_by_apache import MixedCluster
 
 TOPIC = "shared"
 ASSIGNED = {0: [1, 2], 1: [2, 1]}
@@ -91,7 +91,6 @@ def _are_equal(cluster: MixedCluster) -> bool:
 def _wait_for(cluster: MixedCluster, states: list[tuple[int, set[int]]]) -> None:
     eventually(
         lambda: [_state(cluster, partition) for partition in ASSIGNED] == states,
-        within=WITHIN_S,
         what=f"leaders and in-sync replicas are {states}",
     )
 
@@ -103,7 +102,7 @@ def test_each_leads_and_follows_under_either_controller(cluster: MixedCluster) -
     cluster.create(TOPIC, ASSIGNED, {"segment.bytes": "1048576"})
     _wait_for(cluster, [(1, {1, 2}), (2, {1, 2})])
     _produce(cluster, both, 0, 200)
-    eventually(lambda: _are_equal(cluster), within=WITHIN_S, what="replicas are equal")
+    eventually(lambda: _are_equal(cluster), what="replicas are equal")
 
     # We come back: the 2.8 asks for the change of its ISR, and so do we, of a 2.8.
     assert cluster.kafkad.stop() == 0
@@ -112,7 +111,7 @@ def test_each_leads_and_follows_under_either_controller(cluster: MixedCluster) -
     cluster.kafkad.start()
     cluster.wait_until_registered()
     _wait_for(cluster, [(1, {1, 2}), (1, {1, 2})])
-    eventually(lambda: _are_equal(cluster), within=WITHIN_S, what="replicas are equal again")
+    eventually(lambda: _are_equal(cluster), what="replicas are equal again")
 
     # The 2.8 goes and comes back: now we are the controller.
     cluster.apache.stop()
@@ -123,7 +122,7 @@ def test_each_leads_and_follows_under_either_controller(cluster: MixedCluster) -
     cluster.wait_until_registered()
     _wait_for(cluster, [(2, {1, 2}), (2, {1, 2})])
     _produce(cluster, both, 600, 200)
-    eventually(lambda: _are_equal(cluster), within=WITHIN_S, what="replicas are equal under our controller")
+    eventually(lambda: _are_equal(cluster), what="replicas are equal under our controller")
 
     # A 2.8 can't verify transactions for others: what it leads, and what we lead, is in them all the same.
     for number, bootstrap in enumerate((both, cluster.apache.bootstrap)):

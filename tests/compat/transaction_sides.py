@@ -61,7 +61,7 @@ class BrokerSide:
             first = self.ask("init_producer_id", 2, transactional_id=None, transaction_timeout=timedelta(0))
             return bool(first.error_code.name == "none")
 
-        eventually(is_awake, within=60, what="all transactional ids have a coordinator")
+        eventually(is_awake, what="all transactional ids have a coordinator")
 
     def settle(self, transactional_id: str) -> None:
         self._wait_until_not(transactional_id, "PrepareCommit", "PrepareAbort")
@@ -74,7 +74,7 @@ class BrokerSide:
             (row,) = self.ask("describe_transactions", 0, transactional_ids=(transactional_id,)).transaction_states
             return row.transaction_state not in states
 
-        eventually(is_elsewhere, within=30, what=f"{transactional_id} is neither of {states}")
+        eventually(is_elsewhere, what=f"{transactional_id} is neither of {states}")
 
     def close(self) -> None:
         self._client.sock.close()

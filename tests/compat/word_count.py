@@ -15,7 +15,6 @@ from bench.brokers.processes import eventually
 
 _APPLICATION = Path(__file__).parent / "java_sources" / "WordCount.java"
 _WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
-_PATIENCE_S = 120.0
 PARTITIONS = 3
 
 
@@ -54,7 +53,7 @@ class Counts:
         self._consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
 
     def wait_for(self, words: int) -> None:
-        eventually(lambda: self._read() >= words, within=_PATIENCE_S, what=f"{words} words are counted")
+        eventually(lambda: self._read() >= words, what=f"{words} words are counted")
 
     def _read(self) -> int:
         """Read on for a moment; how many words are counted."""

@@ -12,9 +12,9 @@ from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.brokers.broker import RunningBroker
+from bench.brokers.processes import WITHIN_S
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-_WITHIN_S = 60.0
 _HOUR_MS = 3_600_000
 _FIRST_MS = time.time_ns() // 1_000_000 - 60 * _HOUR_MS
 _SMALL = {"segment.ms": str(_HOUR_MS // 2), "index.interval.bytes": "300", "retention.ms": "-1"}
@@ -36,7 +36,7 @@ def create_all(broker: RunningBroker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     topics = [NewTopic(name, 1, 1, config=config) for name, config in TOPICS.items()]
     for made in admin.create_topics(topics).values():
-        made.result(_WITHIN_S)
+        made.result(WITHIN_S)
 
 
 def write_all(broker: RunningBroker, name: str, hour: int) -> None:
@@ -52,7 +52,7 @@ def write_all(broker: RunningBroker, name: str, hour: int) -> None:
 def trim(broker: RunningBroker, offset: int) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for done in admin.delete_records([TopicPartition("trimmed", 0, offset)]).values():
-        done.result(_WITHIN_S)
+        done.result(WITHIN_S)
 
 
 def write_to_be_compacted(broker: RunningBroker, name: str, hour: int) -> None:
@@ -68,7 +68,7 @@ def _write_hours(
         # Several batches of several kilobytes in each segment, the times of some going back.
         for number in range(4):
             _produce(producer, topic, name, hour, number, value_bytes)
-            assert producer.flush(_WITHIN_S) == 0
+            assert producer.flush(WITHIN_S) == 0
 
 
 def _produce(producer: Producer, topic: str, name: str, hour: int, number: int, value_bytes: int = 150) -> None:
@@ -102,11 +102,11 @@ def _write_transactions(broker: RunningBroker, name: str, hour: int) -> None:
         )
         # Two of them fill a segment: by their times none would end behind a marker.
         _produce(ends, "compacted-transactions", name, hour + at, at, value_bytes=80_000)
-        assert ends.flush(_WITHIN_S) == 0
+        assert ends.flush(WITHIN_S) == 0
         if commits:
-            ends.commit_transaction(_WITHIN_S)
+            ends.commit_transaction(WITHIN_S)
         else:
-            ends.abort_transaction(_WITHIN_S)
+            ends.abort_transaction(WITHIN_S)
 
 
 def leave_open(broker: RunningBroker, name: str, hour: int) -> Producer:
@@ -114,7 +114,7 @@ def leave_open(broker: RunningBroker, name: str, hour: int) -> Producer:
     stays = _transactional(broker, f"{name}-stays")
     stays.begin_transaction()
     _produce(stays, "transactions", name, hour, 0)
-    assert stays.flush(_WITHIN_S) == 0
+    assert stays.flush(WITHIN_S) == 0
     return stays
 
 
@@ -126,7 +126,7 @@ def fence(broker: RunningBroker, name: str) -> None:
 def _transactional(broker: RunningBroker, transactional_id: str) -> Producer:
     settings = {"transactional.id": transactional_id, "transaction.timeout.ms": 900_000}
     producer = Producer({**_common(broker, "zstd"), **settings})
-    producer.init_transactions(_WITHIN_S)
+    producer.init_transactions(WITHIN_S)
     return producer
 
 

@@ -11,12 +11,10 @@ from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[import-untype
 from kafka.errors import KafkaError  # type: ignore[import-untyped]
 from kazoo.client import KazooClient
 
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from bench.brokers.zookeeper import ZookeeperServer
 from kafkad.cli import main
 from tests.daemon.cluster_broker import KafkadInCluster
-
-WITHIN_S = 60.0
 
 
 class Zookeeper(Protocol):
@@ -74,7 +72,7 @@ class Cluster:
             except KafkaError:
                 return False
 
-        eventually(is_true_now, within=WITHIN_S, what=what)
+        eventually(is_true_now, what=what)
 
     def admin(self, broker: int) -> KafkaAdminClient:
         return KafkaAdminClient(bootstrap_servers=self.brokers[broker].bootstrap)

@@ -11,11 +11,11 @@ from datetime import timedelta
 from struct import Struct
 from typing import Any
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.core.errors import ErrorCode
 from kafkad.wire.api_table import APIS
 from tests.handlers.kio_calls import KioApi
 
-PATIENCE_S = 60.0
 _PAUSE_S = 0.02
 MOVING = frozenset(
     {
@@ -34,7 +34,7 @@ class GroupClient:
 
     def __init__(self, port: int, client_id: str = "by-hand") -> None:
         self._client_id = client_id.encode()
-        self._sock = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+        self._sock = socket.create_connection(("127.0.0.1", port), timeout=WITHIN_S)
         self._asked: list[tuple[KioApi, bool]] = []
 
     def __enter__(self) -> "GroupClient":
@@ -194,9 +194,9 @@ class GroupClient:
 
 def patiently(ask: Callable[[], ErrorCode]) -> ErrorCode:
     """Ask until the coordinator has settled; the code that it gives then."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + WITHIN_S
     while (code := ask()) in MOVING:
-        assert time.monotonic() < deadline, f"the coordinator says {code.name} for {PATIENCE_S} s"
+        assert time.monotonic() < deadline, f"the coordinator says {code.name} for {WITHIN_S} s"
         time.sleep(_PAUSE_S)
     return code
 

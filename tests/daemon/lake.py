@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Producer
 
 from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import WITHIN_S
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 
-WITHIN_S = 120.0
 PARTITIONS = 3
 FORMATS = pytest.mark.parametrize("table", ["parquet", "delta", "iceberg"])
 

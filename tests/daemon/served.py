@@ -6,10 +6,8 @@ from pathlib import Path
 
 from bench.brokers.daemon import Kafkad
 from bench.brokers.ports import free_port
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from tests.tools.raw_requests import RawClient, api_versions, batch, create_topic, produce, read_produced
-
-WITHIN_S = 60.0
 
 
 class Served:
@@ -39,7 +37,7 @@ class Served:
 
     def one_line(self, part: str) -> str:
         """The one line with `part`, waited for; there must be no second."""
-        eventually(lambda: self.lines(part), within=WITHIN_S, what=f"the broker says something about {part}")
+        eventually(lambda: self.lines(part), what=f"the broker says something about {part}")
         (line,) = self.lines(part)
         return line
 
@@ -78,5 +76,5 @@ class Served:
 
     def leaves_nothing_behind(self) -> None:
         """Others are served, and nothing of the arena stays lent."""
-        eventually(self.is_serving, within=WITHIN_S, what="somebody else is served")
-        eventually(lambda: self.metric("kafkad_arena_used_bytes") == 0, within=WITHIN_S, what="the arena is empty")
+        eventually(self.is_serving, what="somebody else is served")
+        eventually(lambda: self.metric("kafkad_arena_used_bytes") == 0, what="the arena is empty")

@@ -10,7 +10,7 @@ from pathlib import Path
 import multiprocess
 import zmq
 
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from kafkad.adapters.links.messaging import LinkSet, PeerGone, PeerReplaced
 from kafkad.adapters.links.supervision_channel import (
     Channel,
@@ -28,8 +28,6 @@ from kafkad.config import BrokerConfig, load
 from kafkad.plugin_loading import load as load_plugins
 from kafkad.processes.runtime.child import ChildContext, RoleMain, run_child
 from kafkad.processes.supervisor.resources import take_resources
-
-WITHIN_S = 60.0
 
 
 class Actor:
@@ -174,7 +172,7 @@ class Stage:
             self.pump()
             return condition()
 
-        eventually(met, within=WITHIN_S, what=what)
+        eventually(met, what=what)
 
     def until_ready(self) -> None:
         self.until(lambda: any(isinstance(each, Ready | Fatal) for each in self.said), "the process is ready")

@@ -10,10 +10,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.brokers.processes import Process, is_alive, process_tree
+from bench.brokers.processes import WITHIN_S, Process, is_alive, process_tree
 from tests.tools.stranger import as_stranger
-
-PATIENCE_S = 60.0
 
 
 class TrivialBroker:
@@ -44,7 +42,7 @@ class TrivialBroker:
 
     def wait_for(self, line: str) -> None:
         """Read until `line` (or one that begins with it and a space) is there."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + WITHIN_S
         while not self.has_said(line):
             assert self._read(deadline), f"no {line!r} in {self.lines}\n{self.log()}"
 
@@ -69,7 +67,7 @@ class TrivialBroker:
 
     def wait_for_end(self) -> int:
         """The exit code; reads what is left to say."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + WITHIN_S
         while self._read(deadline):
             pass
         return self._process.wait(max(0.1, deadline - time.monotonic()))
@@ -113,7 +111,7 @@ def await_death(process: Process) -> None:
         return
     try:
         if is_alive(process):
-            gone, _, _ = select.select([descriptor], [], [], PATIENCE_S)
+            gone, _, _ = select.select([descriptor], [], [], WITHIN_S)
             assert gone, f"{process.title} ({process.pid}) is still there"
     finally:
         os.close(descriptor)

@@ -78,10 +78,10 @@ def test_silent_crowd_costs_little_and_holds_nobody_up(tmp_path: Path, _room_for
             resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
         with served.connect(patience_s=60) as client:
             client.ask(create_topic("big", PARTITIONS))
-            eventually(lambda: _is_online(client), within=60, what="the last partition is online")
+            eventually(lambda: _is_online(client), what="the last partition is online")
             before = _memory(served)
             crowd = _crowd(served.broker.port)
-            eventually(lambda: served.metric(CONNECTED) >= CONNECTIONS, within=60, what="all of them are in")
+            eventually(lambda: served.metric(CONNECTED) >= CONNECTIONS, what="all of them are in")
             each = (_memory(served) - before) / CONNECTIONS
             assert each < MOST_PER_CONNECTION, f"an idle connection costs {each:.0f} bytes"
             started = time.monotonic()
@@ -95,7 +95,7 @@ def test_silent_crowd_costs_little_and_holds_nobody_up(tmp_path: Path, _room_for
             assert most < OPEN_FILES
             for sock in crowd:
                 sock.close()
-            eventually(lambda: served.metric(CONNECTED) < 10, within=60, what="they are noticed to be gone")
+            eventually(lambda: served.metric(CONNECTED) < 10, what="they are noticed to be gone")
         assert not served.lines("Too many open files")
         served.leaves_nothing_behind()
 
@@ -110,7 +110,7 @@ def test_lengths_that_are_only_claimed_take_no_memory(tmp_path: Path, key: int) 
     with Served(tmp_path, {"socket.listen.backlog.size": "2000"}) as served, ExitStack() as stack:
         before = _memory(served)
         clients = [stack.enter_context(served.connect()) for _ in range(CLAIMANTS)]
-        eventually(lambda: served.metric(CONNECTED) >= CLAIMANTS, within=60, what="all of them are in")
+        eventually(lambda: served.metric(CONNECTED) >= CLAIMANTS, what="all of them are in")
         for client in clients:
             client.send(begun)
         with served.connect() as other:

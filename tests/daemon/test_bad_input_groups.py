@@ -11,7 +11,6 @@ from kafkad.core.errors import ErrorCode
 from tests.daemon.group_client import GroupClient, patiently
 from tests.tools.raw_requests import RawClient, create_topic
 
-WITHIN_S = 20.0
 MANY = 3_000
 SESSION_MS = 1_000
 _SESSION = timedelta(milliseconds=60_000)
@@ -57,7 +56,6 @@ def test_member_that_joins_and_vanishes_holds_nobody_up_for_longer_than_its_sess
         gone.send_join("vanishing", session_ms=SESSION_MS)
         eventually(
             lambda: client.heartbeat("vanishing", generation, member) is ErrorCode.REBALANCE_IN_PROGRESS,
-            within=WITHIN_S,
             what="the newcomer is noticed",
         )
     joined = client.join("vanishing", member, session_ms=SESSION_MS)
@@ -65,7 +63,6 @@ def test_member_that_joins_and_vanishes_holds_nobody_up_for_longer_than_its_sess
     client.sync("vanishing", joined.generation_id, member, {})
     eventually(
         lambda: client.heartbeat("vanishing", joined.generation_id, member) is ErrorCode.REBALANCE_IN_PROGRESS,
-        within=WITHIN_S,
         what="the session of who vanished ends",
     )
     assert len(client.join("vanishing", member, session_ms=SESSION_MS).members) == 1

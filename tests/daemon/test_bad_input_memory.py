@@ -169,7 +169,7 @@ def test_replies_that_nobody_reads_are_not_made(tmp_path: Path, count: int, size
         assert grown < MOST_FOR_STRANGERS
         for sock in socks:
             sock.close()
-        eventually(lambda: _memory(served) - before < 32 << 20, within=PATIENCE_S, what="memory is given back")
+        eventually(lambda: _memory(served) - before < 32 << 20, what="memory is given back")
 
 
 def test_requests_for_which_the_machine_has_no_memory_cost_their_own_connections(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_requests_for_which_the_machine_has_no_memory_cost_their_own_connections
             stranger.sock.setblocking(False)
             with suppress(BlockingIOError, ConnectionError):
                 stranger.send(request)
-        eventually(lambda: served.lines("there is no memory"), within=PATIENCE_S, what="a connection is closed")
+        eventually(lambda: served.lines("there is no memory"), what="a connection is closed")
         for stranger in strangers:
             stranger.sock.close()
         with served.connect() as client:

@@ -166,10 +166,10 @@ def test_stopped_reader_of_a_large_reply_holds_nobody_up(served: Served) -> None
 def test_connection_is_noticed_to_be_gone(served: Served) -> None:
     clients: list[RawClient] = [served.connect() for _ in range(50)]
     eventually(
-        lambda: served.metric("kafka_server_socketservermetrics_connection_count") >= 50, within=60, what="50 are in"
+        lambda: served.metric("kafka_server_socketservermetrics_connection_count") >= 50, what="50 are in"
     )
     for client in clients:
         client.sock.close()
     eventually(
-        lambda: served.metric("kafka_server_socketservermetrics_connection_count") == 0, within=60, what="none is"
+        lambda: served.metric("kafka_server_socketservermetrics_connection_count") == 0, what="none is"
     )

@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from bench.brokers.zookeeper import ZookeeperServer
-from tests.daemon.cluster import WITHIN_S, Cluster
+from tests.daemon.cluster import Cluster
 from tests.daemon.cluster_broker import SESSION_TIMEOUT_MS
 
 
@@ -68,7 +68,7 @@ def test_producers_notice_nothing_while_zookeeper_is_away_and_lost_sessions_are_
     try:
         cluster.produce(2, range(300, 600))
         eventually(
-            lambda: time.monotonic() > paused_s + 3 * SESSION_TIMEOUT_MS / 1000, within=WITHIN_S, what="it is long"
+            lambda: time.monotonic() > paused_s + 3 * SESSION_TIMEOUT_MS / 1000, what="it is long"
         )
         cluster.produce(3, range(600, 900))
     finally:
@@ -88,7 +88,7 @@ def test_a_request_in_the_middle_of_which_the_term_ended_is_answered_in_the_next
             created = thread.submit(cluster.create, 1, "t", {0: [1, 2, 3]})
             output = cluster.brokers[1].output
             eventually(
-                lambda: "the term of this controller is over" in output.read_text(), within=WITHIN_S, what="it is over"
+                lambda: "the term of this controller is over" in output.read_text(), what="it is over"
             )
         finally:
             cluster.server.resume()

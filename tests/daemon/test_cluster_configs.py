@@ -12,8 +12,9 @@ from kio.schema.incremental_alter_configs.v1.request import (
 from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
 from kio.static.primitive import i8
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.client.connection import BrokerConnection
-from tests.daemon.cluster import WITHIN_S, Cluster
+from tests.daemon.cluster import Cluster
 
 OF_BROKER = i8(4)
 OPTION = "log.segment.bytes"

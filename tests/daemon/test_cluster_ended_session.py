@@ -132,4 +132,4 @@ def test_what_is_configured_while_a_broker_has_no_session_holds_in_the_next_one(
                 return False
             return False
 
-        eventually(is_refused, within=60, what="the configuration holds")
+        eventually(is_refused, what="the configuration holds")

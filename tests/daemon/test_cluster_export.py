@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
+from bench.brokers.processes import WITHIN_S
 from tests.daemon.cluster import Cluster
 
-WITHIN_S = 120.0
 FORMATS = ("parquet", "delta", "iceberg")
 
 

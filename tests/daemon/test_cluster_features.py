@@ -8,8 +8,9 @@ from kio.schema.update_features.v1.request import FeatureUpdateKey, UpdateFeatur
 from kio.schema.update_features.v1.response import UpdateFeaturesResponse
 from kio.static.primitive import i8, i16, i32Timedelta
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.client.connection import BrokerConnection
-from tests.daemon.cluster import WITHIN_S, Cluster
+from tests.daemon.cluster import Cluster
 
 STRANGER = (
     b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},"endpoints":'

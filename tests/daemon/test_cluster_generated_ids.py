@@ -47,11 +47,11 @@ def test_numbers_are_handed_out_and_kept(tmp_path: Path, server: ZookeeperServer
         def both_are_registered() -> bool:
             return set(zookeeper.get_children("/brokers/ids")) == {"1001", "1002"}
 
-        eventually(both_are_registered, within=30, what="brokers 1001 and 1002 are registered")
+        eventually(both_are_registered, what="brokers 1001 and 1002 are registered")
         assert "broker.id=1001" in (first.log_dir / "meta.properties").read_text().splitlines()
         assert first.stop() == 0
         first.start()
-        eventually(both_are_registered, within=30, what="it has its number again")
+        eventually(both_are_registered, what="it has its number again")
         assert zookeeper.get("/brokers/seqid")[1].version == 2, "nobody asked for another one"
 
 
@@ -74,7 +74,7 @@ def test_the_number_of_the_log_directory_counts_without_an_ensemble(tmp_path: Pa
 def test_a_number_and_an_address_that_another_broker_has_are_refused(tmp_path: Path, server: ZookeeperServer) -> None:
     """In one line, before the broker says that it is ready, or that the log directory is that of this number."""
     with broker_of(tmp_path / "1", server, **{"broker.id": "1"}) as first:
-        eventually(lambda: "is registered" in first.output.read_text(), within=30, what="broker 1 is registered")
+        eventually(lambda: "is registered" in first.output.read_text(), what="broker 1 is registered")
         at = first.bootstrap
         asked = {
             "broker.id": ("1", f"broker 1 is registered already, at {at}: give this one another broker.id"),

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from bench.brokers.zookeeper import ZookeeperServer
 from bench.connection import Connection
 from bench.group_replies import is_coordinator_found
 from bench.group_requests import find_coordinator
 from tests.daemon.cluster_broker import KafkadInCluster
 
-WITHIN_S = 30.0
 REFUSED = "__consumer_offsets can't be created, its coordinators are not available: "
 
 
@@ -38,7 +37,7 @@ def test_both_brokers_say_why_there_are_no_coordinators(tmp_path: Path) -> None:
             def knows_both(client: AdminClient = client) -> bool:
                 return set(client.list_topics(timeout=WITHIN_S).brokers) == {1, 2}
 
-            eventually(knows_both, within=WITHIN_S, what="it knows both brokers")
+            eventually(knows_both, what="it knows both brokers")
         for broker in brokers:
             with Connection(broker.port) as connection:
                 for _ in range(3):

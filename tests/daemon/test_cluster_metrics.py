@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.brokers.ports import free_port
-from tests.daemon.cluster import WITHIN_S, Cluster
+from bench.brokers.processes import WITHIN_S
+from tests.daemon.cluster import Cluster
 
 ACTIVE = "kafka_controller_kafkacontroller_activecontrollercount"
 LAG, DEAD = "kafka_server_replicafetchermanager_maxlag", "kafka_server_replicafetchermanager_deadthreadcount"

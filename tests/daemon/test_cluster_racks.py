@@ -12,8 +12,9 @@ from kio.schema.fetch.v12.response import FetchResponse, PartitionData
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.client.connection import BrokerConnection
-from tests.daemon.cluster import WITHIN_S, Cluster
+from tests.daemon.cluster import Cluster
 
 COUNT = 300
 

@@ -72,7 +72,7 @@ def test_only_the_broker_changes_what_it_made(tmp_path: Path, server: ZookeeperS
         stranger.start()
         ends.callback(stranger.close)
         ends.callback(stranger.stop)
-        eventually(lambda: stranger.exists("/brokers/topics/orders/partitions/1/state"), within=30, what="it is led")
+        eventually(lambda: stranger.exists("/brokers/topics/orders/partitions/1/state"), what="it is led")
         mine, anyone = ("x509", "CN=broker"), ("world", "anyone")
         for path in ("/", "/brokers/ids/1", "/brokers/topics/orders/partitions/1/state", "/controller", "/cluster/id"):
             assert permissions(stranger, path) == {mine: ALL, anyone: READ}, path
@@ -83,7 +83,7 @@ def test_only_the_broker_changes_what_it_made(tmp_path: Path, server: ZookeeperS
             stranger.get_children("/config/users")
         assert broker.stop() == 0
         broker.start()
-        eventually(lambda: stranger.exists("/brokers/ids/1"), within=30, what="it is registered again")
+        eventually(lambda: stranger.exists("/brokers/ids/1"), what="it is registered again")
 
 
 @pytest.mark.timeout(300)
@@ -148,7 +148,7 @@ def waits_and_says(folder: Path, settings: Mapping[str, str], expected: str) -> 
     with said.open("wb") as output:
         process = subprocess.Popen(broker.command(), cwd=broker.working_folder, stdout=output, stderr=output)
         try:
-            eventually(lambda: "waits for ZooKeeper" in said.read_text(), within=60, what="it says that it waits")
+            eventually(lambda: "waits for ZooKeeper" in said.read_text(), what="it says that it waits")
         finally:
             process.terminate()
             code = process.wait(60)

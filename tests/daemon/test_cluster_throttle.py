@@ -14,8 +14,9 @@ from kio.schema.incremental_alter_configs.v1.request import (
 from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
 from kio.static.primitive import i8
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.client.connection import BrokerConnection
-from tests.daemon.cluster import WITHIN_S, Cluster, kafkad
+from tests.daemon.cluster import Cluster, kafkad
 
 OF_TOPIC, OF_BROKER, SET, DELETE = i8(2), i8(4), i8(0), i8(1)
 LARGE = TopicPartition("large", 0)

@@ -18,12 +18,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from kafkad.adapters.files.checkpoint_files import read_offsets
 from kafkad.cli import main
 from kafkad.core.log.recovery.checkpoints import CLEANED_OFFSETS
 from kafkad.core.types import TopicPartition as Partition
-from tests.daemon.served import WITHIN_S, Served
+from tests.daemon.served import Served
 
 KEYS = 40
 SETTINGS = {
@@ -126,21 +126,19 @@ def test_of_each_key_the_last_value_stays(served: Served, codec: str) -> None:
     create(served, "c")
     writer = producer(served, **{"compression.type": codec})
     last = write(writer, "c", 6000, 1)
-    eventually(lambda: compactions(served, "c") >= 1, within=WITHIN_S, what="the log is compacted")
+    eventually(lambda: compactions(served, "c") >= 1, what="the log is compacted")
     # What lies behind the begin of the active segment is not compacted.
-    eventually(lambda: len(read_all(served, "c")) < 2500, within=WITHIN_S, what="all but the end is compacted")
+    eventually(lambda: len(read_all(served, "c")) < 2500, what="all but the end is compacted")
     messages = read_all(served, "c")
     assert values(messages) == last
     offsets = offsets_of(messages)
     assert offsets == sorted(set(offsets)) and offsets[-1] == 5999
     eventually(
         lambda: not [name for name in segment_files(served, "c") if name.endswith((".deleted", ".swap", ".cleaned"))],
-        within=WITHIN_S,
         what="replaced files are removed",
     )
     eventually(
         lambda: read_offsets(served.broker.log_dir, CLEANED_OFFSETS).get(Partition("c", 0), 0) > 3000,
-        within=WITHIN_S,
         what="the cleaned offset is written down",
     )
 
@@ -152,7 +150,6 @@ def test_a_log_is_compacted_once_its_records_are_old_enough(served: Served) -> N
     active = max(int(name.removesuffix(".log")) for name in segment_files(served, "c") if name.endswith(".log"))
     eventually(
         lambda: read_offsets(served.broker.log_dir, CLEANED_OFFSETS).get(Partition("c", 0), 0) == active,
-        within=WITHIN_S,
         what="all but the active segment is compacted",
     )
 
@@ -187,14 +184,14 @@ def test_aborted_records_are_seen_by_nobody_after_a_compaction(served: Served) -
         else:
             writer.commit_transaction(WITHIN_S)
             last |= found
-    eventually(lambda: compactions(served, "c") >= 1, within=WITHIN_S, what="the log is compacted")
+    eventually(lambda: compactions(served, "c") >= 1, what="the log is compacted")
     assert values(read_all(served, "c")) == last
 
 
 def test_a_restart_goes_on_where_the_last_compaction_ended(served: Served) -> None:
     create(served, "c")
     last = write(producer(served), "c", 4000, 1)
-    eventually(lambda: compactions(served, "c") >= 1, within=WITHIN_S, what="the log is compacted")
+    eventually(lambda: compactions(served, "c") >= 1, what="the log is compacted")
     before = [(message.offset(), message.key(), message.value()) for message in read_all(served, "c")]
     assert served.broker.stop() == 0
     served.broker.start()
@@ -215,7 +212,7 @@ def test_a_topic_that_gets_the_policy_later_loses_records_without_a_key(served: 
     entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
     change = ConfigResource(ResourceType.TOPIC, "c", incremental_configs=[entry])
     admin.incremental_alter_configs([change])[change].result(WITHIN_S)
-    eventually(lambda: compactions(served, "c") >= 1, within=WITHIN_S, what="the log is compacted")
+    eventually(lambda: compactions(served, "c") >= 1, what="the log is compacted")
     assert values(read_all(served, "c")) == last
 
 
@@ -232,7 +229,7 @@ def test_a_damaged_log_costs_its_own_compaction_only_and_is_tried_again_after_a_
     line = served.one_line("damaged-0 can't be compacted")
     assert "00000000000000000000.log, byte " in line
     last = write(producer(served), "c", 3000, 1)
-    eventually(lambda: compactions(served, "c") >= 1, within=WITHIN_S, what="the other log is compacted")
+    eventually(lambda: compactions(served, "c") >= 1, what="the other log is compacted")
     assert values(read_all(served, "c")) == last
     name = "kafka_log_logcleanermanager_uncleanable_partitions_count"
     assert served.metric(name) == 1
@@ -249,7 +246,7 @@ def test_a_damaged_log_costs_its_own_compaction_only_and_is_tried_again_after_a_
         file.write(content)
     arguments = ["retry", "damaged", "--bootstrap-server", f"127.0.0.1:{served.broker.port}"]
     assert CliRunner().invoke(main, ["cleaner", *arguments]).exit_code == 0
-    eventually(lambda: compactions(served, "damaged") >= 1, within=WITHIN_S, what="it is compacted now")
+    eventually(lambda: compactions(served, "damaged") >= 1, what="it is compacted now")
     assert [line.rpartition(" ")[2] for line in served.metric_lines(name + "{")] == ["0.0"]
     assert len(served.lines("damaged-0 can't be compacted")) == 1
     (told,) = status(served, "damaged")

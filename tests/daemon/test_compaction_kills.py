@@ -15,13 +15,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.brokers.daemon import Kafkad
-from bench.brokers.processes import eventually, is_alive, kill_all
+from bench.brokers.processes import WITHIN_S, eventually, is_alive, kill_all
 from tests.daemon.compacted_run import PlainWriter, TransactionalWriter, read_all
 from tests.tools.log_dump import complaints
 
 SECONDS = float(os.environ.get("KAFKAD_COMPACTION_KILL_SECONDS", "20"))
 SEED = int(os.environ.get("KAFKAD_KILL_SEED", "1"))
-BACK_WITHIN_S = 120.0
 SETTINGS = {
     "log.cleaner.backoff.ms": "50",
     "log.initial.task.delay.ms": "0",
@@ -50,7 +49,7 @@ def _kill(broker: Kafkad, chosen: random.Random) -> str:
         broker.start(wait=False)
     elif victim == "supervisor":
         kill_all(tree[:1])
-        eventually(lambda: not any(map(is_alive, tree)), within=BACK_WITHIN_S, what="its children end")
+        eventually(lambda: not any(map(is_alive, tree)), what="its children end")
         broker.kill()
         broker.start(wait=False)
     else:
@@ -65,7 +64,7 @@ def test_compacted_logs_survive_the_death_of_any_process(tmp_path: Path) -> None
         with Kafkad(tmp_path, {**SETTINGS, "kafkad.runtime.dir": runtime}) as broker:
             admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
             for made in admin.create_topics([NewTopic(name, 1, 1, config=COMPACTED) for name in "px"]).values():
-                made.result(BACK_WITHIN_S)
+                made.result(WITHIN_S)
             writers = PlainWriter(broker.bootstrap, "p", chosen), TransactionalWriter(broker.bootstrap, "x", chosen)
             end = time.monotonic() + SECONDS
             kills = 0

@@ -72,7 +72,7 @@ class Load:
     def goes_on(self) -> None:
         """Wait until more is acknowledged than at this moment."""
         before = len(self.acknowledged)
-        eventually(lambda: len(self.acknowledged) > before + 100, within=60, what="records are acknowledged")
+        eventually(lambda: len(self.acknowledged) > before + 100, what="records are acknowledged")
 
     def end(self) -> None:
         self._is_over.set()

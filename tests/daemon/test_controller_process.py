@@ -333,7 +333,6 @@ def test_killed_while_it_deletes_topics_nothing_of_them_is_left(broker: Broker) 
     broker.restart_controller()
     eventually(
         lambda: not any(path.name.startswith(("t-", "u-")) for data in broker.data for path in data.iterdir()),
-        within=60,
         what="their directories are removed",
     )
     assert list(broker.network.image.topics) == ["stays"]
@@ -472,8 +471,8 @@ def test_what_moved_is_checkpointed_in_the_directory_where_it_is(broker: Broker)
         worker.publish(row.slot, row.index, broker.topic("t").id, log_dir=row.log_dir, end=10 + row.index)
         worker.tell(LogsMoved())
     expected = {TopicPartition("t", 0): 10, TopicPartition("t", 1): 11}
-    eventually(lambda: _offsets(broker, HIGH_WATERMARKS) == expected, within=60, what="high watermarks are written")
-    eventually(lambda: _offsets(broker, RECOVERY_POINTS) == expected, within=60, what="recovery points are written")
+    eventually(lambda: _offsets(broker, HIGH_WATERMARKS) == expected, what="high watermarks are written")
+    eventually(lambda: _offsets(broker, RECOVERY_POINTS) == expected, what="recovery points are written")
     for row in broker.topic("t").partitions:
         assert TopicPartition("t", row.index) in read_offsets(broker.data[row.log_dir], HIGH_WATERMARKS)
 

@@ -8,14 +8,13 @@ from functools import partial
 import pytest
 
 from bench.brokers.daemon import Kafkad
-from bench.brokers.processes import eventually, kill_all
+from bench.brokers.processes import WITHIN_S, eventually, kill_all
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.errors import ErrorCode
 from tests.daemon.group_client import MOVING, GroupClient, patiently
 from tests.tools.raw_requests import RawClient, create_topic
 
 PARTITIONS = 4
-WITHIN_S = 60.0
 GROUP = "g"
 
 
@@ -48,7 +47,6 @@ def kill_workers(broker: Kafkad) -> None:
     kill_all([process for process in broker.tree() if process.name.startswith("worker")])
     eventually(
         lambda: sorted(process.name for process in broker.tree()[1:]) == names,
-        within=WITHIN_S,
         what="the workers run again",
     )
 
@@ -97,7 +95,6 @@ def test_whoever_waits_for_a_join_is_sent_away_and_comes_again(broker: Kafkad, c
         second.send_join("joining")
         eventually(
             lambda: client.heartbeat("joining", generation, member) == ErrorCode.REBALANCE_IN_PROGRESS,
-            within=WITHIN_S,
             what="the rebalance has begun",
         )
         kill_workers(broker)
@@ -108,7 +105,6 @@ def test_whoever_waits_for_a_join_is_sent_away_and_comes_again(broker: Kafkad, c
         second.send_join("joining")
         eventually(
             lambda: client.heartbeat("joining", generation, member) == ErrorCode.REBALANCE_IN_PROGRESS,
-            within=WITHIN_S,
             what="the rebalance begins again",
         )
         first_joined, second_joined = client.join("joining", member), second.receive()
@@ -124,7 +120,6 @@ def test_whoever_waits_for_an_assignment_is_sent_away_and_the_group_is_as_before
         second.send_join("syncing")
         eventually(
             lambda: client.heartbeat("syncing", generation, member) == ErrorCode.REBALANCE_IN_PROGRESS,
-            within=WITHIN_S,
             what="the rebalance has begun",
         )
         leader = client.join("syncing", member)
@@ -213,7 +208,7 @@ def test_a_stop_does_not_wait_for_members_that_wait(tmp_path_factory: pytest.Tem
         client.find(GROUP)
         client.send_join(GROUP)
         eventually(
-            lambda: _state_of(broker, GROUP) == "PreparingRebalance", within=WITHIN_S, what="the member waits"
+            lambda: _state_of(broker, GROUP) == "PreparingRebalance", what="the member waits"
         )
         broker.stop()
         assert ErrorCode(int(client.receive().error_code)) == ErrorCode.COORDINATOR_NOT_AVAILABLE

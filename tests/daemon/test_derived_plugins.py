@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from kafkad import native
 from tests.daemon.derived_plugin import EVEN, NOTES
-from tests.daemon.served import WITHIN_S, Served
+from tests.daemon.served import Served
 
 PLUGIN = Path(__file__).parent / "derived_plugin.py"
 SMALL = {"segment.bytes": str(1 << 20), "file.delete.delay.ms": "0"}
@@ -52,7 +52,7 @@ class Plugged:
         return set(self._notes.read_text().split()) if self._notes.exists() else set()
 
     def wait_for(self, note: str) -> None:
-        eventually(lambda: note in self.notes(), within=WITHIN_S, what=f"the plugin's {note} is called")
+        eventually(lambda: note in self.notes(), what=f"the plugin's {note} is called")
 
     def create(self, topic: str, **configs: str) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
@@ -97,7 +97,7 @@ def test_a_log_is_compacted_with_a_filter_of_the_plugin(plugged: Plugged) -> Non
     plugged.create("compacted", cleanup_policy="derived-compact", min_cleanable_dirty_ratio="0.01")
     plugged.produce("compacted", 4)
     plugged.wait_for("filter")
-    eventually(lambda: plugged.served.lines("compacted-0"), within=WITHIN_S, what="it is told in the log")
+    eventually(lambda: plugged.served.lines("compacted-0"), what="it is told in the log")
 
 
 def test_a_leader_is_elected(plugged: Plugged) -> None:
@@ -116,7 +116,7 @@ def test_a_group_is_assigned(plugged: Plugged) -> None:
         consumer.poll(0.1)
         return len(consumer.assignment()) == 1
 
-    eventually(has_it, within=WITHIN_S, what="the member has the partition")
+    eventually(has_it, what="the member has the partition")
     consumer.close()
     assert "assign" in plugged.notes()
 
@@ -126,7 +126,7 @@ def test_a_leader_is_asked_where_to_read_and_replication_is_limited(plugged: Plu
     plugged.produce("read", 1)
     consumer = Consumer({"bootstrap.servers": plugged.bootstrap, "group.id": "r", "client.rack": "a"})
     consumer.assign([TopicPartition("read", 0, 0)])
-    eventually(lambda: consumer.poll(0.1) or "select" in plugged.notes(), within=WITHIN_S, what="select is called")
+    eventually(lambda: consumer.poll(0.1) or "select" in plugged.notes(), what="select is called")
     consumer.close()
     assert "replication-leader-False" in plugged.notes()
 

@@ -20,12 +20,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyiceberg.catalog import load_catalog
 
 from bench.brokers.daemon import Kafkad
-from bench.brokers.processes import eventually, is_alive, process_tree
+from bench.brokers.processes import WITHIN_S, eventually, is_alive, process_tree
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from kafkad.client.group_commits import commit_offsets
 from kafkad.client.groups import committed_offsets
 from kafkad.client.records import LATEST, offsets
-from tests.daemon.lake import FORMATS, PARTITIONS, WITHIN_S, Lake, one_line
+from tests.daemon.lake import FORMATS, PARTITIONS, Lake, one_line
 from tests.export.reading.test_log_directories import partition, plain
 from tests.tools.small_disk import SmallDisk
 
@@ -415,7 +415,7 @@ def test_a_round_that_is_under_way_at_sigterm_leaves_nothing(lake: Lake) -> None
     lake.produce(3_000)
     running = started(lake, "--every", "1h", "--max-bytes-per-sec", "1KiB", "--source", "files")
     try:
-        eventually(lambda: list(lake.out.rglob("*.parquet")) != [], within=WITHIN_S, what="a file is being written")
+        eventually(lambda: list(lake.out.rglob("*.parquet")) != [], what="a file is being written")
     finally:
         running.terminate()
         assert running.communicate(timeout=WITHIN_S) == ("", "")
@@ -426,12 +426,12 @@ def test_a_round_that_is_under_way_at_sigterm_leaves_nothing(lake: Lake) -> None
 def test_the_processes_of_a_run_that_was_killed_end(lake: Lake) -> None:
     lake.produce(3_000)
     running = started(lake, "--every", "1h", "--jobs", "2", "--max-bytes-per-sec", "8KiB", "--source", "files")
-    eventually(lambda: list(lake.out.rglob("*.parquet")) != [], within=WITHIN_S, what="a file is being written")
+    eventually(lambda: list(lake.out.rglob("*.parquet")) != [], what="a file is being written")
     processes = process_tree(running.pid)
     assert len(processes) > 2, processes
     running.kill()
     running.communicate(timeout=WITHIN_S)
-    eventually(lambda: not any(map(is_alive, processes)), within=WITHIN_S, what=f"these have ended: {processes}")
+    eventually(lambda: not any(map(is_alive, processes)), what=f"these have ended: {processes}")
 
 
 def test_rounds_wait_for_a_broker_that_is_away(tmp_path: Path) -> None:
@@ -481,7 +481,7 @@ def test_the_group_of_an_export_does_not_expire_and_is_told_again(tmp_path: Path
         group = f"kafkad-export-{lake.topic}"
         told = {(lake.topic, int(partition)): end for partition, end in ends.items()}
         commit_offsets(client, group, dict.fromkeys(told, 0), retention=timedelta(milliseconds=1))
-        eventually(lambda: committed_offsets(client, group) == {}, within=WITHIN_S, what="what was committed expires")
+        eventually(lambda: committed_offsets(client, group) == {}, what="what was committed expires")
         assert "nothing new" in lake.run("run")
         assert committed_offsets(client, group) == told
 
@@ -509,7 +509,7 @@ def test_segment_files_are_exported_while_their_broker_is_away(tmp_path: Path, e
         checkpoint = broker.log_dir / "replication-offset-checkpoint"
         with BrokerClient(lake.bootstrap) as client:
             ends = {f"{lake.topic} {each} {end}" for each, end in offsets(client, lake.topic, range(3), LATEST).items()}
-        eventually(lambda: ends <= set(checkpoint.read_text().splitlines()), within=WITHIN_S, what="the checkpoint")
+        eventually(lambda: ends <= set(checkpoint.read_text().splitlines()), what="the checkpoint")
         if end == "stop":
             broker.stop()
         else:

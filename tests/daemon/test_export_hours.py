@@ -8,7 +8,8 @@ from pathlib import Path
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.daemon.lake import FORMATS, WITHIN_S, Lake
+from bench.brokers.processes import WITHIN_S
+from tests.daemon.lake import FORMATS, Lake
 
 HOUR = timedelta(hours=1)
 

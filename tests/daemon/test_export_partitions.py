@@ -5,8 +5,9 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.client.broker_client import BrokerClient
-from tests.daemon.lake import WITHIN_S, Lake
+from tests.daemon.lake import Lake
 from tests.tools.measured import MeasuredBroker
 
 CONNECTIONS = "kafka_server_socketservermetrics_connection_creation_total"

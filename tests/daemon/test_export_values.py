@@ -14,7 +14,8 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
-from tests.daemon.lake import FORMATS, PARTITIONS, WITHIN_S, Lake, one_line
+from bench.brokers.processes import WITHIN_S
+from tests.daemon.lake import FORMATS, PARTITIONS, Lake, one_line
 from tests.export.values.registry_server import serving
 
 SCHEMA = {"properties": {"n": {"type": "integer"}}}

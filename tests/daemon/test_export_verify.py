@@ -11,8 +11,9 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 from pyiceberg.catalog import load_catalog
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
-from tests.daemon.lake import FORMATS, WITHIN_S, Lake, one_line
+from tests.daemon.lake import FORMATS, Lake, one_line
 
 COUNT = 300
 

@@ -11,11 +11,10 @@ from confluent_kafka import KafkaError, Producer
 
 from bench.brokers.daemon import Kafkad
 from bench.brokers.ports import free_port
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 
-WITHIN_S = 60.0
 ERROR = "no such luck"
 AGAIN = "it is started again"
 
@@ -166,7 +165,7 @@ def test_a_cleanup_policy_that_raises_costs_its_partition_the_cleaning(tmp_path:
         create(broker, "t", **{"cleanup.policy": "fails"})
         assert produced(broker, "t", "anybody") is None
         line = "t-0 is not cleaned by policy 'fails' until its configuration changes: the policy failed"
-        eventually(lambda: line in broker.output.read_text(), within=WITHIN_S, what="the log says so")
+        eventually(lambda: line in broker.output.read_text(), what="the log says so")
         said = broker.output.read_text()
         assert ERROR in said
         assert AGAIN not in said, "no cleaner has ended"
@@ -182,10 +181,10 @@ def test_a_cleanup_policy_that_never_returns_costs_its_partition_the_cleaning(tm
         create(broker, "t", **{"retention.ms": "1"})
         assert produced(broker, "stuck", "anybody") is None
         line = "stuck-0 is not cleaned by policy 'fails' of plugin fails, which is asked again in 60 s"
-        eventually(lambda: line in broker.output.read_text(), within=WITHIN_S, what="the log says so")
+        eventually(lambda: line in broker.output.read_text(), what="the log says so")
         assert produced(broker, "t", "anybody") is None
         line = "t-0: the log starts at "
-        eventually(lambda: line in broker.output.read_text(), within=WITHIN_S, what="the other partition is cleaned")
+        eventually(lambda: line in broker.output.read_text(), what="the other partition is cleaned")
         said = broker.output.read_text()
         assert said.count("stuck-0 is not cleaned") == 1
         assert AGAIN not in said, "no cleaner has ended"
@@ -200,10 +199,10 @@ def test_a_cleanup_policy_that_can_not_be_interrupted_costs_its_partition_the_cl
         create(broker, "t", **{"retention.ms": "1"})
         assert produced(broker, "stuck", "anybody") is None
         line = "stuck-0 is not cleaned, and is tried again in 60 s"
-        eventually(lambda: line in broker.output.read_text(), within=WITHIN_S, what="the log says so")
+        eventually(lambda: line in broker.output.read_text(), what="the log says so")
         assert produced(broker, "t", "anybody") is None
         line = "t-0: the log starts at "
-        eventually(lambda: line in broker.output.read_text(), within=WITHIN_S, what="the other partition is cleaned")
+        eventually(lambda: line in broker.output.read_text(), what="the other partition is cleaned")
         said = broker.output.read_text()
         assert said.count("stuck-0 is not cleaned") == 1
 
@@ -225,7 +224,7 @@ def test_a_quota_manager_that_raises_ends_the_network_process_and_its_connection
     with Kafkad(tmp_path / "broker", settings) as broker:
         create(broker, "t")
         assert produced(broker, "t", "unlucky", patience_s=1) is not None
-        eventually(lambda: ended(broker, "network-0"), within=WITHIN_S, what="the log says so")
+        eventually(lambda: ended(broker, "network-0"), what="the log says so")
         assert produced(broker, "t", "anybody") is None
 
 
@@ -248,7 +247,7 @@ def test_a_metrics_reporter_that_raises_ends_the_reporter_process(plugin: str, a
         return ended(broker, "reporter-0")
 
     with Kafkad(tmp_path / "broker", settings) as broker:
-        eventually(asked_until_it_ended, within=WITHIN_S, what="the log says so")
+        eventually(asked_until_it_ended, what="the log says so")
         create(broker, "t")
         assert produced(broker, "t", "anybody") is None
 
@@ -271,7 +270,7 @@ def test_what_raises_when_it_is_begun_is_tried_ten_times_again_and_then_stops_th
 def test_an_observer_of_the_start_that_raises_ends_the_reporter_process_again_and_again(tmp_path: Path) -> None:
     with Kafkad(tmp_path / "broker", settings_with(OBSERVER.format(moment="started"), tmp_path)) as broker:
         again = "reporter-0 ended with exit code 70 (3 times within ten minutes); it is started again"
-        eventually(lambda: again in broker.output.read_text(), within=WITHIN_S, what="it has ended three times")
+        eventually(lambda: again in broker.output.read_text(), what="it has ended three times")
         create(broker, "t")
         assert produced(broker, "t", "anybody") is None
 

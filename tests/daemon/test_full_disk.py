@@ -10,7 +10,7 @@ import pytest
 from bench.brokers.processes import eventually
 from kafkad.core.errors import ErrorCode
 from tests.daemon.group_client import GroupClient, patiently
-from tests.daemon.served import WITHIN_S, Served
+from tests.daemon.served import Served
 from tests.tools.raw_requests import (
     RawClient,
     batch,
@@ -106,7 +106,7 @@ def test_nearly_full_disk_refuses_producers_and_serves_everybody_else(serve: Ser
             member.find("readers")
             assert patiently(lambda: member.commit("readers", {("t", 0): 3})) == NONE
         client.ask(delete_records("t", 0, taken))
-        eventually(lambda: _write(client) == 0, within=WITHIN_S, what="clients can produce again")
+        eventually(lambda: _write(client) == 0, what="clients can produce again")
         assert _log_start(client) == taken
     assert len(served.lines("less than kafkad.log.dirs.min.free.bytes")) == 1
     assert served.lines("has room again")
@@ -118,7 +118,7 @@ def test_retention_makes_room_at_once_and_deleted_files_do_not_wait(serve: Serve
     with served.connect() as client:
         for _ in range(3):
             _write_until_refused(client)
-            eventually(lambda: _write(client) == 0, within=WITHIN_S, what="clients can produce again")
+            eventually(lambda: _write(client) == 0, what="clients can produce again")
 
 
 def test_topic_that_is_deleted_from_a_full_disk_makes_room_at_once(serve: Serve, disk: SmallDisk) -> None:
@@ -126,7 +126,7 @@ def test_topic_that_is_deleted_from_a_full_disk_makes_room_at_once(serve: Serve,
     with served.connect() as client:
         _write_until_refused(client)
         client.ask(delete_topic("t"))
-        eventually(lambda: disk.free_bytes > 3 * LEAST, within=WITHIN_S, what="the room is free")
+        eventually(lambda: disk.free_bytes > 3 * LEAST, what="the room is free")
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
@@ -149,7 +149,7 @@ def test_broker_starts_without_one_free_byte_and_has_lost_nothing(
         assert _records_from(client, 1) == 4
         assert _write(client) == STORAGE_ERROR
         disk.free()
-        eventually(lambda: _write(client) == 0, within=WITHIN_S, what="clients can produce again")
+        eventually(lambda: _write(client) == 0, what="clients can produce again")
         assert _records_from(client, 1) == 5
     assert "offline" not in served.broker.output.read_text()
 
@@ -165,7 +165,6 @@ def test_log_start_survives_a_crash_on_a_full_disk(serve: Serve, disk: SmallDisk
         checkpoint = disk.path / "log-start-offset-checkpoint"
         eventually(
             lambda: checkpoint.exists() and "t 0 2" in checkpoint.read_text(),
-            within=WITHIN_S,
             what="the checkpoint is written",
         )
     served.broker.kill()
@@ -195,7 +194,7 @@ def test_what_could_not_be_written_at_the_stop_is_made_anew_at_the_start(
         if not is_freed:
             assert _write(client) == STORAGE_ERROR
             disk.free()
-        eventually(lambda: _write(client) == 0, within=WITHIN_S, what="clients can produce again")
+        eventually(lambda: _write(client) == 0, what="clients can produce again")
         repeated = read_produced(client.ask(produce({("t", 0): last})))["t", 0]
         assert (repeated.error, repeated.base_offset) == (NONE, 4)
         assert _records_from(client, 0) == 6
@@ -220,13 +219,12 @@ def test_a_full_directory_refuses_its_own_partitions_only(
 
         placed: dict[bool, list[int]] = {True: [], False: []}
         for partition in range(4):
-            eventually(partial(is_written, partition), within=WITHIN_S, what="the partition is led")
+            eventually(partial(is_written, partition), what="the partition is led")
             placed[(disk.path / f"two-{partition}").exists()].append(partition)
         assert [len(each) for each in placed.values()] == [2, 2]
         disk.fill()
         eventually(
             lambda: [written(each) for each in placed[True]] == [STORAGE_ERROR] * 2,
-            within=WITHIN_S,
             what="those on the full disk are refused",
         )
         for _ in range(20):
@@ -236,4 +234,4 @@ def test_a_full_directory_refuses_its_own_partitions_only(
             assert read_fetched(client.ask(fetch({("two", partition): 0})))["two", partition].error == NONE
         disk.free()
         for partition in placed[True]:
-            eventually(partial(is_written, partition), within=WITHIN_S, what="there is room again")
+            eventually(partial(is_written, partition), what="there is room again")

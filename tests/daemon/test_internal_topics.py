@@ -6,10 +6,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from kafkad.core.errors import ErrorCode
 from tests.daemon.group_client import GroupClient, patiently
-from tests.daemon.served import WITHIN_S, Served
+from tests.daemon.served import Served
 from tests.tools.raw_requests import batch, produce, read_produced
 
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
@@ -79,6 +79,6 @@ def test_clients_write_nothing_into_them_and_retention_leaves_them_alone(tmp_pat
             refused = read_produced(raw.ask(produce({(OFFSETS, 0): batch()})))
             assert refused[OFFSETS, 0].error == ErrorCode.INVALID_TOPIC_EXCEPTION
             raw.ask(produce({("t", 0): batch()}))
-        eventually(lambda: served.lines("t-0: the log starts at 1"), within=WITHIN_S, what="retention was at work")
+        eventually(lambda: served.lines("t-0: the log starts at 1"), what="retention was at work")
         assert served.lines(f"{OFFSETS}-0: the log starts") == []
         assert client.fetch_offsets("g")["g"] == (ErrorCode.NONE, {("t", 0): 7})

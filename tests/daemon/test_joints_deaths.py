@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.brokers.processes import eventually, is_alive
-from tests.daemon.served import WITHIN_S, Served
+from tests.daemon.served import Served
 from tests.tools.raw_requests import (
     Produced,
     RawClient,
@@ -37,7 +37,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def _until_served(served: Served, partition: int = 0) -> None:
-    eventually(lambda: served.is_serving(partition), within=WITHIN_S, what="the broker serves again")
+    eventually(lambda: served.is_serving(partition), what="the broker serves again")
 
 
 def _numbered(sequence: int) -> bytes:
@@ -53,7 +53,7 @@ def _acknowledge(client: RawClient, sequence: int) -> int:
         assert found[0].error in RETRIABLE | {0}
         return found[0].error == 0
 
-    eventually(acknowledged, within=WITHIN_S, what="the record is acknowledged")
+    eventually(acknowledged, what="the record is acknowledged")
     return found[0].base_offset
 
 
@@ -104,7 +104,6 @@ def test_controller_killed_while_it_creates_topics_creates_them_once(served: Ser
         rows = {(name, 2): batch() for name in names}
         eventually(
             lambda: {row.error for row in read_produced(client.ask(produce(rows))).values()} == {0},
-            within=WITHIN_S,
             what="all topics can be written to",
         )
 
@@ -157,7 +156,7 @@ def test_killed_supervisor_leaves_no_process(tmp_path: Path) -> None:
     family = served.broker.tree()
     assert len(family) > 5
     os.kill(served.broker.pid, signal.SIGKILL)
-    eventually(lambda: not any(map(is_alive, family)), within=WITHIN_S, what="every process is gone")
+    eventually(lambda: not any(map(is_alive, family)), what="every process is gone")
     served.broker.kill()
 
 
@@ -223,6 +222,5 @@ def test_stop_with_requests_in_flight_answers_them(tmp_path: Path) -> None:
         with served.connect() as reader:
             eventually(
                 lambda: read_fetched(reader.ask(fetch({("t", 1): 0}, max_bytes=1)))["t", 1].high_watermark >= answered,
-                within=WITHIN_S,
                 what="what was acknowledged is there",
             )

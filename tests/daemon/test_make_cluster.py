@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from bench.brokers.ports import free_port
-from bench.brokers.processes import eventually, is_alive, process_tree
+from bench.brokers.processes import WITHIN_S, eventually, is_alive, process_tree
 from kafkad.client.broker_client import BrokerClient
 
 CHECKOUT = Path(__file__).parents[2]
-WITHIN_S = 120.0
 
 
 def _three_free_ports() -> int:
@@ -75,7 +74,7 @@ def test_one_command_gives_a_cluster_until_ctrl_c(tmp_path: Path) -> None:
         assert process.stdout.readline() == "broker 1 has ended; it is started again in 15 s\n"
         assert process.stdout.readline().startswith("broker 1 starts, its process group is ")
         everything = process_tree(process.pid)
-        eventually(lambda: _answers(port), within=WITHIN_S, what="broker 1 is back")
+        eventually(lambda: _answers(port), what="broker 1 is back")
         os.killpg(process.pid, signal.SIGINT)
         # make ends by the signal as well, when its child has ended.
         assert process.wait(WITHIN_S) in (0, -signal.SIGINT)

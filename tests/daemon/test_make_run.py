@@ -71,7 +71,7 @@ def test_ctrl_c_stops_make_and_every_process_of_the_broker(tmp_path: Path) -> No
         process.wait(60)
         assert process.stdout is not None
         assert "Traceback" not in process.stdout.read()
-    eventually(lambda: not any(map(is_alive, tree)), within=60, what="every process ends")
+    eventually(lambda: not any(map(is_alive, tree)), what="every process ends")
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 

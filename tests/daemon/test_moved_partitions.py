@@ -11,13 +11,12 @@ from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from bench.brokers.daemon import Kafkad
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from kafkad.cli import main
 from tests.tools import raw_requests as raw
 from tests.tools.on_terminal import on_terminal
 from tests.tools.raw_requests import RawClient, batch, fetch, produce, read_fetched, read_produced
 
-WITHIN_S = 60.0
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
@@ -92,7 +91,7 @@ def test_the_command_moves_partitions_and_says_so(tmp_path: Path) -> None:
         assert code == 0
         rows: list[dict[str, Any]] = json.loads(done)["moves"]
         assert [(row["partition"], row["is_done"], row["error"]) for row in rows] == [(0, True, None), (1, True, None)]
-        eventually(lambda: broker.place("t-0") == [Path(target).name], within=WITHIN_S, what="the old one is gone")
+        eventually(lambda: broker.place("t-0") == [Path(target).name], what="the old one is gone")
         write(client, "t", 5, first=20)
         assert read(client, "t", 25) > size
         assert command(broker, "move", "t-0", "--to", target) == (0, f"t-0 is in {target}.\n")
@@ -118,7 +117,7 @@ def test_a_slow_move_is_seen_and_can_be_ended(tmp_path: Path) -> None:
         (future,) = rows[str(target)]
         assert (future["is_future"], future["offset_lag"], future["size_bytes"]) == (True, 20, 0)
         assert command(broker, "move", "t-0", "--to", str(here))[0] == 0
-        eventually(lambda: not broker.futures(), within=WITHIN_S, what="the copy is removed")
+        eventually(lambda: not broker.futures(), what="the copy is removed")
         assert broker.place("t-0") == [here.name]
 
 
@@ -136,16 +135,16 @@ def _moved_after_kill(broker: TwoDirectories, victim: str) -> None:
         size = read(client, "t", 30)
     target = broker.other("t-0")
     assert command(broker, "move", "t-0", "--to", str(target), "--no-wait")[0] == 0
-    eventually(lambda: len(broker.futures()) == 1, within=WITHIN_S, what="the move has begun")
+    eventually(lambda: len(broker.futures()) == 1, what="the move has begun")
     if victim == "all":
         broker.kill()
         broker.start()
     else:
         (pid,) = [each.pid for each in broker.tree() if each.title.endswith(victim)]
         os.kill(pid, signal.SIGKILL)
-        eventually(lambda: all(each.pid != pid for each in broker.tree()), within=WITHIN_S, what="it is reaped")
+        eventually(lambda: all(each.pid != pid for each in broker.tree()), what="it is reaped")
     set_rate(broker, 1 << 30)
-    eventually(lambda: broker.place("t-0") == [target.name], within=WITHIN_S, what="the move ends")
+    eventually(lambda: broker.place("t-0") == [target.name], what="the move ends")
     assert not broker.futures()
     with RawClient(broker.port) as client:
         write(client, "t", 1, first=30)
@@ -159,7 +158,7 @@ def test_a_move_goes_on_behind_the_segments_that_were_copied_before_kill_9(tmp_p
             write(client, "t", 40, size=120_000)
             here, target = tmp_path / broker.place("t-0")[0] / "t-0", broker.other("t-0")
             assert command(broker, "move", "t-0", "--to", str(target), "--no-wait")[0] == 0
-            eventually(lambda: len(whole(here, broker.future())) >= 3, within=WITHIN_S, what="three are copied")
+            eventually(lambda: len(whole(here, broker.future())) >= 3, what="three are copied")
             write(client, "t", 5, first=40, size=120_000)
             written = records_to(client, "t", 45)
         broker.kill()
@@ -169,7 +168,7 @@ def test_a_move_goes_on_behind_the_segments_that_were_copied_before_kill_9(tmp_p
             assert records_to(client, "t", 45) == written
             write(client, "t", 5, first=45)
             written = records_to(client, "t", 50)
-            eventually(lambda: broker.place("t-0") == [target.name], within=WITHIN_S, what="the move ends")
+            eventually(lambda: broker.place("t-0") == [target.name], what="the move ends")
             assert records_to(client, "t", 50) == written
         assert not broker.futures()
         assert len(before) >= 3
@@ -202,7 +201,7 @@ def test_records_that_were_deleted_before_a_move_stay_deleted_after_kill_9(tmp_p
             assert command(broker, "move", "t-0", "--to", str(target))[0] == 0
         checkpoint = target / "log-start-offset-checkpoint"
         eventually(
-            lambda: checkpoint.exists() and "t 0 4" in checkpoint.read_text(), within=WITHIN_S, what="it is written"
+            lambda: checkpoint.exists() and "t 0 4" in checkpoint.read_text(), what="it is written"
         )
         broker.kill()
         broker.start()

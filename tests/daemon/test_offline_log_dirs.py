@@ -15,14 +15,13 @@ from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
 from kio.schema.describe_log_dirs.v4.response import DescribeLogDirsResponse
 
 from bench.brokers.daemon import Kafkad
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from kafkad.cli import main
 from kafkad.client.connection import BrokerConnection
 from kafkad.core.errors import ErrorCode
 from tests.tools import raw_requests as raw
 from tests.tools.raw_requests import RawClient, batch, fetch, produce, read_fetched, read_produced
 
-WITHIN_S = 60.0
 PARTITIONS = 4
 STORAGE_ERROR, LEADER_NOT_AVAILABLE = ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.LEADER_NOT_AVAILABLE
 
@@ -132,12 +131,12 @@ def test_topic_that_is_deleted_meanwhile_does_not_come_back(tmp_path: Path) -> N
         _filled(broker)
     with broker.without_second(), broker, RawClient(broker.port) as client:
         assert client.ask(raw.delete_topic("t"))[-2:] == b"\0\0"
-        eventually(lambda: not _partitions_in(broker.one, "t"), within=WITHIN_S, what="what is here is removed")
+        eventually(lambda: not _partitions_in(broker.one, "t"), what="what is here is removed")
     with broker, RawClient(broker.port) as client:
-        eventually(lambda: not _partitions_in(broker.two, "t"), within=WITHIN_S, what="what came back is removed")
+        eventually(lambda: not _partitions_in(broker.two, "t"), what="what came back is removed")
         # The deletion ends a moment after its last directory is gone.
         created = raw.create_topic("t", 1)
-        eventually(lambda: b"\x00\x01t\x00\x00" in client.ask(created), within=WITHIN_S, what="the name is free")
+        eventually(lambda: b"\x00\x01t\x00\x00" in client.ask(created), what="the name is free")
         body = client.ask(fetch({("t", 0): 0}))
         assert read_fetched(body)["t", 0].high_watermark == 0
 
@@ -150,7 +149,7 @@ def test_controller_that_is_replaced_knows_which_directory_is_offline(tmp_path: 
     with broker.without_second(), broker:
         (controller,) = [each for each in broker.tree() if each.title.endswith("controller-0")]
         os.kill(controller.pid, signal.SIGKILL)
-        eventually(lambda: _titles(broker, "controller-0") - {controller.pid}, within=WITHIN_S, what="it is replaced")
+        eventually(lambda: _titles(broker, "controller-0") - {controller.pid}, what="it is replaced")
         _serves_only(broker, here, lost)
 
 

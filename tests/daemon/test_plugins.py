@@ -11,13 +11,12 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from bench.brokers.daemon import Kafkad
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.groups import describe_group
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-WITHIN_S = 60.0
 MEGABYTE = 1 << 20
 
 NOBODY = '''
@@ -104,8 +103,8 @@ def test_keep_newest_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         create(broker, "all", cleanup_policy="delete", segment_bytes=str(MEGABYTE))
         for topic in ("kept", "fewer", "all"):
             produce(broker, topic, "filler", [bytes(600_000)] * 7)
-        eventually(lambda: segments(broker, "kept") == 4, within=WITHIN_S, what="as many as the broker says are left")
-        eventually(lambda: segments(broker, "fewer") == 2, within=WITHIN_S, what="as many as the topic says are left")
+        eventually(lambda: segments(broker, "kept") == 4, what="as many as the broker says are left")
+        eventually(lambda: segments(broker, "fewer") == 2, what="as many as the topic says are left")
         assert segments(broker, "all") == 7
         said = "the log starts at 3 now, not at "
         assert any("kept-0" in line and said in line for line in broker.output.read_text().splitlines())
@@ -190,12 +189,12 @@ def test_keep_with_first_gives_everything_to_one_member_at_a_time(tmp_path: Path
         with BrokerClient(broker.bootstrap) as client:
             client.create_topic("undivided", partitions=4, replication_factor=1, configs={})
         first = member(broker, "undivided")
-        eventually(lambda: owned(first) == 4, within=WITHIN_S, what="the first member has everything")
+        eventually(lambda: owned(first) == 4, what="the first member has everything")
         second = member(broker, "undivided")
-        eventually(lambda: owned(second) == 0 and members(broker) == 2, within=WITHIN_S, what="a second one has come")
+        eventually(lambda: owned(second) == 0 and members(broker) == 2, what="a second one has come")
         assert owned(first) == 4
         first.close()
-        eventually(lambda: owned(second) == 4, within=WITHIN_S, what="its work goes to the second")
+        eventually(lambda: owned(second) == 4, what="its work goes to the second")
         second.close()
 
 
@@ -208,14 +207,14 @@ def test_an_assignor_that_fails_costs_its_group_and_nobody_else(tmp_path: Path) 
         with BrokerClient(broker.bootstrap) as client:
             client.create_topic("divided", partitions=4, replication_factor=1, configs={})
         other = member(broker, "divided", "uniform", group="others")
-        eventually(lambda: owned(other) == 4, within=WITHIN_S, what="a group with another assignor reads")
+        eventually(lambda: owned(other) == 4, what="a group with another assignor reads")
         failing = member(broker, "divided", "fails")
         line = "group workers: no new assignment for epoch 2: assignor 'fails' failed in "
 
         def is_said() -> bool:
             return owned(failing) == 0 and line in broker.output.read_text()
 
-        eventually(is_said, within=WITHIN_S, what="the log says so")
+        eventually(is_said, what="the log says so")
         said = broker.output.read_text()
         assert "ValueError('no such luck')" in said
         assert "it is started again" not in said, "no worker has ended"
@@ -259,7 +258,7 @@ def test_csv_metrics_writes_what_the_broker_counts(tmp_path: Path) -> None:
         create(broker, "counted")
         produce(broker, "counted", "counter", [b"one", b"two", b"three"])
         file = tmp_path / "metrics" / "kafka_server_brokertopicmetrics_messagesin.csv"
-        eventually(lambda: last_value(file, "topic=counted") == 3, within=WITHIN_S, what="the count is in the file")
+        eventually(lambda: last_value(file, "topic=counted") == 3, what="the count is in the file")
 
 
 def last_value(file: Path, labels: str) -> float:

@@ -110,7 +110,7 @@ def test_killed_test_run_leaves_neither_broker_nor_folder(tmp_path: Path) -> Non
         brokers = next(_brokers(line) for line in run.stdout if "served by" in line)
         run.send_signal(signal.SIGKILL)
     assert len(brokers) == 2
-    eventually(lambda: not any(map(read_process, brokers)), within=60, what="the brokers stop")
+    eventually(lambda: not any(map(read_process, brokers)), what="the brokers stop")
     assert list((tmp_path / "tmp").iterdir()) == []
 
 

@@ -9,7 +9,7 @@ from bench.brokers.processes import eventually
 from kafkad.adapters.files.checkpoint_files import read_offsets
 from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS
 from kafkad.core.types import TopicPartition
-from tests.daemon.served import WITHIN_S, Served
+from tests.daemon.served import Served
 from tests.tools.raw_requests import (
     batch,
     create_topic,
@@ -58,7 +58,7 @@ def recreate(served: Served) -> None:
 
     with served.connect() as client:
         client.ask(delete_topic("t"))
-    eventually(is_made, within=WITHIN_S, what="the topic is made again")
+    eventually(is_made, what="the topic is made again")
 
 
 def begin_late(served: Served) -> None:
@@ -69,7 +69,6 @@ def begin_late(served: Served) -> None:
     data = served.broker.log_dir
     eventually(
         lambda: read_offsets(data, LOG_START_OFFSETS).get(PARTITION) == BEGIN,
-        within=WITHIN_S,
         what="the log start is checkpointed",
     )
 
@@ -85,7 +84,7 @@ def test_its_records_outlive_a_crash_before_the_next_checkpoint(served: Served) 
     assert write(served, 5) == 0
     served.broker.kill()
     served.broker.start()
-    eventually(lambda: fetched(served)[1] == 5, within=WITHIN_S, what="the records are read again")
+    eventually(lambda: fetched(served)[1] == 5, what="the records are read again")
     assert fetched(served) == (0, 5)
 
 
@@ -97,7 +96,7 @@ def test_a_directory_that_was_taken_away_is_named_and_made_anew(served: Served) 
         file.unlink()
     directory.rmdir()
     served.broker.start()
-    eventually(lambda: fetched(served) == (0, 0), within=WITHIN_S, what="the partition is there, and empty")
+    eventually(lambda: fetched(served) == (0, 0), what="the partition is there, and empty")
     assert write(served, 1) == 0
     line = served.one_line("begin anew, empty")
     assert line.endswith("1 partition(s) are in no directory of log.dirs and begin anew, empty: t-0")

@@ -22,7 +22,7 @@ from kio.schema.incremental_alter_configs.v1.response import (
 from kio.static.primitive import i8
 
 from bench.brokers.daemon import Kafkad
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from kafkad.client.connection import BrokerCallFailed, BrokerConnection
@@ -30,7 +30,6 @@ from kafkad.core.controller.store.nodes import broker_config_path
 from kafkad.core.errors import ErrorCode
 from tests.tools import raw_requests as raw
 
-WITHIN_S = 60.0
 BROKER = 4
 SET, DELETE = i8(0), i8(1)
 
@@ -61,7 +60,7 @@ class FiledBroker(Kafkad):
         before = self.output.read_text().count(said)
         self.write(settings)
         os.kill(self.pid, signal.SIGHUP)
-        eventually(lambda: self.output.read_text().count(said) > before, within=WITHIN_S, what=said)
+        eventually(lambda: self.output.read_text().count(said) > before, what=said)
 
 
 @pytest.fixture
@@ -126,7 +125,7 @@ def test_retention_in_a_reread_file_holds_for_topics_that_are_there(broker: File
     assert described(broker, "log.retention.ms") == ("-1", ConfigSource.STATIC_BROKER_CONFIG)
     assert log_start(broker, "aging") == 0
     broker.reread({"log.retention.ms": "1000"}, "log.retention.ms has a new value")
-    eventually(lambda: log_start(broker, "aging") == 1, within=WITHIN_S, what="the old record is removed")
+    eventually(lambda: log_start(broker, "aging") == 1, what="the old record is removed")
     assert described(broker, "log.retention.ms") == ("1000", ConfigSource.STATIC_BROKER_CONFIG)
 
 
@@ -135,7 +134,7 @@ def test_retention_changed_by_a_request_is_above_the_file_s(tmp_path: Path) -> N
         fill(broker, "aging")
         alter(broker, "", "log.retention.ms", "1000")
         assert described(broker, "log.retention.ms") == ("1000", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
-        eventually(lambda: log_start(broker, "aging") == 1, within=WITHIN_S, what="the old record is removed")
+        eventually(lambda: log_start(broker, "aging") == 1, what="the old record is removed")
         alter(broker, "1", "log.retention.ms", "-1")
         broker.reread({"log.retention.ms": "500"}, "log.retention.ms has a new value")
         assert described(broker, "log.retention.ms") == ("-1", ConfigSource.DYNAMIC_BROKER_CONFIG)
@@ -149,7 +148,7 @@ def test_what_needs_a_restart_is_named_and_stays_as_it_is(broker: FiledBroker) -
     before = described(broker, "num.io.threads")
     broker.reread({"num.io.threads": "7", "message.max.bytes": "5000"}, needs)
     assert "message.max.bytes has a new value" in broker.output.read_text()
-    eventually(lambda: described(broker, "message.max.bytes")[0] == "5000", within=WITHIN_S, what="the other holds")
+    eventually(lambda: described(broker, "message.max.bytes")[0] == "5000", what="the other holds")
     assert described(broker, "num.io.threads") == before
 
 
@@ -194,7 +193,7 @@ def test_a_file_with_a_mistake_changes_nothing(broker: FiledBroker) -> None:
 def test_new_topics_are_made_as_the_file_says_now(broker: FiledBroker) -> None:
     with BrokerClient(broker.bootstrap) as client:
         broker.reread({"num.partitions": "4"}, "num.partitions has a new value")
-        eventually(lambda: described(broker, "num.partitions")[0] == "4", within=WITHIN_S, what="the controller knows")
+        eventually(lambda: described(broker, "num.partitions")[0] == "4", what="the controller knows")
         client.create_topic("four", partitions=BROKER_DEFAULT, replication_factor=1, configs={})
         (topic,) = client.topics(["four"])
         assert len(topic.partitions) == 4
@@ -209,7 +208,7 @@ def test_records_of_topics_that_are_compacted_now_are_not_deleted(broker: FiledB
 
     assert error() == ErrorCode.NONE
     broker.reread({"log.cleanup.policy": "compact"}, "log.cleanup.policy has a new value")
-    eventually(lambda: error() == ErrorCode.POLICY_VIOLATION, within=WITHIN_S, what="the network process knows")
+    eventually(lambda: error() == ErrorCode.POLICY_VIOLATION, what="the network process knows")
 
 
 def test_file_that_is_read_again_while_a_controller_begins_holds_for_it_as_well(broker: FiledBroker) -> None:
@@ -219,9 +218,9 @@ def test_file_that_is_read_again_while_a_controller_begins_holds_for_it_as_well(
     tree = {process.name: process.pid for process in broker.tree()}
     os.kill(tree["worker-0"], signal.SIGSTOP)
     os.kill(tree["controller-0"], signal.SIGKILL)
-    eventually(lambda: _controller(broker) not in (None, tree["controller-0"]), within=WITHIN_S, what="its next life")
+    eventually(lambda: _controller(broker) not in (None, tree["controller-0"]), what="its next life")
     broker.reread({"num.partitions": "4"}, "num.partitions has a new value")
-    eventually(lambda: described(broker, "num.partitions")[0] == "4", within=WITHIN_S, what="the controller knows")
+    eventually(lambda: described(broker, "num.partitions")[0] == "4", what="the controller knows")
     with BrokerClient(broker.bootstrap) as client:
         client.create_topic("four", partitions=BROKER_DEFAULT, replication_factor=1, configs={})
         (topic,) = client.topics(["four"])
@@ -235,7 +234,7 @@ def _controller(broker: Kafkad) -> int | None:
 def test_topics_are_no_longer_made_on_demand(broker: FiledBroker) -> None:
     broker.reread({"auto.create.topics.enable": "false"}, "auto.create.topics.enable has a new value")
     names = (f"unasked-{number}" for number in range(1000))
-    eventually(lambda: not _is_made(broker, next(names)), within=WITHIN_S, what="the network process knows")
+    eventually(lambda: not _is_made(broker, next(names)), what="the network process knows")
 
 
 def _is_made(broker: FiledBroker, name: str) -> bool:
@@ -249,14 +248,14 @@ def _is_made(broker: FiledBroker, name: str) -> bool:
 
 def test_a_connection_limit_holds_from_now_on(broker: FiledBroker) -> None:
     alter(broker, "", "max.connections.per.ip", "1")
-    eventually(lambda: _let_in(broker) == 1, within=WITHIN_S, what="one connection is let in, the next is not")
+    eventually(lambda: _let_in(broker) == 1, what="one connection is let in, the next is not")
 
 
 def test_a_rate_of_new_connections_holds_from_now_on(broker: FiledBroker) -> None:
     alter(broker, "", "max.connection.creation.rate", "4")
-    eventually(lambda: _seconds_to_let_in(broker, 12) > 1.9, within=WITHIN_S, what="four are let in each second")
+    eventually(lambda: _seconds_to_let_in(broker, 12) > 1.9, what="four are let in each second")
     alter(broker, "", "max.connection.creation.rate", None)
-    eventually(lambda: _seconds_to_let_in(broker, 12) < 0.5, within=WITHIN_S, what="all are let in at once")
+    eventually(lambda: _seconds_to_let_in(broker, 12) < 0.5, what="all are let in at once")
 
 
 def _seconds_to_let_in(broker: FiledBroker, count: int) -> float:
@@ -288,7 +287,7 @@ def test_a_quota_begins_and_ends_while_the_client_is_connected(broker: FiledBrok
         request = raw.produce({("limited", 0): raw.batch(size=100_000)})
         assert throttle_ms(client.ask(request)) == 0
         alter(broker, "1", name, "100000")
-        eventually(lambda: throttle_ms(client.ask(request)) > 0, within=WITHIN_S, what="the client is throttled")
+        eventually(lambda: throttle_ms(client.ask(request)) > 0, what="the client is throttled")
         alter(broker, "1", name, None)
         client.ask(request)
         assert throttle_ms(client.ask(request)) == 0

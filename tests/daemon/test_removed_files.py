@@ -12,7 +12,7 @@ import pytest
 
 from bench.brokers.processes import eventually
 from kafkad.core.errors import ErrorCode
-from tests.daemon.served import WITHIN_S, Served
+from tests.daemon.served import Served
 from tests.tools.raw_requests import (
     RawClient,
     batch,
@@ -100,12 +100,12 @@ def test_disk_space_of_removed_segments_comes_back(served: Served, stays: bool) 
         assert len(_open_segments(served)) >= 3
         assert b"\0\0\0\0\0\0\0\0\0\3" in writer.ask(delete_records("t", 0, 3))
         gone = 2 if stays else 3
-        eventually(lambda: _unlinked(served) >= gone, within=WITHIN_S, what="the segments are unlinked")
+        eventually(lambda: _unlinked(served) >= gone, what="the segments are unlinked")
         if stays:
             assert len(read_fetched(reader.reply()[1])["t", 0].records) > LARGE
         else:
             reader.sock.close()
-        eventually(lambda: not _held(served), within=WITHIN_S, what=f"these are closed: {_held(served)}")
+        eventually(lambda: not _held(served), what=f"these are closed: {_held(served)}")
 
 
 def _unlinked(served: Served) -> int:

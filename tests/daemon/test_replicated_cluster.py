@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
 
-from tests.daemon.cluster import WITHIN_S, Cluster
+from bench.brokers.processes import WITHIN_S
+from tests.daemon.cluster import Cluster
 
 
 def in_sync(cluster: Cluster, broker: int, name: str) -> list[list[int]]:

@@ -12,13 +12,14 @@ from urllib.request import urlopen
 import pytest
 
 from bench.brokers.ports import free_port
-from tests.daemon.supervised import PATIENCE_S, TrivialBroker
+from bench.brokers.processes import WITHIN_S
+from tests.daemon.supervised import TrivialBroker
 
 WITH_REPORTER = {"REAL_REPORTER": "1"}
 
 
 def page(port: int, path: str) -> str:
-    with urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as answer:
+    with urlopen(f"http://127.0.0.1:{port}{path}", timeout=WITHIN_S) as answer:
         body: bytes = answer.read()
         return body.decode()
 

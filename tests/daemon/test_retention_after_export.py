@@ -9,7 +9,7 @@ import pytest
 from bench.brokers.processes import eventually
 from kafkad.client.broker_client import BrokerClient
 from tests.daemon.group_client import GroupClient
-from tests.daemon.served import WITHIN_S, Served
+from tests.daemon.served import Served
 from tests.tools.raw_requests import RawClient, batch, list_offsets, produce, read_produced
 
 TOPIC = "orders"
@@ -44,19 +44,18 @@ def test_segments_go_when_every_export_has_committed_beyond_them(tmp_path: Path,
         with served.connect() as client:
             for _ in range(10):
                 assert read_produced(client.ask(produce({(TOPIC, 0): batch(size=600_000)})))[TOPIC, 0].error == 0
-            eventually(lambda: _waiting(served) > 5 * MB, within=WITHIN_S, what="all segments wait")
+            eventually(lambda: _waiting(served) > 5 * MB, what="all segments wait")
             for group, offset in (("kafkad-export-slow", 4), ("kafkad-export-fast", 9), ("other", 1)):
                 groups.find(group)
                 assert int(groups.commit(group, {(TOPIC, 0): offset})) == 0
-            eventually(lambda: _log_start(client) == 4, within=WITHIN_S, what="what both have is gone")
+            eventually(lambda: _log_start(client) == 4, what="what both have is gone")
             os.kill(served.pid_of("worker-0"), signal.SIGKILL)
             os.kill(served.pid_of("cleaner-0"), signal.SIGKILL)
         with served.connect() as client:
-            eventually(lambda: 0 < _waiting(served) < 5 * MB, within=WITHIN_S, what="the rest waits for the slow one")
-            eventually(lambda: _log_start(client) == 4, within=WITHIN_S, what="the next worker has loaded the log")
+            eventually(lambda: 0 < _waiting(served) < 5 * MB, what="the rest waits for the slow one")
+            eventually(lambda: _log_start(client) == 4, what="the next worker has loaded the log")
             eventually(
                 lambda: int(groups.commit("kafkad-export-slow", {(TOPIC, 0): 9})) == 0,
-                within=WITHIN_S,
                 what="the slow one has committed",
             )
-            eventually(lambda: _log_start(client) == 9, within=WITHIN_S, what="what both have is gone again")
+            eventually(lambda: _log_start(client) == 9, what="what both have is gone again")

@@ -43,7 +43,7 @@ def _dev(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", dict[str, s
 
 def test_banner_says_where_it_listens_what_it_advertises_and_where_the_data_is(tmp_path: Path) -> None:
     with Kafkad(tmp_path) as broker:
-        eventually(lambda: "is ready after" in broker.tail(), within=60, what="the banner is printed")
+        eventually(lambda: "is ready after" in broker.tail(), what="the banner is printed")
         printed = broker.tail()
     assert f"listens on  {broker.bootstrap} (PLAINTEXT)" in printed
     assert "advertises  " in printed
@@ -74,7 +74,7 @@ def test_broker_stops_in_order_when_told(tmp_path: Path, told: signal.Signals) -
     _, status = os.waitpid(broker.pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0, broker.tail()
     assert "Traceback" not in broker.tail()
-    eventually(lambda: not any(map(is_alive, children)), within=60, what="the children end")
+    eventually(lambda: not any(map(is_alive, children)), what="the children end")
 
 
 def test_each_mistake_in_the_configuration_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_throw_away_broker_leaves_nothing_behind(told: signal.Signals) -> None:
         process.send_signal(told)
         assert process.wait(60) == 0
     assert not Path(facts["log_dir"]).parent.exists()
-    eventually(lambda: not any(map(is_alive, tree)), within=60, what="every process ends")
+    eventually(lambda: not any(map(is_alive, tree)), what="every process ends")
 
 
 def test_throw_away_broker_that_can_not_start_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_replies_on_their_way_arrive_although_the_client_goes_on_asking(tmp_path
         waiting = raw.fetch({("t", 0): 1}, max_wait_ms=60_000, correlation=8)
         late = b"".join(raw.api_versions(correlation=100 + number) for number in range(5_000))
         client.send(raw.fetch({("t", 0): 0}, correlation=7) + waiting + late)
-        eventually(lambda: client.has_input(), within=60, what="the first reply is on its way")
+        eventually(lambda: client.has_input(), what="the first reply is on its way")
         os.kill(broker.pid, signal.SIGTERM)
         assert client.reply()[0] == 7
         correlation, body = client.reply()
@@ -179,7 +179,7 @@ def test_replies_on_their_way_arrive_although_the_client_goes_on_asking(tmp_path
 
 def test_second_broker_of_a_machine_is_silent_about_the_metrics_port_that_the_first_has(tmp_path: Path) -> None:
     with Kafkad(tmp_path / "first"), Kafkad(tmp_path / "second") as second:
-        eventually(lambda: "is ready after" in second.tail(), within=60, what="the banner is printed")
+        eventually(lambda: "is ready after" in second.tail(), what="the banner is printed")
         assert "metrics" not in second.output.read_text()
 
 

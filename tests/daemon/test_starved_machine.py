@@ -17,8 +17,6 @@ from bench.brokers.processes import eventually
 from tests.daemon.supervised import TrivialBroker
 from tests.tools.stranger import STRANGER, as_stranger
 
-WITHIN_S = 60.0
-
 
 @pytest.fixture
 def start(folder: Path, brokers: list[TrivialBroker]) -> Callable[..., TrivialBroker]:
@@ -65,7 +63,7 @@ def test_worker_that_dies_while_no_process_may_be_started_lives_again_when_one_m
     at_rest = descriptors(broker)
     limit(broker, "nproc", 1)
     os.kill(worker, signal.SIGKILL)
-    eventually(lambda: broker.log().count("worker-0 can't be started") >= 3, within=WITHIN_S, what="three tries")
+    eventually(lambda: broker.log().count("worker-0 can't be started") >= 3, what="three tries")
     assert descriptors(broker) < at_rest, "failed tries leave nothing open"
     assert {process.pid for process in broker.tree()[1:]} == others - {worker}, "nobody else has ended"
     limit(broker, "nproc", resource.getrlimit(resource.RLIMIT_NPROC)[0])
@@ -85,7 +83,7 @@ def test_worker_that_dies_while_no_file_may_be_opened_lives_again_when_one_may(
     worker = broker.pid_of("worker-0")
     limit(broker, "nofile", 3)
     os.kill(worker, signal.SIGKILL)
-    eventually(lambda: broker.log().count("worker-0 can't be started") >= 3, within=WITHIN_S, what="three tries")
+    eventually(lambda: broker.log().count("worker-0 can't be started") >= 3, what="three tries")
     limit(broker, "nofile", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     broker.wait_for("worker-0 2 ready")
     assert "Traceback" not in broker.log()
@@ -99,7 +97,7 @@ def test_process_that_gets_no_thread_is_tried_again(start: Callable[..., Trivial
     limit(broker, "nproc", sum(threads.values()) - threads[worker] + 1)
     os.kill(worker, signal.SIGKILL)
     said = "ERROR worker-0 ends: no more threads may be started"
-    eventually(lambda: broker.log().count(said) >= 2, within=WITHIN_S, what="two tries")
+    eventually(lambda: broker.log().count(said) >= 2, what="two tries")
     assert "worker-0 ended with exit code 71 (2 times within ten minutes); it is started again in" in broker.log()
     assert "Traceback" not in broker.log()
     limit(broker, "nproc", resource.getrlimit(resource.RLIMIT_NPROC)[0])
@@ -122,10 +120,10 @@ def test_process_that_gets_no_socket_is_tried_again(start: Callable[..., Trivial
     sockets.chmod(0o500)
     os.kill(broker.pid_of("network-0"), signal.SIGKILL)
     said = f"ERROR worker-0 ends: no socket can be made in {sockets}: Permission denied"
-    eventually(lambda: broker.log().count(said) >= 2, within=WITHIN_S, what="two tries")
+    eventually(lambda: broker.log().count(said) >= 2, what="two tries")
     assert "Traceback" not in broker.log()
     sockets.chmod(0o700)
-    eventually(lambda: is_greeted(broker), within=WITHIN_S, what="a worker with a socket for the network process")
+    eventually(lambda: is_greeted(broker), what="a worker with a socket for the network process")
     broker.signal(signal.SIGTERM)
     assert broker.wait_for_end() == 0
 

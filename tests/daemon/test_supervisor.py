@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench.brokers.ports import free_port
-from tests.daemon.supervised import PATIENCE_S, TrivialBroker, await_death
+from bench.brokers.processes import WITHIN_S
+from tests.daemon.supervised import TrivialBroker, await_death
 
 
 def test_every_role_is_named_in_the_process_list(folder: Path, brokers: list[TrivialBroker]) -> None:
@@ -275,7 +276,7 @@ def test_child_that_hangs_writes_down_where_before_it_is_killed(folder: Path, br
 def test_service_manager_is_fed_while_the_children_live(folder: Path, brokers: list[TrivialBroker]) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(folder / "notify"))
-        manager.settimeout(PATIENCE_S)
+        manager.settimeout(WITHIN_S)
         environment = {"NOTIFY_SOCKET": str(folder / "notify"), "WATCHDOG_USEC": "900000"}
         broker = TrivialBroker(folder, environment=environment)
         brokers.append(broker)
@@ -288,7 +289,7 @@ def test_service_manager_is_fed_while_the_children_live(folder: Path, brokers: l
 def test_service_manager_hears_ready_and_stopping(folder: Path, brokers: list[TrivialBroker]) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(folder / "notify"))
-        manager.settimeout(PATIENCE_S)
+        manager.settimeout(WITHIN_S)
         broker = TrivialBroker(folder, environment={"NOTIFY_SOCKET": str(folder / "notify")})
         brokers.append(broker)
         _notes_until(manager, b"READY=1\nSTATUS=serving")
@@ -306,7 +307,7 @@ def test_service_manager_hears_how_far_a_recovery_is_and_waits_for_it(
     (folder / "worker-0.loading").touch()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(folder / "notify"))
-        manager.settimeout(PATIENCE_S)
+        manager.settimeout(WITHIN_S)
         broker = TrivialBroker(folder, environment={"NOTIFY_SOCKET": str(folder / "notify")})
         brokers.append(broker)
         _notes_until(manager, b"STATUS=recovering 40 %")
@@ -318,7 +319,7 @@ def test_service_manager_hears_how_much_is_left_to_flush(folder: Path, brokers: 
     (folder / "worker-1.slow").touch()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(folder / "notify"))
-        manager.settimeout(PATIENCE_S)
+        manager.settimeout(WITHIN_S)
         broker = TrivialBroker(folder, environment={"NOTIFY_SOCKET": str(folder / "notify")})
         brokers.append(broker)
         broker.wait_until_serving().signal(signal.SIGTERM)
@@ -331,7 +332,7 @@ def test_listening_socket_outlives_a_restart_by_the_service_manager(
     """It is handed over at the start, and comes back at the next one: who connects in between is served then."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(folder / "notify"))
-        manager.settimeout(PATIENCE_S)
+        manager.settimeout(WITHIN_S)
         port = free_port()
         broker = TrivialBroker(
             folder,

@@ -34,13 +34,13 @@ def test_closed_window_stops_the_broker_and_a_hangup_alone_does_not(tmp_path: Pa
     )
     os.close(terminal)
     try:
-        eventually(lambda: answers(port), within=60, what="the broker serves")
+        eventually(lambda: answers(port), what="the broker serves")
         tree = process_tree(broker.pid)
         if closes_window:
             os.close(window)
             # The kernel tells the leader of the session, which a shell would be; here it is the broker itself.
             assert broker.wait(60) == 0
-            eventually(lambda: not any(map(is_alive, tree)), within=60, what="every process ends")
+            eventually(lambda: not any(map(is_alive, tree)), what="every process ends")
         else:
             broker.send_signal(signal.SIGHUP)
             said = b""

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bench.brokers.processes import eventually
-from tests.daemon.served import WITHIN_S, Served
+from tests.daemon.served import Served
 from tests.tools.raw_requests import batch, produce, read_produced
 
 FLUSHES = "kafka_log_logflushstats_logflushrateandtimems_total"
@@ -16,12 +16,11 @@ def test_records_are_synced_when_they_have_waited_long_enough(tmp_path: Path) ->
     with Served(tmp_path, {**clocks, **at_once}) as served, served.connect() as client:
         assert served.metric(FLUSHES) == 0
         assert read_produced(client.ask(produce({("t", 1): batch(3)})))["t", 1].error == 0
-        eventually(lambda: served.metric(FLUSHES) == 1, within=WITHIN_S, what="the log is synced")
+        eventually(lambda: served.metric(FLUSHES) == 1, what="the log is synced")
         checkpoint = served.broker.log_dir / RECOVERY_POINTS
         # What a crash now would have to read again: nothing of it.
         eventually(
             lambda: checkpoint.exists() and "t 1 3" in checkpoint.read_text().splitlines(),
-            within=WITHIN_S,
             what="the recovery point is written down",
         )
 
@@ -36,4 +35,4 @@ def test_producers_that_are_silent_for_long_are_forgotten(tmp_path: Path) -> Non
 
         assert error_of(0) == 0
         # From whom it knows, it takes no batch that leaves others out.
-        eventually(lambda: error_of(7) == 0, within=WITHIN_S, what="nobody knows of a sequence any more")
+        eventually(lambda: error_of(7) == 0, what="nobody knows of a sequence any more")

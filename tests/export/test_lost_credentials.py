@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.cli import main
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.places import TableFolder
@@ -27,7 +28,6 @@ from tests.export.reading.test_log_directories import checkpoint, partition, pla
 STEP = int(os.environ.get("KAFKAD_LOST_CREDENTIALS_STEP", "11"))
 FOR_EVER = 1_000_000
 ENDS = (4, 9)
-WITHIN_S = 120.0
 
 
 class Said(NamedTuple):

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import prepare
@@ -23,7 +24,6 @@ from tests.export.object_store import forgetful, object_store, settings
 from tests.export.reading.test_log_directories import checkpoint, partition, plain
 from tests.export.sinks.test_sinks import commit_of
 
-WITHIN_S = 120.0
 OUT = "s3a://lake/orders"
 SINKS = pytest.mark.parametrize("kind", ["parquet", "delta"])
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from tests.export.reading.test_log_directories import checkpoint, partition
 
 PARTITIONS, COUNT = 4, 20
 VALUE = bytes(2_000)
-WITHIN_S = 120.0
 
 
 @pytest.fixture

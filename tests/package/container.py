@@ -72,7 +72,7 @@ class Container:
                 stderr=subprocess.STDOUT,
             )
         try:
-            eventually(self._is_ready_or_gone, within=60, what="the broker of the container is ready")
+            eventually(self._is_ready_or_gone, what="the broker of the container is ready")
         except AssertionError:
             self.__exit__()
             raise

@@ -82,7 +82,7 @@ class Machine:
                 env={**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"},
             )
         try:
-            eventually(self._has_booted, within=60, what="the machine boots")
+            eventually(self._has_booted, what="the machine boots")
         except AssertionError as error:
             self.__exit__()
             raise CommandFailed(f"{error}\n{self._log.read_text(errors='replace')}") from error

@@ -26,7 +26,6 @@ def test_killed_supervisor_is_started_again_under_load_and_nothing_is_lost(machi
         machine.run(f"kill -KILL {pid}")
         eventually(
             lambda: machine.is_active() and machine.show("MainPID") not in ("0", str(pid)),
-            within=60,
             what="a new supervisor",
         )
         assert load.end().endswith("records")
@@ -48,7 +47,7 @@ def test_child_that_hangs_is_replaced_by_the_supervisor(machine: Machine) -> Non
 def test_supervisor_that_hangs_is_replaced_by_the_service_manager(machine: Machine) -> None:
     pid = machine.main_pid()
     machine.run(f"kill -STOP {pid}")
-    eventually(lambda: machine.show("NRestarts") == "1" and machine.is_active(), within=60, what="a new broker")
+    eventually(lambda: machine.show("NRestarts") == "1" and machine.is_active(), what="a new broker")
     assert machine.main_pid() != pid
     assert "Watchdog timeout" in machine.journal()
 
@@ -76,4 +75,4 @@ def await_replacement(machine: Machine, title: str, old: int) -> None:
         found = machine.run(f"pgrep -f '^kafkad {title}$' || true").split()
         return len(found) == 1 and int(found[0]) != old
 
-    eventually(is_replaced, within=20, what=f"a new {title}")
+    eventually(is_replaced, what=f"a new {title}")

@@ -20,7 +20,7 @@ def test_plugin_that_is_dropped_in_is_used(machine: Machine) -> None:
     machine.run(f"printf '%s\\n' {' '.join(settings)} >>/etc/kafkad/server.properties")
     machine.run("systemctl restart kafkad")
     written = "ls /var/lib/kafkad/metrics | grep csv || true"
-    eventually(lambda: machine.run(written), within=20, what="the plugin writes its files")
+    eventually(lambda: machine.run(written), what="the plugin writes its files")
 
 
 def test_wheel_is_installed_without_a_network_and_used_by_the_broker(machine: Machine, tmp_path: Path) -> None:

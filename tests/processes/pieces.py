@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 
 import zmq
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.links.messaging import LinkSet, PeerGone
 from kafkad.adapters.links.supervision_channel import Channel, Message, ProcessesChanged, Stop, channel_pair
 from kafkad.adapters.shared_memory.arena import Arena
@@ -48,7 +49,6 @@ from tests.tools.raw_requests import Received
 CONTROLLER, NETWORK, WORKER = ProcessKey("controller", 0), ProcessKey("network", 0), ProcessKey("worker", 0)
 FETCHER = ProcessKey("fetcher", 0)
 Process = NetworkProcess | WorkerProcess | FetcherProcess
-WITHIN_S = 60.0
 TOPIC = "t"
 PRODUCER_IDS = 1000
 """Of a block."""

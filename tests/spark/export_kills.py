@@ -183,7 +183,7 @@ class Exporter:
         for process, _ in self._all():
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
-        eventually(lambda: not self._all(), within=60, what="every process of the export is gone")
+        eventually(lambda: not self._all(), what="every process of the export is gone")
 
     def tail(self) -> str:
         return "\n".join(self._output.read_text(errors="replace").splitlines()[-20:])

@@ -212,8 +212,8 @@ def test_the_jobs_of_an_export_are_named_in_the_pages_of_spark(
         return [row["status"] for row in rows if row.get("description") == f"kafkad export: {TOPIC} to {out}"]
 
     # They are told of what happens a little later.
-    eventually(lambda: set(named("jobs")) == {"SUCCEEDED"}, within=60, what="its jobs have the name of the export")
-    eventually(lambda: "COMPLETE" in named("stages"), within=60, what="their stages, too")
+    eventually(lambda: set(named("jobs")) == {"SUCCEEDED"}, what="its jobs have the name of the export")
+    eventually(lambda: "COMPLETE" in named("stages"), what="their stages, too")
 
 
 @pytest.mark.parametrize("count", [2, 4, 5])

@@ -9,9 +9,8 @@ from threading import Event
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.files.directory_removal import DirectoryRemovals
-
-WITHIN_S = 10
 
 
 @pytest.fixture

@@ -12,13 +12,12 @@ from uuid import uuid4
 import pytest
 from typing_extensions import Buffer
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.log_directory import write_partition_metadata
 from kafkad.adapters.files.segment_files import SegmentFiles
 from kafkad.core.ports import NoSpaceLeft, NotInMemory, StorageFailed
 from tests.core.log.batches import append, batch, load
-
-WITHIN_S = 60
 
 
 @pytest.fixture

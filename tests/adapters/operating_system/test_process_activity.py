@@ -23,7 +23,7 @@ def test_one_whose_name_has_parentheses_is_read_as_well() -> None:
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        eventually(lambda: not _wants_on(process.pid), within=60, what="it waits for a line")
+        eventually(lambda: not _wants_on(process.pid), what="it waits for a line")
         process.communicate(b"\n")
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from multiprocess.process import BaseProcess
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.shared_memory.descriptor_ring import (
     DATA_BYTES,
     LARGEST_MESSAGE,
@@ -27,7 +28,6 @@ from kafkad.adapters.shared_memory.descriptor_ring import (
 from tests.adapters.ring_ends import RingEnds
 
 NUMBER = Struct("<Q")
-PATIENCE_S = 60.0
 LOST_WAKE_UP_S = 10.0
 
 
@@ -310,7 +310,7 @@ def test_no_wake_up_is_lost_between_two_processes(rings: RingEnds) -> None:
                 writer.flush()
             sleep(rings.bells[0], epoll, reader)
             back += [NUMBER.unpack(message)[0] for message in reader.receive()]
-    other.join(PATIENCE_S)
+    other.join(WITHIN_S)
     assert other.exitcode == 0
     assert back == list(range(messages))
 
@@ -322,14 +322,14 @@ def test_killed_writers_leave_whole_messages_only(rings: RingEnds) -> None:
         reader = rings.reader((incarnation, 1))
         process = run_process(partial(count_for_ever, rings, incarnation))
         got: list[bytes] = []
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + WITHIN_S
         enough = random_source.randrange(1, 3000)
         while len(got) < enough:
             assert time.monotonic() < deadline
             got += reader.receive()
         assert process.pid is not None
         os.kill(process.pid, signal.SIGKILL)
-        process.join(PATIENCE_S)
+        process.join(WITHIN_S)
         got += reader.receive()
         assert got == [numbered(incarnation, number) for number in range(len(got))]
 

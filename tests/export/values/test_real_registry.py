@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka.schema_registry import Schema as Registered
 from confluent_kafka.schema_registry import SchemaReference, SchemaRegistryClient
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.export.problems import ExportFailed
 from kafkad.export.values.format import ValueFormat
 from kafkad.export.values.opening import open_parser, resolve
@@ -27,7 +28,6 @@ from tests.tools import apicurio as tool
 from tests.tools.apicurio import apicurio, serializer_jars
 
 SERIALIZERS = Path(tool.__file__).parent / "java_sources" / "ApicurioSerializers.java"
-WITHIN_S = 120
 
 ITEM = 'syntax = "proto3"; package shop; message Item { string name = 1; }'
 PROTO = """

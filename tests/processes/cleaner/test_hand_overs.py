@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.cleanup import HandOver, LogSummary, SealedSegment, SegmentSummary
 from kafkad.core.controller.image import Partition, Topic
@@ -19,7 +20,6 @@ from kafkad.wire.processes.descriptors import CleanupOrdered, unpack_control
 
 ID = UUID(int=7)
 WORKER = ProcessKey("worker", 0)
-WITHIN_S = 60
 
 
 class Archive:

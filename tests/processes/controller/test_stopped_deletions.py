@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.files.log_directory import LogDirectory, write_partition_metadata
 from kafkad.adapters.shared_memory.partition_table import TABLE_BYTES, PartitionTable
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
@@ -19,7 +20,6 @@ from kafkad.processes.controller.topic_deletion import TopicDeletions
 from tests.core.controller.world import World
 from tests.tools.mortal_process import Died, MortalProcess
 
-WITHIN_S = 10
 FILES = ("00000000000000000000.log", "00000000000000000000.index", "leader-epoch-checkpoint")
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 from kazoo.client import KazooClient
 
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from bench.brokers.zookeeper import ZookeeperServer
 from kafkad.adapters.links.event_queue import EventQueue
 from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
@@ -31,7 +31,6 @@ from kafkad.processes.controller.cluster.store_thread import StoreThread
 from kafkad.processes.runtime.event_loop import EventLoop
 
 Result = TypeVar("Result")
-WITHIN_S = 60
 LOOK_MS = 10
 
 
@@ -57,7 +56,7 @@ class Submitted:
             self.loop.run_once(LOOK_MS)
             return condition()
 
-        eventually(holds, within=WITHIN_S, what="the loop has got there")
+        eventually(holds, what="the loop has got there")
 
     def close(self) -> None:
         # A connection of SQLite is its thread's.

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.files.log_directory import LogDirectory
 from kafkad.adapters.shared_memory.partition_table import TABLE_BYTES, PartitionTable
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.core.partition_slot import STATE_FREE, STATE_ONLINE, PartitionSlot
 from kafkad.processes.controller.topic_deletion import TopicDeletions
 from tests.core.controller.world import World
-
-WITHIN_S = 10
 
 
 class Scene:

@@ -2,8 +2,9 @@
 
 import socket
 
+from bench.brokers.processes import WITHIN_S
 from tests.processes.fetcher.two_brokers import NAME, Broker, TwoBrokers
-from tests.processes.pieces import FETCHER, WITHIN_S
+from tests.processes.pieces import FETCHER
 from tests.tools.raw_requests import batch, fetch, produce
 
 LARGE = 500_000

@@ -6,9 +6,10 @@ from time import monotonic
 
 from msgspec import structs
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.core.controller.deltas import BrokersChanged, PartitionsChanged, TopicCreated
 from kafkad.core.log.partition_log import PartitionLog
-from tests.processes.pieces import FETCHER, NETWORK, WITHIN_S, WORKER, Client, Pieces
+from tests.processes.pieces import FETCHER, NETWORK, WORKER, Client, Pieces
 from tests.tools.raw_requests import batch, produce, read_produced
 
 ALL = (WORKER, NETWORK, FETCHER)

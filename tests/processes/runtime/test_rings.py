@@ -10,6 +10,7 @@ from struct import Struct
 import multiprocess
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE, RING_BYTES, Doorbell
 from kafkad.adapters.shared_memory.process_registry import REGISTRY_BYTES, ProcessKey, ProcessRegistry
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
@@ -20,7 +21,6 @@ NUMBER = Struct("<QQ")
 WORKER = ProcessKey("worker", 0)
 NETWORKS = tuple(ProcessKey("network", index) for index in range(3))
 LOST_WAKE_UP_MS = 10_000
-PATIENCE_S = 60.0
 
 
 class Shared:
@@ -204,6 +204,6 @@ def test_no_wake_up_is_lost_when_several_processes_ring_one(shared: Shared) -> N
         assert loop.run_once(LOST_WAKE_UP_MS), "requests wait, and nobody rang"
     rings.flush()
     for process in others:
-        process.join(PATIENCE_S)
+        process.join(WITHIN_S)
     assert [process.exitcode for process in others] == [0, 0, 0]
     loop.close()

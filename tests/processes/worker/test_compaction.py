@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.cleaning.uncleanable import PassAbandoned
 from kafkad.core.controller.deltas import TopicConfigChanged
@@ -18,8 +19,6 @@ from tests.core.cleaning.naive import read_batches
 from tests.processes.pieces import TOPIC, WORKER, Client, Pieces
 from tests.processes.worker.played_cleaner import CLEANER, NOW, Cleaner, log_of
 from tests.tools.raw_requests import fetch, list_offsets, produce, read_fetched, read_produced
-
-WITHIN_S = 60
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.files import segment_files
 from kafkad.adapters.files.segment_files import SegmentFile
 from kafkad.core.errors import ErrorCode
@@ -18,8 +19,6 @@ from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.simulation.disk import SimulatedDisk, Trouble
 from tests.simulation.scheduler import Scheduler
 from tests.tools.raw_requests import batch, delete_records, fetch, produce, read_fetched, read_produced
-
-WITHIN_S = 60
 
 
 class SlowDisk(SimulatedDisk):
@@ -84,7 +83,7 @@ def test_a_record_is_acknowledged_and_seen_when_it_is_on_disk(pieces: Pieces, di
     assert not client.replies
     assert pieces.published().hw_offset == 0
     assert read_fetched(reader.ask(fetch({(TOPIC, 0): 0}, min_bytes=0)))[TOPIC, 0].records == b""
-    reader.send(fetch({(TOPIC, 0): 0}, max_wait_ms=1000 * WITHIN_S))
+    reader.send(fetch({(TOPIC, 0): 0}, max_wait_ms=int(1000 * WITHIN_S)))
     disk.lets_through.set()
     assert error(client) == 0
     assert read_fetched(reader.reply())[TOPIC, 0].records

@@ -105,7 +105,7 @@ def test_while_a_large_log_is_recovered_the_next_ones_are_read(tmp_path: Path, s
     loaded: list[OwnedPartition] = []
     while loader.progress[0] == 0:
         loader.work(0.0001, loaded.append)
-    eventually(lambda: len(read) == expected, within=60, what="the others are read")
+    eventually(lambda: len(read) == expected, what="the others are read")
     while not loader.is_idle:
         loader.work(1.0, loaded.append)
     assert loaded == rows

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.files import atomic_write
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.segments.removal import delete_records_before, truncate_to
@@ -14,8 +15,6 @@ from tests.core.cleaning.naive import read_batches
 from tests.processes.pieces import TOPIC, WORKER, Client, Pieces
 from tests.processes.worker.played_cleaner import CLEANER, NOW, Cleaner, log_of
 from tests.tools.raw_requests import fetch, produce, read_fetched, read_produced
-
-WITHIN_S = 60
 
 
 class SlowDirectory:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.processes.network.connections.connection import JOINED_BYTES, Connection
 from kafkad.processes.network.logs.cached_reads import is_cached
 from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch
@@ -18,7 +19,6 @@ from kafkad.processes.network.logs.reading_threads import ReadingThreads
 from kafkad.wire.messages.fetch import FileSlice
 from tests.contexts import a_client, a_context
 
-WITHIN_S = 60
 SLOT = 7
 CONTENT = os.urandom(600_000)
 

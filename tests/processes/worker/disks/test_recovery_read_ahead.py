@@ -39,14 +39,14 @@ def test_each_log_directory_has_as_many_reads_under_way_as_the_option_says(threa
             ahead.add((log_dir, number), log_dir, path(log_dir, number), 0)
     ahead.go_on()
     first = {path(log_dir, number) for log_dir in range(2) for number in range(threads)}
-    eventually(lambda: set(disk.begun) == first, within=60, what="the first reads have begun")
+    eventually(lambda: set(disk.begun) == first, what="the first reads have begun")
     disk.end(path(1, 0))
 
     def went_on() -> bool:
         ahead.go_on()
         return set(disk.begun) == first | {path(1, threads)}
 
-    eventually(went_on, within=60, what="the next one of that directory follows")
+    eventually(went_on, what="the next one of that directory follows")
     disk.end(*(path(log_dir, number) for log_dir in range(2) for number in range(5)))
     ahead.close()
     assert len(disk.begun) == 2 * threads + 1

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.files import log_copy
 from kafkad.core.controller.deltas import PartitionsChanged
 from kafkad.core.log.records.record import NewRecord, build_batch
@@ -19,7 +20,6 @@ MANY = "many"
 PARTITIONS = 4
 TARGET = 1
 NOW = 1_700_000_000_000
-WITHIN_S = 60
 PASSES = 20
 
 
