@@ -2,8 +2,9 @@
 # make cluster  a ZooKeeper and three brokers on 127.0.0.1:9092 and the ports after it, in data/cluster/ (BROKERS=… PORT=…)
 # make venv     only the virtual environment that it runs in
 # make native   compiles most modules where they are; what runs from then on is compiled, until a module is changed
-# make test     every test, through tox (ENVS=unit,native-unit,… chooses), with the tools they need
-# make environments   only the environments of tox that ENVS names, two at a time
+# make test     every test, through tox (ENVS=unit,daemon,… chooses), with the tools they need
+# make test-long  the randomized tests with larger numbers, for hours (ENVS=… chooses; tests/amounts.py has the numbers)
+# make environment  only the virtual environment of all tests, .tox/tests
 # make deb      kafkad_VERSION_amd64.deb for Debian 12
 # make dist     the wheel and the source distribution in dist/
 # make bench-cluster  the same of three brokers each, replicated writes and kills (BENCH="--quick --kinds kafkad")
@@ -13,12 +14,15 @@
 VENV ?= .venv
 PORT ?= 9092
 DATA ?= $(CURDIR)/data
-ENVS ?= unit,types,lint,daemon,chaos,compat,spark,package
+# All of these use one virtual environment, in which tox itself is installed, too.
+TESTS = .tox/tests
+ENVS ?= types,lint,unit,daemon,chaos,compat,spark,package
+LONG_ENVS ?= interpreted-unit,daemon,chaos,spark
 BENCH ?=
 BROKERS ?= 3
 ZOOKEEPER_PORT ?= 2181
 
-.PHONY: run cluster venv native environments test deb dist bench bench-cluster
+.PHONY: run cluster venv native environment test test-long deb dist bench bench-cluster
 
 # exec: the broker is what the terminal's Ctrl-C and make's own signals reach.
 run: $(VENV)/installed
@@ -44,15 +48,20 @@ $(VENV)/native-installed: $(VENV)/installed packaging/native/requirements.txt
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check setuptools -r packaging/native/requirements.txt
 	@touch $@
 
-test: $(VENV)/tox-installed
+test: environment
 	@packaging/checkout/tools.sh $(ENVS)
-	@$(VENV)/bin/python -m tox run -e $(ENVS)
+	@$(TESTS)/bin/python -m tox run -e $(ENVS)
 
-environments: $(VENV)/tox-installed
-	@$(VENV)/bin/python -m tox run-parallel --notest --parallel 2 --parallel-no-spinner -e $(ENVS)
+test-long: ENVS = $(LONG_ENVS)
+test-long: environment
+	@packaging/checkout/tools.sh $(ENVS)
+	@KAFKAD_TEST_AMOUNTS="long $(AMOUNTS)" $(TESTS)/bin/python -m tox run -e $(ENVS)
 
-$(VENV)/tox-installed: $(VENV)/installed
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check tox
+environment: $(TESTS)/installed
+
+$(TESTS)/installed: setup.cfg pyproject.toml packaging/checkout/venv.sh packaging/native/requirements.txt
+	@mkdir -p .tox
+	@packaging/checkout/venv.sh $(TESTS) --no-compile --editable '.[test,spark]' -r packaging/native/requirements.txt
 	@touch $@
 
 deb:

@@ -2,7 +2,8 @@
 # Gets what the tests of a checkout need beside Python packages: by apt-get when this runs as root, otherwise by naming
 # the command in one line.
 #
-# Usage: tools.sh ENVIRONMENT...      those of tox, as in `make test ENVS=unit,process`, `cluster` for `make cluster`, and `ci`
+# Usage: tools.sh ENVIRONMENT...      those of tox, as in `make test ENVS=unit,daemon`; `cluster` for `make cluster`,
+#                                     `native` for `make native`, and `ci`
 set -eu
 
 # Apache Kafka's own tools and a ZooKeeper, which many tests compare with.
@@ -17,11 +18,12 @@ packages_of() {
         native) echo "gcc libc6-dev libpython3-dev" ;;
         # The checkout, wheels and packages are compiled from the same sources.
         ci) echo "ccache" ;;
-        native-*) packages_of native && packages_of "${1#native-}" ;;
-        unit) echo "git $java" ;;
+        interpreted-unit) echo "git $java" ;;
+        interpreted-compat) echo "kcat $java" ;;
+        unit | compat) packages_of "interpreted-$1" && packages_of native ;;
         daemon) echo "kcat make openssl procps $java" ;;
+        compiled-daemon) packages_of daemon && packages_of native ;;
         chaos) echo "iproute2 nftables procps $java" ;;
-        compat) echo "kcat $java" ;;
         spark) echo "$java" ;;
         package)
             echo "buildah build-essential debhelper dh-python fakeroot git iproute2 kcat lintian make mmdebstrap pipx" \
@@ -29,7 +31,8 @@ packages_of() {
                 "default-jre-headless zookeeper"
             ;;
         *)
-            say "there are no tests $1: unit, types, lint, daemon, chaos, compat, spark, package and native-unit and so on are there"
+            say "there are no tests $1: types, lint, unit, daemon, chaos, compat, spark, package, and" \
+                "interpreted-unit, interpreted-compat, compiled-daemon are there"
             return 1
             ;;
     esac

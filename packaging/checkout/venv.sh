@@ -2,10 +2,13 @@
 # Makes the virtual environment of a checkout, and gets what the machine lacks for it: by apt-get when this
 # runs as root, otherwise by naming the command in one line. Nothing is compiled.
 #
-# Usage: venv.sh FOLDER      (from the top of the checkout)
+# Usage: venv.sh FOLDER [ARGUMENT...]      (from the top of the checkout)
+#   ARGUMENT   what `pip install` gets; by default the checkout and confluent-kafka, for the first steps in Python
 set -eu
 
 folder=$1
+shift
+[ $# -gt 0 ] || set -- --only-binary :all: --editable . confluent-kafka
 oldest=3.11
 
 say() { echo "kafkad: $*" >&2; }
@@ -82,5 +85,4 @@ if ! { [ -x "$folder/bin/python" ] && "$folder/bin/python" -m pip --version >/de
     "$python" -m venv "$folder"
 fi
 
-# confluent-kafka is for the first steps in Python; the broker itself does without.
-"$folder/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: --editable . confluent-kafka
+"$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$@"

@@ -34,11 +34,11 @@ def run(machine: Path, user: int, dpkg_query: str, *environments: str) -> tuple[
 
 
 def test_who_has_everything_hears_nothing(tmp_path: Path) -> None:
-    assert run(tmp_path, 1000, HAS_ALL, "unit,types,lint,daemon,compat,package") == (0, "", [])
+    assert run(tmp_path, 1000, HAS_ALL, "types,lint,interpreted-unit,daemon,interpreted-compat,package") == (0, "", [])
 
 
 def test_user_is_told_the_command_that_gets_what_is_missing(tmp_path: Path) -> None:
-    code, said, called = run(tmp_path, 1000, HAS_GIT, "unit")
+    code, said, called = run(tmp_path, 1000, HAS_GIT, "interpreted-unit")
     assert (code, called) == (1, [])
     assert said == (
         "kafkad: these tests need more; get it with: sudo apt-get install --no-install-recommends"
@@ -47,7 +47,7 @@ def test_user_is_told_the_command_that_gets_what_is_missing(tmp_path: Path) -> N
 
 
 def test_root_gets_what_all_chosen_tests_need_once(tmp_path: Path) -> None:
-    code, said, called = run(tmp_path, 0, HAS_GIT, "unit,compat", "daemon")
+    code, said, called = run(tmp_path, 0, HAS_GIT, "interpreted-unit,interpreted-compat", "daemon")
     assert (code, called) == (
         0,
         ["install -y -qq --no-install-recommends default-jdk-headless maven zookeeper kcat make openssl procps"],
@@ -56,7 +56,7 @@ def test_root_gets_what_all_chosen_tests_need_once(tmp_path: Path) -> None:
 
 
 def test_compiled_tests_need_a_compiler_besides(tmp_path: Path) -> None:
-    code, _, called = run(tmp_path, 0, HAS_GIT, "unit,native-unit")
+    code, _, called = run(tmp_path, 0, HAS_GIT, "unit,interpreted-unit")
     assert (code, called) == (
         0,
         ["install -y -qq --no-install-recommends default-jdk-headless maven zookeeper gcc libc6-dev libpython3-dev"],
@@ -70,12 +70,12 @@ def test_types_and_lint_need_nothing(tmp_path: Path) -> None:
 def test_unknown_tests_are_one_line(tmp_path: Path) -> None:
     code, said, called = run(tmp_path, 0, HAS_ALL, "unit,smoke")
     assert (code, called) == (1, [])
-    assert said.startswith("kafkad: there are no tests smoke: unit, types, lint, daemon, chaos, compat, spark, package")
+    assert said.startswith("kafkad: there are no tests smoke: types, lint, unit, daemon, chaos, compat, spark, package")
     assert said.count("\n") == 1
 
 
 def test_every_environment_of_tox_is_known() -> None:
     found = re.search(r"^env_list = (.*)$", (CHECKOUT / "setup.cfg").read_text(), re.MULTILINE)
     assert found is not None
-    for name in found[1].replace("native-", "").split(", "):
+    for name in found[1].split(", "):
         assert re.search(rf"^ +(\w+ \| )*{name}( \| \w+)*\)", SCRIPT.read_text(), re.MULTILINE), name

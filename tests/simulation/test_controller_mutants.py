@@ -22,6 +22,8 @@ from tests.simulation import test_elected_controller
 from tests.simulation.cluster.administration_mutants import one_is_enough
 from tests.simulation.test_elected_controller import UnreliableStore, play
 
+pytestmark = pytest.mark.interpreted
+
 SEEDS = 600
 Patch = pytest.MonkeyPatch
 

@@ -5,6 +5,8 @@ import pytest
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.seeds import play
 
+pytestmark = pytest.mark.interpreted
+
 SEEDS = 400
 """So many chances to notice; most mutants are found within ten."""
 

@@ -66,6 +66,7 @@ MUTATIONS: tuple[Mutation, ...] = (
 )
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_a_cleaner_that_breaks_a_rule_is_found_out(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)

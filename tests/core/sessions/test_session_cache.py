@@ -154,6 +154,7 @@ class CountedSessions(FetchSession):
         return
 
 
+@pytest.mark.interpreted
 def test_full_cache_does_not_look_at_all_its_sessions_for_each_newcomer() -> None:
     cache = a_cache(1000, ids=range(1, 5000))
     for _ in range(1000):

@@ -10,6 +10,8 @@ from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch
 from tests.processes.fetcher.slow_reader import reply_across_a_truncation
 from tests.processes.fetcher.two_brokers import TwoBrokers
 
+pytestmark = pytest.mark.interpreted
+
 Patch = pytest.MonkeyPatch
 
 

@@ -5,6 +5,8 @@ import pytest
 from tests.simulation.cluster.administration_mutants import MUTANTS
 from tests.simulation.cluster.seeds import play
 
+pytestmark = pytest.mark.interpreted
+
 SEEDS = 60
 """So many chances to notice."""
 

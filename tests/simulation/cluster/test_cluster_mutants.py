@@ -5,6 +5,8 @@ import pytest
 from tests.simulation.cluster.mutants import MUTANTS
 from tests.simulation.cluster.seeds import play
 
+pytestmark = pytest.mark.interpreted
+
 SEEDS = 150
 """So many chances to notice; most are found within ten."""
 

@@ -13,6 +13,8 @@ from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import BadVersion, NodeStat, NoNode, Operation, Outcome
 from kafkad.core.errors import ErrorCode, KafkaError
 
+pytestmark = pytest.mark.interpreted
+
 
 class OtherSessions(EmbeddedStore):
     """Another session's writes come between what this one reads and what it writes; its nodes are not this one's."""

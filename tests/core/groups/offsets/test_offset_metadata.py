@@ -276,6 +276,7 @@ class _OwnsPartitionZero(ClassicGroup):
         return check
 
 
+@pytest.mark.interpreted
 def test_partition_that_its_group_refuses_fails_the_whole_commit() -> None:
     bed = offsets_bed()
     bed.shard.groups.add(_OwnsPartitionZero("g", None))

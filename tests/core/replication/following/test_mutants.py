@@ -15,6 +15,8 @@ from kafkad.core.types import NO_LEADER_EPOCH
 from tests.core.replication.following import replicas
 from tests.core.replication.following.test_convergence import play
 
+pytestmark = pytest.mark.interpreted
+
 SEEDS = 400
 Patch = pytest.MonkeyPatch
 

@@ -8,6 +8,8 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.replication.leading.led_partition import LedPartition, PartitionState, Progress
 from tests.core.replication.leading.played_cluster import Lost, PlayedCluster
 
+pytestmark = pytest.mark.interpreted
+
 
 class CountsOldEpochs(LedPartition):
     def fetched(self, progress: Progress, log_end: int) -> bool:
