@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 import kafkad
+from bench.brokers.processes import WITHIN_S
 from kafkad import api, hookspecs
 
 ROOT = Path(__file__).parents[1]
@@ -100,5 +101,5 @@ def test_kafkad_itself_has_hookimpl() -> None:
 def test_who_does_not_ask_for_it_does_not_import_it() -> None:
     code = "import sys, kafkad; print([name for name in sys.modules if name.startswith(('kafkad.', 'pluggy'))])"
     needed = ["kafkad.native"]
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=WITHIN_S)
     assert done.stdout.strip() == str(needed)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad import __version__, native
 
 CHECKOUT = Path(__file__).parents[1]
@@ -298,7 +299,7 @@ def run(checkout: Path, *arguments: str, **environment: str) -> subprocess.Compl
         env=inherited | environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WITHIN_S,
     )
 
 

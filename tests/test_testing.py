@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.api import LogConfig, ReplicationSide
 from kafkad.plugin_discovery import in_folder
 from kafkad.plugin_loading import load
@@ -235,7 +236,7 @@ def of_wrong_ones(tmp_path_factory: pytest.TempPathFactory) -> str:
     file = tmp_path_factory.mktemp("wrong") / "test_wrong.py"
     file.write_text(WRONG)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rfE", str(file)]
-    done = subprocess.run(command, cwd=file.parent, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, cwd=file.parent, capture_output=True, text=True, timeout=WITHIN_S)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
     return done.stdout
 

@@ -16,7 +16,7 @@ from tests.core.controller.world import Crash, CrashingStore, World
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     server = ZookeeperServer(tmp_path)
-    store = ZookeeperStore(server.hosts, session_timeout_s=10, connect_timeout_s=20)
+    store = ZookeeperStore(server.hosts, session_timeout_s=60, connect_timeout_s=120)
     world = World()
     world.store = CrashingStore(store)
     world.start()

@@ -80,7 +80,7 @@ class ZookeeperBackend:
         self._opened: list[ZookeeperStore] = []
 
     def open(self, session: tuple[int, bytes] | None = None) -> ZookeeperStore:
-        store = ZookeeperStore(self._hosts, session_timeout_s=10, connect_timeout_s=20, session=session)
+        store = ZookeeperStore(self._hosts, session_timeout_s=60, connect_timeout_s=120, session=session)
         self._opened.append(store)
         return store
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Literal
 
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 
 How = Literal["drop", "reject with tcp reset"]
 _CUT = "add table inet cut\nadd chain inet cut in {{ type filter hook input priority 0; }}\n{rules}"
@@ -81,5 +81,5 @@ class Network:
 
 
 def _run(*command: str, given: str = "") -> None:
-    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=WITHIN_S)
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"

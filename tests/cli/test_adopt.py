@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 from click.testing import CliRunner, Result
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.files.log_directory import CLEAN_SHUTDOWN, LogDirectory, read_meta_properties
 from kafkad.adapters.stores.embedded_store import FILE_NAME
 from kafkad.cli.adoption.handing_over import stored_metadata
@@ -239,9 +240,7 @@ def test_records_of_metadata_transactions_count_when_they_have_ended(log_dir: Pa
         ([BEGIN, BEGIN], "TransactionBegun while a transaction is open"),
     ],
 )
-def test_metadata_transactions_that_can_not_be_are_refused(
-    log_dir: Path, records: list[NewRecord], said: str
-) -> None:
+def test_metadata_transactions_that_can_not_be_are_refused(log_dir: Path, records: list[NewRecord], said: str) -> None:
     with (log_dir / "__cluster_metadata-0" / LOG).open("ab") as file:
         file.write(build_batch(records, base_offset=5))
     assert said in wrong("--yes", log_dir)
@@ -275,7 +274,7 @@ def test_each_bad_input_is_one_line_and_exit_code_2(log_dir: Path, tmp_path: Pat
 def test_a_zookeeper_that_does_not_answer_is_one_line(log_dir: Path) -> None:
     """In a process of its own: kazoo logs what it tries."""
     command = [sys.executable, "-m", "kafkad", "adopt", "--yes", "--zookeeper", "127.0.0.1:1", str(log_dir)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("kafkad: ZooKeeper at 127.0.0.1:1 does not answer")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from tests.export.object_store import BUCKET, settings
 from tests.export.reading.test_log_directories import checkpoint, partition, plain
@@ -44,7 +45,7 @@ def test_what_is_not_installed_is_one_line_with_the_command(
         env={**os.environ, **settings(1), "PYTHONPATH": str(tmp_path / "without")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WITHIN_S,
     )
     assert done.stderr.endswith(f"is not installed: pip install 'kafkad[{extra}]'\n")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
+
 _CODE = """
 import sys
 from kafkad.cli import main
@@ -26,7 +28,7 @@ _OF_TABLES = ("obstore", "deltalake", "pyiceberg", "pyspark", "kafkad.export.sin
 
 
 def loaded_by(*words: str) -> set[str]:
-    done = subprocess.run([sys.executable, "-c", _CODE, *words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", _CODE, *words], capture_output=True, text=True, timeout=WITHIN_S)
     return set(ast.literal_eval(done.stdout.splitlines()[-1]))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from tests.tools.wheels import PLUGIN, plugin_wheel, write_wheel
 
 CHECKOUT = Path(__file__).parents[2]
@@ -26,7 +27,7 @@ class Folder:
             cwd=CHECKOUT,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=WITHIN_S,
         )
 
     def install(self, what: Path | str) -> str:

@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
 from bench.brokers.broker import RunningBroker
+from bench.brokers.processes import WITHIN_S
 from tests.compat.command_clients import console_consume, console_produce, kcat_consume, kcat_produce
 from tests.compat.conftest import SUBJECT
 
@@ -59,14 +60,14 @@ def test_a_broker_that_must_not_create_topics_does_not(strict_broker: RunningBro
     assert (
         "unwanted"
         not in AdminClient({"bootstrap.servers": strict_broker.bootstrap, "log_level": 0})
-        .list_topics(timeout=10)
+        .list_topics(timeout=WITHIN_S)
         .topics
     )
 
 
 def test_kcat_is_told_that_the_topic_is_unknown(strict_broker: RunningBroker) -> None:
     command = ["kcat", "-P", "-b", strict_broker.bootstrap, "-t", "unwanted", "-X", "message.timeout.ms=3000"]
-    done = subprocess.run(command, input=b"x\n", capture_output=True, timeout=60)
+    done = subprocess.run(command, input=b"x\n", capture_output=True, timeout=WITHIN_S)
     assert done.returncode != 0
     assert b"Unknown topic" in done.stderr or b"timed out" in done.stderr
 
@@ -76,7 +77,8 @@ def test_a_consumer_that_asks_for_an_unknown_topic_does_not_create_it(
 ) -> None:
     topic = new_topic("only-asked-for")
     command = ["kcat", "-C", "-b", broker.bootstrap, "-t", topic, "-e", "-X", "allow.auto.create.topics=false"]
-    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=WITHIN_S)
     assert (
-        topic not in AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0}).list_topics(timeout=10).topics
+        topic
+        not in AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0}).list_topics(timeout=WITHIN_S).topics
     )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from bench.brokers.broker import RunningBroker
+from bench.brokers.processes import WITHIN_S
 
 NewTopic = Callable[[str], str]
 KAFKAD = [sys.executable, "-m", "kafkad"]
@@ -26,7 +27,7 @@ class CommandLine:
         return [*KAFKAD, *arguments, "--bootstrap-server", self.bootstrap]
 
     def run(self, *arguments: str, stdin: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
-        return subprocess.run(self.command(*arguments), input=stdin, capture_output=True, timeout=60)
+        return subprocess.run(self.command(*arguments), input=stdin, capture_output=True, timeout=WITHIN_S)
 
     def output(self, *arguments: str, stdin: bytes = b"") -> bytes:
         done = self.run(*arguments, stdin=stdin)
@@ -53,7 +54,7 @@ def kafkad(broker: RunningBroker) -> CommandLine:
 
 def _kcat(kafkad: CommandLine, *arguments: str, stdin: bytes = b"") -> bytes:
     command: Sequence[str] = ["kcat", "-b", kafkad.bootstrap, *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=True).stdout
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=WITHIN_S, check=True).stdout
 
 
 def test_topic_is_created_listed_described_and_deleted(kafkad: CommandLine, new_topic: NewTopic) -> None:
@@ -202,7 +203,7 @@ def test_new_record_reaches_a_waiting_consumer(kafkad: CommandLine, new_topic: N
         kafkad.command("consume", topic, "--max-messages", "1", "--offset", "0"), stdout=subprocess.PIPE
     ) as waiting:
         kafkad.output("produce", topic, stdin=b"news\n")
-        printed, _ = waiting.communicate(timeout=20)
+        printed, _ = waiting.communicate(timeout=WITHIN_S)
     assert printed == b"news\n"
 
 

@@ -100,9 +100,7 @@ def _content(log_dir: Path, topic: str) -> list[Batch]:
     """Without the delete horizons, whose times are those of the passes."""
     files = sorted(_directory(log_dir, topic).glob("*.log"))
     batches = [batch for path in files for batch in read_batches(path.read_bytes())]
-    return [
-        Batch(**{**vars(batch), "horizon_ms": None if batch.horizon_ms is None else 0}) for batch in batches
-    ]
+    return [Batch(**{**vars(batch), "horizon_ms": None if batch.horizon_ms is None else 0}) for batch in batches]
 
 
 def test_both_keep_the_same_records_of_the_same_logs(tmp_path: Path) -> None:
@@ -158,8 +156,7 @@ def _configure(broker: RunningBroker) -> None:
             ResourceType.TOPIC,
             topic,
             incremental_configs=[
-                ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-                for name, value in _CONFIG.items()
+                ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in _CONFIG.items()
             ],
         )
         for topic in _TOPICS

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.brokers.broker import RunningBroker
 from bench.brokers.java import kafka_tool
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 
 NewTopic = Callable[[str], str]
 KINDS = (".log", ".index", ".timeindex", ".txnindex")
@@ -38,7 +38,7 @@ def files(broker: RunningBroker, new_topic: NewTopic) -> list[str]:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": topic})
     end_offset = 5 * 201 + 2 * len(("record", "marker"))
     eventually(
-        lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1] == end_offset,
+        lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=WITHIN_S)[1] == end_offset,
         what="the last marker is in the log",
     )
     consumer.close()
@@ -50,7 +50,7 @@ def test_both_print_the_same(files: list[str]) -> None:
     for options in ([], ["--deep-iteration"], ["--print-data-log"], ["--verify-index-only"]):
         theirs = kafka_tool("kafka-dump-log", *options, "--files", ",".join(files))
         ours = subprocess.run(
-            [sys.executable, "-m", "kafkad", "dump-log", *options, *files], capture_output=True, timeout=60
+            [sys.executable, "-m", "kafkad", "dump-log", *options, *files], capture_output=True, timeout=WITHIN_S
         )
         assert ours.returncode == theirs.returncode == 0, ours.stderr
         assert ours.stdout.decode().splitlines() == theirs.stdout.decode().splitlines(), options

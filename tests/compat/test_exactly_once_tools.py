@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench.brokers.broker import RunningBroker
 from bench.brokers.java import class_path
-from bench.brokers.processes import eventually, kill_all
+from bench.brokers.processes import WITHIN_S, eventually, kill_all
 from tests.compat.conftest import SUBJECT
 
 _PARTITIONS = 2
@@ -55,7 +55,7 @@ def _make(broker: RunningBroker, *topics: str) -> None:
 def _fill(broker: RunningBroker, topic: str) -> None:
     """The numbers from 0 on, one a record."""
     args = ["--bootstrap-server", broker.bootstrap, "--topic", topic, "--max-messages", str(_RECORDS)]
-    done = subprocess.run(_command("VerifiableProducer", *args, "--acks", "-1"), capture_output=True, timeout=100)
+    done = subprocess.run(_command("VerifiableProducer", *args, "--acks", "-1"), capture_output=True, timeout=WITHIN_S)
     assert done.returncode == 0, done.stderr.decode()[-2_000:]
     lines = [json.loads(line) for line in done.stdout.decode().splitlines() if line.startswith("{")]
     assert [line["acked"] for line in lines if line["name"] == "tool_data"] == [_RECORDS]

@@ -24,9 +24,7 @@ def cluster(tmp_path: Path) -> Iterator[MixedCluster]:
 def _produce(cluster: MixedCluster, first: int, count: int) -> None:
     """Acknowledged by both replicas."""
     producer = KafkaProducer(bootstrap_servers=cluster.apache.bootstrap, acks="all", retries=5)
-    sent = [
-        producer.send(TOPIC, b"%d" % number, partition=number % 2) for number in range(first, first + count)
-    ]
+    sent = [producer.send(TOPIC, b"%d" % number, partition=number % 2) for number in range(first, first + count)]
     producer.flush(WITHIN_S)
     for future in sent:
         future.get(WITHIN_S)

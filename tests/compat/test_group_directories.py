@@ -9,6 +9,7 @@ from bench.brokers.apache import ApacheKafka
 from bench.brokers.broker import RunningBroker
 from bench.brokers.daemon import Kafkad
 from bench.brokers.java import kafka_tool
+from bench.brokers.processes import WITHIN_S
 from tests.compat.group_members import Member, produce
 
 _SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "5"}
@@ -18,7 +19,7 @@ _TOPIC = "orders"
 def _offsets(broker: RunningBroker) -> dict[str, dict[int, int]]:
     """By group and partition."""
     command = [sys.executable, "-m", "kafkad", "groups", "describe", "--json", "--bootstrap-server", broker.bootstrap]
-    done = subprocess.run(command, capture_output=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, timeout=WITHIN_S)
     assert done.returncode == 0, done.stderr.decode()
     return {
         group["group"]: {row["partition"]: row["current_offset"] for row in group["offsets"]}

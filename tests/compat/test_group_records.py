@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from bench.brokers.java import class_path
+from bench.brokers.processes import WITHIN_S
 from kafkad.core.groups.records import (
     AssignedPartitions,
     ClassicMemberMetadata,
@@ -243,7 +244,7 @@ def written() -> list[tuple[bytes, bytes]]:
         lines.append(f"{_PACKAGE} {case.name}Key key {json.dumps(case.key)}")
         lines.append(f"{_PACKAGE} {case.name}Value {case.version} {json.dumps(case.value)}")
     command = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *class_path(), str(_SOURCE)]
-    done = subprocess.run(command, input="\n".join(lines).encode(), capture_output=True, timeout=120)
+    done = subprocess.run(command, input="\n".join(lines).encode(), capture_output=True, timeout=WITHIN_S)
     assert done.returncode == 0, done.stderr.decode()
     made = [base64.b64decode(line) for line in done.stdout.splitlines()]
     return list(zip(made[::2], made[1::2], strict=True))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bench.brokers.broker import RunningBroker
+from bench.brokers.processes import WITHIN_S
 from tests.compat.group_members import Member, produce
 from tests.tools.tool_server import ToolServer
 
@@ -25,7 +26,7 @@ class BothCommands:
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
         command = [sys.executable, "-m", "kafkad", "groups", *arguments, "--bootstrap-server", self.bootstrap]
-        return subprocess.run(command, capture_output=True, timeout=60)
+        return subprocess.run(command, capture_output=True, timeout=WITHIN_S)
 
     def ours(self, *arguments: str) -> str:
         done = self.run(*arguments)

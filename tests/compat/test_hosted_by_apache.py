@@ -44,9 +44,7 @@ class MixedCluster:
         self.wait_until_registered()
 
     def wait_until_registered(self) -> None:
-        eventually(
-            lambda: self.zookeeper.exists("/brokers/ids/2") is not None, what="broker 2 is registered"
-        )
+        eventually(lambda: self.zookeeper.exists("/brokers/ids/2") is not None, what="broker 2 is registered")
         eventually(lambda: self.brokers(self.kafkad.bootstrap) == {1, 2}, what="it knows both")
 
     def brokers(self, bootstrap: str) -> set[int]:
@@ -138,9 +136,7 @@ def test_an_apache_controller_gives_partitions_and_takes_them_back(cluster: Mixe
     assert cluster.consume("mixed", 300) == {b"%d" % number for number in range(300)}
 
     cluster.delete("mixed")
-    eventually(
-        lambda: cluster.zookeeper.exists("/brokers/topics/mixed") is None, what="the topic is deleted"
-    )
+    eventually(lambda: cluster.zookeeper.exists("/brokers/topics/mixed") is None, what="the topic is deleted")
     assert list(cluster.kafkad.log_dir.glob("mixed-[0-9]")) == []
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from bench.brokers.broker import RunningBroker
 from bench.brokers.java import class_path, kafka_tool
+from bench.brokers.processes import WITHIN_S
 from tests.compat.python_clients import ConfluentKafka, KafkaPython
 from tests.compat.records import AN_HOUR_AGO_MS, Record
 from tests.compat.side_by_side import Tools
@@ -78,7 +79,10 @@ def test_a_fetch_session_over_many_partitions_brings_every_record_once(
     topic = tools.create(new_topic("session"), "--partitions", "300")
     command = ["java", "-Xmx256M", "-XX:TieredStopAtLevel=1", *class_path(), str(_SESSIONS)]
     done = subprocess.run(
-        [*command, broker.bootstrap, topic, "300", "40"], stdin=subprocess.DEVNULL, capture_output=True, timeout=110
+        [*command, broker.bootstrap, topic, "300", "40"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=WITHIN_S,
     )
     assert done.returncode == 0, done.stderr.decode()[-2_000:]
     assert done.stdout.decode().split() == ["rounds=40", "records=2000", "misplaced=0"]

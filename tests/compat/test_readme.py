@@ -13,6 +13,7 @@ import pytest
 
 from bench.brokers.daemon import Kafkad
 from bench.brokers.ports import free_port
+from bench.brokers.processes import WITHIN_S
 
 CHECKOUT = Path(__file__).parents[2]
 README = (CHECKOUT / "README.md").read_text()
@@ -58,13 +59,13 @@ class Reader:
         path = f"{self._folder}/bin:{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "PYTHONPATH": str(CHECKOUT), "BOOTSTRAP": self._bootstrap}
         done = subprocess.run(
-            [*shell, here], cwd=self._folder, env=environment, capture_output=True, text=True, timeout=60
+            [*shell, here], cwd=self._folder, env=environment, capture_output=True, text=True, timeout=WITHIN_S
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def reads(self, url: str) -> str:
-        with urlopen(url.replace("127.0.0.1:9308", self._metrics), timeout=60) as page:
+        with urlopen(url.replace("127.0.0.1:9308", self._metrics), timeout=WITHIN_S) as page:
             return str(page.read(), "utf-8")
 
 

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.brokers.apache import ApacheKafka
 from bench.brokers.broker import RunningBroker
 from bench.brokers.daemon import Kafkad
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from kafkad.core.log.records.record import NewRecord, build_batch
 from tests.tools.raw_requests import RawClient, produce, read_produced
 from tests.tools.tool_server import ToolServer
@@ -42,7 +42,9 @@ class Commands:
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
         command = [sys.executable, "-m", "kafkad", "transactions", *arguments]
-        return subprocess.run([*command, "--bootstrap-server", self.broker.bootstrap], capture_output=True, timeout=60)
+        return subprocess.run(
+            [*command, "--bootstrap-server", self.broker.bootstrap], capture_output=True, timeout=WITHIN_S
+        )
 
     def ours(self, *arguments: str) -> str:
         done = self.run(*arguments)

@@ -41,9 +41,7 @@ def _state(cluster: MixedCluster, partition: int) -> tuple[int, set[int]]:
 def _produce(cluster: MixedCluster, bootstrap: str, first: int, count: int) -> None:
     """Acknowledged by all replicas that are in sync."""
     producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", retries=20)
-    sent = [
-        producer.send(TOPIC, b"%d" % number, partition=number % 2) for number in range(first, first + count)
-    ]
+    sent = [producer.send(TOPIC, b"%d" % number, partition=number % 2) for number in range(first, first + count)]
     producer.flush(WITHIN_S)
     for future in sent:
         future.get(WITHIN_S)

@@ -54,9 +54,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         (produce({("nobody", 0): batch()}, acks=0), "a Produce with acks=0 failed"),
     ],
 )
-def test_stranger_is_cut_off_with_one_line(
-    served: Served, strangers: Iterator[str], data: bytes, cause: str
-) -> None:
+def test_stranger_is_cut_off_with_one_line(served: Served, strangers: Iterator[str], data: bytes, cause: str) -> None:
     with served.connect(source=next(strangers)) as client:
         # It may be cut off before it could send all of it.
         with suppress(ConnectionError):
@@ -165,11 +163,7 @@ def test_stopped_reader_of_a_large_reply_holds_nobody_up(served: Served) -> None
 
 def test_connection_is_noticed_to_be_gone(served: Served) -> None:
     clients: list[RawClient] = [served.connect() for _ in range(50)]
-    eventually(
-        lambda: served.metric("kafka_server_socketservermetrics_connection_count") >= 50, what="50 are in"
-    )
+    eventually(lambda: served.metric("kafka_server_socketservermetrics_connection_count") >= 50, what="50 are in")
     for client in clients:
         client.sock.close()
-    eventually(
-        lambda: served.metric("kafka_server_socketservermetrics_connection_count") == 0, what="none is"
-    )
+    eventually(lambda: served.metric("kafka_server_socketservermetrics_connection_count") == 0, what="none is")

@@ -67,9 +67,7 @@ def test_producers_notice_nothing_while_zookeeper_is_away_and_lost_sessions_are_
     paused_s = time.monotonic()
     try:
         cluster.produce(2, range(300, 600))
-        eventually(
-            lambda: time.monotonic() > paused_s + 3 * SESSION_TIMEOUT_MS / 1000, what="it is long"
-        )
+        eventually(lambda: time.monotonic() > paused_s + 3 * SESSION_TIMEOUT_MS / 1000, what="it is long")
         cluster.produce(3, range(600, 900))
     finally:
         (server.resume if how == "hangs" else server.start)()
@@ -87,9 +85,7 @@ def test_a_request_in_the_middle_of_which_the_term_ended_is_answered_in_the_next
         try:
             created = thread.submit(cluster.create, 1, "t", {0: [1, 2, 3]})
             output = cluster.brokers[1].output
-            eventually(
-                lambda: "the term of this controller is over" in output.read_text(), what="it is over"
-            )
+            eventually(lambda: "the term of this controller is over" in output.read_text(), what="it is over")
         finally:
             cluster.server.resume()
         created.result(WITHIN_S)

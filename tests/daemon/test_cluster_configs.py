@@ -1,6 +1,5 @@
 """Each broker of a cluster answers for its own configuration, and for no other's; that of all is everybody's."""
 
-
 import pytest
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_configs.v4.response import DescribeConfigsResponse

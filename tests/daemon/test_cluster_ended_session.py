@@ -48,9 +48,7 @@ def end_session(broker: KafkadInCluster) -> tuple[int, str]:
     command = broker.command()
     at = command.index("start")
     command[at : at + 1] = ["brokers", "end-session"]
-    done = subprocess.run(
-        command, cwd=broker.working_folder, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run(command, cwd=broker.working_folder, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -73,9 +71,7 @@ def test_the_session_of_a_crashed_broker_is_ended(broker: KafkadInCluster, serve
 
 
 @pytest.mark.timeout(300)
-def test_a_session_of_an_ensemble_that_is_away_ends_by_itself(
-    broker: KafkadInCluster, server: ZookeeperServer
-) -> None:
+def test_a_session_of_an_ensemble_that_is_away_ends_by_itself(broker: KafkadInCluster, server: ZookeeperServer) -> None:
     broker.kill()
     server.pause()
     code, said = end_session(broker)

@@ -208,7 +208,6 @@ def test_a_topic_that_gets_the_policy_later_loses_records_without_a_key(served: 
     assert read_all(served, "c")[0].key() is None
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{served.broker.port}"})
 
-
     entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
     change = ConfigResource(ResourceType.TOPIC, "c", incremental_configs=[entry])
     admin.incremental_alter_configs([change])[change].result(WITHIN_S)

@@ -207,9 +207,7 @@ def test_a_stop_does_not_wait_for_members_that_wait(tmp_path_factory: pytest.Tem
     with Kafkad(tmp_path_factory.mktemp("stopping"), overrides) as broker, GroupClient(broker.port) as client:
         client.find(GROUP)
         client.send_join(GROUP)
-        eventually(
-            lambda: _state_of(broker, GROUP) == "PreparingRebalance", what="the member waits"
-        )
+        eventually(lambda: _state_of(broker, GROUP) == "PreparingRebalance", what="the member waits")
         broker.stop()
         assert ErrorCode(int(client.receive().error_code)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 

@@ -23,9 +23,7 @@ def test_lag_and_rebalances_are_shown(tmp_path: Path, workers: str) -> None:
         assert int(client.commit("g", {("t", 0): 4, ("t", 1): 3}, joined.generation_id, joined.member_id)) == 0
         assert int(client.commit("done", {("t", 0): 10, ("t", 1): 9})) == 0
 
-        eventually(
-            lambda: served.metric_lines("kafkad_group_lag"), what="the reporter has asked the workers"
-        )
+        eventually(lambda: served.metric_lines("kafkad_group_lag"), what="the reporter has asked the workers")
         shown = served.metric_lines("kafkad_group_lag")
         assert sorted(shown) == [
             'kafkad_group_lag_max{group="done"} 0.0',

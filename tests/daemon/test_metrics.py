@@ -135,16 +135,12 @@ def test_connections_and_waiting_fetches_are_shown_while_they_last(broker: Measu
     before = broker.page
     with raw.RawClient(broker.port) as client:
         client.send(raw.fetch({("quiet", 0): 0}, max_wait_ms=2_000))
-        eventually(
-            lambda: broker.page.value(WAITING, delayedOperation="Fetch") == 1, what="the fetch is shown"
-        )
+        eventually(lambda: broker.page.value(WAITING, delayedOperation="Fetch") == 1, what="the fetch is shown")
         assert broker.page.value(CONNECTIONS) == 1
         client.reply()
         assert broker.page.value(WAITING, delayedOperation="Fetch") == 0
     closed = "kafka_server_socketservermetrics_connection_close_total"
-    eventually(
-        lambda: broker.page.value(closed) == before.value(closed) + 1, what="the connection is closed"
-    )
+    eventually(lambda: broker.page.value(closed) == before.value(closed) + 1, what="the connection is closed")
     assert broker.page.value(CONNECTIONS) == 0
 
 

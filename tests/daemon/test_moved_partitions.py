@@ -200,9 +200,7 @@ def test_records_that_were_deleted_before_a_move_stay_deleted_after_kill_9(tmp_p
             target = broker.other("t-0")
             assert command(broker, "move", "t-0", "--to", str(target))[0] == 0
         checkpoint = target / "log-start-offset-checkpoint"
-        eventually(
-            lambda: checkpoint.exists() and "t 0 4" in checkpoint.read_text(), what="it is written"
-        )
+        eventually(lambda: checkpoint.exists() and "t 0 4" in checkpoint.read_text(), what="it is written")
         broker.kill()
         broker.start()
         with RawClient(broker.port) as client:

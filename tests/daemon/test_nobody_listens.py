@@ -26,9 +26,7 @@ class Unheard(Kafkad):
 
 
 @pytest.mark.parametrize("redirection", [">/dev/full 2>&1", "<&- >&- 2>&-", "> >(:) 2>&1"])
-def test_broker_that_nobody_hears_serves_replaces_its_dead_and_stops_in_order(
-    tmp_path: Path, redirection: str
-) -> None:
+def test_broker_that_nobody_hears_serves_replaces_its_dead_and_stops_in_order(tmp_path: Path, redirection: str) -> None:
     broker = Unheard(tmp_path)
     broker.redirection = redirection
     with broker:

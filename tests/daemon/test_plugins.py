@@ -19,7 +19,7 @@ from kafkad.client.groups import describe_group
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MEGABYTE = 1 << 20
 
-NOBODY = '''
+NOBODY = """
 from kafkad.api import hookimpl
 
 class Nobody:
@@ -31,9 +31,9 @@ class Nobody:
 @hookimpl
 def kafkad_register_leader_election_strategies():
     return [Nobody()]
-'''
+"""
 
-FAILS = '''
+FAILS = """
 from kafkad.api import hookimpl
 
 class Fails:
@@ -45,7 +45,7 @@ class Fails:
 @hookimpl
 def kafkad_register_group_assignors():
     return [Fails()]
-'''
+"""
 
 
 def install(example: str, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:

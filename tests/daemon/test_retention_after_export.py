@@ -38,9 +38,7 @@ def test_segments_go_when_every_export_has_committed_beyond_them(tmp_path: Path,
     }
     with Served(tmp_path, settings) as served, GroupClient(served.broker.port) as groups:
         with BrokerClient(served.broker.bootstrap) as admin:
-            admin.create_topic(
-                TOPIC, partitions=1, replication_factor=1, configs={"cleanup.policy": "delete-exported"}
-            )
+            admin.create_topic(TOPIC, partitions=1, replication_factor=1, configs={"cleanup.policy": "delete-exported"})
         with served.connect() as client:
             for _ in range(10):
                 assert read_produced(client.ask(produce({(TOPIC, 0): batch(size=600_000)})))[TOPIC, 0].error == 0

@@ -86,9 +86,7 @@ def test_killed_worker_lives_again_and_its_peers_are_told(folder: Path, brokers:
     broker.wait_for("worker-0 2 got hello from network-0 1")
 
 
-def test_killed_network_process_talks_to_all_under_its_new_life(
-    folder: Path, brokers: list[TrivialBroker]
-) -> None:
+def test_killed_network_process_talks_to_all_under_its_new_life(folder: Path, brokers: list[TrivialBroker]) -> None:
     broker = TrivialBroker(folder)
     brokers.append(broker)
     broker.wait_until_serving()
@@ -111,9 +109,7 @@ def test_all_children_killed_at_once_live_again(folder: Path, brokers: list[Triv
     broker.wait_for("worker-1 2 got hello from network-0 2")
 
 
-def test_worker_that_is_killed_during_the_stop_makes_it_unclean(
-    folder: Path, brokers: list[TrivialBroker]
-) -> None:
+def test_worker_that_is_killed_during_the_stop_makes_it_unclean(folder: Path, brokers: list[TrivialBroker]) -> None:
     (folder / "worker-0.slow").touch()
     broker = TrivialBroker(folder)
     brokers.append(broker)
@@ -148,9 +144,7 @@ def test_children_hold_no_socket_of_another(folder: Path, brokers: list[TrivialB
     broker.wait_for("worker-0 2 ready")
     sockets = {process.title: _sockets(process.pid) for process in broker.tree()[1:]}
     names = sorted(sockets)
-    shared = {
-        (a, b): sockets[a] & sockets[b] for a in names for b in names if a < b and sockets[a] & sockets[b]
-    }
+    shared = {(a, b): sockets[a] & sockets[b] for a in names for b in names if a < b and sockets[a] & sockets[b]}
     assert shared == {}
 
 
@@ -326,9 +320,7 @@ def test_service_manager_hears_how_much_is_left_to_flush(folder: Path, brokers: 
         _notes_until(manager, b"STATUS=stopping: flushing 12 partitions")
 
 
-def test_listening_socket_outlives_a_restart_by_the_service_manager(
-    folder: Path, brokers: list[TrivialBroker]
-) -> None:
+def test_listening_socket_outlives_a_restart_by_the_service_manager(folder: Path, brokers: list[TrivialBroker]) -> None:
     """It is handed over at the start, and comes back at the next one: who connects in between is served then."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(folder / "notify"))
@@ -349,7 +341,6 @@ def test_listening_socket_outlives_a_restart_by_the_service_manager(
         inherited, _ = kept.accept()
         assert inherited.getpeername() == waiting.getsockname()
         inherited.close()
-
 
 
 def test_idle_broker_sleeps(folder: Path, brokers: list[TrivialBroker]) -> None:

@@ -12,6 +12,8 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
+from bench.brokers.processes import WITHIN_S
+
 BUCKET = "lake"
 
 
@@ -176,7 +178,7 @@ def use(port: int) -> None:
 
 
 def _make_bucket(port: int) -> None:
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + WITHIN_S
     while True:
         asking = HTTPConnection("127.0.0.1", port)
         try:

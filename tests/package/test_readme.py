@@ -25,17 +25,13 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = subprocess.run(["git", "ls-files", "-z"], cwd=CHECKOUT, capture_output=True, check=True).stdout
     clone = folder / "clone"
     clone.mkdir()
-    subprocess.run(
-        ["sh", "-c", f'tar -C "{CHECKOUT}" --null -T - -c | tar -C "{clone}" -x'], input=files, check=True
-    )
+    subprocess.run(["sh", "-c", f'tar -C "{CHECKOUT}" --null -T - -c | tar -C "{clone}" -x'], input=files, check=True)
     # The wheel is built from the source distribution, which shows that that is complete.
     call([sys.executable, "-m", "build", "--outdir", str(folder / "dist"), str(clone)], within=1100)
     return folder / "dist"
 
 
-def test_fresh_debian_serves_after_the_printed_commands(
-    boot: Boot, fresh_tree: Path, debs: dict[str, Path]
-) -> None:
+def test_fresh_debian_serves_after_the_printed_commands(boot: Boot, fresh_tree: Path, debs: dict[str, Path]) -> None:
     machine = boot(fresh_tree)
     (machine.root / "root" / debs["current"].name).write_bytes(debs["current"].read_bytes())
     # Somebody who says yes where apt asks.

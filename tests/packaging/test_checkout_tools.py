@@ -5,6 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from bench.brokers.processes import WITHIN_S
+
 CHECKOUT = Path(__file__).parents[2]
 SCRIPT = CHECKOUT / "packaging" / "checkout" / "tools.sh"
 HAS_GIT = '#!/bin/sh\ncase "$*" in *" git") echo "install ok installed" ;; *) exit 1 ;; esac\n'
@@ -28,7 +30,11 @@ def run(machine: Path, user: int, dpkg_query: str, *environments: str) -> tuple[
         assert known is not None
         (machine / name).symlink_to(known)
     done = subprocess.run(
-        ["/bin/sh", str(SCRIPT), *environments], env={"PATH": str(machine)}, capture_output=True, text=True, timeout=30
+        ["/bin/sh", str(SCRIPT), *environments],
+        env={"PATH": str(machine)},
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
     )
     return done.returncode, done.stderr, called.read_text().splitlines()
 

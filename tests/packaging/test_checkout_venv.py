@@ -4,6 +4,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from bench.brokers.processes import WITHIN_S
+
 SCRIPT = Path(__file__).parents[2] / "packaging" / "checkout" / "venv.sh"
 _USER = "#!/bin/sh\necho 1000\n"
 _ROOT = "#!/bin/sh\necho 0\n"
@@ -28,7 +30,7 @@ def _run(machine: Path, commands: dict[str, str], folder: str = "venv") -> subpr
         cwd=machine,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=WITHIN_S,
     )
 
 

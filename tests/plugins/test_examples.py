@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.core.cleanup import DeleteSegments, HandOver, LogSummary, RollActive, SealedSegment, SegmentSummary
 from kafkad.core.election import ElectionContext, elect
 from kafkad.core.groups.consumer.assignors import AssigningMember, assign
@@ -29,7 +30,7 @@ def install(example: str, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Plu
     sources = shutil.copytree(EXAMPLES / example, scratch / "sources")
     target = scratch / "site"
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*command, "--no-index", "--target", target, sources], check=True, timeout=100)
+    subprocess.run([*command, "--no-index", "--target", target, sources], check=True, timeout=WITHIN_S)
     monkeypatch.syspath_prepend(target)
     return load()
 
@@ -70,9 +71,7 @@ def test_keep_newest_segments_keeps_the_newest(tmp_path: Path, monkeypatch: pyte
     assert policy.plan(five, config, 0) == [DeleteSegments(up_to_base_offset=10, reason=f"{segments}=3")]
     assert policy.plan(log_of(0, 10, 20, high_watermark=30), config, 0) == []
     uncommitted = log_of(0, 10, 20, 30, 40, high_watermark=15)
-    assert policy.plan(uncommitted, config, 0) == [
-        DeleteSegments(up_to_base_offset=0, reason=f"{segments}=3")
-    ]
+    assert policy.plan(uncommitted, config, 0) == [DeleteSegments(up_to_base_offset=0, reason=f"{segments}=3")]
 
 
 def test_rack_election_prefers_the_rack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +220,7 @@ def test_archived_segment_is_on_disk_before_it_may_be_deleted(
     assert is_there or synced[0].name == f"{5:020d}-{9:020d}.part"
 
 
-OWN_RECEIVER = '''
+OWN_RECEIVER = """
 import os
 from pathlib import Path
 
@@ -229,4 +228,4 @@ def keep(segment):
     offsets = f"{segment.first_offset:020d}-{segment.next_offset:020d}"
     name = f"{segment.topic}-{segment.topic_id}/{segment.partition}/{offsets}.log"
     (Path(os.environ["OWN_ARCHIVE"]) / name).write_bytes(segment.file.read())
-'''
+"""

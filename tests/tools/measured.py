@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.brokers.daemon import Kafkad
 from bench.brokers.ports import free_port
+from bench.brokers.processes import WITHIN_S
 
 Series = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -18,7 +19,7 @@ class MetricsPage:
     """The page as it was when this was made."""
 
     def __init__(self, port: int) -> None:
-        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=WITHIN_S) as answer:
             text = answer.read().decode()
         self._values: Mapping[Series, float] = {
             (sample.name, tuple(sorted(sample.labels.items()))): sample.value

@@ -253,9 +253,7 @@ def test_the_topic_id_of_a_new_directory_is_on_disk_with_its_first_records(
     assert synced == ["partition.metadata", "t-0", tmp_path.name]
 
 
-def test_what_is_on_disk_is_not_synced_again(
-    tmp_path: Path, cache: FileCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_on_disk_is_not_synced_again(tmp_path: Path, cache: FileCache, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flush names all files that recovery needs: most of them have not changed since the one before."""
     store = SegmentFiles(tmp_path, cache)
     synced: list[str] = []

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.links.listening_sockets import backlog_of, bind_listener, start_listening
 
 NO_LIMIT = 2**31 - 1
@@ -35,7 +36,7 @@ def _receive(ports: list[int], wanted: int, *, other: int = 0) -> str:
         pass_fds=numbers,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=WITHIN_S,
     )
     for sock in sockets:
         sock.close()

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from bench.brokers.processes import WITHIN_S
+
 ROUNDS = 400
 PIECE = 1 << 20
 PAGE = 4096
@@ -27,7 +29,9 @@ print(faults, kept, resident() - at_first)
 
 
 def _run(how: str) -> tuple[int, int, int]:
-    done = subprocess.run([sys.executable, "-c", SCRIPT, how], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, how], capture_output=True, text=True, check=True, timeout=WITHIN_S
+    )
     faults, kept, left = map(int, done.stdout.split())
     return faults, kept, left
 

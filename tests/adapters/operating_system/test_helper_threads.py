@@ -8,6 +8,7 @@ from threading import get_ident
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from tests.tools.stranger import as_stranger
 
@@ -50,7 +51,7 @@ def test_without_room_for_a_thread_the_caller_does_the_work_once_and_says_so_onc
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (1, 1)),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WITHIN_S,
     )
     assert (done.stdout, done.returncode) == ("raised\n", 0), done.stderr
     assert done.stderr.count("no thread can be started for ") == 1

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 
+from bench.brokers.processes import WITHIN_S
+
 _MIDDLE = """
 import os, subprocess, sys
 child = (
@@ -20,9 +22,7 @@ if len(sys.argv) == 1:
 
 
 def test_child_is_told_when_its_parent_is_killed() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", _MIDDLE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as middle:
+    with subprocess.Popen([sys.executable, "-c", _MIDDLE], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as middle:
         assert middle.stdout is not None
         assert os.read(middle.stdout.fileno(), 100) == b"watching "
         middle.send_signal(signal.SIGKILL)
@@ -32,5 +32,5 @@ def test_child_is_told_when_its_parent_is_killed() -> None:
 
 def test_child_whose_parent_is_gone_already_is_told_at_once() -> None:
     gone = 2**22 - 1
-    done = subprocess.run([sys.executable, "-c", _MIDDLE, str(gone)], capture_output=True, timeout=20)
+    done = subprocess.run([sys.executable, "-c", _MIDDLE, str(gone)], capture_output=True, timeout=WITHIN_S)
     assert done.stdout == b"told"

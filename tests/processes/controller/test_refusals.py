@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.core.connections.complaints import Complaints
 from kafkad.processes.controller.cluster.refusals import Refusals, Watched
 from kafkad.processes.runtime.broker_connections import Destination
@@ -67,7 +68,7 @@ class Watcher:
 
     def run_until(self, is_true: Callable[[], bool]) -> None:
         """Time passes as far as the next deadline, whenever nothing else happens."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + WITHIN_S
         while not is_true():
             assert time.monotonic() < deadline, "it did not happen"
             self.loop.run_once(20)
@@ -152,6 +153,6 @@ def test_who_is_watched_no_more_is_let_go(watcher: Watcher, broker: Broker) -> N
     begin(watcher, broker)
     watcher.refusals.watch(set())
     assert broker.connection is not None
-    broker.connection.settimeout(10)
+    broker.connection.settimeout(WITHIN_S)
     assert broker.connection.recv(1) == b""
     assert watcher.refusals.next_deadline_ms is None

@@ -78,7 +78,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZookeeperSer
 
 
 def opened(server: ZookeeperServer, session_timeout_s: float) -> ZookeeperStore:
-    return ZookeeperStore(f"{server.hosts}/kafka", session_timeout_s=session_timeout_s, connect_timeout_s=20)
+    return ZookeeperStore(f"{server.hosts}/kafka", session_timeout_s=session_timeout_s, connect_timeout_s=120)
 
 
 @pytest.fixture(params=["embedded", "zookeeper"])
@@ -87,7 +87,7 @@ def submitted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Submit
         made = Submitted(lambda: EmbeddedStore(tmp_path / FILE_NAME, 1))
     else:
         server: ZookeeperServer = request.getfixturevalue("zookeeper")
-        made = Submitted(lambda: opened(server, 20))
+        made = Submitted(lambda: opened(server, 60))
     yield made
     made.close()
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.core.connections.complaints import Complaints
 from kafkad.processes.fetcher.shell import patience_with_leaders
 from kafkad.processes.runtime.broker_connections import (
@@ -53,7 +54,7 @@ class Other:
 
     def accept(self) -> socket.socket:
         accepted, _ = self.listener.accept()
-        accepted.settimeout(10)
+        accepted.settimeout(WITHIN_S)
         self.connections.append(accepted)
         return accepted
 
@@ -84,7 +85,7 @@ def loop() -> Iterator[EventLoop]:
 @pytest.fixture
 def other() -> Iterator[Other]:
     listener = socket.create_server(("127.0.0.1", 0))
-    listener.settimeout(10)
+    listener.settimeout(WITHIN_S)
     made = Other(listener)
     yield made
     for each in (*made.connections, listener):
@@ -104,7 +105,7 @@ def connections(loop: EventLoop, clock: Clock) -> Iterator[BrokerConnections]:
 
 
 def run_until(loop: EventLoop, is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + WITHIN_S
     while not is_true():
         assert time.monotonic() < deadline, "it did not happen"
         loop.run_once(10)
@@ -171,7 +172,7 @@ def test_the_next_request_waits_for_the_answer_to_the_one_before(
     connection.setblocking(False)
     with pytest.raises(BlockingIOError):
         connection.recv(1)
-    connection.settimeout(10)
+    connection.settimeout(WITHIN_S)
     answer(connection, correlation_id, b"1")
     run_until(loop, lambda: heard.replies != [])
     correlation_id, frame = read_request(connection)
@@ -229,11 +230,11 @@ def test_a_broker_that_does_not_listen_is_tried_again(
     connections.send(to, replace(heard.request(), repeats=True))
     run_until(loop, lambda: connections.next_deadline_ms == clock.now_ms + 100)
     with socket.create_server((to.host, to.port)) as listener:
-        listener.settimeout(10)
+        listener.settimeout(WITHIN_S)
         clock.now_ms += 100
         connections.turn()
         accepted, _ = listener.accept()
-        accepted.settimeout(10)
+        accepted.settimeout(WITHIN_S)
         loop.run_once(100)
         correlation_id, _ = read_request(accepted)
         answer(accepted, correlation_id, b"done")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import zmq
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.links.messaging import Link
 from kafkad.processes.runtime.event_loop import EventLoop
 
@@ -30,7 +31,7 @@ def loop() -> Iterator[EventLoop]:
 
 
 def run_until(loop: EventLoop, frames: list[bytes], count: int) -> None:
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + WITHIN_S
     while len(frames) < count:
         assert time.monotonic() < deadline, f"only {len(frames)} of {count} messages"
         loop.run_once(1000)

@@ -2,7 +2,7 @@
 
 import os
 import random
-import time
+import resource
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from struct import Struct
@@ -121,7 +121,7 @@ def test_nothing_for_a_dead_worker_reaches_its_successor(shared: Shared) -> None
 
 
 def test_what_had_no_room_follows_as_soon_as_there_is_some(shared: Shared) -> None:
-    """The loop looks again by itself: nobody rings when a ring gets room."""
+    """The loop looks again by itself: nobody rings when a ring gets room. It would sleep until the test's timeout."""
     network, worker = End(shared, NETWORKS[0]), End(shared, WORKER)
     network.rings.open(WORKER, 1, 1)
     worker.rings.open(NETWORKS[0], 1, 1)
@@ -130,10 +130,8 @@ def test_what_had_no_room_follows_as_soon_as_there_is_some(shared: Shared) -> No
     frames = [number.to_bytes(2, "big") * 20_000 for number in range(20)]
     for frame in frames:
         network.rings.send(WORKER, frame)
-    started = time.monotonic()
     while len(worker.frames()) < 14:
-        loop.run_once(5_000)
-    assert time.monotonic() - started < 5
+        loop.run_once(60 * 60 * 1000)
     assert network.rings.flush()
     assert worker.frames() == frames
     loop.close()
@@ -146,10 +144,11 @@ def test_pass_that_must_not_wait_does_not_wait_for_room(shared: Shared) -> None:
     loop.attach(network.rings)
     for _ in range(20):
         network.rings.send(WORKER, bytes(50_000))
-    started = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
     for _ in range(200):
         loop.run_once(0)
-    assert time.monotonic() - started < 0.1
+    # A thread that waits gives up its CPU each time, whatever the machine does.
+    assert resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before < 20
     loop.close()
 
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.processes.network.connections.graceful_close import LINGER_MS, part
 
 REPLY = bytes(range(256)) * 300
@@ -17,7 +18,7 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
     """The broker's end and the client's, which takes in little at once."""
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
-        client.settimeout(10)
+        client.settimeout(WITHIN_S)
         client.connect(listening.getsockname())
         broker, _ = listening.accept()
         broker.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * len(REPLY))
