@@ -3,6 +3,8 @@
 # make venv     only the virtual environment that it runs in
 # make native   compiles most modules where they are; what runs from then on is compiled, until a module is changed
 # make test     every test, through tox (ENVS=unit,native-unit,… chooses), with the tools they need
+# make test-long   the stages with randomized tests, each for hours, with the long amounts of tests/amounts.py
+#               (ENVS=unit chooses, KAFKAD_TEST_AMOUNTS="cluster_stories=50000" replaces single amounts)
 # make environments   only the environments of tox that ENVS names, two at a time
 # make deb      kafkad_VERSION_amd64.deb for Debian 12
 # make dist     the wheel and the source distribution in dist/
@@ -18,7 +20,7 @@ BENCH ?=
 BROKERS ?= 3
 ZOOKEEPER_PORT ?= 2181
 
-.PHONY: run cluster venv native environments test deb dist bench bench-cluster
+.PHONY: run cluster venv native environments test test-long deb dist bench bench-cluster
 
 # exec: the broker is what the terminal's Ctrl-C and make's own signals reach.
 run: $(VENV)/installed
@@ -47,6 +49,10 @@ $(VENV)/native-installed: $(VENV)/installed packaging/native/requirements.txt
 test: $(VENV)/tox-installed
 	@packaging/checkout/tools.sh $(ENVS)
 	@$(VENV)/bin/python -m tox run -e $(ENVS)
+
+test-long: ENVS = unit,daemon,chaos,spark
+test-long: override export KAFKAD_TEST_AMOUNTS := long $(KAFKAD_TEST_AMOUNTS)
+test-long: test
 
 environments: $(VENV)/tox-installed
 	@$(VENV)/bin/python -m tox run-parallel --notest --parallel 2 --parallel-no-spinner -e $(ENVS)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import pytest
+
 from tests.simulation.run import FAITHFUL, Mutation, Run
 from tests.simulation.scheduler import Violated
 
@@ -73,6 +75,11 @@ def play(seed: int, mutation: Mutation = FAITHFUL) -> Failure | None:
 
 def fingerprint(seed: int) -> str:
     return fingerprint_of(seed, Run)
+
+
+def fail_if_violated(failure: Failure | None) -> None:
+    if failure is not None:
+        pytest.fail(str(failure), pytrace=False)
 
 
 def tell(arguments: list[str], play: Callable[[int], Failure | None]) -> int:

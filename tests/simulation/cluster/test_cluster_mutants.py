@@ -2,15 +2,17 @@
 
 import pytest
 
+from tests.mutants import find_out
 from tests.simulation.cluster.mutants import MUTANTS
 from tests.simulation.cluster.seeds import play
-
-SEEDS = 150
-"""So many chances to notice; most are found within ten."""
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_cluster_that_breaks_a_rule_is_found_out(name: str) -> None:
     mutant = MUTANTS[name]
-    failures = (play(seed, mutant.mutation) for seed in range(mutant.first, mutant.first + SEEDS))
-    assert any(failure is not None and mutant.found in failure.what for failure in failures)
+
+    def is_found(seed: int) -> bool:
+        failure = play(seed, mutant.mutation)
+        return failure is not None and mutant.found in failure.what
+
+    find_out(name, mutant.seed, "cluster_mutant_seeds", is_found)
