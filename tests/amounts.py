@@ -44,9 +44,9 @@ _IF_LOST = "the same, and only if the recorded seed of a mutant is lost"
 
 ROWS = (
     # Whole brokers in one thread: tests/simulation.
-    Row("broker_stories", 50, 5_000, "0.4 s"),
+    Row("broker_stories", 100, 10_000, "0.3 s"),
     Row("broker_mutant_seeds", 400, 400, _IF_LOST),
-    Row("cluster_stories", 50, 10_000, "0.9 s"),
+    Row("cluster_stories", 100, 20_000, "0.4 s"),
     Row("cluster_mutant_seeds", 150, 300, _IF_LOST),
     Row("administration_mutant_seeds", 60, 150, _IF_LOST),
     Row("controller_stories", 300, 50_000, "17 ms"),

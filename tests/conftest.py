@@ -33,7 +33,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if terminalreporter.stats.get("failed"):
+    if terminalreporter.stats.keys() & {"failed", "error"}:
         terminalreporter.write_line(f"{_repeated()} repeats the random seeds of this run")
 
 

@@ -37,11 +37,13 @@ class Failure:
     seed: int
     what: str
     story: str
-    module: str
+    module: str | None
+    """This repeats it, if nothing but the seed decides."""
 
     def __str__(self) -> str:
         told = "\n".join(self.story.splitlines()[-TOLD_LINES:])
-        return f"{told}\nseed {self.seed}: {self.what}\nrepeat it with: python -m {self.module} {self.seed}"
+        again = f"repeat it with: python -m {self.module} {self.seed}" if self.module else "only its test repeats it"
+        return f"{told}\nseed {self.seed}: {self.what}\n{again}"
 
 
 @contextmanager
@@ -53,7 +55,7 @@ def _run(seed: int, make: Make) -> Iterator[Playable]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def failure_of(seed: int, make: Make, module: str) -> Failure | None:
+def failure_of(seed: int, make: Make, module: str | None) -> Failure | None:
     with _run(seed, make) as run:
         try:
             run.go()
@@ -70,7 +72,8 @@ def fingerprint_of(seed: int, make: Make) -> str:
 
 
 def play(seed: int, mutation: Mutation = FAITHFUL) -> Failure | None:
-    return failure_of(seed, lambda seed, folder: Run(seed, folder, mutation), "tests.simulation")
+    module = "tests.simulation" if mutation is FAITHFUL else None
+    return failure_of(seed, lambda seed, folder: Run(seed, folder, mutation), module)
 
 
 def fingerprint(seed: int) -> str:

@@ -60,7 +60,7 @@ def _leaves_what_was_replaced_beside_it(patch: pytest.MonkeyPatch) -> None:
 
 
 MUTANTS: dict[Mutation, int] = {
-    _takes_the_latest_for_an_older_one: 0,
+    _takes_the_latest_for_an_older_one: 29,
     _learns_from_aborted_records: 0,
     _learns_from_open_transactions: 0,
     _learns_by_markers_that_are_not_on_disk: 0,

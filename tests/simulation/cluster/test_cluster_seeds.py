@@ -1,8 +1,8 @@
 """Whoever of three brokers dies, is cut off or forgets: nothing acknowledged is lost, doubled or reordered, and in the
 end all replicas are equal.
 
-Fixed: seeds that once found something, the stories of mutants without their fault, and two that are told again and
-again. Random: `cluster_stories` others.
+Fixed: seeds that once found something, two stories that are told again and again, and those of
+`test_cluster_mutants` and `test_administration_mutants`. Random: `cluster_stories` others.
 """
 
 import os
@@ -12,14 +12,10 @@ import sys
 import pytest
 
 from tests.amounts import seeds_of_tests
-from tests.simulation.cluster import administration_mutants, mutants
-from tests.simulation.cluster.mutants import ClusterMutant
-from tests.simulation.cluster.run import ClusterMutation
 from tests.simulation.cluster.seeds import fingerprint, play
 from tests.simulation.seeds import fail_if_violated
 
 AT_ONCE = 10
-MUTANTS = [*mutants.MUTANTS.items(), *administration_mutants.MUTANTS.items()]
 FOUND_SOMETHING = (709, 852, 930, 970, 1308, 100_208, 205_016, 7_021_538, 7_026_480, 7_035_648)
 """Losses of power, slots of fetch sessions, reassignments under way, deletions that were not told of, refusals."""
 
@@ -33,11 +29,6 @@ def test_a_story_that_once_went_wrong(seed: int) -> None:
 def test_a_cluster_keeps_its_promises_in_any_order_of_events(seeds: range) -> None:
     for seed in seeds:
         fail_if_violated(play(seed))
-
-
-@pytest.mark.parametrize("mutant", [mutant for _, mutant in MUTANTS], ids=[name for name, _ in MUTANTS])
-def test_a_cluster_without_the_fault_of_a_mutant_keeps_its_promises_in_the_same_story(mutant: ClusterMutant) -> None:
-    fail_if_violated(play(mutant.seed, ClusterMutation(shape=mutant.mutation.shape)))
 
 
 @pytest.mark.parametrize("seed", [3, 8])
