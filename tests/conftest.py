@@ -3,6 +3,7 @@ run says how to repeat its random seeds.
 """
 
 import os
+import re
 from collections.abc import Generator
 from typing import Any
 
@@ -13,6 +14,7 @@ pytest.register_assert_rewrite("bench.brokers", "tests.tools", "tests.compat", "
 
 from bench.brokers.broker import RunningBroker  # noqa: E402  its asserts are to be rewritten first
 from tests import amounts  # noqa: E402
+from tests.mutants import RecordedSeedLost  # noqa: E402
 
 
 def pytest_configure() -> None:
@@ -33,6 +35,10 @@ def pytest_report_header() -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    # Among a hundred warnings of libraries nobody sees them.
+    for warning in terminalreporter.stats.get("warnings", ()):
+        for line in re.findall(rf"{RecordedSeedLost.__name__}: (.+)", warning.message):
+            terminalreporter.write_line(line, yellow=True)
     if terminalreporter.stats.keys() & {"failed", "error"}:
         terminalreporter.write_line(f"{_repeated()} repeats the random seeds of this run")
 

@@ -17,6 +17,6 @@ def find_out(name: str, recorded: int, row: str, is_found: Callable[[int], bool]
     last = recorded + amount(row)
     found = next(filter(is_found, range(recorded, last + 1)), None)
     if found is None:
-        pytest.fail(f"{name!r} is found by no seed from {recorded} to {last}")
+        pytest.fail(f"{name!r} is found by no seed from {recorded} to {last}", pytrace=False)
     if found != recorded:
         warnings.warn(RecordedSeedLost(f"recorded seed of {name!r} is now {found}, no longer {recorded}"), stacklevel=2)
