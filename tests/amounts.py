@@ -51,7 +51,8 @@ ROWS = (
     Row("administration_mutant_seeds", 60, 150, _IF_LOST),
     Row("controller_stories", 300, 50_000, "17 ms"),
     Row("controller_mutant_seeds", 600, 2_000, _IF_LOST),
-    # Parts of a broker in memory: tests/core.
+    # Parts of a broker in memory: tests/core and tests/processes.
+    Row("swaps", 250, 3_000, "33 ms"),
     Row("led_partition_lives", 200, 50_000, "2.5 ms, twice"),
     Row("led_partition_mutant_seeds", 2_000, 5_000, _IF_LOST),
     Row("follower_lives", 1_000, 100_000, "5.5 ms"),

@@ -1,4 +1,7 @@
-"""What is committed, who is in sync, and which changes of the ISR a leader asks for."""
+"""What is committed, who is in sync, and which changes of the ISR a leader asks for.
+
+Of whole lives the fixed seeds are in `test_mutants`; random: `led_partition_lives`.
+"""
 
 import pytest
 
