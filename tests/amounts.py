@@ -44,9 +44,9 @@ _IF_LOST = "the same, and only if the recorded seed of a mutant is lost"
 
 ROWS = (
     # Whole brokers in one thread: tests/simulation.
-    Row("broker_stories", 100, 10_000, "0.3 s"),
+    Row("broker_stories", 50, 10_000, "0.3 s"),
     Row("broker_mutant_seeds", 400, 400, _IF_LOST),
-    Row("cluster_stories", 100, 20_000, "0.4 s"),
+    Row("cluster_stories", 50, 20_000, "0.4 s"),
     Row("cluster_mutant_seeds", 150, 300, _IF_LOST),
     Row("administration_mutant_seeds", 60, 150, _IF_LOST),
     Row("controller_stories", 300, 50_000, "17 ms"),
@@ -79,7 +79,7 @@ ROWS = (
     Row("export_table_examples", 25, 500, "100 ms, for each kind of table"),
     # Exports that are interrupted: tests/export.
     Row("crash_point_density", 1, 5, "12 crash points of each kind of table, 12 s a kind"),
-    Row("lost_credentials_step", 11, 1, "3 s for each of 12 tests with a step of 11, 11 times that with 1"),
+    Row("lost_credentials_step", 11, 1, "5 s for each of 12 tests with a step of 11, 11 times that with 1"),
     # Real processes: tests/daemon.
     Row("kill_seed", 1, 1, "no time: where the seeds of all kills begin"),
     Row("kills", 18, 500, "4 s"),
