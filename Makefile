@@ -3,7 +3,8 @@
 # make venv     only the virtual environment that it runs in
 # make native   compiles most modules where they are; what runs from then on is compiled, until a module is changed
 # make test     every test, through tox (ENVS=unit,daemon,… chooses), with the tools they need
-# make test-long  the randomized tests with larger numbers, for hours (ENVS=… chooses; tests/amounts.py has the numbers)
+# make test-long  the stages with randomized tests, each for hours, with the long amounts of tests/amounts.py
+#               (ENVS=… chooses, KAFKAD_TEST_AMOUNTS="cluster_stories=50000" replaces single amounts)
 # make environment  only the virtual environment of all tests, .tox/tests
 # make deb      kafkad_VERSION_amd64.deb for Debian 12
 # make dist     the wheel and the source distribution in dist/
@@ -17,7 +18,6 @@ DATA ?= $(CURDIR)/data
 # All of these use one virtual environment, in which tox itself is installed, too.
 TESTS = .tox/tests
 ENVS ?= types,lint,unit,daemon,chaos,compat,spark,package
-LONG_ENVS ?= interpreted-unit,daemon,chaos,spark
 BENCH ?=
 BROKERS ?= 3
 ZOOKEEPER_PORT ?= 2181
@@ -52,10 +52,9 @@ test: environment
 	@packaging/checkout/tools.sh $(ENVS)
 	@$(TESTS)/bin/python -m tox run -e $(ENVS)
 
-test-long: ENVS = $(LONG_ENVS)
-test-long: environment
-	@packaging/checkout/tools.sh $(ENVS)
-	@KAFKAD_TEST_AMOUNTS="long $(AMOUNTS)" $(TESTS)/bin/python -m tox run -e $(ENVS)
+test-long: ENVS = interpreted-unit,daemon,chaos,spark
+test-long: override export KAFKAD_TEST_AMOUNTS := long $(KAFKAD_TEST_AMOUNTS)
+test-long: test
 
 environment: $(TESTS)/installed
 

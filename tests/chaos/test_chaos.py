@@ -1,7 +1,5 @@
-"""Everything at once, for KAFKAD_CHAOS_SECONDS; KAFKAD_CHAOS_SEED repeats a run as far as real processes allow."""
+"""Everything at once, for `chaos_seconds`; `first_seed` repeats a run as far as real processes allow."""
 
-import os
-import random
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,6 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 
+from tests.amounts import amount, first_seed
 from tests.chaos.faults import Faults
 from tests.chaos.high_watermarks import Watcher
 from tests.chaos.hosts import HostedCluster
@@ -27,8 +26,8 @@ from tests.chaos.workload import (
     consumer,
 )
 
-SECONDS = float(os.environ.get("KAFKAD_CHAOS_SECONDS", "180"))
-SEED = int(os.environ.get("KAFKAD_CHAOS_SEED", random.randrange(1_000_000)))
+SECONDS = amount("chaos_seconds")
+SEED = first_seed()
 CLIENTS: tuple[type[Client], ...] = (Writer, Transactions, Reader, Member, Watcher, Administrator, Mover)
 
 
@@ -45,7 +44,7 @@ def cluster(tmp_path: Path) -> Iterator[HostedCluster]:
 
 @pytest.mark.timeout(SECONDS * 2 + 600)
 def test_what_was_promised_holds_whatever_happens(cluster: HostedCluster) -> None:
-    print(f"KAFKAD_CHAOS_SEED={SEED}")
+    print(f"seed {SEED}")
     promises = Promises()
     clients = [kind(cluster.bootstrap, promises, SEED) for kind in CLIENTS]
     for client in clients:

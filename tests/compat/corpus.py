@@ -1,16 +1,15 @@
 """Real text for the brokers to carry: the source lines of the installed Python packages, in a fixed order."""
 
-import os
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-DEFAULT_MEGABYTES = 60
+from tests.amounts import amount
 
 
 def corpus_bytes() -> int:
-    """How much text a run carries; KAFKAD_CORPUS_MB asks for another amount."""
-    return int(os.environ.get("KAFKAD_CORPUS_MB", DEFAULT_MEGABYTES)) * 1_000_000
+    """How much text a run carries."""
+    return amount("corpus_megabytes") * 1_000_000
 
 
 def _sources() -> Iterator[Path]:

@@ -1,6 +1,6 @@
 """Real text goes in through kcat and Kafka's console producer, and comes back identical through five clients.
 
-Afterwards Kafka's own DumpLogSegments reads every file that the broker wrote. KAFKAD_CORPUS_MB sets the amount.
+Afterwards Kafka's own DumpLogSegments reads every file that the broker wrote. The amount is `corpus_megabytes`.
 """
 
 import filecmp

@@ -17,10 +17,11 @@ from confluent_kafka.cimpl import NewTopic
 from bench.brokers.broker import RunningBroker
 from bench.brokers.java import class_path
 from bench.brokers.processes import WITHIN_S, eventually, kill_all
+from tests.amounts import amount
 from tests.compat.conftest import SUBJECT
 
 _PARTITIONS = 2
-_RECORDS = 4_000
+_RECORDS = amount("verified_records")
 _TOOLS = "org.apache.kafka.tools"
 
 

@@ -16,13 +16,14 @@ import pytest
 from bench.brokers.broker import RunningBroker
 from bench.brokers.processes import eventually
 from kafkad.core.groups.records import GroupMetadata
+from tests.amounts import amount
 from tests.compat.churn_members import Book, crowd
 from tests.compat.classic_log import classic_records
 from tests.tools.raw_requests import RawClient, create_topic
 
 PARTITIONS = 60
-RECORDS = 12_000
-CHURN_S = 40.0
+RECORDS = amount("churn_records")
+CHURN_S = RECORDS / 300
 _HEAD = Struct(">hi")
 _I16, _I32 = Struct(">h"), Struct(">i")
 

@@ -10,13 +10,14 @@ import pytest
 
 from bench.brokers.apache import ApacheKafka
 from bench.brokers.daemon import Kafkad
+from tests.amounts import amount
 from tests.compat.transaction_sides import BrokerSide, Names, OurSide, Side, plain, quoted
 from tests.handlers.kio_calls import KioApi
 from tests.tools.raw_requests import RawClient, create_topic
 
-CONVERSATIONS = 60
+CONVERSATIONS = amount("transaction_conversations")
 REQUESTS = 25
-TIMEOUTS = 20
+TIMEOUTS = amount("transaction_timeouts")
 TIMEOUT = timedelta(milliseconds=60_000)
 SHORT_TIMEOUT = timedelta(milliseconds=100)
 

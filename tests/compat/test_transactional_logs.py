@@ -18,11 +18,12 @@ from bench.brokers.daemon import Kafkad
 from kafkad.core.log.records.batch import HEADER_SIZE, read_header
 from kafkad.core.log.records.end_markers import read_end_marker
 from kafkad.core.log.records.record import NewRecord, build_batch
+from tests.amounts import amount
 from tests.compat.transaction_sides import BrokerSide, Names
 from tests.handlers.kio_calls import KioApi
 from tests.tools.raw_requests import RawClient, create_topic
 
-CONVERSATIONS = 40
+CONVERSATIONS = amount("transactional_log_conversations")
 STEPS = 30
 TOPIC = "t"
 TIMEOUT = timedelta(seconds=60)
@@ -248,9 +249,7 @@ class Conversation:
 
     def fetch(self, side: LogSide, offset: int, isolation: int, version: int, max_bytes: int) -> Any:
         kio = KioApi("fetch", version)
-        row = kio.part(
-            "FetchPartition", partition=self._partition, fetch_offset=offset, partition_max_bytes=max_bytes
-        )
+        row = kio.part("FetchPartition", partition=self._partition, fetch_offset=offset, partition_max_bytes=max_bytes)
         topic = kio.part("FetchTopic", topic=TOPIC, partitions=(row,))
         response = side.ask(
             "fetch",

@@ -8,6 +8,7 @@ from pathlib import Path
 from bench.brokers.processes import eventually
 from kafkad.client.broker_client import BrokerClient
 from kafkad.core.log.records.batch_scan import walk_batches
+from tests.amounts import amount
 from tests.daemon.served import Served
 from tests.tools.raw_requests import RawClient, batch, list_offsets, produce, read_produced
 
@@ -15,7 +16,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "archive_segments" / "archive
 TOPIC = "orders"
 MB = 1 << 20
 EARLIEST = -2
-ROUNDS = 6
+ROUNDS = amount("archive_rounds")
 
 
 def _log_start(client: RawClient) -> int:

@@ -1,9 +1,8 @@
 """Requests of every API and version with anything in them, whole, broken or cut off: no process ends over one.
 
-KAFKAD_FUZZ_EXAMPLES sets how many of each version; the same ones come each time.
+`fuzz_examples` of each version; the same ones come each time.
 """
 
-import os
 import random
 import socket
 import struct
@@ -22,8 +21,9 @@ from kio.static.primitive import Records
 
 from bench.brokers.daemon import Kafkad
 from kafkad.wire.api_table import APIS
+from tests.amounts import amount
 
-_EXAMPLES = int(os.environ.get("KAFKAD_FUZZ_EXAMPLES", "15"))
+_EXAMPLES = amount("fuzz_examples")
 _PATIENCE_S = 0.5
 """Some requests wait for something that will never come, and that is right."""
 
@@ -89,7 +89,7 @@ def _send_some(port: int, message: Any, key: int, version: int) -> None:
     send()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(600 + 20 * _EXAMPLES)
 @pytest.mark.parametrize("key", sorted(APIS), ids=lambda key: APIS[key].name)
 def test_no_process_ends_over_what_a_request_says(broker: Kafkad, key: int) -> None:
     api, classes = APIS[key], _request_classes()

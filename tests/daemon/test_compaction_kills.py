@@ -1,10 +1,9 @@
 """SIGKILL at random moments to any process while logs are compacted: no record is lost, doubled, reordered or
 resurrected, and the latest value of a key stays.
 
-KAFKAD_COMPACTION_KILL_SECONDS sets for how long, KAFKAD_KILL_SEED where the seeds begin.
+For `compaction_kill_seconds`, with `kill_seed`.
 """
 
-import os
 import random
 import tempfile
 import time
@@ -16,11 +15,12 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import WITHIN_S, eventually, is_alive, kill_all
+from tests.amounts import amount
 from tests.daemon.compacted_run import PlainWriter, TransactionalWriter, read_all
 from tests.tools.log_dump import complaints
 
-SECONDS = float(os.environ.get("KAFKAD_COMPACTION_KILL_SECONDS", "20"))
-SEED = int(os.environ.get("KAFKAD_KILL_SEED", "1"))
+SECONDS = amount("compaction_kill_seconds")
+SEED = amount("kill_seed")
 SETTINGS = {
     "log.cleaner.backoff.ms": "50",
     "log.initial.task.delay.ms": "0",
@@ -57,7 +57,7 @@ def _kill(broker: Kafkad, chosen: random.Random) -> str:
     return victim
 
 
-@pytest.mark.timeout(int(4 * SECONDS) + 600)
+@pytest.mark.timeout(4 * SECONDS + 600)
 def test_compacted_logs_survive_the_death_of_any_process(tmp_path: Path) -> None:
     chosen = random.Random(SEED)
     with tempfile.TemporaryDirectory(prefix="kills-") as runtime:

@@ -1,6 +1,8 @@
-"""SIGKILL to workers while a pipeline copies records in transactions: each record is there once, and nothing hangs."""
+"""SIGKILL to workers while a pipeline copies records in transactions: each record is there once, and nothing hangs.
 
-import os
+`transaction_runs`, with seeds from `kill_seed` on.
+"""
+
 import random
 from collections.abc import Iterator
 
@@ -11,12 +13,13 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import kill_all
+from tests.amounts import amount
 from tests.daemon.transaction_run import Copy, read_committed
 
 RECORDS = 1_500
 PARTITIONS = 3
-RUNS = int(os.environ.get("KAFKAD_TRANSACTION_RUNS", "2"))
-FIRST_SEED = int(os.environ.get("KAFKAD_KILL_SEED", "1"))
+RUNS = amount("transaction_runs")
+FIRST_SEED = amount("kill_seed")
 
 
 @pytest.fixture(scope="module")

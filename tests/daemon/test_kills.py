@@ -1,7 +1,7 @@
 """SIGKILL at random moments while records come in: to any one process of the broker, and to all at once.
 
 An idempotent producer finds every record in the log exactly once, in order; with acks=1 and no retries everything
-acknowledged is there, in order, never twice. KAFKAD_KILLS sets how often, KAFKAD_KILL_SEED where the seeds begin.
+acknowledged is there, in order, never twice. There are `kills`, with seeds from `kill_seed` on.
 """
 
 import os
@@ -16,13 +16,12 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import eventually, is_alive, kill_all
+from tests.amounts import amount
 from tests.daemon.kill_run import produce_under_fire, read_back
 from tests.daemon.ledger import PARTITIONS, check_ledger
 from tests.tools.log_dump import complaints
 
-KILLS = int(os.environ.get("KAFKAD_KILLS", "18"))
-FIRST_SEED = int(os.environ.get("KAFKAD_KILL_SEED", "1"))
-SEEDS = range(FIRST_SEED, FIRST_SEED + KILLS)
+SEEDS = range(amount("kill_seed"), amount("kill_seed") + amount("kills"))
 EVERYONE = "everyone"
 SUPERVISOR = "supervisor"
 

@@ -19,6 +19,7 @@ from kafkad.export.sinks.sink import Commit, Sink, TableState
 from kafkad.export.tables import open_sink
 from kafkad.export.wanted import KEEP_LATEST, Wanted
 from kafkad.export.writing import WrittenFile
+from tests.amounts import amount
 
 Record = tuple[bytes | None, bytes | None]
 
@@ -99,7 +100,7 @@ RECORD = st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.sampled_from([None, b
 
 
 @KINDS
-@settings(max_examples=25)
+@settings(max_examples=amount("export_table_examples"))
 @given(records=st.lists(RECORD, min_size=1, max_size=12), cuts=st.sets(st.integers(1, 11), max_size=2))
 def test_a_table_is_the_same_however_the_runs_are_cut(
     tmp_path_factory: pytest.TempPathFactory, kind: str, records: list[Record], cuts: set[int]

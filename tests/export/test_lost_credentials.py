@@ -1,11 +1,10 @@
 """Credentials for an object store that expire, or are withdrawn, before some request of an export: one line, and the
 next run goes on with nothing lost or doubled.
 
-KAFKAD_LOST_CREDENTIALS_STEP=1 tries every request of a run; by default most are left out.
+Each request of a run is tried, or each `lost_credentials_step`th.
 """
 
 import multiprocessing
-import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -22,10 +21,11 @@ from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.places import TableFolder
 from kafkad.export.tables import open_sink
 from kafkad.export.wanted import Wanted
+from tests.amounts import amount
 from tests.export.object_store import BUCKET, EXPIRED, WITHDRAWN, Credentials, Refusal, asking_for, object_store, use
 from tests.export.reading.test_log_directories import checkpoint, partition, plain
 
-STEP = int(os.environ.get("KAFKAD_LOST_CREDENTIALS_STEP", "11"))
+STEP = amount("lost_credentials_step")
 FOR_EVER = 1_000_000
 ENDS = (4, 9)
 
@@ -108,7 +108,7 @@ def is_one_line(said: Said) -> bool:
     return not said.raised and (said.code, said.stderr.count("\n")) == (1, 1) and said.stderr.startswith("kafkad: ")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(60 + 6_000 // STEP)
 @pytest.mark.parametrize(("refusal", "lost_for"), [(EXPIRED, FOR_EVER), (WITHDRAWN, 1)])
 @pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
 def test_an_export_whose_credentials_are_lost_at_any_request_is_one_line_and_is_repeated(
@@ -136,7 +136,7 @@ def test_an_export_whose_credentials_are_lost_at_any_request_is_one_line_and_is_
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(60 + 6_000 // STEP)
 @pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
 @pytest.mark.parametrize("verb", ["files", "maintain"])
 def test_a_command_that_reads_a_table_says_that_its_credentials_are_lost(

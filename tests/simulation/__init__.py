@@ -5,7 +5,7 @@ threads, links and sockets belong to a scheduler (`scheduler`, `ports`). So any 
 killed at every place where others can see what it does, and a run can be repeated exactly:
 
     python -m tests.simulation 1234
-    KAFKAD_SIMULATION_SEEDS=5000 pytest tests/simulation/test_seeds.py
+    KAFKAD_TEST_AMOUNTS="broker_stories=5000" pytest tests/simulation/test_seeds.py
 
 `broker` plays the supervisor, `faults` decides who suffers; `producer`, `consumer`, `admin`, `transactions` and
 `committed` are clients that retry as real ones do, `truth` and `Ledger` hold what they were told against what the logs

@@ -1,7 +1,7 @@
 """Brokers with one rule broken each: what the simulation is worth is which of them it finds out."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kafkad.adapters.files.segment_files import SegmentFile
@@ -30,6 +30,15 @@ from kafkad.wire.processes.descriptors import unpack_watches, watched_slot
 from tests.simulation.casting import Shape
 from tests.simulation.ports import Patch
 from tests.simulation.run import Mutation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    mutation: Mutation
+    found: str
+    """What the invariant says that has to find it."""
+    seed: int
+    """It was found by this one."""
 
 
 class AnswersBeforeItPublishes(WorkerProcess):
@@ -206,9 +215,7 @@ def rough(shape: Shape) -> Shape:
 
 def _crowded(shape: Shape) -> Shape:
     """One process of each kind and one partition of each topic: everybody is in everybody's way."""
-    return replace(
-        shape, faults=8, pause_chance=0.1, networks=1, workers=1, partitions=1, transactors=0, slowness=0.5
-    )
+    return replace(shape, faults=8, pause_chance=0.1, networks=1, workers=1, partitions=1, transactors=0, slowness=0.5)
 
 
 def _held_up(shape: Shape) -> Shape:
@@ -218,39 +225,66 @@ def _held_up(shape: Shape) -> Shape:
 
 def _mutant(
     *patches: Patch,
+    found: str,
+    seed: int,
     worker: Callable[[ChildContext], WorkerProcess] = WorkerProcess,
     also: Callable[[], Sequence[Patch]] = tuple,
     shape: Callable[[Shape], Shape] = rough,
-) -> Mutation:
+) -> Mutant:
     for owner, name, _ in patches:
         assert hasattr(owner, name), f"{owner} has no {name}: nothing would be broken"
-    return Mutation(shape=shape, worker=worker, patches=lambda: [*patches, *also()])
+    mutation = Mutation(shape=shape, worker=worker, patches=lambda: [*patches, *also()])
+    return Mutant(mutation=mutation, found=found, seed=seed)
 
 
 MUTANTS = {
-    "answers before it publishes": _mutant(worker=AnswersBeforeItPublishes),
-    "looks at producers only": _mutant(worker=LooksAtProducersOnly),
-    "publishes before it writes": _mutant(also=_writes_later),
-    "hears messages of the dead": _mutant((rings, "RingReader", DeafToIncarnations)),
-    "uses its arena at once": _mutant((ProcessRegistry, "is_seen_by_all", _is_always_seen), shape=_crowded),
-    "recognizes no repetition": _mutant((ProducerStates, "check", _accepts)),
-    "believes every log": _mutant((loading, "LoadRequest", _believes_every_log)),
-    "tells no latecomer": _mutant((SlotPublisher, "watch", _never_late)),
-    "gives no arena back": _mutant(also=_keeps_the_arena),
+    "answers before it publishes": _mutant(worker=AnswersBeforeItPublishes, found="acknowledged up to", seed=6),
+    "looks at producers only": _mutant(worker=LooksAtProducersOnly, found="is done", seed=5),
+    "publishes before it writes": _mutant(also=_writes_later, found="readable up to byte", seed=0),
+    "hears messages of the dead": _mutant(
+        (rings, "RingReader", DeafToIncarnations), found="this should not happen", seed=11
+    ),
+    "uses its arena at once": _mutant(
+        (ProcessRegistry, "is_seen_by_all", _is_always_seen), shape=_crowded, found="this should not happen", seed=34
+    ),
+    "recognizes no repetition": _mutant(
+        (ProducerStates, "check", _accepts), found="has records in the log twice", seed=0
+    ),
+    "believes every log": _mutant(
+        (loading, "LoadRequest", _believes_every_log), found="has records in the log twice", seed=16
+    ),
+    "tells no latecomer": _mutant((SlotPublisher, "watch", _never_late), found="has read everything", seed=141),
+    "gives no arena back": _mutant(also=_keeps_the_arena, found="are lent to nobody", seed=0),
     "cleans what has grown": _mutant(
-        (owner_questions, "_last_segment_below", _below_the_watermark), shape=_held_up
+        (owner_questions, "_last_segment_below", _below_the_watermark),
+        shape=_held_up,
+        found="went when it was",
+        seed=131,
     ),
-    "leaves deletions to the dead": _mutant((TopicDeletions, "worker_ended", _keeps_the_ended)),
+    "leaves deletions to the dead": _mutant(
+        (TopicDeletions, "worker_ended", _keeps_the_ended), found="maker-brief is done", seed=19
+    ),
     "reads open transactions": _mutant(
-        (PartitionSlot, "upper_bound", _reads_to_the_watermark), (PartitionSlot, "upper_offset", _ends_at_the_watermark)
+        (PartitionSlot, "upper_bound", _reads_to_the_watermark),
+        (PartitionSlot, "upper_offset", _ends_at_the_watermark),
+        found="the last stable offset is",
+        seed=0,
     ),
-    "names no aborted transaction": _mutant((LogReaders, "aborted", _names_nobody)),
-    "forgets transactions": _mutant((Runtime, "_load", _remembers_nothing)),
-    "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone)),
-    "believes the page cache": _mutant((PendingFlush, "hold_back", _holds_nothing_back), shape=_without_power),
-    "swaps in what is on no disk": _mutant((rewriting, "_sync", _leaves_it_in_the_page_cache), shape=_without_power),
-    "brings back what was deleted": _mutant((LatestOfEachKey, "retains", _keeps_values)),
-    "does not answer for the dead": _mutant((ProduceRequests, "worker_lost", _forgets_the_dead)),
+    "names no aborted transaction": _mutant((LogReaders, "aborted", _names_nobody), found=", aborted: ", seed=0),
+    "forgets transactions": _mutant((Runtime, "_load", _remembers_nothing), found="was producer", seed=1),
+    "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone), found="nothing is held back", seed=9),
+    "believes the page cache": _mutant(
+        (PendingFlush, "hold_back", _holds_nothing_back), shape=_without_power, found="the record at", seed=0
+    ),
+    "swaps in what is on no disk": _mutant(
+        (rewriting, "_sync", _leaves_it_in_the_page_cache), shape=_without_power, found="is not in the log", seed=26
+    ),
+    "brings back what was deleted": _mutant(
+        (LatestOfEachKey, "retains", _keeps_values), found="the newest in the log is at", seed=20
+    ),
+    "does not answer for the dead": _mutant(
+        (ProduceRequests, "worker_lost", _forgets_the_dead), found="produce requests are not answered", seed=6
+    ),
 }
 """Not among them: a broker without grace periods. Nobody who reads can tell, as every handle is checked by generation
 and topic id as well; it takes two mistakes for a client to see something. Nor one that does not look again before it

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import pytest
+
 from tests.simulation.run import FAITHFUL, Mutation, Run
 from tests.simulation.scheduler import Violated
 
@@ -35,11 +37,13 @@ class Failure:
     seed: int
     what: str
     story: str
-    module: str
+    module: str | None
+    """This repeats it, if nothing but the seed decides."""
 
     def __str__(self) -> str:
         told = "\n".join(self.story.splitlines()[-TOLD_LINES:])
-        return f"{told}\nseed {self.seed}: {self.what}\nrepeat it with: python -m {self.module} {self.seed}"
+        again = f"repeat it with: python -m {self.module} {self.seed}" if self.module else "only its test repeats it"
+        return f"{told}\nseed {self.seed}: {self.what}\n{again}"
 
 
 @contextmanager
@@ -51,7 +55,7 @@ def _run(seed: int, make: Make) -> Iterator[Playable]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def failure_of(seed: int, make: Make, module: str) -> Failure | None:
+def failure_of(seed: int, make: Make, module: str | None) -> Failure | None:
     with _run(seed, make) as run:
         try:
             run.go()
@@ -68,11 +72,17 @@ def fingerprint_of(seed: int, make: Make) -> str:
 
 
 def play(seed: int, mutation: Mutation = FAITHFUL) -> Failure | None:
-    return failure_of(seed, lambda seed, folder: Run(seed, folder, mutation), "tests.simulation")
+    module = "tests.simulation" if mutation is FAITHFUL else None
+    return failure_of(seed, lambda seed, folder: Run(seed, folder, mutation), module)
 
 
 def fingerprint(seed: int) -> str:
     return fingerprint_of(seed, Run)
+
+
+def fail_if_violated(failure: Failure | None) -> None:
+    if failure is not None:
+        pytest.fail(str(failure), pytrace=False)
 
 
 def tell(arguments: list[str], play: Callable[[int], Failure | None]) -> int:

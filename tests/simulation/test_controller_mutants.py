@@ -1,7 +1,7 @@
-"""Controllers of a cluster with one rule broken each: the seeds of `test_elected_controller` find out every one."""
+"""Controllers of a cluster with one rule broken each: stories of `test_elected_controller` find out every one."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -18,14 +18,23 @@ from kafkad.core.controller.topics.assignment import Assignment
 from kafkad.core.coordination_store import Change, Check, CoordinationError, CoordinationStore, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.types import RECOVERED, BrokerId, TopicPartition
+from tests.mutants import find_out
 from tests.simulation import test_elected_controller
 from tests.simulation.cluster.administration_mutants import one_is_enough
 from tests.simulation.test_elected_controller import UnreliableStore, play
 
 pytestmark = pytest.mark.interpreted
 
-SEEDS = 600
 Patch = pytest.MonkeyPatch
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    breaks: Callable[[Patch], None]
+    found: str
+    """What the invariant says that has to find it."""
+    seed: int
+    """It was found by this one."""
 
 
 def _elects_outside_of_the_isr(patch: Patch) -> None:
@@ -185,26 +194,38 @@ def _stores_assignments_before_states(patch: Patch) -> None:
     patch.setattr(reassigning.ReassigningController, "_take", reversed_take)
 
 
-MUTANTS: dict[str, Callable[[Patch], None]] = {
-    "elects outside of the ISR": _elects_outside_of_the_isr,
-    "takes all who live for in sync": _takes_all_who_live_for_in_sync,
-    "forgets who was in sync last": _forgets_who_was_in_sync_last,
-    "elects in the same epoch": _elects_in_the_same_epoch,
-    "says nothing of unclean elections": _says_nothing_of_unclean_elections,
-    "elects who cannot read its directory": _elects_who_cannot_read_its_directory,
-    "writes after its term": _writes_after_its_term,
-    "begins a term in the epoch of the last": _begins_a_term_in_the_epoch_of_the_last,
-    "overwrites states that it has not seen": _overwrites_states_that_it_has_not_seen,
-    "takes an ISR of an earlier leader epoch": _check_but(ErrorCode.FENCED_LEADER_EPOCH),
-    "takes an ISR of an earlier partition epoch": _check_but(ErrorCode.INVALID_UPDATE_VERSION),
-    "takes an ISR of who does not lead": _check_but(ErrorCode.INVALID_REQUEST),
-    "takes the dead into the ISR": _check_but(ErrorCode.INELIGIBLE_REPLICA),
-    "elects who shuts down": _elects_who_shuts_down,
-    "tells newcomers nothing": _tells_newcomers_nothing,
-    "tells suspects nothing": _tells_suspects_nothing,
-    "forgets a deletion before all have made it": _forgets_a_deletion_before_all_have_made_it,
-    "ends a reassignment early": _ends_a_reassignment_early,
-    "stores assignments before states": _stores_assignments_before_states,
+MUTANTS = {
+    "elects outside of the ISR": Mutant(_elects_outside_of_the_isr, "leads outside of", seed=0),
+    "takes all who live for in sync": Mutant(
+        _takes_all_who_live_for_in_sync, "came in sync without their leader's word", seed=4
+    ),
+    "forgets who was in sync last": Mutant(_forgets_who_was_in_sync_last, "nobody is in sync", seed=0),
+    "elects in the same epoch": Mutant(_elects_in_the_same_epoch, "two leaders in one epoch", seed=0),
+    "says nothing of unclean elections": Mutant(_says_nothing_of_unclean_elections, "and nobody is told", seed=0),
+    "elects who cannot read its directory": Mutant(
+        _elects_who_cannot_read_its_directory, "is led from a directory that failed", seed=0
+    ),
+    "writes after its term": Mutant(_writes_after_its_term, "an earlier controller changed a topic", seed=2),
+    "begins a term in the epoch of the last": Mutant(
+        _begins_a_term_in_the_epoch_of_the_last, "was told of other states", seed=12
+    ),
+    "overwrites states that it has not seen": Mutant(
+        _overwrites_states_that_it_has_not_seen, "a state that nobody can read was overwritten", seed=16
+    ),
+    "takes an ISR of an earlier leader epoch": Mutant(_check_but(ErrorCode.FENCED_LEADER_EPOCH), ") changed (", seed=2),
+    "takes an ISR of an earlier partition epoch": Mutant(
+        _check_but(ErrorCode.INVALID_UPDATE_VERSION), ") changed (", seed=117
+    ),
+    "takes an ISR of who does not lead": Mutant(_check_but(ErrorCode.INVALID_REQUEST), ") changed (", seed=3),
+    "takes the dead into the ISR": Mutant(_check_but(ErrorCode.INELIGIBLE_REPLICA), "came in sync, alive are", seed=16),
+    "elects who shuts down": Mutant(_elects_who_shuts_down, "is led on, though", seed=0),
+    "tells newcomers nothing": Mutant(_tells_newcomers_nothing, "a deletion is never finished", seed=0),
+    "tells suspects nothing": Mutant(_tells_suspects_nothing, "was told of other roles", seed=217),
+    "forgets a deletion before all have made it": Mutant(
+        _forgets_a_deletion_before_all_have_made_it, "was told of other roles", seed=50
+    ),
+    "ends a reassignment early": Mutant(_ends_a_reassignment_early, " became ", seed=0),
+    "stores assignments before states": Mutant(_stores_assignments_before_states, "has two assignments", seed=50),
 }
 """Not among them: a controller that sends no StopReplica to replicas which a reassignment removed. Brokers see in
 UpdateMetadata that they have no replica any more. Nor one that does not tell brokers that a topic is deleted, or not
@@ -215,9 +236,21 @@ far. All of these have tests of their own in `tests/core/controller/elected`.
 """
 
 
-@pytest.mark.parametrize("broken", MUTANTS.values(), ids=MUTANTS.keys())
-def test_a_faulty_controller_is_found_out(broken: Callable[[Patch], None], monkeypatch: Patch) -> None:
-    broken(monkeypatch)
-    with pytest.raises(AssertionError):
-        for seed in range(SEEDS):
-            play(seed)
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_faulty_controller_is_found_out(name: str, monkeypatch: Patch) -> None:
+    mutant = MUTANTS[name]
+    mutant.breaks(monkeypatch)
+    find_out(name, mutant.seed, "controller_mutant_seeds", lambda seed: mutant.found in what_went_wrong(seed))
+
+
+def what_went_wrong(seed: int) -> str:
+    try:
+        play(seed)
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("seed", sorted({mutant.seed for mutant in MUTANTS.values()}))
+def test_without_a_fault_nothing_goes_wrong_in_the_same_story(seed: int) -> None:
+    play(seed)

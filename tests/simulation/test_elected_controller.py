@@ -2,10 +2,10 @@
 memory and hear late, and strangers who write nodes: whatever the order, no election loses a record, and in the end
 all agree.
 
-KAFKAD_SIMULATION_SEEDS says how many seeds are played, KAFKAD_SIMULATION_FIRST which is the first.
+All seeds are random: `controller_stories`. The recorded ones are those of `test_controller_mutants`, where the same
+story is told without the fault.
 """
 
-import os
 import random
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Sequence
@@ -58,9 +58,8 @@ from kafkad.core.coordination_store import (
 from kafkad.core.errors import ErrorCode
 from kafkad.core.types import RECOVERED, RECOVERING, TopicPartition
 from kafkad.plugins.leader_election import PreferredReplica
+from tests.amounts import seeds_of_tests
 
-SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "300"))
-FIRST = int(os.environ.get("KAFKAD_SIMULATION_FIRST", "0"))
 AT_ONCE = 50
 STEPS = 90
 BROKERS = range(1, 5)
@@ -684,11 +683,13 @@ class ClusterRun:
         for broker in self.brokers.values():
             known = {at: (each.leader, each.isr, each.zk_version) for at, each in broker.metadata.items()}
             mine = {at: row.leader_epoch for at, row in rows.items() if broker.id in row.replicas}
-            assert {at: state.leader_epoch for at, (_, state) in broker.roles.items()} == mine
+            told = {at: state.leader_epoch for at, (_, state) in broker.roles.items()}
+            assert told == mine, f"broker {broker.id} was told of other roles"
             # What was removed while it was away, unheard of by it and by the present term, is set aside later.
             broker.restart(broker.epoch, self.assigned(broker.id))
             assert broker.held == {at: image.topics[at[0]].id for at in mine}
-            assert known == {at: (row.leader, row.isr, row.partition_epoch) for at, row in rows.items()}
+            states = {at: (row.leader, row.isr, row.partition_epoch) for at, row in rows.items()}
+            assert known == states, f"broker {broker.id} was told of other states"
 
 
 def play(seed: int) -> None:
@@ -700,9 +701,9 @@ def play(seed: int) -> None:
     run.store.close()
 
 
-@pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, AT_ONCE))
-def test_controllers_lose_nothing_and_brokers_agree_in_the_end(first: int) -> None:
-    for seed in range(first, min(first + AT_ONCE, FIRST + SEEDS)):
+@pytest.mark.parametrize("seeds", seeds_of_tests("controller_stories", AT_ONCE))
+def test_controllers_lose_nothing_and_brokers_agree_in_the_end(seeds: range) -> None:
+    for seed in seeds:
         try:
             play(seed)
         except (AssertionError, CoordinationError) as error:

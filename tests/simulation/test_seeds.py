@@ -1,25 +1,20 @@
 """Whatever order the seed decides, whoever dies: nothing acknowledged is lost, doubled, reordered or left waiting.
 
-KAFKAD_SIMULATION_SEEDS says how many seeds are played, KAFKAD_SIMULATION_FIRST which is the first.
+Fixed: three stories that are told twice, and those of `test_mutants`. Random: `broker_stories` others.
 """
-
-import os
 
 import pytest
 
-from tests.simulation.seeds import fingerprint, play
+from tests.amounts import seeds_of_tests
+from tests.simulation.seeds import fail_if_violated, fingerprint, play
 
-SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "300"))
-FIRST = int(os.environ.get("KAFKAD_SIMULATION_FIRST", "0"))
 AT_ONCE = 25
 
 
-@pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, AT_ONCE))
-def test_a_broker_keeps_its_promises_in_any_order_of_events(first: int) -> None:
-    for seed in range(first, min(first + AT_ONCE, FIRST + SEEDS)):
-        failure = play(seed)
-        if failure is not None:
-            pytest.fail(str(failure), pytrace=False)
+@pytest.mark.parametrize("seeds", seeds_of_tests("broker_stories", AT_ONCE))
+def test_a_broker_keeps_its_promises_in_any_order_of_events(seeds: range) -> None:
+    for seed in seeds:
+        fail_if_violated(play(seed))
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

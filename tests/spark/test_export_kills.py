@@ -1,27 +1,28 @@
-"""Exactly once under kill -9. KAFKAD_EXPORT_KILLS says how many kills each of the runs has, KAFKAD_KILL_SEED which.
+"""Exactly once under kill -9: `export_kill_runs` of all engines, sources and kinds of tables.
 
-Without them there are a few, of both engines, both sources and each kind of table.
+Each has `local_export_kills` or `spark_export_kills`, with `kill_seed`.
 """
 
-import os
 from itertools import product
 from pathlib import Path
 
 import pytest
 
+from tests.amounts import amount
 from tests.spark.export_kills import WITHIN_S, run
 
-_ASKED = os.environ.get("KAFKAD_EXPORT_KILLS")
-_SEED = int(os.environ.get("KAFKAD_KILL_SEED", "1"))
-_ENGINES, _SOURCES, _TABLES = ("local", "spark"), ("broker", "files"), ("parquet", "delta", "iceberg")
-_FEW = [
-    ("local", "broker", "delta", 4),
-    ("local", "files", "parquet", 4),
-    ("local", "broker", "iceberg", 4),
-    ("spark", "files", "parquet", 2),
-    ("spark", "broker", "delta", 2),
+_SEED = amount("kill_seed")
+_KILLS = {"local": amount("local_export_kills"), "spark": amount("spark_export_kills")}
+_FIRST = [
+    ("local", "broker", "delta"),
+    ("local", "files", "parquet"),
+    ("local", "broker", "iceberg"),
+    ("spark", "files", "parquet"),
+    ("spark", "broker", "delta"),
 ]
-_RUNS = _FEW if _ASKED is None else [(*each, int(_ASKED)) for each in product(_ENGINES, _SOURCES, _TABLES)]
+"""Both engines, both sources and each kind of table are among these."""
+_ALL = dict.fromkeys([*_FIRST, *product(_KILLS, ("broker", "files"), ("parquet", "delta", "iceberg"))])
+_RUNS = [(*each, _KILLS[each[0]]) for each in _ALL][: amount("export_kill_runs")]
 
 
 @pytest.mark.timeout(WITHIN_S * (1 + max(kills for *_, kills in _RUNS)))

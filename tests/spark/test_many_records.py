@@ -1,11 +1,10 @@
 """Many records in rounds, while transactions are written, what the table has is deleted and compacted in the log, and
 values get another field in the middle.
 
-KAFKAD_LAKE_RECORDS says how many, by default few enough for every run of the tests.
+There are `lake_records`.
 """
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -24,8 +23,9 @@ from pyspark.sql import SparkSession
 from bench.brokers.daemon import Kafkad
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from kafkad.client.groups import committed_offsets
+from tests.amounts import amount
 
-RECORDS = int(os.environ.get("KAFKAD_LAKE_RECORDS", "40000"))
+RECORDS = amount("lake_records")
 WITHIN_S = 300.0 + RECORDS / 1_000
 PARTITIONS = 3
 _KEYS = 1_000

@@ -11,6 +11,7 @@ from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.replicated import append_as_follower
 from kafkad.core.log.segments.layout import CLEANED, LOG, TXN_INDEX, file_name
 from kafkad.core.log.segments.transaction_index import unpack_entries
+from tests.amounts import amount
 from tests.core.cleaning import naive
 from tests.core.cleaning.cleaned_log import (
     CONFIG,
@@ -26,7 +27,7 @@ from tests.core.cleaning.cleaned_log import (
 from tests.core.log.batches import NOW
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=amount("cleaning_examples"), deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 60), st.sampled_from([1, 700, 1 << 20]))
 def test_a_pass_keeps_what_a_look_at_each_record_keeps(seed: int, steps: int, window: int) -> None:
     writer = Writer(seed)
@@ -47,7 +48,7 @@ def test_a_pass_keeps_what_a_look_at_each_record_keeps(seed: int, steps: int, wi
     assert cleaned_batches(writer.store, written) == expected
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=amount("cleaning_examples"), deadline=None)
 @given(st.integers(0, 10**6))
 def test_what_is_written_has_right_checksums(seed: int) -> None:
     writer = Writer(seed)

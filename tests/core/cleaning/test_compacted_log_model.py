@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from kafkad.core.cleaning.offset_map import KeyHashes, OffsetMap
@@ -14,12 +14,15 @@ from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.recovery import leftovers
 from kafkad.core.log.segments import replacement
+from tests.amounts import amount
 from tests.core.cleaning.compacted_log_model import CompactedLogModel
+from tests.mutants import find_out
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
 
 TestCompactedLog = CompactedLogModel.TestCase
-TestCompactedLog.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+EXAMPLES = amount("compacted_log_examples")
+TestCompactedLog.settings = settings(max_examples=EXAMPLES, stateful_step_count=40, deadline=None)
 
 
 def _takes_the_latest_for_an_older_one(patch: pytest.MonkeyPatch) -> None:
@@ -56,29 +59,43 @@ def _leaves_what_was_replaced_beside_it(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leftovers, "_next_offset", lambda store, name, size, base_offset: base_offset)
 
 
-MUTATIONS: tuple[Mutation, ...] = (
-    _takes_the_latest_for_an_older_one,
-    _learns_from_aborted_records,
-    _learns_from_open_transactions,
-    _learns_by_markers_that_are_not_on_disk,
-    _brings_removed_segments_back,
-    _leaves_what_was_replaced_beside_it,
-)
+MUTANTS: dict[Mutation, int] = {
+    _takes_the_latest_for_an_older_one: 29,
+    _learns_from_aborted_records: 0,
+    _learns_from_open_transactions: 0,
+    _learns_by_markers_that_are_not_on_disk: 0,
+    _brings_removed_segments_back: 1,
+    _leaves_what_was_replaced_beside_it: 0,
+}
+"""With the seed of Hypothesis that found each."""
+FOUND = AssertionError, CorruptBatch, UncleanableLog, FileNotFoundError, LookupError, ValueError
+EXAMPLES_A_SEED = 20
 
 
 @pytest.mark.interpreted
-@pytest.mark.parametrize("mutation", MUTATIONS)
+@pytest.mark.parametrize("mutation", MUTANTS)
 def test_a_cleaner_that_breaks_a_rule_is_found_out(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
+    find_out(mutation.__name__, MUTANTS[mutation], "compacted_log_mutant_seeds", goes_wrong)
+
+
+def goes_wrong(number: int) -> bool:
     chances = settings(
-        max_examples=600,
+        max_examples=EXAMPLES_A_SEED,
         stateful_step_count=40,
         deadline=None,
         database=None,
-        derandomize=True,
         phases=[Phase.generate],
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
-    with pytest.raises((AssertionError, CorruptBatch, UncleanableLog, FileNotFoundError, LookupError, ValueError)):
-        run_state_machine_as_test(CompactedLogModel, settings=chances)
+
+    @seed(number)
+    class Seeded(CompactedLogModel):
+        """The model itself has no seed."""
+
+    try:
+        run_state_machine_as_test(Seeded, settings=chances)
+    except FOUND:
+        return True
+    return False

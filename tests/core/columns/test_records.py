@@ -11,6 +11,7 @@ from kafkad.core.columns.window import read_window, split_window
 from kafkad.core.log.records.batch import HEADER_SIZE, Codec, CorruptBatch, read_header
 from kafkad.core.log.records.record import MalformedRecords, NewRecord, build_batch, iter_records, seal_batch
 from kafkad.core.log.records.varint import append_varint
+from tests.amounts import amount
 from tests.core.columns.content import batches, column_rows, plain_rows, windows
 from tests.core.log import golden
 
@@ -94,7 +95,7 @@ def is_sound(batch: bytes) -> bool:
     return grow and all(0 <= delta <= header.last_offset_delta for delta in deltas)
 
 
-@settings(max_examples=400)
+@settings(max_examples=amount("record_examples"))
 @given(batches(), st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=3))
 def test_damaged_records_are_refused_as_by_the_plain_reader(batch: bytes, changes: list[tuple[int, int]]) -> None:
     data = damaged(batch, changes)

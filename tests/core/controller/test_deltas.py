@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from kafkad.core.controller import deltas
 from kafkad.core.controller.deltas import MetadataDelta, MetadataGap, apply, decode, encode, snapshot
 from kafkad.core.controller.image import Broker, Listener, MetadataImage, Partition, Topic
+from tests.amounts import amount
 
 
 def partition(index: int, slot: int = 0, leader: int = 1) -> Partition:
@@ -77,7 +78,7 @@ def test_an_old_delta_changes_nothing_and_a_gap_is_refused() -> None:
         apply(image, MetadataDelta(3, CHANGES[2:3]))
 
 
-@settings(max_examples=50)
+@settings(max_examples=amount("delta_examples"))
 @given(st.lists(st.integers(0, 7), max_size=4), st.integers(0, 3))
 def test_deltas_one_by_one_and_a_snapshot_on_the_way_lead_to_the_same_image(repeats: list[int], late: int) -> None:
     images = [MetadataImage(cluster_id="c")]

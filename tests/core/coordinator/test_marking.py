@@ -15,6 +15,7 @@ from kafkad.core.coordinator.marking import (
 )
 from kafkad.core.coordinator.shard import TxnMarkersToSend
 from kafkad.core.errors import ErrorCode
+from tests.amounts import random_seeds
 
 SOURCE = 100
 
@@ -203,8 +204,11 @@ def test_a_partition_that_stays_away_is_asked_less_and_less_often() -> None:
 
 def test_every_order_ends_whatever_happens_to_owners() -> None:
     """Random refusals and deaths; when they stop, every order is finished exactly once and every marker was asked."""
-    for seed in range(2_000):
-        _play(Random(seed))
+    for seed in random_seeds("marker_lives"):
+        try:
+            _play(Random(seed))
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
 
 
 def _play(random: Random) -> None:

@@ -3,6 +3,7 @@
 from random import Random
 
 from kafkad.core.coordinator.producer_ids import EARLY, ProducerIdBlocks
+from tests.amounts import random_seeds
 
 
 def test_without_a_block_one_is_wanted_and_nobody_gets_an_id() -> None:
@@ -43,7 +44,7 @@ def test_a_question_that_was_lost_is_asked_again() -> None:
 
 
 def test_no_id_is_given_twice_whenever_blocks_come() -> None:
-    for seed in range(500):
+    for seed in random_seeds("producer_id_lives"):
         random = Random(seed)
         blocks, taken, first = ProducerIdBlocks(), [], 0
         for _ in range(300):
@@ -54,4 +55,4 @@ def test_no_id_is_given_twice_whenever_blocks_come() -> None:
             if producer_id is not None:
                 taken.append(producer_id)
         assert len(set(taken)) == len(taken), f"seed {seed}"
-        assert taken == sorted(taken)
+        assert taken == sorted(taken), f"seed {seed}"

@@ -10,6 +10,7 @@ from kafkad.core.coordinator.shard import Outcome, Producer
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.records.batch import Codec, read_header
 from kafkad.core.log.records.record import NewRecord, build_batch
+from tests.amounts import seeds_of_tests
 from tests.core.coordinator.memory_log import Bed, Refused
 from tests.core.coordinator.tally import WAIT_MS, Added, TallyCodec, TallyShard
 
@@ -526,7 +527,10 @@ def disturb(bed: Bed[Added], action: str, amount: int) -> None:
             bed.start()
 
 
-@pytest.mark.parametrize("block", range(20))
-def test_every_request_is_answered_once_whatever_happens(block: int) -> None:
-    for seed in range(block * 100, block * 100 + 100):
-        play(seed)
+@pytest.mark.parametrize("seeds", seeds_of_tests("coordinator_lives", at_once=100))
+def test_every_request_is_answered_once_whatever_happens(seeds: range) -> None:
+    for seed in seeds:
+        try:
+            play(seed)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error

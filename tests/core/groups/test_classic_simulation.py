@@ -2,11 +2,10 @@
 
 After every event: no request is answered twice, one leader assigns a generation, a partition has one owner in it, the
 group's counters agree with its members, and there is a timer for every member that the group waits for. After a time
-without faults the group is stable, all its members have all partitions, and no request waits. KAFKAD_GROUP_SEEDS sets
-the number of runs.
+without faults the group is stable, all its members have all partitions, and no request waits. All seeds are random:
+`classic_group_lives`.
 """
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from random import Random
@@ -19,11 +18,11 @@ from kafkad.core.groups.classic.records import group_record
 from kafkad.core.groups.classic.state import ClassicState
 from kafkad.core.groups.classic.timers import ClassicTimerKey, join_key, session_key, sync_key
 from kafkad.core.groups.records import GroupMetadata
+from tests.amounts import seeds_of_tests
 from tests.core.groups.classic_bed import GROUP
 from tests.core.groups.classic_clients import PARTITIONS, Client, Doing, WatchedBed
 
-LIVES = int(os.environ.get("KAFKAD_GROUP_SEEDS", "1000"))
-CHUNK = 50
+AT_ONCE = 50
 EVENTS = 100
 LONG_ENOUGH_MS = 120_000
 
@@ -191,9 +190,9 @@ class World:
         return f"{group.state_name} {group.generation}, members {list(group.members)}, {waiting}; {clients}"
 
 
-@pytest.mark.parametrize("first", range(0, LIVES, CHUNK))
-def test_group_keeps_its_rules_and_is_never_stuck(first: int) -> None:
-    for seed in range(first, min(first + CHUNK, LIVES)):
+@pytest.mark.parametrize("seeds", seeds_of_tests("classic_group_lives", AT_ONCE))
+def test_group_keeps_its_rules_and_is_never_stuck(seeds: range) -> None:
+    for seed in seeds:
         try:
             World(seed).run()
         except AssertionError as error:

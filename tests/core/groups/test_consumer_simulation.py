@@ -1,10 +1,9 @@
 """Random runs of KIP-848 groups under a virtual clock.
 
 A partition never has two owners, no member gets stuck, members do not notice a crash, and no append is refused.
-KAFKAD_SIMULATION_SEEDS sets the number of runs; a failed run is repeated with its seed.
+All seeds are random: `consumer_group_lives`.
 """
 
-import os
 import random
 from itertools import count
 from uuid import UUID
@@ -15,10 +14,11 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.consumer.group import ConsumerGroup
 from kafkad.core.groups.consumer.member import MemberState
 from kafkad.core.groups.consumer.timers import ConsumerTimer, ConsumerTimerKey
+from tests.amounts import seeds_of_tests
 from tests.attributes import attributes_of
 from tests.core.groups.consumer_bed import Client, ConsumerBed
 
-SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "300"))
+AT_ONCE = 50
 TOPICS = {"orders": 5, "payments": 2, "refunds": 3}
 STEPS = 120
 REPLAYED = tuple(name for name in attributes_of(ConsumerGroup) if name not in ("seen_version", "asked_to_rejoin"))
@@ -188,9 +188,9 @@ class Incarnation:
         assert set(read) == wanted, "somebody's partitions are read by nobody"
 
 
-@pytest.mark.parametrize("hundred", range((SEEDS + 99) // 100))
-def test_lives_of_consumer_groups(hundred: int) -> None:
-    for seed in range(hundred * 100, hundred * 100 + 100):
+@pytest.mark.parametrize("seeds", seeds_of_tests("consumer_group_lives", AT_ONCE))
+def test_lives_of_consumer_groups(seeds: range) -> None:
+    for seed in seeds:
         incarnation = Incarnation(seed)
         try:
             for _ in range(STEPS):

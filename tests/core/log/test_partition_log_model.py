@@ -18,6 +18,7 @@ from kafkad.core.log.segments.removal import (
     truncate_to,
 )
 from kafkad.core.ports import NoSpaceLeft
+from tests.amounts import amount
 from tests.core.log.batches import NOW, append, batch, load
 from tests.core.log.fake_store import Crashed, FakeStore
 from tests.core.log.log_content import batch_offsets, check_indexes
@@ -259,4 +260,4 @@ class PartitionLogModel(RuleBasedStateMachine):
 
 
 TestPartitionLogModel = PartitionLogModel.TestCase
-TestPartitionLogModel.settings = settings(max_examples=100, stateful_step_count=50)
+TestPartitionLogModel.settings = settings(max_examples=amount("partition_log_examples"), stateful_step_count=50)

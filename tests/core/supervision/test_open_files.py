@@ -3,6 +3,7 @@
 import random
 
 from kafkad.core.supervision.open_files import FEWEST_CONNECTIONS, SEARCHES, OpenFiles
+from tests.amounts import random_seeds
 
 
 def test_least_limit_gives_the_fewest_connections_and_one_less_does_not() -> None:
@@ -13,7 +14,7 @@ def test_least_limit_gives_the_fewest_connections_and_one_less_does_not() -> Non
 
 
 def test_wanted_limit_is_enough_for_connections_and_files_of_every_process() -> None:
-    for seed in range(3_000):
+    for seed in random_seeds("open_file_limits"):
         chosen = random.Random(seed)
         networks, workers = chosen.randint(1, 20), chosen.randint(1, 20)
         connections, partitions = chosen.randrange(100_000), chosen.randrange(200_000)

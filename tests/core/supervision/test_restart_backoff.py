@@ -13,8 +13,9 @@ from kafkad.core.supervision.restart_backoff import (
     Restart,
     RestartBackoff,
 )
+from tests.amounts import random_seeds, seeds_of_tests
 
-SEEDS = 5_000
+AT_ONCE = 1_000
 
 
 class Lives:
@@ -114,9 +115,9 @@ def test_life_that_the_machine_has_no_room_for_is_tried_again_ever_less_often() 
     assert isinstance(died, Restart) and died.recent_deaths == 1, "what never lived has not died"
 
 
-@pytest.mark.parametrize("first_seed", range(0, SEEDS, 1_000))
-def test_whatever_happens_waits_are_bounded_and_dying_fast_never_becomes_a_hot_loop(first_seed: int) -> None:
-    for seed in range(first_seed, first_seed + 1_000):
+@pytest.mark.parametrize("seeds", seeds_of_tests("backoff_lives", AT_ONCE))
+def test_whatever_happens_waits_are_bounded_and_dying_fast_never_becomes_a_hot_loop(seeds: range) -> None:
+    for seed in seeds:
         chosen = random.Random(seed)
         incarnations, longest_life_ms = Lives(), chosen.choice([1, 500, 2_000, MADE_UP_AFTER_MS - 1])
         began_ms = incarnations.now_ms
@@ -124,15 +125,15 @@ def test_whatever_happens_waits_are_bounded_and_dying_fast_never_becomes_a_hot_l
             if chosen.random() < 0.1:
                 incarnations.now_ms = incarnations.backoff.not_begun(incarnations.now_ms)
             decision = incarnations.live(chosen.choice([None, chosen.randrange(longest_life_ms)]))
-            assert incarnations.now_ms <= decision.at_ms <= incarnations.now_ms + LONGEST_DELAY_MS
-            assert 1 <= decision.recent_deaths <= incarnations.incarnations
+            assert incarnations.now_ms <= decision.at_ms <= incarnations.now_ms + LONGEST_DELAY_MS, f"seed {seed}"
+            assert 1 <= decision.recent_deaths <= incarnations.incarnations, f"seed {seed}"
             incarnations.now_ms = decision.at_ms
         # 8 lives in the first 12.7 s, then one each ten seconds.
         assert incarnations.incarnations <= 9 + LOOK_BACK_MS // LONGEST_DELAY_MS, f"seed {seed}"
 
 
 def test_long_lives_keep_every_wait_short_whatever_came_before() -> None:
-    for seed in range(SEEDS):
+    for seed in random_seeds("backoff_lives"):
         chosen = random.Random(seed)
         incarnations = Lives()
         for _ in range(chosen.randrange(40)):

@@ -1,10 +1,9 @@
 """Thousands of random runs of transactions: zombies, crashes, lost and doubled requests, slow replicas, failed markers.
 
 After every event no partition may contradict another, and no fenced producer may write. At the end every transaction is
-decided, the same everywhere, as its producer was told. KAFKAD_TRANSACTION_SEEDS sets the number of runs.
+decided, the same everywhere, as its producer was told. All seeds are random: `transaction_lives`.
 """
 
-import os
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from random import Random
@@ -17,10 +16,11 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.state import NO_EPOCH
 from kafkad.core.types import LAST_PRODUCER_EPOCH
 from kafkad.wire.records import transaction_records
+from tests.amounts import seeds_of_tests
 from tests.core.transactions.bed import TransactionBed
 from tests.core.transactions.model import LOST, Fate, Identity, ModelPartition, ModelProducer
 
-LIVES = int(os.environ.get("KAFKAD_TRANSACTION_SEEDS", "1000"))
+AT_ONCE = 25
 EVENTS = 250
 PARTITIONS = 4
 IDS = ("x", "y")
@@ -272,9 +272,9 @@ class World:
         return [transaction_records.encode(record) for record in self.bed.shard._cache.oldest_first()]
 
 
-@pytest.mark.parametrize("part", range(8))
-def test_transactions_are_all_or_nothing_whatever_happens(part: int) -> None:
-    for seed in range(part, LIVES, 8):
+@pytest.mark.parametrize("seeds", seeds_of_tests("transaction_lives", AT_ONCE))
+def test_transactions_are_all_or_nothing_whatever_happens(seeds: range) -> None:
+    for seed in seeds:
         try:
             World(seed).live()
         except AssertionError as error:

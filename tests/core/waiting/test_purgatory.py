@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kafkad.core.waiting.purgatory import DelayedOperation, Purgatory
+from tests.amounts import amount
 
 Levels = dict[Hashable, int]
 
@@ -179,5 +180,5 @@ class PurgatoryAgainstList(RuleBasedStateMachine):
         assert live <= self.purgatory.watched <= 2 * live + 3
 
 
-PurgatoryAgainstList.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+PurgatoryAgainstList.TestCase.settings = settings(max_examples=amount("state_machine_examples"), stateful_step_count=40)
 TestPurgatoryAgainstList = PurgatoryAgainstList.TestCase

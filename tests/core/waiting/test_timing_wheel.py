@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kafkad.core.waiting.timing_wheel import Timer, TimingWheel
+from tests.amounts import amount
 
 
 def wheel_with(*deadlines_ms: int, start_ms: int = 0) -> TimingWheel[Timer]:
@@ -141,5 +142,5 @@ class WheelAgainstList(RuleBasedStateMachine):
             assert wake_ms <= max(self.now_ms, min(timer.deadline_ms for timer in self.waiting))
 
 
-WheelAgainstList.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+WheelAgainstList.TestCase.settings = settings(max_examples=amount("state_machine_examples"), stateful_step_count=40)
 TestWheelAgainstList = WheelAgainstList.TestCase

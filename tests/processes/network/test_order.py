@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from tests.amounts import amount
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import (
     api_versions,
@@ -99,7 +100,7 @@ def _request(kind: str, number: int) -> bytes:
     return fetch({(TOPIC, 0): 0}, max_wait_ms=1, correlation=number)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=amount("stream_examples"), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     streams=st.lists(REQUESTS, min_size=1, max_size=3),
     cuts=st.lists(st.integers(1, 90_000), max_size=40),

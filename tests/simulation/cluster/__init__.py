@@ -12,5 +12,5 @@ the assignments name, equal, and every broker knows who leads them.
 A seed tells the same story in every process, whatever strings hash to there.
 
     python -m tests.simulation.cluster 1234
-    KAFKAD_SIMULATION_SEEDS=5000 pytest tests/simulation/cluster/test_cluster_seeds.py
+    KAFKAD_TEST_AMOUNTS="cluster_stories=5000" pytest tests/simulation/cluster/test_cluster_seeds.py
 """

@@ -5,7 +5,8 @@ from tests.simulation.seeds import Failure, failure_of, fingerprint_of
 
 
 def play(seed: int, mutation: ClusterMutation = FAITHFUL) -> Failure | None:
-    return failure_of(seed, lambda seed, folder: ClusterRun(seed, folder, mutation), "tests.simulation.cluster")
+    module = "tests.simulation.cluster" if mutation is FAITHFUL else None
+    return failure_of(seed, lambda seed, folder: ClusterRun(seed, folder, mutation), module)
 
 
 def fingerprint(seed: int) -> str:

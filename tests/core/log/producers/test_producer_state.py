@@ -10,6 +10,7 @@ from kafkad.core.log.producers.entry import Appended, Duplicate, ProducerEntry
 from kafkad.core.log.producers.producer_state import ACCEPT, Accept, CompletedTransaction, EndMarker, ProducerStates
 from kafkad.core.log.producers.verification import NO_GUARD
 from kafkad.core.log.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader
+from tests.amounts import amount
 
 MAX = 2**31 - 1
 DAY = 86_400_000
@@ -305,5 +306,5 @@ def test_a_producer_that_wrote_once_takes_a_few_hundred_bytes() -> None:
     assert len(producers) == 5_000 and taken < 400 * 5_000
 
 
-OneProducer.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+OneProducer.TestCase.settings = settings(max_examples=amount("state_machine_examples"), stateful_step_count=40)
 TestOneProducer = OneProducer.TestCase

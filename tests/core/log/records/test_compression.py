@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kafkad.core.log.records import compression
 from kafkad.core.log.records.batch import Codec
 from kafkad.core.log.records.compression import CannotDecompress, GrowsTooLarge, StaysTooLarge, compress, decompress
+from tests.amounts import amount
 
 COMPRESSING = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 TEXT = b"the quick brown fox " * 10_000
@@ -46,14 +47,14 @@ def test_a_stream_that_is_cut_short_is_refused(codec: Codec, cut: int) -> None:
 
 
 @given(st.sampled_from(COMPRESSING), st.binary(max_size=300))
-@settings(max_examples=300)
+@settings(max_examples=amount("record_examples"))
 def test_any_bytes_decompress_or_are_refused(codec: Codec, data: bytes) -> None:
     with contextlib.suppress(CannotDecompress):
         decompress(codec, memoryview(data), 1 << 20)
 
 
 @given(st.sampled_from(COMPRESSING), st.integers(0, 10_000), st.integers(0, 7))
-@settings(max_examples=300)
+@settings(max_examples=amount("record_examples"))
 def test_a_flipped_bit_never_escapes_as_another_exception(codec: Codec, at: int, bit: int) -> None:
     packed = bytearray(compress(codec, TEXT))
     packed[at % len(packed)] ^= 1 << bit

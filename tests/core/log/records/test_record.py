@@ -17,6 +17,7 @@ from kafkad.core.log.records.record import (
     target_codec,
 )
 from kafkad.core.log.settings import LogConfig
+from tests.amounts import amount
 from tests.core.log import golden
 
 nullable_bytes = st.none() | st.binary(max_size=200)
@@ -114,7 +115,7 @@ def test_broken_records_are_malformed(body: bytes, count: int) -> None:
 
 
 @given(st.binary(max_size=120), st.integers(-3, 12))
-@settings(max_examples=500)
+@settings(max_examples=amount("record_examples"))
 def test_any_body_is_records_or_malformed(body: bytes, count: int) -> None:
     with contextlib.suppress(MalformedRecords):
         list(iter_records(with_body(body, count)))
@@ -125,7 +126,7 @@ def test_any_body_is_records_or_malformed(body: bytes, count: int) -> None:
     st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), min_size=1, max_size=4),
     st.integers(0, 140),
 )
-@settings(max_examples=500)
+@settings(max_examples=amount("record_examples"))
 def test_a_damaged_batch_is_records_or_malformed(codec: Codec, changes: list[tuple[int, int]], length: int) -> None:
     batch = bytearray(golden.BATCHES[codec])
     for at, value in changes:

@@ -25,6 +25,7 @@ from kafkad.core.log.segments.removal import delete_records_before, remove_files
 from kafkad.core.log.segments.replacement import are_still_there, begin_swap, give_up_swap
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import NoSpaceLeft
+from tests.amounts import amount
 from tests.core.cleaning.cleaned_log import CONFIG, Writer, aborted_in, batches_of, begin_pass, compacted
 from tests.core.cleaning.naive import Batch, read_batches
 from tests.core.log.batches import NOW, load
@@ -351,7 +352,7 @@ def test_segments_that_are_merged_away_lose_their_snapshots_and_the_first_keeps_
     assert store.read(file_name(bases[0], PRODUCER_SNAPSHOT)) == kept
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=amount("cleaning_examples"), deadline=None)
 @given(st.integers(0, 10**6))
 def test_nothing_of_a_key_but_its_last_value_is_lost(seed: int) -> None:
     writer = Writer(seed)

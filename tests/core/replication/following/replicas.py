@@ -259,4 +259,4 @@ class Cluster:
             if len({tuple(batches_from(each.log, 0)) for each in self.replicas}) == 1:
                 break
         contents = [batches_from(each.log, 0) for each in self.replicas]
-        assert contents[0] == contents[1] == contents[2]
+        assert contents[0] == contents[1] == contents[2], "the logs are not equal"

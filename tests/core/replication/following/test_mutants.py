@@ -14,10 +14,10 @@ from kafkad.core.replication.following.requests import FollowOrder, PartitionToF
 from kafkad.core.types import NO_LEADER_EPOCH
 from tests.core.replication.following import replicas
 from tests.core.replication.following.test_convergence import play
+from tests.mutants import find_out
 
 pytestmark = pytest.mark.interpreted
 
-SEEDS = 400
 Patch = pytest.MonkeyPatch
 
 
@@ -54,18 +54,31 @@ def _truncation_is_left_out(patch: Patch) -> None:
     patch.setattr(replicas, "truncate", lambda _log, _truncation, _now_ms: [])
 
 
-@pytest.mark.parametrize(
-    "mutate",
-    [
-        _to_the_high_watermark,
-        _to_the_leaders_end_alone,
-        _last_epoch_is_not_said,
-        _epochs_without_records_stay,
-        _truncation_is_left_out,
-    ],
-)
+MUTANTS: dict[Callable[[Patch], None], tuple[int, str]] = {
+    _to_the_high_watermark: (2, "a committed batch at"),
+    _to_the_leaders_end_alone: (0, "the logs are not equal"),
+    _last_epoch_is_not_said: (0, "a committed batch at"),
+    _epochs_without_records_stay: (3, "the logs are not equal"),
+    _truncation_is_left_out: (0, "the logs are not equal"),
+}
+"""With the seed that found each, and what the invariant says."""
+
+
+@pytest.mark.parametrize("mutate", MUTANTS)
 def test_a_wrong_rule_is_found_out(mutate: Callable[[Patch], None], monkeypatch: Patch) -> None:
     mutate(monkeypatch)
-    with pytest.raises(AssertionError):
-        for seed in range(SEEDS):
-            play(seed)
+    recorded, found = MUTANTS[mutate]
+    find_out(mutate.__name__, recorded, "follower_mutant_seeds", lambda seed: found in what_went_wrong(seed))
+
+
+def what_went_wrong(seed: int) -> str:
+    try:
+        play(seed)
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("seed", sorted({seed for seed, _ in MUTANTS.values()}))
+def test_without_a_fault_nothing_goes_wrong_in_the_same_life(seed: int) -> None:
+    play(seed)

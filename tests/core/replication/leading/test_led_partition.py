@@ -1,12 +1,17 @@
-"""What is committed, who is in sync, and which changes of the ISR a leader asks for."""
+"""What is committed, who is in sync, and which changes of the ISR a leader asks for.
+
+Of whole lives the fixed seeds are in `test_mutants`; random: `led_partition_lives`.
+"""
 
 import pytest
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.replication.leading.led_partition import REJOIN_MS, RETRY_MS, LedPartition, PartitionState, Progress
+from tests.amounts import seeds_of_tests
 from tests.core.replication.leading.played_cluster import PlayedCluster
 
 LAG_MS = 1_000
+AT_ONCE = 50
 ALL = (1, 2, 3)
 STATE = PartitionState(5, 0, ALL, ALL)
 
@@ -237,13 +242,16 @@ def test_the_low_watermark_waits_for_all_followers_that_live() -> None:
 
 
 @pytest.mark.parametrize("names_epochs", [True, False])
-@pytest.mark.parametrize("first", range(0, 400, 50))
-def test_nothing_committed_is_lost_whatever_happens(first: int, *, names_epochs: bool) -> None:
+@pytest.mark.parametrize("seeds", seeds_of_tests("led_partition_lives", AT_ONCE))
+def test_nothing_committed_is_lost_whatever_happens(seeds: range, *, names_epochs: bool) -> None:
     changes = committed = 0
-    for seed in range(first, first + 50):
+    for seed in seeds:
         cluster = PlayedCluster(seed, names_epochs=names_epochs)
-        cluster.run(1_000)
+        try:
+            cluster.run(1_000)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
         changes += cluster.changes
         committed += len(cluster.committed)
-    assert changes > 50
-    assert committed > 500
+    assert changes > len(seeds)
+    assert committed > 10 * len(seeds)
