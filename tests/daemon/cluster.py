@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from click.testing import CliRunner
 from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
-from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[import-untyped]
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic  # type: ignore[import-untyped]
 from kafka.errors import KafkaError  # type: ignore[import-untyped]
 from kazoo.client import KazooClient
 
@@ -38,6 +38,8 @@ SETTINGS = {
     "offsets.topic.num.partitions": "3",
 }
 """Leaders stay where elections put them, unless a test says otherwise."""
+
+INTERNAL = "__"
 
 
 class Cluster:
@@ -100,6 +102,13 @@ class Cluster:
             return int(client.describe_cluster()["controller_id"])
         finally:
             client.close()
+
+    def kill_for_good(self, broker: int) -> None:
+        """Nobody waits for its session, also not a controller that it has never answered."""
+        self.brokers[broker].kill()
+        command = self.brokers[broker].command()
+        done = CliRunner().invoke(main, ["brokers", "end-session", *command[command.index("start") + 1 :]])
+        assert done.exit_code == 0, done.output
 
     def from_controller(self) -> tuple[int, int, int]:
         """The brokers: the controller, on which all of them agree, and the other two."""
@@ -167,6 +176,13 @@ class Cluster:
         finally:
             client.close()
 
+    def configure(self, broker: int, topic: str, name: str, value: str) -> None:
+        client = self.admin(broker)
+        try:
+            client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs={name: value})])
+        finally:
+            client.close()
+
     def create_led(self, broker: int, name: str, assignments: dict[int, list[int]]) -> None:
         """Create it; every broker knows its leaders, which are the preferred ones."""
         self.create(broker, name, assignments)
@@ -176,6 +192,42 @@ class Cluster:
                 lambda each=each: self.leaders(each, name) == leaders,  # type: ignore[misc]
                 f"broker {each} knows the leaders of {name}",
             )
+
+    def end_test(self) -> None:
+        """All brokers run, all replicas are in sync, and the topics are gone."""
+        for broker in self.brokers.values():
+            if not broker.tree():
+                broker.start()
+        for each in self.brokers:
+            self.wait_until(lambda each=each: self.known(each) == {1, 2, 3}, f"broker {each} knows all")  # type: ignore[misc]
+        names = set(self.zookeeper.get_children("/brokers/topics"))
+        made = {name for name in names if not name.startswith(INTERNAL)}
+        if made:
+            client = self.admin(1)
+            client.delete_topics(sorted(made))
+            client.close()
+        self.wait_until(lambda: made.isdisjoint(self.zookeeper.get_children("/brokers/topics")), "topics are deleted")
+        for name in names - made:
+            self.wait_until(
+                lambda name=name: all(each == {1, 2, 3} for each in self.in_sync(1, name)),  # type: ignore[misc]
+                f"all replicas of {name} are in sync",
+            )
+
+
+class Transactional(Cluster):
+    """All internal topics have three partitions and three replicas."""
+
+    def settings(self) -> dict[str, str]:
+        return {
+            **super().settings(),
+            "transaction.state.log.num.partitions": "3",
+            "transaction.state.log.replication.factor": "3",
+            "transaction.state.log.min.isr": "2",
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.bootstrap for broker in self.brokers.values())
 
 
 def rotated(first: int, second: int, third: int) -> dict[int, list[int]]:

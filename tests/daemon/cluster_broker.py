@@ -10,6 +10,9 @@ SESSION_TIMEOUT_MS = 60_000
 others lead at once.
 """
 
+SHORT_SESSION_MS = 2_000
+"""For tests that wait for the end of sessions."""
+
 
 class KafkadInCluster(Kafkad):
     """`settings` has zookeeper.connect."""

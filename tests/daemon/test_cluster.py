@@ -13,6 +13,7 @@ import pytest
 from bench.brokers.processes import WITHIN_S, eventually
 from bench.brokers.zookeeper import ZookeeperServer
 from tests.daemon.cluster import Cluster, rotated
+from tests.daemon.cluster_broker import SHORT_SESSION_MS
 from tests.daemon.shared_cluster import SharedCluster
 
 OVER = "the term of this controller is over"
@@ -56,10 +57,8 @@ def test_three_brokers_serve_clients_and_go_on_when_one_is_killed(cluster: Share
 class ShortSessions(Cluster):
     """They end while ZooKeeper hangs."""
 
-    TIMEOUT_S = 2.0
-
     def settings(self) -> dict[str, str]:
-        return {**super().settings(), "zookeeper.session.timeout.ms": f"{1000 * self.TIMEOUT_S:.0f}"}
+        return {**super().settings(), "zookeeper.session.timeout.ms": str(SHORT_SESSION_MS)}
 
     def lost_sessions(self) -> int:
         return sum(broker.output.read_text().count(LOST) for broker in self.brokers.values())
@@ -88,7 +87,7 @@ def test_producers_notice_nothing_while_zookeeper_is_away_and_lost_sessions_are_
     away_s = time.monotonic()
     try:
         cluster.produce(2, range(300, 600))
-        eventually(lambda: time.monotonic() > away_s + 3 * cluster.TIMEOUT_S, what="sessions have timed out")
+        eventually(lambda: time.monotonic() > away_s + 3 * SHORT_SESSION_MS / 1000, what="sessions have timed out")
         cluster.produce(3, range(600, 900))
     finally:
         (server.resume if how == "hangs" else server.start)()

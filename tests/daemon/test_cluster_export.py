@@ -1,10 +1,11 @@
-"""A topic of three brokers in one table: each machine exports what it leads, at the same moment."""
+"""A topic of three brokers in one table: each machine exports what it leads, at the same moment.
+
+It needs real processes: commands on several machines, and brokers that are killed.
+"""
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,34 +15,23 @@ import pytest
 from confluent_kafka import Producer
 
 from bench.brokers.processes import WITHIN_S
-from tests.daemon.cluster import Cluster
+from tests.daemon.cluster import rotated
+from tests.daemon.shared_cluster import SharedCluster
 
 FORMATS = ("parquet", "delta", "iceberg")
-
-
-class Lonely(Cluster):
-    """What a single replica has is committed."""
-
-    def settings(self) -> dict[str, str]:
-        return {**super().settings(), "min.insync.replicas": "1"}
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with ExitStack() as ends:
-        yield Lonely(tmp_path, ends)
 
 
 class Machines:
     """One for each broker: it sees the log directory of its own broker only."""
 
-    def __init__(self, cluster: Cluster, out: Path) -> None:
+    def __init__(self, cluster: SharedCluster, out: Path) -> None:
         self._cluster = cluster
         self._out = out
 
     def command(self, broker: int, verb: str, table: str, *options: str) -> list[str]:
         return [
-            *(sys.executable, "-m", "kafkad", "export", verb, "--topic", "t", "--out", str(self._out / table)),
+            *(sys.executable, "-m", "kafkad", "export", verb),
+            *("--topic", self._cluster.topic, "--out", str(self._out / table)),
             *("--bootstrap-server", self._cluster.brokers[broker].bootstrap, "--format", table, *options),
         ]
 
@@ -49,7 +39,7 @@ class Machines:
         """At the same moment. Returns what each has said."""
         running = {}
         for broker in brokers:
-            here = ("--source", "files", "--log-dirs", str(self._cluster.brokers[broker].log_dir))
+            here = ("--source", "files", "--log-dirs", self._cluster.log_dirs_of(broker))
             command = self.command(broker, "run", table, "--partitions", "led", *here, *options, "--json")
             running[broker] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         rows = {}
@@ -84,10 +74,9 @@ class Machines:
 
 
 @pytest.mark.timeout(600)
-def test_each_machine_exports_what_it_leads_into_one_table(cluster: Cluster, tmp_path: Path) -> None:
+def test_each_machine_exports_what_it_leads_into_one_table(cluster: SharedCluster, tmp_path: Path) -> None:
     machines = Machines(cluster, tmp_path / "lake")
-    cluster.create(3, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
-    cluster.wait_until(lambda: cluster.leaders(3, "t") == [1, 2, 3], "broker 3 knows the leaders")
+    cluster.create_led(3, cluster.topic, rotated(1, 2, 3))
     cluster.produce(2, range(300))
     for table in FORMATS:
         assert machines.brought_by((1, 2, 3), table) == {1: 100, 2: 100, 3: 100}
@@ -96,7 +85,7 @@ def test_each_machine_exports_what_it_leads_into_one_table(cluster: Cluster, tmp
         assert machines.brought_by((1, 2, 3), table) == {1: 100, 2: 100, 3: 100}
         assert machines.numbers(1, table) == list(range(600))
     cluster.brokers[1].kill()
-    cluster.wait_until(lambda: cluster.leaders(3, "t") == [2, 2, 3], "others lead in its place")
+    cluster.wait_until(lambda: cluster.leaders(3, cluster.topic) == [2, 2, 3], "others lead in its place")
     cluster.produce(2, range(600, 900))
     for table in FORMATS:
         assert machines.brought_by((2, 3), table) == {2: 200, 3: 100}
@@ -105,18 +94,19 @@ def test_each_machine_exports_what_it_leads_into_one_table(cluster: Cluster, tmp
 
 
 @pytest.mark.timeout(600)
-def test_a_replica_that_is_behind_hides_no_record(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.create(3, "t", {0: [2, 3], 1: [2, 3], 2: [2, 3]})
-    cluster.wait_until(lambda: cluster.leaders(1, "t") == [2, 2, 2], "broker 1 knows the leader")
+def test_a_replica_that_is_behind_hides_no_record(cluster: SharedCluster, tmp_path: Path) -> None:
+    cluster.create_led(3, cluster.topic, {0: [2, 3], 1: [2, 3], 2: [2, 3]})
+    # What a single replica has is committed.
+    cluster.configure(1, cluster.topic, "min.insync.replicas", "1")
     cluster.produce(2, range(300))
-    behind = str(cluster.brokers[3].log_dir)
+    behind = cluster.log_dirs_of(3)
     machines = Machines(cluster, tmp_path / "lake")
     machines.run(2, "parquet", "--source", "files", "--log-dirs", behind)
     assert cluster.brokers[3].stop() == 0
-    cluster.wait_until(lambda: cluster.in_sync(1, "t") == [{2}] * 3, "it is not in sync")
+    cluster.wait_until(lambda: cluster.in_sync(1, cluster.topic) == [{2}] * 3, "it is not in sync")
     producer = Producer({"bootstrap.servers": cluster.brokers[2].bootstrap, "acks": 1})
     for number in range(300, 600):
-        producer.produce("t", b"%d" % number, partition=number % 3)
+        producer.produce(cluster.topic, b"%d" % number, partition=number % 3)
     assert producer.flush(WITHIN_S) == 0
     machines.run(2, "parquet", "--source", "files", "--log-dirs", behind)
     assert machines.numbers(2, "parquet") == list(range(600))
@@ -124,11 +114,10 @@ def test_a_replica_that_is_behind_hides_no_record(cluster: Cluster, tmp_path: Pa
 
 @pytest.mark.timeout(600)
 def test_hours_are_complete_when_the_partitions_of_all_machines_have_gone_past_them(
-    cluster: Cluster, tmp_path: Path
+    cluster: SharedCluster, tmp_path: Path
 ) -> None:
     machines = Machines(cluster, tmp_path / "lake")
-    cluster.create(3, "t", {0: [1, 2], 1: [2, 1]})
-    cluster.wait_until(lambda: [cluster.leaders(each, "t") for each in (1, 2)] == [[1, 2]] * 2, "they know the leaders")
+    cluster.create_led(3, cluster.topic, {0: [1, 2], 1: [2, 1]})
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 
     def hour(ago: int) -> str:
@@ -137,7 +126,7 @@ def test_hours_are_complete_when_the_partitions_of_all_machines_have_gone_past_t
     def produce(partition: int, ago: int) -> None:
         producer = Producer({"bootstrap.servers": cluster.brokers[1].bootstrap})
         at = now - timedelta(hours=ago) + timedelta(minutes=30)
-        producer.produce("t", b"%d" % ago, partition=partition, timestamp=int(at.timestamp() * 1_000))
+        producer.produce(cluster.topic, b"%d" % ago, partition=partition, timestamp=int(at.timestamp() * 1_000))
         assert producer.flush(WITHIN_S) == 0
 
     def exported(*brokers: int) -> set[str | None]:

@@ -21,13 +21,10 @@ def reasons(broker: KafkadInCluster) -> list[str]:
 
 
 @pytest.mark.timeout(300)
-def test_both_brokers_say_why_there_are_no_coordinators(tmp_path: Path) -> None:
+def test_both_brokers_say_why_there_are_no_coordinators(tmp_path: Path, zookeeper: ZookeeperServer) -> None:
     """Clients are only told COORDINATOR_NOT_AVAILABLE, and ask again: without a line nobody knows what is missing."""
     with ExitStack() as ends:
-        (tmp_path / "zookeeper").mkdir()
-        server = ZookeeperServer(tmp_path / "zookeeper")
-        ends.callback(server.stop)
-        shared = {"zookeeper.connect": server.hosts, "offsets.topic.replication.factor": "3"}
+        shared = {"zookeeper.connect": f"{zookeeper.hosts}/of{tmp_path}", "offsets.topic.replication.factor": "3"}
         brokers = [
             ends.enter_context(KafkadInCluster(tmp_path / number, {**shared, "node.id": number})) for number in "12"
         ]
