@@ -1,4 +1,7 @@
-"""A real cleaner process; the test plays the controller and the worker."""
+"""A real cleaner process; the test plays the controller and the worker.
+
+It needs a real process: a policy that does not return is interrupted by a signal, and a worker dies meanwhile.
+"""
 
 import threading
 from collections.abc import Iterator, Sequence

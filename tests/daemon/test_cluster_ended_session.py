@@ -1,6 +1,7 @@
 """`kafkad brokers end-session`: a broker that crashed as a whole leaves the cluster before its session times out.
 
-And what a broker has missed that goes on after its session has ended.
+And what a broker has missed that goes on after its session has ended. It needs real processes that are killed or stand
+still, and a real ZooKeeper.
 """
 
 import os
@@ -20,9 +21,6 @@ from bench.brokers.processes import WITHIN_S, eventually
 from bench.brokers.zookeeper import ZookeeperServer
 from kafkad.adapters.stores.session_file import SessionFile
 from tests.daemon.cluster_broker import KafkadInCluster
-
-GIVEN_UP = "is killed"
-
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +96,7 @@ def test_a_broker_stops_soon_while_zookeeper_is_silent_and_its_session_can_be_en
         broker.stop()
     finally:
         server.resume()
-    assert GIVEN_UP not in broker.tail(), "a deadline of the stop was waited for"
+    assert "is killed" not in broker.tail(), "a deadline of the stop was waited for"
     code, said = end_session(broker)
     assert (code, "is ended." in said) == (0, True), said
 

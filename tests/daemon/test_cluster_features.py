@@ -1,4 +1,7 @@
-"""Features are finalized for a whole cluster: every broker supports them, and follows each change."""
+"""Features are finalized for a whole cluster: every broker supports them, and follows each change.
+
+It needs real brokers, which restart, and a real client that uses what is finalized.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,5 +1,5 @@
 """Numbers of brokers: ZooKeeper gives one to who has none (broker.id.generation.enable), and nobody has another's. Nor
-has anybody another cluster's directories.
+has anybody another cluster's directories. It needs a real ZooKeeper that hands them out, and brokers that are refused.
 """
 
 import subprocess

@@ -1,4 +1,7 @@
-"""A cluster with fewer brokers than an internal topic has replicas: the topic is not made, and both brokers say why."""
+"""A cluster with fewer brokers than an internal topic has replicas: the topic is not made, and both brokers say why.
+
+It needs real brokers, as it is about what their logs say.
+"""
 
 from contextlib import ExitStack
 from pathlib import Path

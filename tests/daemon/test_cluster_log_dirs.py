@@ -1,4 +1,7 @@
-"""A log directory of a broker in a cluster fails: others lead what is in it, and the broker goes on with the rest."""
+"""A log directory of a broker in a cluster fails: others lead what is in it, and the broker goes on with the rest.
+
+It needs real brokers: a directory of files fails, and one broker starts again with it.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""What the brokers of a cluster count: which of them is the controller, and elections that lost records."""
+"""What the brokers of a cluster count: which of them is the controller, and elections that lost records.
+
+It needs real brokers, which are killed, and their pages.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Replicas in a cluster go to another log directory of their broker, by the command, while clients write."""
+"""Replicas in a cluster go to another log directory of their broker, by the command, while clients write.
+
+It needs real brokers, which are killed, their directories, and a command.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""ZooKeeper by TLS, and nodes that only brokers may change (zookeeper.ssl.*, zookeeper.set.acl)."""
+"""ZooKeeper by TLS, and nodes that only brokers may change (zookeeper.ssl.*, zookeeper.set.acl).
+
+It needs a real ZooKeeper, as TLS and the rights of its nodes are the subject.
+"""
 
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -67,7 +70,9 @@ def permissions(zookeeper: KazooClient, path: str) -> dict[tuple[str, str], int]
 
 
 @pytest.mark.timeout(300)
-def test_only_the_broker_changes_what_it_made(tmp_path: Path, server: ZookeeperServer, authority: Authority, chroot: str) -> None:
+def test_only_the_broker_changes_what_it_made(
+    tmp_path: Path, server: ZookeeperServer, authority: Authority, chroot: str
+) -> None:
     with ExitStack() as ends:
         settings = {**settings_of(server, authority, chroot), **identity(authority)}
         broker = ends.enter_context(KafkadInCluster(tmp_path / "broker", settings))
@@ -107,7 +112,9 @@ def test_without_a_keystore_it_is_nobody_and_may_join_an_open_tree_only(
 
 
 @pytest.mark.timeout(300)
-def test_files_that_are_no_use_are_named(tmp_path: Path, server: ZookeeperServer, authority: Authority, chroot: str) -> None:
+def test_files_that_are_no_use_are_named(
+    tmp_path: Path, server: ZookeeperServer, authority: Authority, chroot: str
+) -> None:
     right = {**settings_of(server, authority, chroot), **identity(authority)}
     for change, expected in (
         ({"zookeeper.ssl.truststore.location": "/no/such.pem"}, "/no/such.pem has no certificates in PEM format"),

@@ -1,4 +1,7 @@
-"""A throttle holds back the new replica of a partition that moves, and nothing else; without it the move ends."""
+"""A throttle holds back the new replica of a partition that moves, and nothing else; without it the move ends.
+
+It needs real brokers: bytes on their disks, and commands, are what is compared.
+"""
 
 import pytest
 from kafka import KafkaProducer, TopicPartition  # type: ignore[import-untyped]

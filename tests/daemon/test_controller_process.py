@@ -1,4 +1,7 @@
-"""A real controller process with the real store; the test plays its workers, networks and supervisor."""
+"""A real controller process with the real store; the test plays its workers, networks and supervisor.
+
+It needs a real process: it is killed at any moment, stands still, and says to a real channel why it ends.
+"""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
