@@ -40,8 +40,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> It
 
 @pytest.fixture
 def chroot(tmp_path: Path) -> str:
-    """Of this test alone."""
-    return f"of{tmp_path}"
+    """Of this test alone, below nothing that only the broker of another may change."""
+    return tmp_path.name
 
 
 def settings_of(server: ZookeeperServer, authority: Authority, chroot: str) -> dict[str, str]:
