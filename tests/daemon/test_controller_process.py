@@ -37,8 +37,6 @@ from kafkad.wire import api_table
 from kafkad.wire.processes.controller_messages import (
     AdminReply,
     AdminRequest,
-    AutoCreated,
-    AutoCreateWanted,
     LogDirFailed,
     LogsMoved,
     SnapshotWanted,
@@ -224,15 +222,6 @@ def test_a_reply_does_not_wait_longer_than_the_client(broker: Broker) -> None:
     broker.stage.until(is_answered, "the reply comes without the workers")
 
 
-def test_what_is_not_there_yet_is_made_on_demand_and_what_may_not_be_is_named(broker: Broker) -> None:
-    broker.start()
-    broker.network.tell(AutoCreateWanted(5, ["good", "bad/name"]))
-    broker.until(lambda: broker.network.heard, "the controller answers")
-    expected = {"good": ErrorCode.NONE, "bad/name": ErrorCode.INVALID_TOPIC_EXCEPTION}
-    assert broker.network.heard == [AutoCreated(5, {name: int(code) for name, code in expected.items()})]
-    assert "good" in broker.network.image.topics
-
-
 def test_a_request_that_can_not_be_read_closes_the_connection(broker: Broker) -> None:
     broker.start()
     broker.network.tell(AdminRequest(9, a_context(7, api_key=api_table.CREATE_TOPICS), b"\xff"))
@@ -372,27 +361,7 @@ def test_a_slot_is_used_again_only_after_its_worker_has_freed_it(broker: Broker)
     assert not slots & {slot for slot, _, _ in broker.places("u")}
 
 
-def test_freed_slots_are_used_again(broker: Broker) -> None:
-    broker.start()
-    broker.create("t", partitions=4)
-    slots = {slot for slot, _, _ in broker.places("t")}
-    assert broker.delete("t") == {"t": 0}
-    broker.create("u", partitions=4)
-    assert slots == {slot for slot, _, _ in broker.places("u")}
-
-
 # Restarts of the broker.
-
-
-def test_after_a_restart_partitions_live_where_their_directories_are(broker: Broker) -> None:
-    broker.start()
-    broker.create("t", partitions=4)
-    before = [(row.index, row.log_dir) for row in broker.topic("t").partitions]
-    cluster_id = broker.network.image.cluster_id
-    broker.stage.stop()
-    broker.restart_broker()
-    assert [(row.index, row.log_dir) for row in broker.topic("t").partitions] == before
-    assert broker.network.image.cluster_id == cluster_id
 
 
 def test_topics_that_only_the_disk_knows_are_taken_over_with_their_ids(broker: Broker) -> None:
@@ -421,19 +390,6 @@ def test_a_directory_of_another_topic_of_the_same_name_is_set_aside(broker: Brok
 
 
 # Disks.
-
-
-def test_a_failed_log_directory_takes_its_partitions_offline_and_gets_no_new_ones(broker: Broker) -> None:
-    broker.start()
-    broker.create("t", partitions=4)
-    lost = {row.index for row in broker.topic("t").partitions if row.log_dir == 1}
-    broker.workers[0].tell(LogDirFailed(1, "Input/output error"))
-    broker.workers[1].tell(LogDirFailed(1, "Input/output error"))
-    broker.until(lambda: any(row.log_dir == NO_LOG_DIR for row in broker.topic("t").partitions), "it is told")
-    assert {row.index for row in broker.topic("t").partitions if row.log_dir == NO_LOG_DIR} == lost
-    assert {row.leader for row in broker.topic("t").partitions if row.index in lost} == {-1}
-    broker.create("u", partitions=4)
-    assert {row.log_dir for row in broker.topic("u").partitions} == {0}
 
 
 def test_a_failed_log_directory_stays_failed_for_the_next_controller(broker: Broker) -> None:
