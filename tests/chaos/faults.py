@@ -11,10 +11,10 @@ from contextlib import suppress
 from tests.chaos.hosts import ZOOKEEPERS, HostedBroker, HostedCluster
 from tests.chaos.network import How
 from tests.chaos.workload import Promises
-from tests.daemon.cluster_broker import SESSION_TIMEOUT_MS
+from tests.daemon.cluster_broker import SHORT_SESSION_MS
 
-SHORT_S = SESSION_TIMEOUT_MS / 1000 / 4
-LONG_S = SESSION_TIMEOUT_MS / 1000 * 2
+SHORT_S = SHORT_SESSION_MS / 1000 / 4
+LONG_S = SHORT_SESSION_MS / 1000 * 2
 CALM_S = 4.0
 CLOCK_MS = 30 * 60 * 1000
 HOW: tuple[How, ...] = ("drop", "reject with tcp reset")

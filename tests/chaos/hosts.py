@@ -15,8 +15,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from tests.chaos.ensemble import Ensemble
 from tests.chaos.network import Network
-from tests.daemon.cluster_broker import KafkadInCluster
-from tests.daemon.test_cluster_transactions import Transactional
+from tests.daemon.cluster import Transactional
+from tests.daemon.cluster_broker import SHORT_SESSION_MS, KafkadInCluster
 
 ZOOKEEPERS = ("zookeeper-1", "zookeeper-2", "zookeeper-3")
 DISK_MB = 1_024
@@ -83,6 +83,9 @@ class HostedCluster(Transactional):
         self.network = Network([*ZOOKEEPERS, "1", "2", "3"], ends)
         super().__init__(folder, ends)
         self.hosted = {name: broker for name, broker in self.brokers.items() if isinstance(broker, HostedBroker)}
+
+    def settings(self) -> dict[str, str]:
+        return {**super().settings(), "zookeeper.session.timeout.ms": str(SHORT_SESSION_MS)}
 
     def active_controller(self) -> int | None:
         """As ZooKeeper has it; None: nobody is, or it can't be asked."""

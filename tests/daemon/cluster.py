@@ -1,4 +1,8 @@
-"""Three brokers on a real ZooKeeper, and what tests ask of them."""
+"""Three brokers on a real ZooKeeper, and what tests ask of them.
+
+Tests of clusters need real processes: brokers are killed, and real clients find others. One cluster is shared by all
+that can share it (`SharedCluster`, the fixture `cluster`).
+"""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -7,7 +11,7 @@ from typing import Any, Protocol
 
 from click.testing import CliRunner
 from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
-from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[import-untyped]
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic  # type: ignore[import-untyped]
 from kafka.errors import KafkaError  # type: ignore[import-untyped]
 from kazoo.client import KazooClient
 
@@ -35,13 +39,21 @@ SETTINGS = {
 }
 """Leaders stay where elections put them, unless a test says otherwise."""
 
+INTERNAL = "__"
+
 
 class Cluster:
-    def __init__(self, folder: Path, ends: ExitStack) -> None:
-        (folder / "zookeeper").mkdir()
-        self.server = self.zookeeper_in(folder / "zookeeper")
-        ends.callback(self.server.stop)
-        hosts = f"{self.server.hosts}/a/chroot"
+    """`topic` is what tests produce to and consume from."""
+
+    def __init__(self, folder: Path, ends: ExitStack, server: Zookeeper | None = None) -> None:
+        """On `server`, in a chroot of its own; on a server of its own without one."""
+        self.topic = "t"
+        if server is None:
+            (folder / "zookeeper").mkdir()
+            server = self.zookeeper_in(folder / "zookeeper")
+            ends.callback(server.stop)
+        self.server = server
+        hosts = f"{self.server.hosts}/of{folder}/a-chroot"
         self.brokers: dict[int, KafkadInCluster] = {}
         for each in (1, 2, 3):
             settings = {"zookeeper.connect": hosts, "node.id": str(each), **self.settings_of(folder / str(each))}
@@ -91,6 +103,20 @@ class Cluster:
         finally:
             client.close()
 
+    def kill_for_good(self, broker: int) -> None:
+        """Nobody waits for its session, also not a controller that it has never answered."""
+        self.brokers[broker].kill()
+        command = self.brokers[broker].command()
+        done = CliRunner().invoke(main, ["brokers", "end-session", *command[command.index("start") + 1 :]])
+        assert done.exit_code == 0, done.output
+
+    def from_controller(self) -> tuple[int, int, int]:
+        """The brokers: the controller, on which all of them agree, and the other two."""
+        self.wait_until(lambda: len({self.controller(each) for each in (1, 2, 3)}) == 1, "all know the controller")
+        first = self.controller(1)
+        second, third = {1, 2, 3} - {first}
+        return first, second, third
+
     def rows(self, broker: int, name: str) -> list[dict[str, Any]]:
         client = self.admin(broker)
         try:
@@ -105,10 +131,14 @@ class Cluster:
     def in_sync(self, broker: int, name: str) -> list[set[int]]:
         return [set(row["isr_nodes"]) for row in self.rows(broker, name)]
 
+    def directories(self, broker: int, name: str) -> set[str]:
+        """Those of the topic's partitions, in whatever log directory of the broker."""
+        return {path.name for path in self.brokers[broker].folder.glob(f"*/{name}-[0-9]")}
+
     def produce(self, broker: int, numbers: range) -> None:
         """Each is acknowledged by all that are in sync."""
         producer = KafkaProducer(bootstrap_servers=self.brokers[broker].bootstrap, acks="all", retries=10)
-        sent = [producer.send("t", b"%d" % number, partition=number % 3) for number in numbers]
+        sent = [producer.send(self.topic, b"%d" % number, partition=number % 3) for number in numbers]
         producer.flush(WITHIN_S)
         assert all(each.succeeded() for each in sent)
         producer.close()
@@ -116,11 +146,11 @@ class Cluster:
     def consume(self, broker: int, group: str, count: int) -> list[int]:
         """What a new member of the group reads, in order; it stops when it has `count`."""
         consumer = KafkaConsumer(
-            "t",
+            self.topic,
             bootstrap_servers=self.brokers[broker].bootstrap,
-            group_id=group,
+            group_id=f"{group}-of-{self.topic}",
             auto_offset_reset="earliest",
-            consumer_timeout_ms=30_000,
+            consumer_timeout_ms=WITHIN_S * 1000,
         )
         found = []
         for message in consumer:
@@ -133,7 +163,7 @@ class Cluster:
     def elect_preferred_leaders(self, broker: int) -> None:
         client = self.admin(broker)
         try:
-            client.elect_leaders(0, {"t": [0, 1, 2]})
+            client.elect_leaders(0, {self.topic: [0, 1, 2]})
         finally:
             client.close()
 
@@ -145,6 +175,64 @@ class Cluster:
             )
         finally:
             client.close()
+
+    def configure(self, broker: int, topic: str, name: str, value: str) -> None:
+        client = self.admin(broker)
+        try:
+            client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs={name: value})])
+        finally:
+            client.close()
+
+    def create_led(self, broker: int, name: str, assignments: dict[int, list[int]]) -> None:
+        """Create it; every broker knows its leaders, which are the preferred ones."""
+        self.create(broker, name, assignments)
+        leaders = [replicas[0] for replicas in assignments.values()]
+        for each in self.brokers:
+            self.wait_until(
+                lambda each=each: self.leaders(each, name) == leaders,  # type: ignore[misc]
+                f"broker {each} knows the leaders of {name}",
+            )
+
+    def end_test(self) -> None:
+        """All brokers run, all replicas are in sync, and the topics are gone."""
+        for broker in self.brokers.values():
+            if not broker.tree():
+                broker.start()
+        for each in self.brokers:
+            self.wait_until(lambda each=each: self.known(each) == {1, 2, 3}, f"broker {each} knows all")  # type: ignore[misc]
+        names = set(self.zookeeper.get_children("/brokers/topics"))
+        made = {name for name in names if not name.startswith(INTERNAL)}
+        if made:
+            client = self.admin(1)
+            client.delete_topics(sorted(made))
+            client.close()
+        self.wait_until(lambda: made.isdisjoint(self.zookeeper.get_children("/brokers/topics")), "topics are deleted")
+        for name in names - made:
+            self.wait_until(
+                lambda name=name: all(each == {1, 2, 3} for each in self.in_sync(1, name)),  # type: ignore[misc]
+                f"all replicas of {name} are in sync",
+            )
+
+
+class Transactional(Cluster):
+    """All internal topics have three partitions and three replicas."""
+
+    def settings(self) -> dict[str, str]:
+        return {
+            **super().settings(),
+            "transaction.state.log.num.partitions": "3",
+            "transaction.state.log.replication.factor": "3",
+            "transaction.state.log.min.isr": "2",
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.bootstrap for broker in self.brokers.values())
+
+
+def rotated(first: int, second: int, third: int) -> dict[int, list[int]]:
+    """Replicas of three partitions, of which each broker leads one."""
+    return {0: [first, second, third], 1: [second, third, first], 2: [third, first, second]}
 
 
 def kafkad(cluster: Cluster, *args: str) -> list[str]:

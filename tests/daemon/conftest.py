@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench.brokers.daemon import Kafkad
-from tests.daemon.cluster import Cluster
+from bench.brokers.zookeeper import ZookeeperServer
 from tests.daemon.lake import PARTITIONS, Lake
+from tests.daemon.shared_cluster import SharedCluster
 from tests.daemon.supervised import TrivialBroker
 
 
@@ -28,10 +29,27 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZookeeperServer]:
+    """One for all clusters of a test run that leave it alone; each of them has a chroot."""
+    server = ZookeeperServer(tmp_path_factory.mktemp("zookeeper"))
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def _running_cluster(tmp_path_factory: pytest.TempPathFactory, zookeeper: ZookeeperServer) -> Iterator[SharedCluster]:
     with ExitStack() as ends:
-        yield Cluster(tmp_path, ends)
+        yield SharedCluster(tmp_path_factory.mktemp("cluster"), ends, zookeeper)
+
+
+@pytest.fixture
+def cluster(_running_cluster: SharedCluster) -> Iterator[SharedCluster]:
+    _running_cluster.begin_test()
+    yield _running_cluster
+    _running_cluster.end_test()
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,7 @@
-"""The example that archives segments in a real broker: what retention lets go is in the archive, whoever dies."""
+"""The example that archives segments in a real broker: what retention lets go is in the archive, whoever dies.
+
+It needs real processes, as cleaners are killed.
+"""
 
 import os
 import shutil

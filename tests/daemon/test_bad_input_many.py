@@ -1,4 +1,7 @@
-"""Requests with millions of elements, of every API, sent to a real broker: nobody else waits for them, nothing ends."""
+"""Requests with millions of elements, of every API, sent to a real broker: nobody else waits for them, nothing ends.
+
+It needs real processes, as others are served while one of them is busy.
+"""
 
 import struct
 from collections.abc import Iterator

@@ -1,92 +1,125 @@
-"""Three brokers on a real ZooKeeper: any of them takes requests, and the cluster goes on when one is killed."""
+"""Three brokers on a real ZooKeeper: any of them takes requests, and the cluster goes on when one is killed.
+
+It needs real processes, as brokers and ZooKeeper are killed or stand still.
+"""
 
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
 from bench.brokers.processes import WITHIN_S, eventually
 from bench.brokers.zookeeper import ZookeeperServer
-from tests.daemon.cluster import Cluster
-from tests.daemon.cluster_broker import SESSION_TIMEOUT_MS
+from tests.daemon.cluster import Cluster, rotated
+from tests.daemon.cluster_broker import SHORT_SESSION_MS
+from tests.daemon.shared_cluster import SharedCluster
+
+OVER = "the term of this controller is over"
+LOST = "the session with ZooKeeper is lost: this broker leads nothing until it is registered again"
 
 
 @pytest.mark.timeout(600)
-def test_three_brokers_serve_clients_and_go_on_when_one_is_killed(cluster: Cluster) -> None:
-    assert {cluster.controller(each) for each in (1, 2, 3)} == {1}
-    cluster.create(3, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
-    for broker in (1, 2, 3):
-        cluster.wait_until(
-            lambda broker=broker: cluster.leaders(broker, "t") == [1, 2, 3],  # type: ignore[misc]
-            f"broker {broker} knows the leaders",
-        )
-    cluster.produce(2, range(300))
-    assert cluster.consume(3, "g", 300) == sorted(range(300))
+def test_three_brokers_serve_clients_and_go_on_when_one_is_killed(cluster: SharedCluster) -> None:
+    first, second, third = cluster.from_controller()
+    topic, everybody = cluster.topic, [{1, 2, 3}] * 3
+    cluster.create_led(third, topic, rotated(first, second, third))
+    cluster.produce(second, range(300))
+    assert cluster.consume(third, "g", 300) == sorted(range(300))
 
-    cluster.brokers[1].kill()
-    cluster.wait_until(lambda: cluster.leaders(3, "t") == [2, 2, 3], "others lead in its place")
-    cluster.wait_until(lambda: cluster.controller(3) in (2, 3), "another broker is the controller")
-    cluster.produce(2, range(300, 600))
-    cluster.create(3, "after", {0: [3], 1: [2]})
-    cluster.wait_until(lambda: cluster.leaders(2, "after") == [3, 2], "the new controller makes topics")
-    cluster.brokers[1].start()
-    cluster.wait_until(lambda: cluster.in_sync(2, "t") == [{1, 2, 3}] * 3, "it has caught up when it is back")
-    cluster.elect_preferred_leaders(1)
-    cluster.wait_until(lambda: cluster.leaders(3, "t") == [1, 2, 3], "it leads again")
-    cluster.brokers[2].kill()
-    cluster.wait_until(lambda: 2 not in cluster.leaders(3, "t"), "the next one is killed, and others lead")
-    cluster.produce(3, range(600, 900))
-    assert cluster.consume(1, "h", 900) == sorted(range(900))
-    cluster.brokers[2].start()
-    cluster.wait_until(lambda: cluster.in_sync(1, "t") == [{1, 2, 3}] * 3, "it has caught up, too")
+    cluster.brokers[first].kill()
+    cluster.wait_until(lambda: cluster.leaders(third, topic) == [second, second, third], "others lead in its place")
+    cluster.wait_until(lambda: cluster.controller(third) in (second, third), "another broker is the controller")
+    cluster.produce(second, range(300, 600))
+    cluster.create(third, "after", {0: [third], 1: [second]})
+    cluster.wait_until(lambda: cluster.leaders(second, "after") == [third, second], "the new controller makes topics")
+    cluster.brokers[first].start()
+    cluster.wait_until(lambda: cluster.in_sync(second, topic) == everybody, "it has caught up when it is back")
+    cluster.elect_preferred_leaders(first)
+    cluster.wait_until(lambda: cluster.leaders(third, topic) == [first, second, third], "it leads again")
+    cluster.brokers[second].kill()
+    cluster.wait_until(lambda: second not in cluster.leaders(third, topic), "the next one is killed, and others lead")
+    cluster.produce(third, range(600, 900))
+    assert cluster.consume(first, "h", 900) == sorted(range(900))
+    cluster.brokers[second].start()
+    cluster.wait_until(lambda: cluster.in_sync(first, topic) == everybody, "it has caught up, too")
 
-    client = cluster.admin(3)
-    client.delete_topics(["t", "after"])
+    client = cluster.admin(third)
+    client.delete_topics([topic, "after"])
     client.close()
     cluster.wait_until(
-        lambda: {"t", "after"}.isdisjoint(cluster.zookeeper.get_children("/brokers/topics")), "the topics are deleted"
+        lambda: {topic, "after"}.isdisjoint(cluster.zookeeper.get_children("/brokers/topics")), "the topics are deleted"
     )
-    left = [path.name for each in cluster.brokers.values() for path in each.log_dir.glob("t-[0-9]")]
-    assert left == []
-    assert {each: running.stop() for each, running in cluster.brokers.items()} == {1: 0, 2: 0, 3: 0}
-    cluster.wait_until(lambda: cluster.zookeeper.get_children("/brokers/ids") == [], "their sessions have ended")
+    assert [cluster.directories(each, topic) for each in (1, 2, 3)] == [set()] * 3
+
+
+class ShortSessions(Cluster):
+    """They end while ZooKeeper hangs."""
+
+    def settings(self) -> dict[str, str]:
+        return {**super().settings(), "zookeeper.session.timeout.ms": str(SHORT_SESSION_MS)}
+
+    def lost_sessions(self) -> int:
+        return sum(broker.output.read_text().count(LOST) for broker in self.brokers.values())
+
+
+@pytest.fixture(scope="module")
+def short_sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShortSessions]:
+    """On a ZooKeeper of its own, for tests that leave it as it was."""
+    with ExitStack() as ends:
+        yield ShortSessions(tmp_path_factory.mktemp("short-sessions"), ends)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("how", ["hangs", "is killed"])
 def test_producers_notice_nothing_while_zookeeper_is_away_and_lost_sessions_are_replaced(
-    cluster: Cluster, how: str
+    short_sessions: ShortSessions, how: str
 ) -> None:
-    server = cluster.server
+    cluster, server = short_sessions, short_sessions.server
     assert isinstance(server, ZookeeperServer)
-    cluster.create(1, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
-    cluster.wait_until(lambda: cluster.leaders(3, "t") == [1, 2, 3], "broker 3 knows the leaders")
+    cluster.topic = how.replace(" ", "-")
+    cluster.create_led(1, cluster.topic, rotated(1, 2, 3))
+    lost = cluster.lost_sessions()
     # Ids of producers come from ZooKeeper, a thousand at a time.
     cluster.produce(1, range(300))
     (server.pause if how == "hangs" else server.kill)()
-    paused_s = time.monotonic()
+    away_s = time.monotonic()
     try:
         cluster.produce(2, range(300, 600))
-        eventually(lambda: time.monotonic() > paused_s + 3 * SESSION_TIMEOUT_MS / 1000, what="it is long")
+        eventually(lambda: time.monotonic() > away_s + 3 * SHORT_SESSION_MS / 1000, what="sessions have timed out")
         cluster.produce(3, range(600, 900))
     finally:
         (server.resume if how == "hangs" else server.start)()
+    if how == "hangs":
+        # A ZooKeeper that starts gives sessions their whole time again.
+        eventually(lambda: cluster.lost_sessions() >= lost + 3, what="every broker has lost its session")
     cluster.wait_until(
-        lambda: cluster.in_sync(2, "t") == [{1, 2, 3}] * 3 and -1 not in cluster.leaders(2, "t"), "all is led again"
+        lambda: (
+            cluster.in_sync(2, cluster.topic) == [{1, 2, 3}] * 3 and -1 not in cluster.leaders(2, cluster.topic)
+        ),
+        "all is led again",
     )
     cluster.produce(1, range(900, 1_200))
     assert cluster.consume(3, "g", 1_200) == sorted(range(1_200))
 
 
 @pytest.mark.timeout(600)
-def test_a_request_in_the_middle_of_which_the_term_ended_is_answered_in_the_next_one(cluster: Cluster) -> None:
+def test_a_request_in_the_middle_of_which_the_term_ended_is_answered_in_the_next_one(
+    short_sessions: ShortSessions,
+) -> None:
+    cluster = short_sessions
+    for each in (1, 2, 3):
+        cluster.wait_until(lambda each=each: cluster.known(each) == {1, 2, 3}, "all are registered")  # type: ignore[misc]
+    first, second, third = cluster.from_controller()
+    output = cluster.brokers[first].output
+    terms = output.read_text().count(OVER)
     with ThreadPoolExecutor(1) as thread:
         cluster.server.pause()
         try:
-            created = thread.submit(cluster.create, 1, "t", {0: [1, 2, 3]})
-            output = cluster.brokers[1].output
-            eventually(lambda: "the term of this controller is over" in output.read_text(), what="it is over")
+            created = thread.submit(cluster.create, first, "created", {0: [first, second, third]})
+            eventually(lambda: output.read_text().count(OVER) > terms, what="the term is over")
         finally:
             cluster.server.resume()
         created.result(WITHIN_S)
-    cluster.wait_until(lambda: cluster.leaders(3, "t") == [1], "the topic is there")
+    cluster.wait_until(lambda: cluster.leaders(third, "created") == [first], "the topic is there")

@@ -1,19 +1,16 @@
 """Strangers on a listener for clients say that they are brokers or the controller: nothing changes, nobody waits.
 
 What they send is what a broker would take between brokers, with epochs that are right or far ahead, whole, cut off or
-of 50,000 rows.
+of 50,000 rows. That needs real brokers: it is about listeners, and about processes that must not end.
 """
 
 import struct
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.brokers.daemon import Kafkad
-from bench.brokers.ports import free_port
 from kafkad.core.cluster.control_requests import (
     AllocateProducerIdsRequest,
     AlterPartitionPartition,
@@ -41,42 +38,15 @@ from kafkad.wire.cluster.leader_and_isr import LEADER_AND_ISR
 from kafkad.wire.cluster.schema import Message
 from kafkad.wire.cluster.stop_replica import STOP_REPLICA
 from kafkad.wire.cluster.update_metadata import UPDATE_METADATA
-from tests.daemon.cluster import Cluster
-from tests.daemon.cluster_broker import KafkadInCluster
+from tests.daemon.cluster import rotated
+from tests.daemon.shared_cluster import SharedCluster
 from tests.tools.raw_requests import RawClient, api_versions, batch, fetch, framed, produce, read_fetched, read_produced
 
 
-class OnTwoListeners(Cluster):
-    def broker_in(self, folder: Path, settings: dict[str, str]) -> KafkadInCluster:
-        broker = KafkadInCluster(folder, settings)
-        ports = free_port(), free_port()
-        broker.overrides |= {
-            "listeners": f"PLAINTEXT://{broker.bootstrap},CONTROL://127.0.0.1:{ports[0]},BROKERS://127.0.0.1:{ports[1]}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROL:PLAINTEXT,BROKERS:PLAINTEXT",
-            "inter.broker.listener.name": "BROKERS",
-            "control.plane.listener.name": "CONTROL",
-        }
-        return broker
-
-
-def between(broker: KafkadInCluster) -> int:
-    """The port of the listener between brokers."""
-    return _port(broker, "BROKERS")
-
-
-def _port(broker: KafkadInCluster, listener: str) -> int:
-    found = broker.overrides["listeners"].partition(f"{listener}://")[2]
-    return int(found.partition(",")[0].rpartition(":")[2])
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with ExitStack() as ends:
-        yield OnTwoListeners(tmp_path, ends)
-
-
-def _pretended(epoch: int, count: int = 1) -> dict[int, tuple[Message[Any, Any], object]]:
-    """By API key what would move t to broker 3, or end it; `count` times in one request."""
+def _pretended(topic: str, epoch: int, count: int = 1, leaves: int = 1) -> dict[int, tuple[Message[Any, Any], object]]:
+    """By API key what would move the topic to broker 3, end it, or have broker `leaves` lead nothing; `count` times in
+    one request.
+    """
     sender: dict[str, Any] = {"controller_id": 3, "controller_epoch": epoch}
     state: dict[str, Any] = {"partition_index": 0, "controller_epoch": epoch, "leader": 3, "leader_epoch": 99}
     replicas: dict[str, Any] = {"isr": (3,), "replicas": (3,)}
@@ -90,27 +60,27 @@ def _pretended(epoch: int, count: int = 1) -> dict[int, tuple[Message[Any, Any],
     return {
         4: (
             LEADER_AND_ISR,
-            LeaderAndIsrRequest(**sender, topic_states=(LeaderAndIsrTopic(topic_name="t", partition_states=roles),)),
+            LeaderAndIsrRequest(**sender, topic_states=(LeaderAndIsrTopic(topic_name=topic, partition_states=roles),)),
         ),
         5: (
             STOP_REPLICA,
-            StopReplicaRequest(**sender, topic_states=(StopReplicaTopic(topic_name="t", partition_states=stops),)),
+            StopReplicaRequest(**sender, topic_states=(StopReplicaTopic(topic_name=topic, partition_states=stops),)),
         ),
         6: (
             UPDATE_METADATA,
             UpdateMetadataRequest(
                 **sender,
                 live_brokers=(LiveBroker(id=3, endpoints=(nowhere,)),),
-                topic_states=(UpdateMetadataTopic(topic_name="t", partition_states=seen),),
+                topic_states=(UpdateMetadataTopic(topic_name=topic, partition_states=seen),),
             ),
         ),
-        7: (CONTROLLED_SHUTDOWN, ControlledShutdownRequest(broker_id=1)),
+        7: (CONTROLLED_SHUTDOWN, ControlledShutdownRequest(broker_id=leaves)),
         56: (
             ALTER_PARTITION,
             AlterPartitionRequest(
                 broker_id=1,
                 broker_epoch=-1,
-                topics=(AlterPartitionTopic(topic_name="t", partitions=(alone,) * count),),
+                topics=(AlterPartitionTopic(topic_name=topic, partitions=(alone,) * count),),
             ),
         ),
         67: (ALLOCATE_PRODUCER_IDS, AllocateProducerIdsRequest(broker_id=1, broker_epoch=-1)),
@@ -136,10 +106,11 @@ def _code(message: Message[Any, Any], version: int, answer: bytes) -> int:
     return int(response.error_code)
 
 
-def _pretend_all(port: int, epoch: int, count: int) -> None:
-    """Each request in each version: it is refused, or its connection is closed."""
-    for key, (message, request) in _pretended(epoch, count).items():
-        for version in range(CLUSTER_APIS[key].min_version, CLUSTER_APIS[key].max_version + 1):
+def _pretend_all(port: int, topic: str, epoch: int, count: int) -> None:
+    """Each request in each version, if it is small: it is refused, or its connection is closed."""
+    for key, (message, request) in _pretended(topic, epoch, count).items():
+        newest = CLUSTER_APIS[key].max_version
+        for version in range(CLUSTER_APIS[key].min_version if count == 1 else newest, newest + 1):
             body = message.encode_request(request, version)
             answer = _ask(port, _request(key, version, body))
             if key in (4, 5, 6):
@@ -150,17 +121,18 @@ def _pretend_all(port: int, epoch: int, count: int) -> None:
             _ask(port, _request(key, version, body[: len(body) // 2]))
 
 
-def _states(cluster: Cluster) -> dict[str, tuple[bytes, int]]:
+def _states(cluster: SharedCluster) -> dict[str, tuple[bytes, int]]:
     """What ZooKeeper has of the partitions and the controller, with the versions of the nodes."""
-    paths = [f"/brokers/topics/t/partitions/{each}/state" for each in range(3)]
+    topic = f"/brokers/topics/{cluster.topic}"
+    paths = [f"{topic}/partitions/{each}/state" for each in range(3)]
     found = {}
-    for path in (*paths, "/brokers/topics/t", "/controller", "/controller_epoch"):
+    for path in (*paths, topic, "/controller", "/controller_epoch"):
         data, stat = cluster.zookeeper.get(path)
         found[path] = data, stat.version
     return found
 
 
-def _processes(cluster: Cluster) -> list[int]:
+def _processes(cluster: SharedCluster) -> list[int]:
     return [process.pid for broker in cluster.brokers.values() for process in broker.tree()]
 
 
@@ -170,18 +142,18 @@ def _is_connected_to(port: int) -> bool:
 
 
 @pytest.mark.timeout(600)
-def test_strangers_are_no_brokers_and_no_controller(cluster: Cluster) -> None:
-    cluster.create(1, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
-    cluster.wait_until(lambda: cluster.leaders(3, "t") == [1, 2, 3], "broker 3 knows the leaders")
+def test_strangers_are_no_brokers_and_no_controller(cluster: SharedCluster) -> None:
+    topic = cluster.topic
+    cluster.create_led(1, topic, rotated(1, 2, 3))
     cluster.produce(2, range(300))
     states, processes = _states(cluster), _processes(cluster)
     epoch = int(states["/controller_epoch"][0])
     for broker in cluster.brokers.values():
         for claimed in (epoch, epoch + 7, 2**31 - 1):
-            _pretend_all(broker.port, claimed, 1)
-        _pretend_all(broker.port, epoch + 7, 50_000)
+            _pretend_all(broker.port, topic, claimed, 1)
+    _pretend_all(cluster.brokers[1].port, topic, epoch + 7, 50_000)
     assert _states(cluster) == states
-    assert [cluster.leaders(each, "t") for each in (1, 2, 3)] == [[1, 2, 3]] * 3
+    assert [cluster.leaders(each, topic) for each in (1, 2, 3)] == [[1, 2, 3]] * 3
     cluster.produce(3, range(300, 600))
     assert cluster.consume(1, "g", 600) == sorted(range(600))
     assert _states(cluster) == states
@@ -189,13 +161,15 @@ def test_strangers_are_no_brokers_and_no_controller(cluster: Cluster) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_a_controller_is_heard_on_the_listeners_that_are_for_it(cluster: Cluster) -> None:
+def test_a_controller_is_heard_on_the_listeners_that_are_for_it(cluster: SharedCluster) -> None:
     """It sends to that of its own control.plane.listener.name."""
-    told = _port(cluster.brokers[2], "CONTROL")
-    cluster.wait_until(lambda: _is_connected_to(told), "the controller asks broker 2 on this listener")
+    _, other, _ = cluster.from_controller()
+    told = cluster.port_of(other, "CONTROL")
+    cluster.wait_until(lambda: _is_connected_to(told), "the controller asks another broker on this listener")
     for listener in ("BROKERS", "CONTROL"):
-        port = _port(cluster.brokers[1], listener)
-        for key, (message, request) in _pretended(0).items():
+        port = cluster.port_of(1, listener)
+        # There is no broker 9.
+        for key, (message, request) in _pretended("t", 0, leaves=9).items():
             newest = CLUSTER_APIS[key].max_version
             answer = _ask(port, _request(key, newest, message.encode_request(request, newest)))
             assert answer is not None, f"{message.name} is answered on {listener}"
@@ -204,25 +178,26 @@ def test_a_controller_is_heard_on_the_listeners_that_are_for_it(cluster: Cluster
 
 
 @pytest.mark.timeout(600)
-def test_strangers_are_no_followers(cluster: Cluster) -> None:
+def test_strangers_are_no_followers(cluster: SharedCluster) -> None:
     """What a follower asks for counts as on its disk: acks=all would trust a stranger."""
-    cluster.create(1, "t", {0: [1, 2]})
-    cluster.wait_until(lambda: cluster.leaders(2, "t") == [1], "broker 2 knows the leader")
+    at = cluster.topic, 0
+    cluster.create_led(1, cluster.topic, {0: [1, 2]})
     leader = cluster.brokers[1]
     with RawClient(leader.port) as producer:
-        assert read_produced(producer.ask(produce({("t", 0): batch()}, acks=-1)))["t", 0] == (ErrorCode.NONE, 0)
+        assert read_produced(producer.ask(produce({at: batch()}, acks=-1)))[at] == (ErrorCode.NONE, 0)
     consumer = struct.pack(">ii", -1, 0)
-    as_replica = fetch({("t", 0): 1}).replace(consumer, struct.pack(">ii", 2, 0), 1)
-    for port, error in ((leader.port, ErrorCode.TOPIC_AUTHORIZATION_FAILED), (between(leader), ErrorCode.NONE)):
+    as_replica = fetch({at: 1}).replace(consumer, struct.pack(">ii", 2, 0), 1)
+    between = cluster.port_of(1, "BROKERS")
+    for port, error in ((leader.port, ErrorCode.TOPIC_AUTHORIZATION_FAILED), (between, ErrorCode.NONE)):
         answer = _ask(port, as_replica)
         assert answer is not None
-        assert read_fetched(answer)["t", 0].error == error
+        assert read_fetched(answer)[at].error == error
 
 
 def test_a_single_broker_closes_the_connections_of_brokers(tmp_path: Path) -> None:
     with Kafkad(tmp_path) as broker, RawClient(broker.port) as client:
         client.ask(api_versions())
-        for key, (message, request) in _pretended(0).items():
+        for key, (message, request) in _pretended("t", 0).items():
             newest = CLUSTER_APIS[key].max_version
             assert _ask(broker.port, _request(key, newest, message.encode_request(request, newest))) is None
         assert client.ask(api_versions())

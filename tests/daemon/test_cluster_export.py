@@ -1,122 +1,122 @@
-"""A topic of three brokers in one table: each machine exports what it leads, at the same moment."""
+"""A topic of three brokers in one table: each machine exports what it leads, at the same moment.
+
+It needs real processes: commands on several machines, and brokers that are killed.
+"""
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Producer
 
 from bench.brokers.processes import WITHIN_S
-from tests.daemon.cluster import Cluster
+from kafkad.cli import main
+from tests.daemon.cluster import rotated
+from tests.daemon.shared_cluster import SharedCluster
 
 FORMATS = ("parquet", "delta", "iceberg")
-
-
-class Lonely(Cluster):
-    """What a single replica has is committed."""
-
-    def settings(self) -> dict[str, str]:
-        return {**super().settings(), "min.insync.replicas": "1"}
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with ExitStack() as ends:
-        yield Lonely(tmp_path, ends)
 
 
 class Machines:
     """One for each broker: it sees the log directory of its own broker only."""
 
-    def __init__(self, cluster: Cluster, out: Path) -> None:
+    def __init__(self, cluster: SharedCluster, out: Path) -> None:
         self._cluster = cluster
         self._out = out
 
     def command(self, broker: int, verb: str, table: str, *options: str) -> list[str]:
         return [
-            *(sys.executable, "-m", "kafkad", "export", verb, "--topic", "t", "--out", str(self._out / table)),
+            *("export", verb, "--topic", self._cluster.topic, "--out", str(self._out / table)),
             *("--bootstrap-server", self._cluster.brokers[broker].bootstrap, "--format", table, *options),
         ]
 
-    def run_on(self, brokers: tuple[int, ...], table: str, *options: str) -> dict[int, dict[str, Any]]:
-        """At the same moment. Returns what each has said."""
+    def _of_what_it_leads(self, broker: int, table: str) -> list[str]:
+        here = ("--source", "files", "--log-dirs", self._cluster.log_dirs_of(broker))
+        return self.command(broker, "run", table, "--partitions", "led", *here, "--json")
+
+    def run_at_once(self, brokers: tuple[int, ...], table: str) -> dict[int, int]:
+        """How many records each has brought, all of them at the same moment."""
         running = {}
         for broker in brokers:
-            here = ("--source", "files", "--log-dirs", str(self._cluster.brokers[broker].log_dir))
-            command = self.command(broker, "run", table, "--partitions", "led", *here, *options, "--json")
+            command = [sys.executable, "-m", "kafkad", *self._of_what_it_leads(broker, table)]
             running[broker] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        rows = {}
+        brought = {}
         for broker, process in running.items():
             out, said = process.communicate(timeout=WITHIN_S)
             assert process.returncode == 0, (broker, said)
-            rows[broker] = json.loads(out)
-        return rows
+            brought[broker] = int(json.loads(out)["records"])
+        return brought
 
-    def brought_by(self, brokers: tuple[int, ...], table: str) -> dict[int, int]:
-        """How many records, at the same moment."""
-        return {broker: int(row["records"]) for broker, row in self.run_on(brokers, table).items()}
+    def run_in_turn(self, brokers: tuple[int, ...], table: str) -> dict[int, dict[str, Any]]:
+        """What each has said."""
+        return {broker: json.loads(kafkad_said(self._of_what_it_leads(broker, table))) for broker in brokers}
+
+    def brought_in_turn(self, brokers: tuple[int, ...], table: str) -> dict[int, int]:
+        return {broker: int(row["records"]) for broker, row in self.run_in_turn(brokers, table).items()}
 
     def complete_until(self, broker: int, table: str) -> str | None:
-        command = self.command(broker, "status", table, "--json")
-        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=WITHIN_S).stdout
-        until: str | None = json.loads(said)["complete_until"]
+        until: str | None = json.loads(kafkad_said(self.command(broker, "status", table, "--json")))["complete_until"]
         return until
 
     def run(self, broker: int, table: str, *options: str) -> None:
-        command = self.command(broker, "run", table, *options)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S)
-        assert done.returncode == 0, done.stderr
+        kafkad_said(self.command(broker, "run", table, *options))
 
     def numbers(self, broker: int, table: str) -> list[int]:
-        listed = subprocess.run(self.command(broker, "files", table), capture_output=True, text=True, check=True)
-        tables = [pq.ParquetFile(path).read(["value"]) for path in listed.stdout.splitlines()]
+        listed = kafkad_said(self.command(broker, "files", table)).splitlines()
+        tables = [pq.ParquetFile(path).read(["value"]) for path in listed]
         return sorted(int(value) for each in tables for value in each.column("value").to_pylist())
 
     def verify(self, broker: int, table: str) -> None:
-        subprocess.run(self.command(broker, "verify", table), capture_output=True, check=True, timeout=WITHIN_S)
+        kafkad_said(self.command(broker, "verify", table))
+
+
+def kafkad_said(arguments: list[str]) -> str:
+    """In this process: only what has to be done at the same moment needs one of its own, which is slow to begin."""
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
 @pytest.mark.timeout(600)
-def test_each_machine_exports_what_it_leads_into_one_table(cluster: Cluster, tmp_path: Path) -> None:
+def test_each_machine_exports_what_it_leads_into_one_table(cluster: SharedCluster, tmp_path: Path) -> None:
     machines = Machines(cluster, tmp_path / "lake")
-    cluster.create(3, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
-    cluster.wait_until(lambda: cluster.leaders(3, "t") == [1, 2, 3], "broker 3 knows the leaders")
+    cluster.create_led(3, cluster.topic, rotated(1, 2, 3))
     cluster.produce(2, range(300))
     for table in FORMATS:
-        assert machines.brought_by((1, 2, 3), table) == {1: 100, 2: 100, 3: 100}
+        assert machines.run_at_once((1, 2, 3), table) == {1: 100, 2: 100, 3: 100}
     cluster.produce(2, range(300, 600))
     for table in FORMATS:
-        assert machines.brought_by((1, 2, 3), table) == {1: 100, 2: 100, 3: 100}
+        assert machines.brought_in_turn((1, 2, 3), table) == {1: 100, 2: 100, 3: 100}
         assert machines.numbers(1, table) == list(range(600))
     cluster.brokers[1].kill()
-    cluster.wait_until(lambda: cluster.leaders(3, "t") == [2, 2, 3], "others lead in its place")
+    cluster.wait_until(lambda: cluster.leaders(3, cluster.topic) == [2, 2, 3], "others lead in its place")
     cluster.produce(2, range(600, 900))
     for table in FORMATS:
-        assert machines.brought_by((2, 3), table) == {2: 200, 3: 100}
+        assert machines.brought_in_turn((2, 3), table) == {2: 200, 3: 100}
         assert machines.numbers(2, table) == list(range(900))
         machines.verify(2, table)
 
 
 @pytest.mark.timeout(600)
-def test_a_replica_that_is_behind_hides_no_record(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.create(3, "t", {0: [2, 3], 1: [2, 3], 2: [2, 3]})
-    cluster.wait_until(lambda: cluster.leaders(1, "t") == [2, 2, 2], "broker 1 knows the leader")
+def test_a_replica_that_is_behind_hides_no_record(cluster: SharedCluster, tmp_path: Path) -> None:
+    cluster.create_led(3, cluster.topic, {0: [2, 3], 1: [2, 3], 2: [2, 3]})
+    # What a single replica has is committed.
+    cluster.configure(1, cluster.topic, "min.insync.replicas", "1")
     cluster.produce(2, range(300))
-    behind = str(cluster.brokers[3].log_dir)
+    behind = cluster.log_dirs_of(3)
     machines = Machines(cluster, tmp_path / "lake")
     machines.run(2, "parquet", "--source", "files", "--log-dirs", behind)
     assert cluster.brokers[3].stop() == 0
-    cluster.wait_until(lambda: cluster.in_sync(1, "t") == [{2}] * 3, "it is not in sync")
+    cluster.wait_until(lambda: cluster.in_sync(1, cluster.topic) == [{2}] * 3, "it is not in sync")
     producer = Producer({"bootstrap.servers": cluster.brokers[2].bootstrap, "acks": 1})
     for number in range(300, 600):
-        producer.produce("t", b"%d" % number, partition=number % 3)
+        producer.produce(cluster.topic, b"%d" % number, partition=number % 3)
     assert producer.flush(WITHIN_S) == 0
     machines.run(2, "parquet", "--source", "files", "--log-dirs", behind)
     assert machines.numbers(2, "parquet") == list(range(600))
@@ -124,11 +124,10 @@ def test_a_replica_that_is_behind_hides_no_record(cluster: Cluster, tmp_path: Pa
 
 @pytest.mark.timeout(600)
 def test_hours_are_complete_when_the_partitions_of_all_machines_have_gone_past_them(
-    cluster: Cluster, tmp_path: Path
+    cluster: SharedCluster, tmp_path: Path
 ) -> None:
     machines = Machines(cluster, tmp_path / "lake")
-    cluster.create(3, "t", {0: [1, 2], 1: [2, 1]})
-    cluster.wait_until(lambda: [cluster.leaders(each, "t") for each in (1, 2)] == [[1, 2]] * 2, "they know the leaders")
+    cluster.create_led(3, cluster.topic, {0: [1, 2], 1: [2, 1]})
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 
     def hour(ago: int) -> str:
@@ -137,14 +136,14 @@ def test_hours_are_complete_when_the_partitions_of_all_machines_have_gone_past_t
     def produce(partition: int, ago: int) -> None:
         producer = Producer({"bootstrap.servers": cluster.brokers[1].bootstrap})
         at = now - timedelta(hours=ago) + timedelta(minutes=30)
-        producer.produce("t", b"%d" % ago, partition=partition, timestamp=int(at.timestamp() * 1_000))
+        producer.produce(cluster.topic, b"%d" % ago, partition=partition, timestamp=int(at.timestamp() * 1_000))
         assert producer.flush(WITHIN_S) == 0
 
     def exported(*brokers: int) -> set[str | None]:
         """What the last of their commits says, and the table then."""
         found = set()
         for table in FORMATS:
-            rows = machines.run_on(brokers, table).values()
+            rows = machines.run_in_turn(brokers, table).values()
             assert [row["records"] for row in rows] == [1] * len(brokers)
             last = max(rows, key=lambda row: int(row["commit"]))
             assert machines.complete_until(brokers[0], table) == last["complete_until"]

@@ -1,6 +1,12 @@
-"""Features are finalized for a whole cluster: every broker supports them, and follows each change."""
+"""Features are finalized for a whole cluster: every broker supports them, and follows each change.
 
+It needs real brokers, which restart, and a real client that uses what is finalized.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
@@ -9,6 +15,7 @@ from kio.schema.update_features.v1.response import UpdateFeaturesResponse
 from kio.static.primitive import i8, i16, i32Timedelta
 
 from bench.brokers.processes import WITHIN_S
+from bench.brokers.zookeeper import ZookeeperServer
 from kafkad.client.connection import BrokerConnection
 from tests.daemon.cluster import Cluster
 
@@ -68,8 +75,16 @@ def read_with_the_consumer_protocol(cluster: Cluster, broker: int, count: int) -
     return sorted(found)
 
 
+@pytest.fixture
+def own_cluster(tmp_path: Path, zookeeper: ZookeeperServer) -> Iterator[Cluster]:
+    """What is finalized stays so."""
+    with ExitStack() as ends:
+        yield Cluster(tmp_path, ends, zookeeper)
+
+
 @pytest.mark.timeout(600)
-def test_all_brokers_follow_what_is_finalized(cluster: Cluster) -> None:
+def test_all_brokers_follow_what_is_finalized_and_one_without_it_has_no_part(own_cluster: Cluster) -> None:
+    cluster = own_cluster
     assert [finalized(cluster, each) for each in (1, 2, 3)] == [{}, {}, {}]
     cluster.zookeeper.create("/brokers/ids/7", STRANGER, ephemeral=True)
     other = cluster.controller(1) % 3 + 1
@@ -90,10 +105,6 @@ def test_all_brokers_follow_what_is_finalized(cluster: Cluster) -> None:
     cluster.brokers[2].start()
     assert finalized(cluster, 2) == levels
 
-
-@pytest.mark.timeout(600)
-def test_a_broker_without_what_is_finalized_has_no_part(cluster: Cluster) -> None:
-    assert updated(cluster, 1, {"group.version": 1}) is None
     cluster.zookeeper.create("/brokers/ids/7", STRANGER, ephemeral=True)
     controller = cluster.brokers[cluster.controller(1)]
     line = "/brokers/ids/7 in ZooKeeper is left out: it does not support the finalized features: group.version"

@@ -1,4 +1,7 @@
-"""A cluster with fewer brokers than an internal topic has replicas: the topic is not made, and both brokers say why."""
+"""A cluster with fewer brokers than an internal topic has replicas: the topic is not made, and both brokers say why.
+
+It needs real brokers, as it is about what their logs say.
+"""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,13 +24,10 @@ def reasons(broker: KafkadInCluster) -> list[str]:
 
 
 @pytest.mark.timeout(300)
-def test_both_brokers_say_why_there_are_no_coordinators(tmp_path: Path) -> None:
+def test_both_brokers_say_why_there_are_no_coordinators(tmp_path: Path, zookeeper: ZookeeperServer) -> None:
     """Clients are only told COORDINATOR_NOT_AVAILABLE, and ask again: without a line nobody knows what is missing."""
     with ExitStack() as ends:
-        (tmp_path / "zookeeper").mkdir()
-        server = ZookeeperServer(tmp_path / "zookeeper")
-        ends.callback(server.stop)
-        shared = {"zookeeper.connect": server.hosts, "offsets.topic.replication.factor": "3"}
+        shared = {"zookeeper.connect": f"{zookeeper.hosts}/of{tmp_path}", "offsets.topic.replication.factor": "3"}
         brokers = [
             ends.enter_context(KafkadInCluster(tmp_path / number, {**shared, "node.id": number})) for number in "12"
         ]

@@ -1,23 +1,18 @@
-"""Replicas in a cluster go to another log directory of their broker, by the command, while clients write."""
+"""Replicas in a cluster go to another log directory of their broker, by the command, while clients write.
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+It needs real brokers, which are killed, their directories, and a command.
+"""
+
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from kafkad.cli import main
-from tests.daemon.cluster import Cluster
-from tests.daemon.test_cluster_log_dirs import TwoDirectories
+from tests.daemon.cluster import rotated
+from tests.daemon.shared_cluster import SharedCluster
 
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with ExitStack() as ends:
-        yield TwoDirectories(tmp_path, ends)
 
 
 def places(folder: Path, name: str) -> list[str]:
@@ -29,7 +24,7 @@ def other(folder: Path, name: str) -> Path:
     return folder / ("two" if here == "one" else "one")
 
 
-def move(cluster: Cluster, number: int, name: str, *more: str) -> tuple[int, str, Path]:
+def move(cluster: SharedCluster, number: int, name: str, *more: str) -> tuple[int, str, Path]:
     target = other(cluster.brokers[number].folder, name)
     bootstrap = cluster.brokers[number].bootstrap
     arguments = ["log-dirs", "move", name, "--to", str(target), "--bootstrap-server", bootstrap, *more]
@@ -38,21 +33,22 @@ def move(cluster: Cluster, number: int, name: str, *more: str) -> tuple[int, str
 
 
 @pytest.mark.timeout(300)
-def test_the_replicas_of_leaders_and_followers_are_moved(cluster: Cluster) -> None:
-    cluster.create(3, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+def test_the_replicas_of_leaders_and_followers_are_moved(cluster: SharedCluster) -> None:
+    topic, moved = cluster.topic, f"{cluster.topic}-0"
+    cluster.create_led(3, topic, rotated(1, 2, 3))
     cluster.produce(1, range(300))
     for number in (1, 2):
-        code, said, target = move(cluster, number, "t-0")
-        assert (code, said) == (0, f"t-0 is in {target}.\n")
+        code, said, target = move(cluster, number, moved)
+        assert (code, said) == (0, f"{moved} is in {target}.\n")
         cluster.wait_until(
-            lambda at=number, to=target: places(cluster.brokers[at].folder, "t-0") == [to.name],  # type: ignore[misc]
+            lambda at=number, to=target: places(cluster.brokers[at].folder, moved) == [to.name],  # type: ignore[misc]
             "the old directory is gone",
         )
         cluster.produce(2, range(300 * number, 300 * (number + 1)))
-    cluster.wait_until(lambda: cluster.in_sync(3, "t") == [{1, 2, 3}] * 3, "all replicas are in sync")
+    cluster.wait_until(lambda: cluster.in_sync(3, topic) == [{1, 2, 3}] * 3, "all replicas are in sync")
     assert cluster.consume(1, "g", 900) == sorted(range(900))
     cluster.brokers[1].kill()
-    cluster.wait_until(lambda: cluster.leaders(3, "t")[0] != 1, "another one leads")
+    cluster.wait_until(lambda: cluster.leaders(3, topic)[0] != 1, "another one leads")
     cluster.brokers[1].start()
-    cluster.wait_until(lambda: cluster.in_sync(3, "t") == [{1, 2, 3}] * 3, "its replicas are found where they are")
-    assert len(places(cluster.brokers[1].folder, "t-0")) == 1
+    cluster.wait_until(lambda: cluster.in_sync(3, topic) == [{1, 2, 3}] * 3, "its replicas are found where they are")
+    assert len(places(cluster.brokers[1].folder, moved)) == 1

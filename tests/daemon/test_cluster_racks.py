@@ -1,9 +1,8 @@
-"""Consumers that say in which rack they are read from a replica there, with the bytes of the leader."""
+"""Consumers that say in which rack they are read from a replica there, with the bytes of the leader.
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+It needs real brokers, and a real client that finds the replica."""
+
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
@@ -14,32 +13,12 @@ from kio.static.primitive import i8, i32, i32Timedelta, i64
 
 from bench.brokers.processes import WITHIN_S
 from kafkad.client.connection import BrokerConnection
-from tests.daemon.cluster import Cluster
+from tests.daemon.shared_cluster import SharedCluster
 
 COUNT = 300
 
 
-class InRacks(Cluster):
-    def settings_of(self, folder: Path) -> dict[str, str]:
-        """Brokers 1, 2 and 3 are in racks r1, r2 and r3."""
-        return {
-            **self.settings(),
-            "broker.rack": f"r{folder.name}",
-            "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-        }
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with ExitStack() as ends:
-        made = InRacks(tmp_path, ends)
-        made.create(3, "t", {0: [1, 2], 1: [1, 2], 2: [1, 2]})
-        made.wait_until(lambda: made.leaders(3, "t") == [1, 1, 1], "broker 3 knows the leaders")
-        made.wait_until(lambda: made.in_sync(1, "t") == [{1, 2}] * 3, "all are in sync")
-        yield made
-
-
-def fetched(cluster: Cluster, broker: int, rack: str) -> PartitionData:
+def fetched(cluster: SharedCluster, broker: int, rack: str) -> PartitionData:
     partition = FetchPartition(
         partition=i32(0), fetch_offset=i64(0), partition_max_bytes=i32(1 << 20), current_leader_epoch=i32(-1)
     )
@@ -48,7 +27,7 @@ def fetched(cluster: Cluster, broker: int, rack: str) -> PartitionData:
         max_wait=i32Timedelta.parse(timedelta(milliseconds=100)),
         min_bytes=i32(1),
         isolation_level=i8(0),
-        topics=(FetchTopic(topic=TopicName("t"), partitions=(partition,)),),
+        topics=(FetchTopic(topic=TopicName(cluster.topic), partitions=(partition,)),),
         forgotten_topics_data=(),
         rack_id=rack,
     )
@@ -59,7 +38,10 @@ def fetched(cluster: Cluster, broker: int, rack: str) -> PartitionData:
 
 
 @pytest.mark.timeout(300)
-def test_a_consumer_reads_from_the_replica_in_its_rack(cluster: Cluster) -> None:
+def test_a_consumer_reads_from_the_replica_in_its_rack(cluster: SharedCluster) -> None:
+    """Brokers 1, 2 and 3 are in racks r1, r2 and r3."""
+    cluster.create_led(3, cluster.topic, {0: [1, 2], 1: [1, 2], 2: [1, 2]})
+    cluster.wait_until(lambda: cluster.in_sync(1, cluster.topic) == [{1, 2}] * 3, "all are in sync")
     cluster.produce(1, range(COUNT))
     near = fetched(cluster, 1, "r2")
     assert near.preferred_read_replica == 2
@@ -78,12 +60,12 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(cluster: Cluster) -> None
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.brokers[1].bootstrap,
-            "group.id": "g",
+            "group.id": f"g-of-{cluster.topic}",
             "auto.offset.reset": "earliest",
             "client.rack": "r2",
         }
     )
-    consumer.subscribe(["t"])
+    consumer.subscribe([cluster.topic])
     found: list[int] = []
     while len(found) < COUNT:
         message = consumer.poll(WITHIN_S)

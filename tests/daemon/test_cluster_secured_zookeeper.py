@@ -1,4 +1,7 @@
-"""ZooKeeper by TLS, and nodes that only brokers may change (zookeeper.ssl.*, zookeeper.set.acl)."""
+"""ZooKeeper by TLS, and nodes that only brokers may change (zookeeper.ssl.*, zookeeper.set.acl).
+
+It needs a real ZooKeeper, as TLS and the rights of its nodes are the subject.
+"""
 
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -10,7 +13,7 @@ from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[import-untype
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from bench.brokers.zookeeper import TlsFiles, ZookeeperServer
 from tests.daemon.cluster_broker import KafkadInCluster
 from tests.tools.certificates import Authority
@@ -24,20 +27,26 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("certificates") / "authority")
 
 
-@pytest.fixture
-def server(tmp_path: Path, authority: Authority) -> Iterator[ZookeeperServer]:
-    (tmp_path / "zookeeper").mkdir()
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[ZookeeperServer]:
     keystore = authority.keystore("zookeeper", "IP:127.0.0.1")
-    made = ZookeeperServer(tmp_path / "zookeeper", tls=TlsFiles(keystore, authority.truststore))
+    folder = tmp_path_factory.mktemp("zookeeper")
+    made = ZookeeperServer(folder, tls=TlsFiles(keystore, authority.truststore))
     try:
         yield made
     finally:
         made.stop()
 
 
-def settings_of(server: ZookeeperServer, authority: Authority) -> dict[str, str]:
+@pytest.fixture
+def chroot(tmp_path: Path) -> str:
+    """Of this test alone, below nothing that only the broker of another may change."""
+    return tmp_path.name
+
+
+def settings_of(server: ZookeeperServer, authority: Authority, chroot: str) -> dict[str, str]:
     return {
-        "zookeeper.connect": f"{server.tls_hosts}/secured",
+        "zookeeper.connect": f"{server.tls_hosts}/{chroot}",
         "node.id": "1",
         "zookeeper.ssl.client.enable": "true",
         "zookeeper.ssl.truststore.location": str(authority.truststore),
@@ -61,14 +70,16 @@ def permissions(zookeeper: KazooClient, path: str) -> dict[tuple[str, str], int]
 
 
 @pytest.mark.timeout(300)
-def test_only_the_broker_changes_what_it_made(tmp_path: Path, server: ZookeeperServer, authority: Authority) -> None:
+def test_only_the_broker_changes_what_it_made(
+    tmp_path: Path, server: ZookeeperServer, authority: Authority, chroot: str
+) -> None:
     with ExitStack() as ends:
-        settings = {**settings_of(server, authority), **identity(authority)}
+        settings = {**settings_of(server, authority, chroot), **identity(authority)}
         broker = ends.enter_context(KafkadInCluster(tmp_path / "broker", settings))
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
         ends.callback(admin.close)
         admin.create_topics([NewTopic("orders", 2, 1)])
-        stranger = KazooClient(f"{server.hosts}/secured")
+        stranger = KazooClient(f"{server.hosts}/{chroot}")
         stranger.start()
         ends.callback(stranger.close)
         ends.callback(stranger.stop)
@@ -88,21 +99,23 @@ def test_only_the_broker_changes_what_it_made(tmp_path: Path, server: ZookeeperS
 
 @pytest.mark.timeout(300)
 def test_without_a_keystore_it_is_nobody_and_may_join_an_open_tree_only(
-    tmp_path: Path, server: ZookeeperServer, authority: Authority
+    tmp_path: Path, server: ZookeeperServer, authority: Authority, chroot: str
 ) -> None:
-    plain = settings_of(server, authority)
+    plain = settings_of(server, authority, chroot)
     with KafkadInCluster(tmp_path / "broker", {**plain, **identity(authority)}) as broker:
         assert broker.stop() == 0
     code, said = refused_start(tmp_path / "nobody", {**plain, "node.id": "2"})
     assert (code, "ZooKeeper does not let this broker change its nodes: NotPermitted: " in said) == (2, True), said
-    open_tree = {**plain, "zookeeper.connect": f"{server.tls_hosts}/open"}
+    open_tree = {**plain, "zookeeper.connect": f"{server.tls_hosts}/{chroot}-open"}
     with KafkadInCluster(tmp_path / "open", open_tree) as broker:
         assert broker.stop() == 0
 
 
 @pytest.mark.timeout(300)
-def test_files_that_are_no_use_are_named(tmp_path: Path, server: ZookeeperServer, authority: Authority) -> None:
-    right = {**settings_of(server, authority), **identity(authority)}
+def test_files_that_are_no_use_are_named(
+    tmp_path: Path, server: ZookeeperServer, authority: Authority, chroot: str
+) -> None:
+    right = {**settings_of(server, authority, chroot), **identity(authority)}
     for change, expected in (
         ({"zookeeper.ssl.truststore.location": "/no/such.pem"}, "/no/such.pem has no certificates in PEM format"),
         ({"zookeeper.ssl.keystore.location": str(authority.truststore)}, "has no private key and certificate in PEM"),
@@ -118,13 +131,13 @@ def test_files_that_are_no_use_are_named(tmp_path: Path, server: ZookeeperServer
 
 @pytest.mark.timeout(300)
 def test_a_server_of_another_authority_or_name_is_not_trusted(
-    tmp_path: Path, server: ZookeeperServer, authority: Authority
+    tmp_path: Path, server: ZookeeperServer, authority: Authority, chroot: str
 ) -> None:
     other = Authority(tmp_path / "other")
-    wrong = {**settings_of(server, authority), "zookeeper.ssl.truststore.location": str(other.truststore)}
+    wrong = {**settings_of(server, authority, chroot), "zookeeper.ssl.truststore.location": str(other.truststore)}
     waits_and_says(tmp_path / "untrusted", wrong, "CERTIFICATE_VERIFY_FAILED")
     port = server.tls_hosts.rpartition(":")[2]
-    named = {**settings_of(server, authority), "zookeeper.connect": f"localhost:{port}/named"}
+    named = {**settings_of(server, authority, chroot), "zookeeper.connect": f"localhost:{port}/{chroot}-named"}
     waits_and_says(tmp_path / "named", named, "Hostname mismatch")
     unchecked = {**named, "zookeeper.ssl.endpoint.identification.algorithm": ""}
     with KafkadInCluster(tmp_path / "unchecked", unchecked) as broker:
@@ -136,7 +149,7 @@ def refused_start(folder: Path, settings: Mapping[str, str]) -> tuple[int, str]:
     folder.mkdir(exist_ok=True)
     broker = KafkadInCluster(folder, settings)
     done = subprocess.run(
-        broker.command(), cwd=broker.working_folder, capture_output=True, text=True, timeout=60, check=False
+        broker.command(), cwd=broker.working_folder, capture_output=True, text=True, timeout=WITHIN_S, check=False
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -151,6 +164,6 @@ def waits_and_says(folder: Path, settings: Mapping[str, str], expected: str) -> 
             eventually(lambda: "waits for ZooKeeper" in said.read_text(), what="it says that it waits")
         finally:
             process.terminate()
-            code = process.wait(60)
+            code = process.wait(WITHIN_S)
     text = said.read_text()
     assert (code, expected in text, "Traceback" in text) == (0, True, False), text

@@ -1,8 +1,16 @@
-"""Strangers write into ZooKeeper what no broker can read: that topic, partition or broker is left out, no more."""
+"""Strangers write into ZooKeeper what no broker can read: that topic, partition or broker is left out, no more.
 
+What each of them costs a controller is in tests/core/controller/elected/test_unreadable_nodes.py; here real brokers
+get over all of them, and one of them is killed.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
+from bench.brokers.zookeeper import ZookeeperServer
 from tests.daemon.cluster import Cluster
 
 ODD = {
@@ -19,8 +27,16 @@ ODD = {
 }
 
 
+@pytest.fixture
+def own_cluster(tmp_path: Path, zookeeper: ZookeeperServer) -> Iterator[Cluster]:
+    """What is written into its tree stays there."""
+    with ExitStack() as ends:
+        yield Cluster(tmp_path, ends, zookeeper)
+
+
 @pytest.mark.timeout(600)
-def test_a_new_controller_leaves_out_what_it_can_not_read(cluster: Cluster) -> None:
+def test_a_new_controller_leaves_out_what_it_can_not_read(own_cluster: Cluster) -> None:
+    cluster = own_cluster
     cluster.create(1, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
     cluster.create(1, "half", {0: [2, 3], 1: [3, 2]})
     cluster.wait_until(lambda: cluster.leaders(3, "half") == [2, 3], "broker 3 knows the leaders")

@@ -1,8 +1,7 @@
-"""A throttle holds back the new replica of a partition that moves, and nothing else; without it the move ends."""
+"""A throttle holds back the new replica of a partition that moves, and nothing else; without it the move ends.
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
+It needs real brokers: bytes on their disks, and commands, are what is compared.
+"""
 
 import pytest
 from kafka import KafkaProducer, TopicPartition  # type: ignore[import-untyped]
@@ -17,22 +16,20 @@ from kio.static.primitive import i8
 from bench.brokers.processes import WITHIN_S
 from kafkad.client.connection import BrokerConnection
 from tests.daemon.cluster import Cluster, kafkad
+from tests.daemon.shared_cluster import SharedCluster
 
 OF_TOPIC, OF_BROKER, SET, DELETE = i8(2), i8(4), i8(0), i8(1)
-LARGE = TopicPartition("large", 0)
 RECORD, COUNT = b"r" * 500_000, 60
 MOST_HELD_BACK = 12_000_000
 """One answer to a fetcher may be as large as replica.fetch.response.max.bytes."""
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with ExitStack() as ends:
-        made = Cluster(tmp_path, ends)
-        made.create(3, "t", {0: [1, 2], 1: [2, 1], 2: [1, 2]})
-        made.create(3, "large", {0: [1, 2]})
-        made.wait_until(lambda: made.leaders(3, "large") == [1], "broker 3 knows the leaders")
-        yield made
+def led(cluster: SharedCluster) -> SharedCluster:
+    """It has another topic, too: `large`."""
+    cluster.create_led(3, cluster.topic, {0: [1, 2], 1: [2, 1], 2: [1, 2]})
+    cluster.create_led(3, "large", {0: [1, 2]})
+    return cluster
 
 
 def alter(cluster: Cluster, kind: int, name: str, option: str, value: str | None) -> None:
@@ -46,7 +43,7 @@ def alter(cluster: Cluster, kind: int, name: str, option: str, value: str | None
 
 
 def copied(cluster: Cluster) -> int:
-    return sum(path.stat().st_size for path in cluster.brokers[3].log_dir.glob("large-0/*.log"))
+    return sum(path.stat().st_size for path in cluster.brokers[3].folder.glob("*/large-0/*.log"))
 
 
 def fill(cluster: Cluster) -> None:
@@ -59,14 +56,15 @@ def fill(cluster: Cluster) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("side", ["leader", "follower"])
-def test_a_throttled_move_waits_for_the_throttle(cluster: Cluster, side: str) -> None:
+def test_a_throttled_move_waits_for_the_throttle(led: SharedCluster, side: str) -> None:
+    cluster, large = led, TopicPartition("large", 0)
     fill(cluster)
     alter(cluster, OF_BROKER, "", f"{side}.replication.throttled.rate", "1")
     replica = 1 if side == "leader" else 3
     alter(cluster, OF_TOPIC, "large", f"{side}.replication.throttled.replicas", f"0:{replica}")
 
     client = cluster.admin(1)
-    assert set(client.alter_partition_reassignments({LARGE: [1, 3]}).values()) == {None}
+    assert set(client.alter_partition_reassignments({large: [1, 3]}).values()) == {None}
     cluster.wait_until(lambda: copied(cluster) > 0, "the copy has begun")
     # Others go on meanwhile, which takes longer than copying all of it would.
     cluster.produce(2, range(600))
@@ -82,7 +80,8 @@ def test_a_throttled_move_waits_for_the_throttle(cluster: Cluster, side: str) ->
 
 
 @pytest.mark.timeout(600)
-def test_the_command_line_throttles_and_lets_go(cluster: Cluster) -> None:
+def test_the_command_line_throttles_and_lets_go(led: SharedCluster) -> None:
+    cluster = led
     fill(cluster)
     moved = kafkad(cluster, "reassign", "start", "large-0", "--to", "1,3", "--throttle", "1", "--no-wait")
     assert moved == ["large-0 goes to brokers 1,3."]

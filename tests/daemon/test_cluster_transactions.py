@@ -1,74 +1,62 @@
 """Transactions whose coordinators, partitions and groups live on three brokers, each of which is killed in turn."""
 
 import threading
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
-from bench.brokers.processes import eventually
-from tests.daemon.cluster import Cluster
+from bench.brokers.processes import WITHIN_S, eventually
+from tests.daemon.cluster import rotated
+from tests.daemon.shared_cluster import SharedCluster
 
 RECORDS = 600
 IN_A_TRANSACTION = 20
 ABORTED_EACH = 4
-STANDS_STILL_S = 20.0
+STANDS_STILL_LOOKS = 20
+"""A second each: of a pause of the machine one look is lost, not all of them."""
 
 
-class Transactional(Cluster):
-    """All internal topics have three replicas."""
+def fill(cluster: SharedCluster, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
+    for number in range(RECORDS):
+        producer.produce(topic, b"%d" % number, partition=number % 3)
+    assert producer.flush(WITHIN_S) == 0
 
-    def settings(self) -> dict[str, str]:
-        return {
-            **super().settings(),
-            "transaction.state.log.num.partitions": "3",
-            "transaction.state.log.replication.factor": "3",
-            "transaction.state.log.min.isr": "2",
+
+def ends(cluster: SharedCluster, topic: str, isolation: str) -> list[int]:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "ends", "isolation.level": isolation})
+    try:
+        places = [TopicPartition(topic, each) for each in range(3)]
+        offsets = [consumer.get_watermark_offsets(each, timeout=WITHIN_S)[1] for each in places]
+    finally:
+        consumer.close()
+    return offsets
+
+
+def committed(cluster: SharedCluster, topic: str) -> list[int]:
+    """All that can be read of it, with read_committed, in any order."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "check",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
         }
-
-    @property
-    def bootstrap(self) -> str:
-        return ",".join(broker.bootstrap for broker in self.brokers.values())
-
-    def fill(self, topic: str) -> None:
-        producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
-        for number in range(RECORDS):
-            producer.produce(topic, b"%d" % number, partition=number % 3)
-        assert producer.flush(60) == 0
-
-    def ends(self, topic: str, isolation: str) -> list[int]:
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "ends", "isolation.level": isolation})
-        try:
-            offsets = [consumer.get_watermark_offsets(TopicPartition(topic, each), timeout=10)[1] for each in range(3)]
-        finally:
-            consumer.close()
-        return offsets
-
-    def committed(self, topic: str) -> list[int]:
-        """All that can be read of it, with read_committed, in any order."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "group.id": "check",
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-            }
-        )
-        consumer.assign([TopicPartition(topic, each, 0) for each in range(3)])
-        found: list[int] = []
-        at_end: set[int | None] = set()
-        try:
-            while len(at_end) < 3:
-                message = consumer.poll(30)
-                assert message is not None, f"a reader waits after {len(found)} records"
-                if message.error() is None:
-                    found.append(int(message.value() or b""))
-                else:
-                    at_end.add(message.partition())
-        finally:
-            consumer.close()
-        return found
+    )
+    consumer.assign([TopicPartition(topic, each, 0) for each in range(3)])
+    found: list[int] = []
+    at_end: set[int | None] = set()
+    try:
+        while len(at_end) < 3:
+            message = consumer.poll(WITHIN_S)
+            assert message is not None, f"a reader waits after {len(found)} records"
+            if message.error() is None:
+                found.append(int(message.value() or b""))
+            else:
+                at_end.add(message.partition())
+    finally:
+        consumer.close()
+    return found
 
 
 class Pipeline:
@@ -103,7 +91,9 @@ class Pipeline:
             copied_before = -1
             while incarnation.is_alive() and self.copied > copied_before:
                 copied_before = self.copied
-                incarnation.join(STANDS_STILL_S)
+                for _ in range(STANDS_STILL_LOOKS):
+                    if self.copied == copied_before:
+                        incarnation.join(1)
             self.abandoned += incarnation.is_alive()
 
     def _incarnation(self) -> None:
@@ -148,7 +138,7 @@ class Pipeline:
         for message in batch:
             producer.produce("sink", message.value(), partition=message.partition() or 0)
         if aborts:
-            assert producer.flush(60) == 0
+            assert producer.flush(WITHIN_S) == 0
             producer.abort_transaction(60)
             raise KafkaException("begin anew")
         metadata = consumer.consumer_group_metadata()
@@ -165,37 +155,29 @@ class Pipeline:
 
 
 @pytest.mark.timeout(600)
-def test_a_pipeline_is_exactly_once_while_each_broker_is_killed(tmp_path: Path) -> None:
-    with ExitStack() as ends:
-        cluster = Transactional(tmp_path, ends)
-        for topic in ("source", "sink"):
-            cluster.create(2, topic, {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
-            for broker in (1, 2, 3):
-                cluster.wait_until(
-                    lambda broker=broker, topic=topic: cluster.leaders(broker, topic) == [1, 2, 3],  # type: ignore[misc]
-                    f"broker {broker} knows the leaders",
-                )
-        cluster.fill("source")
-        pipeline = Pipeline(cluster.bootstrap)
-        for victim in (1, 2, 3):
-            before = pipeline.copied
-            eventually(
-                lambda before=before: pipeline.copied > before or pipeline.copied == RECORDS,  # type: ignore[misc]
-                within=90,
-                what="transactions are committed",
-            )
-            cluster.brokers[victim].kill()
-            other = victim % 3 + 1
-            cluster.wait_until(
-                lambda victim=victim, other=other: victim not in cluster.leaders(other, "sink"),  # type: ignore[misc]
-                "another one leads",
-            )
-            cluster.brokers[victim].start()
-            cluster.wait_until(lambda: cluster.in_sync(other, "sink") == [{1, 2, 3}] * 3, "it has caught up")  # noqa: B023
-        pipeline.finish()
-        assert pipeline.abandoned <= len(cluster.brokers), "an incarnation stands still though no broker was killed"
-        cluster.wait_until(
-            lambda: cluster.ends("sink", "read_committed") == cluster.ends("sink", "read_uncommitted"),
-            "no transaction is open",
+def test_a_pipeline_is_exactly_once_while_each_broker_is_killed(cluster: SharedCluster) -> None:
+    for topic in ("source", "sink"):
+        cluster.create_led(2, topic, rotated(1, 2, 3))
+    fill(cluster, "source")
+    pipeline = Pipeline(cluster.bootstrap)
+    for victim in (1, 2, 3):
+        before = pipeline.copied
+        eventually(
+            lambda before=before: pipeline.copied > before or pipeline.copied == RECORDS,  # type: ignore[misc]
+            what="transactions are committed",
         )
-        assert sorted(cluster.committed("sink")) == list(range(RECORDS))
+        cluster.brokers[victim].kill()
+        other = victim % 3 + 1
+        cluster.wait_until(
+            lambda victim=victim, other=other: victim not in cluster.leaders(other, "sink"),  # type: ignore[misc]
+            "another one leads",
+        )
+        cluster.brokers[victim].start()
+        cluster.wait_until(lambda: cluster.in_sync(other, "sink") == [{1, 2, 3}] * 3, "it has caught up")  # noqa: B023
+    pipeline.finish()
+    assert pipeline.abandoned <= len(cluster.brokers), "an incarnation stands still though no broker was killed"
+    cluster.wait_until(
+        lambda: ends(cluster, "sink", "read_committed") == ends(cluster, "sink", "read_uncommitted"),
+        "no transaction is open",
+    )
+    assert sorted(committed(cluster, "sink")) == list(range(RECORDS))

@@ -1,8 +1,10 @@
-"""A real broker compacts the logs of its topics, while clients read and write them."""
+"""A real broker compacts the logs of its topics, while clients read and write them.
+
+It needs real processes: a cleaner writes and a worker swaps files that network processes send to real clients.
+"""
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -40,10 +42,16 @@ COMPACTED = {
 }
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    with Served(tmp_path, SETTINGS) as running:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One for all of them; each has a topic of its own."""
+    with Served(tmp_path_factory.mktemp("broker"), SETTINGS) as running:
         yield running
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return "".join(each if each.isalnum() else "-" for each in request.node.name)
 
 
 def create(served: Served, name: str, **changes: str) -> None:
@@ -122,47 +130,47 @@ def segment_files(served: Served, topic: str) -> list[str]:
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_of_each_key_the_last_value_stays(served: Served, codec: str) -> None:
-    create(served, "c")
+def test_of_each_key_the_last_value_stays(served: Served, topic: str, codec: str) -> None:
+    create(served, topic)
     writer = producer(served, **{"compression.type": codec})
-    last = write(writer, "c", 6000, 1)
-    eventually(lambda: compactions(served, "c") >= 1, what="the log is compacted")
+    last = write(writer, topic, 6000, 1)
+    eventually(lambda: compactions(served, topic) >= 1, what="the log is compacted")
     # What lies behind the begin of the active segment is not compacted.
-    eventually(lambda: len(read_all(served, "c")) < 2500, what="all but the end is compacted")
-    messages = read_all(served, "c")
+    eventually(lambda: len(read_all(served, topic)) < 2500, what="all but the end is compacted")
+    messages = read_all(served, topic)
     assert values(messages) == last
     offsets = offsets_of(messages)
     assert offsets == sorted(set(offsets)) and offsets[-1] == 5999
     eventually(
-        lambda: not [name for name in segment_files(served, "c") if name.endswith((".deleted", ".swap", ".cleaned"))],
+        lambda: not [name for name in segment_files(served, topic) if name.endswith((".deleted", ".swap", ".cleaned"))],
         what="replaced files are removed",
     )
     eventually(
-        lambda: read_offsets(served.broker.log_dir, CLEANED_OFFSETS).get(Partition("c", 0), 0) > 3000,
+        lambda: read_offsets(served.broker.log_dir, CLEANED_OFFSETS).get(Partition(topic, 0), 0) > 3000,
         what="the cleaned offset is written down",
     )
 
 
-def test_a_log_is_compacted_once_its_records_are_old_enough(served: Served) -> None:
+def test_a_log_is_compacted_once_its_records_are_old_enough(served: Served, topic: str) -> None:
     """Nobody writes meanwhile, and the next round of retention is minutes away."""
-    create(served, "c", **{"min.compaction.lag.ms": "4000"})
-    write(producer(served), "c", 6000, 1)
-    active = max(int(name.removesuffix(".log")) for name in segment_files(served, "c") if name.endswith(".log"))
+    create(served, topic, **{"min.compaction.lag.ms": "4000"})
+    write(producer(served), topic, 6000, 1)
+    active = max(int(name.removesuffix(".log")) for name in segment_files(served, topic) if name.endswith(".log"))
     eventually(
-        lambda: read_offsets(served.broker.log_dir, CLEANED_OFFSETS).get(Partition("c", 0), 0) == active,
+        lambda: read_offsets(served.broker.log_dir, CLEANED_OFFSETS).get(Partition(topic, 0), 0) == active,
         what="all but the active segment is compacted",
     )
 
 
-def test_consumers_read_on_through_many_swaps(served: Served) -> None:
-    create(served, "c")
+def test_consumers_read_on_through_many_swaps(served: Served, topic: str) -> None:
+    create(served, topic)
     writer = producer(served)
     last: dict[bytes, bytes | None] = {}
     seed = 0
-    while compactions(served, "c") < 5:
+    while compactions(served, topic) < 5:
         seed += 1
-        last |= write(writer, "c", 2500, seed)
-        messages = read_all(served, "c", "read_uncommitted" if seed % 2 else "read_committed")
+        last |= write(writer, topic, 2500, seed)
+        messages = read_all(served, topic, "read_uncommitted" if seed % 2 else "read_committed")
         assert values(messages) == last
         offsets = offsets_of(messages)
         assert offsets == sorted(set(offsets))
@@ -171,53 +179,55 @@ def test_consumers_read_on_through_many_swaps(served: Served) -> None:
     assert not served.lines("Traceback")
 
 
-def test_aborted_records_are_seen_by_nobody_after_a_compaction(served: Served) -> None:
-    create(served, "c")
+def test_aborted_records_are_seen_by_nobody_after_a_compaction(served: Served, topic: str) -> None:
+    create(served, topic)
     writer = producer(served, **{"transactional.id": "writer"})
     writer.init_transactions(WITHIN_S)
     last: dict[bytes, bytes | None] = {}
     for seed in range(6):
         writer.begin_transaction()
-        found = write(writer, "c", 1200, seed)
+        found = write(writer, topic, 1200, seed)
         if seed % 2:
             writer.abort_transaction(WITHIN_S)
         else:
             writer.commit_transaction(WITHIN_S)
             last |= found
-    eventually(lambda: compactions(served, "c") >= 1, what="the log is compacted")
-    assert values(read_all(served, "c")) == last
+    eventually(lambda: compactions(served, topic) >= 1, what="the log is compacted")
+    assert values(read_all(served, topic)) == last
 
 
-def test_a_restart_goes_on_where_the_last_compaction_ended(served: Served) -> None:
-    create(served, "c")
-    last = write(producer(served), "c", 4000, 1)
-    eventually(lambda: compactions(served, "c") >= 1, what="the log is compacted")
-    before = [(message.offset(), message.key(), message.value()) for message in read_all(served, "c")]
+def test_a_restart_goes_on_where_the_last_compaction_ended(served: Served, topic: str) -> None:
+    create(served, topic)
+    last = write(producer(served), topic, 4000, 1)
+    eventually(lambda: compactions(served, topic) >= 1, what="the log is compacted")
+    before = [(message.offset(), message.key(), message.value()) for message in read_all(served, topic)]
     assert served.broker.stop() == 0
     served.broker.start()
-    after = [(message.offset(), message.key(), message.value()) for message in read_all(served, "c")]
+    after = [(message.offset(), message.key(), message.value()) for message in read_all(served, topic)]
     assert after == before
     assert {key: value for _, key, value in after} == last
 
 
-def test_a_topic_that_gets_the_policy_later_loses_records_without_a_key(served: Served) -> None:
-    create(served, "c", **{"cleanup.policy": "delete"})
+def test_a_topic_that_gets_the_policy_later_loses_records_without_a_key(served: Served, topic: str) -> None:
+    create(served, topic, **{"cleanup.policy": "delete"})
     writer = producer(served)
-    writer.produce("c", value=b"without a key")
-    last = write(writer, "c", 4000, 1)
-    assert read_all(served, "c")[0].key() is None
+    writer.produce(topic, value=b"without a key")
+    last = write(writer, topic, 4000, 1)
+    assert read_all(served, topic)[0].key() is None
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{served.broker.port}"})
 
     entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
-    change = ConfigResource(ResourceType.TOPIC, "c", incremental_configs=[entry])
+    change = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin.incremental_alter_configs([change])[change].result(WITHIN_S)
-    eventually(lambda: compactions(served, "c") >= 1, what="the log is compacted")
-    assert values(read_all(served, "c")) == last
+    eventually(lambda: compactions(served, topic) >= 1, what="the log is compacted")
+    assert values(read_all(served, topic)) == last
 
 
-def test_a_damaged_log_costs_its_own_compaction_only_and_is_tried_again_after_a_change(served: Served) -> None:
+def test_a_damaged_log_costs_its_own_compaction_only_and_is_tried_again_after_a_change(
+    served: Served, topic: str
+) -> None:
     create(served, "damaged", **{"cleanup.policy": "delete"})
-    create(served, "c")
+    create(served, topic)
     write(producer(served), "damaged", 3000, 1)
     path = served.broker.log_dir / "damaged-0" / "00000000000000000000.log"
     content = bytearray(path.read_bytes())
@@ -227,9 +237,9 @@ def test_a_damaged_log_costs_its_own_compaction_only_and_is_tried_again_after_a_
     configure(served, "damaged", "cleanup.policy", "compact")
     line = served.one_line("damaged-0 can't be compacted")
     assert "00000000000000000000.log, byte " in line
-    last = write(producer(served), "c", 3000, 1)
-    eventually(lambda: compactions(served, "c") >= 1, what="the other log is compacted")
-    assert values(read_all(served, "c")) == last
+    last = write(producer(served), topic, 3000, 1)
+    eventually(lambda: compactions(served, topic) >= 1, what="the other log is compacted")
+    assert values(read_all(served, topic)) == last
     name = "kafka_log_logcleanermanager_uncleanable_partitions_count"
     assert served.metric(name) == 1
     assert served.metric("kafka_log_logcleanermanager_uncleanable_bytes") > 500_000
@@ -238,7 +248,7 @@ def test_a_damaged_log_costs_its_own_compaction_only_and_is_tried_again_after_a_
     (told,) = status(served, "damaged")
     assert told["state"] == "quarantined" and "00000000000000000000.log, byte " in told["failure"]
     assert told["retry_ms"] > 0 and told["last"] is None
-    (other,) = status(served, "c")
+    (other,) = status(served, topic)
     assert other["last"]["cleaned_offset"] > 0 and other["failure"] is None
     content[len(content) // 2] ^= 1
     with path.open("r+b") as file:

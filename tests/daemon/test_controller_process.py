@@ -1,4 +1,7 @@
-"""A real controller process with the real store; the test plays its workers, networks and supervisor."""
+"""A real controller process with the real store; the test plays its workers, networks and supervisor.
+
+It needs a real process: it is killed at any moment, stands still, and says to a real channel why it ends.
+"""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -30,13 +33,10 @@ from kafkad.core.metrics.catalogue import BUSY_NS
 from kafkad.core.partition_slot import STATE_FREE
 from kafkad.core.types import TopicPartition
 from kafkad.processes.controller import main
-from kafkad.processes.controller.checkpoints import Checkpoints
 from kafkad.wire import api_table
 from kafkad.wire.processes.controller_messages import (
     AdminReply,
     AdminRequest,
-    AutoCreated,
-    AutoCreateWanted,
     LogDirFailed,
     LogsMoved,
     SnapshotWanted,
@@ -222,15 +222,6 @@ def test_a_reply_does_not_wait_longer_than_the_client(broker: Broker) -> None:
     broker.stage.until(is_answered, "the reply comes without the workers")
 
 
-def test_what_is_not_there_yet_is_made_on_demand_and_what_may_not_be_is_named(broker: Broker) -> None:
-    broker.start()
-    broker.network.tell(AutoCreateWanted(5, ["good", "bad/name"]))
-    broker.until(lambda: broker.network.heard, "the controller answers")
-    expected = {"good": ErrorCode.NONE, "bad/name": ErrorCode.INVALID_TOPIC_EXCEPTION}
-    assert broker.network.heard == [AutoCreated(5, {name: int(code) for name, code in expected.items()})]
-    assert "good" in broker.network.image.topics
-
-
 def test_a_request_that_can_not_be_read_closes_the_connection(broker: Broker) -> None:
     broker.start()
     broker.network.tell(AdminRequest(9, a_context(7, api_key=api_table.CREATE_TOPICS), b"\xff"))
@@ -370,27 +361,7 @@ def test_a_slot_is_used_again_only_after_its_worker_has_freed_it(broker: Broker)
     assert not slots & {slot for slot, _, _ in broker.places("u")}
 
 
-def test_freed_slots_are_used_again(broker: Broker) -> None:
-    broker.start()
-    broker.create("t", partitions=4)
-    slots = {slot for slot, _, _ in broker.places("t")}
-    assert broker.delete("t") == {"t": 0}
-    broker.create("u", partitions=4)
-    assert slots == {slot for slot, _, _ in broker.places("u")}
-
-
 # Restarts of the broker.
-
-
-def test_after_a_restart_partitions_live_where_their_directories_are(broker: Broker) -> None:
-    broker.start()
-    broker.create("t", partitions=4)
-    before = [(row.index, row.log_dir) for row in broker.topic("t").partitions]
-    cluster_id = broker.network.image.cluster_id
-    broker.stage.stop()
-    broker.restart_broker()
-    assert [(row.index, row.log_dir) for row in broker.topic("t").partitions] == before
-    assert broker.network.image.cluster_id == cluster_id
 
 
 def test_topics_that_only_the_disk_knows_are_taken_over_with_their_ids(broker: Broker) -> None:
@@ -419,19 +390,6 @@ def test_a_directory_of_another_topic_of_the_same_name_is_set_aside(broker: Brok
 
 
 # Disks.
-
-
-def test_a_failed_log_directory_takes_its_partitions_offline_and_gets_no_new_ones(broker: Broker) -> None:
-    broker.start()
-    broker.create("t", partitions=4)
-    lost = {row.index for row in broker.topic("t").partitions if row.log_dir == 1}
-    broker.workers[0].tell(LogDirFailed(1, "Input/output error"))
-    broker.workers[1].tell(LogDirFailed(1, "Input/output error"))
-    broker.until(lambda: any(row.log_dir == NO_LOG_DIR for row in broker.topic("t").partitions), "it is told")
-    assert {row.index for row in broker.topic("t").partitions if row.log_dir == NO_LOG_DIR} == lost
-    assert {row.leader for row in broker.topic("t").partitions if row.index in lost} == {-1}
-    broker.create("u", partitions=4)
-    assert {row.log_dir for row in broker.topic("u").partitions} == {0}
 
 
 def test_a_failed_log_directory_stays_failed_for_the_next_controller(broker: Broker) -> None:
@@ -499,84 +457,6 @@ def test_a_partition_that_is_not_loaded_yet_keeps_its_checkpoints(broker: Broker
     broker.stage.until_ready()
     broker.stage.stop()
     assert _offsets(broker, LOG_START_OFFSETS) == {TopicPartition("t", 0): 41}
-
-
-def _checkpoints(broker: Broker, failed: Callable[[int, str], None], interval_ms: int = 60_000) -> Checkpoints:
-    """Instead of those of the process, which must not write the same files."""
-    broker.stage.kill()
-    intervals = {HIGH_WATERMARKS: 5_000}
-    if interval_ms:
-        intervals |= {RECOVERY_POINTS: interval_ms, LOG_START_OFFSETS: interval_ms}
-    first_ms = {RECOVERY_POINTS: 30_000}
-    table = broker.stage.shared.table
-    return Checkpoints(list(enumerate(broker.data)), table, intervals, first_ms=first_ms, failed=failed)
-
-
-@pytest.mark.parametrize("interval_ms", [0, 60_000])
-def test_a_log_that_is_on_disk_less_far_than_it_was_is_checkpointed_at_once(broker: Broker, interval_ms: int) -> None:
-    """Also where the files are written at the stop alone. A log that begins beyond its end would be emptied."""
-    broker.start()
-    broker.create("t", partitions=1)
-    (row,) = broker.topic("t").partitions
-    worker, topic_id = broker.workers[row.owner], broker.topic("t").id
-    image = broker.network.image
-    checkpoints = _checkpoints(broker, lambda log_dir, cause: None, interval_ms)
-    worker.publish(row.slot, 0, topic_id, log_dir=row.log_dir, start=8, end=10)
-    checkpoints.write(image)
-    worker.publish(row.slot, 0, topic_id, log_dir=row.log_dir, start=2, end=4)
-    checkpoints.moved(1_000)
-    checkpoints.write_due(image, 1_000)
-    assert _offsets(broker, RECOVERY_POINTS) == {TopicPartition("t", 0): 10}
-    checkpoints.moved(1_000, lowered=True)
-    checkpoints.write_due(image, 1_000)
-    assert _offsets(broker, RECOVERY_POINTS) == {TopicPartition("t", 0): 4}
-    assert _offsets(broker, LOG_START_OFFSETS) == {TopicPartition("t", 0): 2}
-
-
-def test_a_broker_at_rest_is_not_woken_for_checkpoints(broker: Broker) -> None:
-    broker.start()
-    broker.create("t")
-    checkpoints = _checkpoints(broker, lambda log_dir, cause: None)
-    image = broker.network.image
-    checkpoints.write(image)
-    assert checkpoints.next_deadline_ms is None
-    checkpoints.moved(1_000)
-    woken_at: list[int] = []
-    while (due_ms := checkpoints.next_deadline_ms) is not None:
-        woken_at.append(due_ms)
-        checkpoints.write_due(image, due_ms)
-    # High watermarks are looked at once more, as a worker may have kept quiet about what moved last; then silence.
-    # Recovery points have their first time.
-    assert woken_at == [6_000, 11_000, 30_000, 61_000]
-
-
-def test_moves_that_a_worker_keeps_quiet_about_are_seen(broker: Broker) -> None:
-    broker.start()
-    broker.create("t", partitions=1)
-    (row,) = broker.topic("t").partitions
-    checkpoints = _checkpoints(broker, lambda log_dir, cause: None)
-    checkpoints.moved(0)
-    checkpoints.write_due(broker.network.image, 5_000)
-    broker.workers[row.owner].publish(row.slot, 0, broker.topic("t").id, log_dir=row.log_dir, end=7)
-    checkpoints.write_due(broker.network.image, 10_000)
-    assert _offsets(broker, HIGH_WATERMARKS) == {TopicPartition("t", 0): 7}
-
-
-def test_a_directory_that_takes_no_checkpoint_is_reported(broker: Broker) -> None:
-    broker.start()
-    broker.create("t", partitions=2)
-    reported: list[int] = []
-    checkpoints = _checkpoints(broker, lambda log_dir, cause: reported.append(log_dir))
-    # What the process has written of them already is not written again.
-    for row in broker.topic("t").partitions:
-        owner = broker.workers[row.owner]
-        owner.publish(row.slot, row.index, broker.topic("t").id, log_dir=row.log_dir, end=7)
-    # Nobody can rename a file over a directory, not even root.
-    (broker.data[1] / HIGH_WATERMARKS).unlink(missing_ok=True)
-    (broker.data[1] / HIGH_WATERMARKS).mkdir()
-    checkpoints.write(broker.network.image, [HIGH_WATERMARKS])
-    assert reported == [1]
-    assert read_offsets(broker.data[0], HIGH_WATERMARKS) == {TopicPartition("t", 0): 7}
 
 
 def test_the_heart_beats_between_requests_that_each_wait_for_the_disk(broker: Broker) -> None:

@@ -1,6 +1,7 @@
 """SIGKILL to workers while a pipeline copies records in transactions: each record is there once, and nothing hangs.
 
-`transaction_runs`, with seeds from `kill_seed` on.
+It needs real processes, which are killed, and a real client that recovers. `transaction_runs`, with seeds from
+`kill_seed` on.
 """
 
 import random
@@ -12,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.brokers.daemon import Kafkad
-from bench.brokers.processes import kill_all
+from bench.brokers.processes import WITHIN_S, kill_all
 from tests.amounts import amount
 from tests.daemon.transaction_run import Copy, read_committed
 
@@ -58,14 +59,14 @@ def prepared(broker: Kafkad, source: str, target: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     topics = [NewTopic(name, PARTITIONS, 1) for name in (source, target)]
     for made in admin.create_topics(topics).values():
-        made.result(60)
+        made.result(WITHIN_S)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     for number in range(RECORDS):
         producer.produce(source, str(number), partition=number % PARTITIONS)
-    assert producer.flush(30) == 0
+    assert producer.flush(WITHIN_S) == 0
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + RUNS))
 def test_every_record_is_copied_once_whoever_dies(broker: Kafkad, seed: int) -> None:
     chosen = random.Random(seed)

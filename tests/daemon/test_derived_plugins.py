@@ -1,4 +1,7 @@
-"""Plugins may derive from every class of kafkad.api and of the built-in plugins, also where the broker is compiled."""
+"""Plugins may derive from every class of kafkad.api and of the built-in plugins, also where the broker is compiled.
+
+It needs real processes, as only those run what is compiled; one broker has all objects.
+"""
 
 import os
 import shutil

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
+from bench.brokers.processes import WITHIN_S
+
 _WAIT_S = 30.0
 _TRIES = 50
 _PAUSE_S = 0.1
@@ -117,7 +119,7 @@ def read_committed(bootstrap: str, topic: str, count: int) -> list[int]:
     )
     consumer.subscribe([topic])
     numbers: list[int] = []
-    deadline = time.monotonic() + _WAIT_S
+    deadline = time.monotonic() + WITHIN_S
     while time.monotonic() < deadline and len(numbers) < count:
         numbers += _numbers(consumer.consume(1_000, timeout=1.0))
     numbers += _numbers(consumer.consume(1_000, timeout=0.5))

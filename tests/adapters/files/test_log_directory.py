@@ -95,7 +95,7 @@ def test_meta_properties_that_are_no_text_are_refused(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("version=1\ncluster.id=other\nnode.id=7\n", "belongs to cluster other"),
-        ("version=1\ncluster.id=abc\nnode.id=8\n", "belongs to broker 8"),
+        ("version=1\ncluster.id=abc\nnode.id=8\n", "belongs to broker 8, but broker.id is 7: set broker.id=8 or"),
         ("version=0\ncluster.id=abc\nbroker.id=8\n", "belongs to broker 8"),
         ("version=9\n", "expected version 0 or 1"),
         ("version=1\nnode.id=seven\n", "seven"),
