@@ -34,9 +34,9 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield Cluster(tmp_path, ends)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lake_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
-    """One for all lakes of a module; their topics have several segments."""
+    """One for all lakes; their topics have several segments."""
     settings = {"log.segment.bytes": "1048576", "num.partitions": str(PARTITIONS)}
     with Kafkad(tmp_path_factory.mktemp("broker"), settings) as running:
         yield running

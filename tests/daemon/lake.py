@@ -44,6 +44,14 @@ class Lake:
             producer.produce(self.topic, key=key, value=value, headers=[("h", b"x")] if len(self.sent) % 3 == 0 else [])
         assert producer.flush(WITHIN_S) == 0
 
+    def send(self, *values: bytes | None) -> None:
+        """Values without keys."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        for value in values:
+            producer.produce(self.topic, value=value)
+        assert producer.flush(WITHIN_S) == 0
+        self.sent += [value for value in values if value is not None]
+
     def transactions(self, count: int) -> None:
         """Every second one is aborted."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": f"id of {self.topic}"})
@@ -87,6 +95,9 @@ class Lake:
     def records(self, *options: str) -> pa.Table:
         paths = self.run("files", *options).splitlines()
         return pa.concat_tables([pq.ParquetFile(path).read() for path in paths])
+
+    def dead_letters(self, *options: str) -> pa.Table:
+        return self.records("--dead-letters", *options)
 
 
 def kafkad(*words: str) -> Result:

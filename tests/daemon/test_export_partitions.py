@@ -1,4 +1,7 @@
-"""Exports of a topic of many partitions: what a task asks the brokers grows with its records, not with their number."""
+"""Exports of a topic of many partitions: what a task asks the brokers grows with its records, not with their number.
+
+The broker is a real one, which counts its connections.
+"""
 
 import json
 from pathlib import Path

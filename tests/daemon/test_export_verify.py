@@ -1,4 +1,7 @@
-"""`kafkad export verify` finds what is wrong with the files of a table: each is a line, and the exit code is 1."""
+"""`kafkad export verify` finds what is wrong with the files of a table: each is a line, and the exit code is 1.
+
+The broker is a real one, as the command compares the table with what it has; all tests share it.
+"""
 
 import json
 import shutil
