@@ -255,8 +255,12 @@ def test_an_election_strategy_decides_and_if_it_raises_ends_the_controller_and_t
 
 def test_a_quota_manager_that_raises_ends_the_network_process_and_its_connections(restarting: Kafkad) -> None:
     create(restarting, "t")
-    assert produced(restarting, "t", "unlucky", patience_s=1) is not None
-    eventually(lambda: ended(restarting, "network-0", "no luck with a quota"), what="the log says so")
+
+    def unlucky_until_it_ended() -> bool:
+        assert produced(restarting, "t", "unlucky", patience_s=1) is not None
+        return ended(restarting, "network-0", "no luck with a quota")
+
+    eventually(unlucky_until_it_ended, what="the log says so")
     assert produced(restarting, "t", "anybody") is None
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.brokers.daemon import Kafkad
-from bench.brokers.processes import eventually
+from bench.brokers.processes import WITHIN_S, eventually
 from kafkad.client.broker_client import BrokerClient
 from kafkad.core.errors import ErrorCode
 from tests.tools import raw_requests as raw
@@ -47,7 +47,7 @@ class Since:
 
 def kcat(broker: Kafkad, *arguments: str, text: str = "") -> str:
     command = ["kcat", "-b", broker.bootstrap, "-q", *arguments]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True, timeout=WITHIN_S).stdout
 
 
 def produce(broker: Kafkad, topic: str, count: int) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.brokers.processes import eventually, read_process
+from bench.brokers.processes import WITHIN_S, eventually, read_process
 
 _SERVES = """
 from kafkad.client.broker_client import BrokerClient
@@ -53,7 +53,7 @@ def _run(folder: Path, source: str, *arguments: str) -> "subprocess.CompletedPro
         env=_environment(folder),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WITHIN_S,
     )
 
 

@@ -28,7 +28,6 @@ def test_records_without_a_time_outlive_the_rounds_of_the_cleaner(tmp_path: Path
             end = client.ask(list_offsets("t", 1, -1))[-8:]
             eventually(
                 lambda end=end: client.ask(list_offsets("t", 1, -2))[-8:] == end,  # type: ignore[misc]
-                within=60,
                 what="what is of 1970 is deleted",
             )
         assert read_fetched(client.ask(fetch({("t", 0): 0}, min_bytes=0)))["t", 0].records

@@ -47,7 +47,7 @@ def test_nothing_acknowledged_is_lost_when_a_leader_is_killed(cluster: Cluster) 
         bootstrap_servers=cluster.brokers[1].bootstrap,
         auto_offset_reset="earliest",
         group_id="g",
-        consumer_timeout_ms=20_000,
+        consumer_timeout_ms=int(WITHIN_S * 1000),
     )
     found = set()
     for message in consumer:
@@ -72,7 +72,7 @@ def consumed(cluster: Cluster, broker: int, count: int) -> set[bytes]:
         bootstrap_servers=cluster.brokers[broker].bootstrap,
         auto_offset_reset="earliest",
         group_id="g",
-        consumer_timeout_ms=30_000,
+        consumer_timeout_ms=int(WITHIN_S * 1000),
         enable_auto_commit=False,
     )
     found: set[bytes] = set()

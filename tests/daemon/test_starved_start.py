@@ -12,6 +12,7 @@ import pytest
 
 from bench.brokers.daemon import Kafkad
 from bench.brokers.ports import free_port
+from bench.brokers.processes import WITHIN_S
 from kafkad.client.broker_client import BrokerClient
 from kafkad.core.supervision.open_files import FEWEST_CONNECTIONS
 from tests.tools import raw_requests as raw
@@ -48,7 +49,7 @@ class Start:
             preexec_fn=partial(_limit, limits),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=WITHIN_S,
         )
         assert done.returncode == 2, done.stderr
         assert len(done.stderr.splitlines()) == 1, done.stderr
