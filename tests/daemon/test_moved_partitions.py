@@ -179,6 +179,7 @@ def test_a_move_goes_on_behind_the_segments_that_were_copied_before_kill_9(tmp_p
             assert records_to(client, "t", 45) == written
             write(client, "t", 5, first=45)
             written = records_to(client, "t", 50)
+            set_rate(broker, FAST)
             eventually(lambda: broker.place("t-0") == [target.name], what="the move ends")
             assert records_to(client, "t", 50) == written
         assert not broker.futures()
