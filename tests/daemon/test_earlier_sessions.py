@@ -87,6 +87,7 @@ def test_a_broker_whose_host_refuses_connections_is_led_around_at_once(cluster: 
         cluster.brokers[killed].kill()
         others = {1, 2, 3} - {killed}
         cluster.wait_until(lambda others=others: set(cluster.leaders(2, "t")) <= others, "others lead")  # type: ignore[misc]
+        assert str(killed) in cluster.zookeeper.get_children("/brokers/ids"), "before its session has ended"
         cluster.produce(2, range(first, first + 300))
         assert cluster.controller(2) in others
         cluster.brokers[killed].start()
