@@ -1,4 +1,7 @@
-"""A real broker on a real disk that is nearly full, and on one without a free byte. Needs root, to mount it."""
+"""A real broker on a real disk that is nearly full, and on one without a free byte. Needs root, to mount it.
+
+Real, as several processes write to the same file system. What one worker does: tests/processes/worker/disks.
+"""
 
 import signal
 from collections.abc import Callable, Iterator

@@ -1,6 +1,7 @@
 """`make run`, with the interpreter of these tests in place of the virtual environment that it would make.
 
-How that environment comes about is tried on a fresh machine: tests/package/test_fresh_machine.py.
+Real, for make and the signals of a terminal. How that environment comes about is tried on a fresh machine:
+tests/package/test_fresh_machine.py.
 """
 
 import os

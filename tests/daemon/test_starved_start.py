@@ -1,4 +1,7 @@
-"""`kafkad start` where something is short: open files, memory, disk. One line that says what, and exit code 2."""
+"""`kafkad start` where something is short: open files, memory, disk. One line that says what, and exit code 2.
+
+Real processes, as the kernel's own limits are set.
+"""
 
 import os
 import resource

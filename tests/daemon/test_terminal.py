@@ -1,4 +1,7 @@
-"""A broker in the foreground of a terminal, when the window is closed: it does not stay behind, unseen."""
+"""A broker in the foreground of a terminal, when the window is closed: it does not stay behind, unseen.
+
+Real, for the terminal and its signals.
+"""
 
 import os
 import pty
