@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafkad.plugin_loading import UnknownObject
-from kafkad.startup import load_plugins
+from kafkad.startup import load_plugins, start_broker
 from tests.config.configurations import configured
 
 
@@ -47,6 +47,26 @@ def test_what_is_not_needed_can_be_blocked() -> None:
     plugins = load_plugins(config)
     assert not plugins.metrics_reporters
     assert plugins.blocked_unknown == ("nobody",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("kafkad.quota.manager", "generous", "kafkad.quota.manager=generous: no plugin registers that"),
+        ("replica.selector.class", "nearest", "replica.selector.class=nearest: no plugin registers that"),
+        ("kafkad.metrics.reporters", "prometheus,fax", "kafkad.metrics.reporters=fax: no plugin registers that"),
+        ("kafkad.plugins.dir", "/no/such/folder", "kafkad.plugins.dir is not a folder"),
+    ],
+)
+def test_plugin_that_is_not_there_is_one_line_and_exit_code_2(
+    name: str, value: str, said: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for stream in ("stdout", "stderr"):
+        # A broker puts its own in their place; they come back.
+        monkeypatch.setattr(sys, stream, getattr(sys, stream))
+    assert start_broker(configured((name, value))) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("kafkad: ") and said in line
 
 
 POLICY = """

@@ -52,9 +52,9 @@ def cluster(_running_cluster: SharedCluster) -> Iterator[SharedCluster]:
     _running_cluster.end_test()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lake_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
-    """One for all lakes of a module; their topics have several segments."""
+    """One for all lakes; their topics have several segments."""
     settings = {"log.segment.bytes": "1048576", "num.partitions": str(PARTITIONS)}
     with Kafkad(tmp_path_factory.mktemp("broker"), settings) as running:
         yield running

@@ -1,4 +1,7 @@
-"""Which hours of a table are complete: `kafkad export status` says so, of what all runs have brought."""
+"""Which hours of a table are complete: `kafkad export status` says so, of what all runs have brought.
+
+The broker is a real one, as the command asks it where the topic ends; all tests share it.
+"""
 
 import json
 import time

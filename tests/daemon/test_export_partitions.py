@@ -1,4 +1,7 @@
-"""Exports of a topic of many partitions: what a task asks the brokers grows with its records, not with their number."""
+"""Exports of a topic of many partitions: what a task asks the brokers grows with its records, not with their number.
+
+The broker is a real one, which counts its connections.
+"""
 
 import json
 from pathlib import Path
@@ -26,7 +29,7 @@ def test_all_ranges_of_a_task_share_a_few_connections(tmp_path: Path) -> None:
             producer.produce("many", b"value", partition=partition)
         assert producer.flush(WITHIN_S) == 0
         before = broker.page
-        said = json.loads(lake.run("run", "--source", "broker", "--jobs", "2", "--json"))
+        said = json.loads(lake.apart("run", "--source", "broker", "--jobs", "2", "--json"))
         lake.run("verify", "--source", "broker")
         after = broker.page
         assert said["records"] == MANY

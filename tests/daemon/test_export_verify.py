@@ -1,9 +1,12 @@
-"""`kafkad export verify` finds what is wrong with the files of a table: each is a line, and the exit code is 1."""
+"""`kafkad export verify` finds what is wrong with the files of a table: each is a line, and the exit code is 1.
+
+The broker is a real one, as the command compares the table with what it has; all tests share it.
+"""
 
 import json
 import shutil
-import subprocess
 import time
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,6 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 from pyiceberg.catalog import load_catalog
 
-from bench.brokers.processes import WITHIN_S
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from tests.daemon.lake import FORMATS, Lake, one_line
 
@@ -20,12 +22,12 @@ COUNT = 300
 
 def found(lake: Lake, *options: str) -> list[str]:
     """What is wrong, but for the lines of partitions."""
-    done = subprocess.run(lake.command("verify", *options), capture_output=True, text=True, timeout=WITHIN_S)
+    done = lake.done("verify", *options)
     lines = done.stdout.splitlines()
-    assert (done.returncode, done.stderr) == (1, ""), done
-    said = subprocess.run(lake.command("verify", *options, "--json"), capture_output=True, text=True, timeout=WITHIN_S)
+    assert (done.exit_code, done.stderr) == (1, ""), done.output
+    said = lake.done("verify", *options, "--json")
     rows = json.loads(said.stdout)
-    assert said.returncode == 1 and len(rows) == len(lines)
+    assert said.exit_code == 1 and len(rows) == len(lines)
     of_files = [line for line in lines if line.startswith("WRONG: ")]
     assert of_files == [f"WRONG: {row['path']} {row['problem']}" for row in rows if "path" in row]
     assert not any(row["right"] for row in rows if "path" in row)
@@ -151,10 +153,10 @@ def test_where_no_table_is_seen_maintenance_deletes_nothing(
     lake.run("run", "--format", table)
     there = set(lake.out.rglob("*"))
     for verb in (["maintain", "--older-than", "0"], ["files"]):
-        command = lake.command(*verb, *options)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, cwd=lake.out.parent)
+        with chdir(lake.out.parent):
+            done = lake.done(*verb, *options)
         if verb[0] == "files" and "no table yet" in said:
-            assert (done.returncode, done.stdout) == (0, "")
+            assert (done.exit_code, done.stdout) == (0, "")
         else:
-            assert done.returncode == 1 and said in one_line(done.stderr)
+            assert done.exit_code == 1 and said in one_line(done.stderr)
         assert set(lake.out.rglob("*")) == there

@@ -1,4 +1,7 @@
-"""A real broker on a real disk that is nearly full, and on one without a free byte. Needs root, to mount it."""
+"""A real broker on a real disk that is nearly full, and on one without a free byte. Needs root, to mount it.
+
+Real, as several processes write to the same file system. What one worker does: tests/processes/worker/disks.
+"""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -33,6 +36,8 @@ NONE = ErrorCode.NONE
 SETTINGS = {
     "log.segment.bytes": str(MB),
     "kafkad.log.dirs.min.free.bytes": str(LEAST),
+    # Half a minute by default, before checkpoints are written and before the cleaner is asked for room.
+    "log.initial.task.delay.ms": "0",
     "offsets.topic.num.partitions": "1",
     "num.io.threads": "1",
 }
@@ -113,12 +118,13 @@ def test_nearly_full_disk_refuses_producers_and_serves_everybody_else(serve: Ser
 
 
 def test_retention_makes_room_at_once_and_deleted_files_do_not_wait(serve: Serve) -> None:
-    """The next round of the cleaner is minutes away, and so is the end of file.delete.delay.ms."""
+    """The next round of the cleaner is minutes away, and so is the end of file.delete.delay.ms. How often it is asked
+    for room: tests/processes/worker/disks/test_room.py.
+    """
     served = serve(log_retention_bytes=str(2 * MB), log_segment_delete_delay_ms="600000")
     with served.connect() as client:
-        for _ in range(3):
-            _write_until_refused(client)
-            eventually(lambda: _write(client) == 0, what="clients can produce again")
+        _write_until_refused(client)
+        eventually(lambda: _write(client) == 0, what="clients can produce again")
 
 
 def test_topic_that_is_deleted_from_a_full_disk_makes_room_at_once(serve: Serve, disk: SmallDisk) -> None:

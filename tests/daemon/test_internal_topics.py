@@ -1,4 +1,7 @@
-"""The internal topics of a real broker: made when first needed, one warning each, and nobody's to write or empty."""
+"""The internal topics of a real broker: made when first needed, one warning each, and nobody's to write or empty.
+
+Real, as controller, coordinators and cleaner meet at them, each in another process.
+"""
 
 from pathlib import Path
 

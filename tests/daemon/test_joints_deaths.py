@@ -1,16 +1,19 @@
-"""Processes of a real broker die or stand still while clients wait: who notices, and what they are told."""
+"""Processes of a real broker die or stand still while clients wait: who notices, and what they are told.
+
+Real, for the signals. One broker for all tests that need no settings of their own, with a topic for each.
+"""
 
 import os
 import signal
 import struct
 import threading
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from bench.brokers.processes import eventually, is_alive
+from bench.brokers.processes import WITHIN_S, eventually
 from tests.daemon.served import Served
 from tests.tools.raw_requests import (
     Produced,
@@ -25,31 +28,44 @@ from tests.tools.raw_requests import (
 )
 
 RETRIABLE = {5, 6, 7, 56}
-LONGEST_STOP_S = 8.0
-"""Well below the time after which whoever has not stopped is killed."""
+KILLED = "has not stopped in time and is killed"
 ONE_OF_EACH = {"num.network.threads": "1", "num.io.threads": "1"}
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    with Served(tmp_path, ONE_OF_EACH) as broker:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("broker"), ONE_OF_EACH) as broker:
         yield broker
 
 
-def _until_served(served: Served, partition: int = 0) -> None:
-    eventually(lambda: served.is_serving(partition), what="the broker serves again")
+@pytest.fixture
+def topic(served: Served, request: pytest.FixtureRequest) -> str:
+    """Of two partitions."""
+    eventually(served.is_serving, what="the broker serves")
+    with served.connect() as client:
+        assert request.node.name.encode() + b"\x00\x00" in client.ask(create_topic(request.node.name, 2))
+    return str(request.node.name)
+
+
+def _until_served(served: Served) -> None:
+    eventually(served.is_serving, what="the broker serves again")
+
+
+def _write(served: Served, topic: str) -> int:
+    with served.connect() as client:
+        return read_produced(client.ask(produce({(topic, 0): batch()})))[topic, 0].error
 
 
 def _numbered(sequence: int) -> bytes:
     return batch(producer_id=9_000, producer_epoch=0, base_sequence=sequence)
 
 
-def _acknowledge(client: RawClient, sequence: int) -> int:
+def _acknowledge(client: RawClient, topic: str, sequence: int) -> int:
     """Produce until acknowledged, as an idempotent producer does; the offset."""
     found: list[Produced] = []
 
     def acknowledged() -> bool:
-        found[:] = [read_produced(client.ask(produce({("t", 0): _numbered(sequence)}, acks=-1)))["t", 0]]
+        found[:] = [read_produced(client.ask(produce({(topic, 0): _numbered(sequence)}, acks=-1)))[topic, 0]]
         assert found[0].error in RETRIABLE | {0}
         return found[0].error == 0
 
@@ -57,27 +73,27 @@ def _acknowledge(client: RawClient, sequence: int) -> int:
     return found[0].base_offset
 
 
-def test_killed_worker_doubles_and_loses_nothing(served: Served) -> None:
+def test_killed_worker_doubles_and_loses_nothing(served: Served, topic: str) -> None:
     """Five requests in flight each time; every one is answered, and what failed is sent again in order."""
     sent = 0
     with served.connect() as client:
         for _ in range(5):
-            client.send(b"".join(produce({("t", 0): _numbered(sent + at)}, acks=-1) for at in range(5)))
+            client.send(b"".join(produce({(topic, 0): _numbered(sent + at)}, acks=-1) for at in range(5)))
             os.kill(served.pid_of("worker-0"), signal.SIGKILL)
             for _ in range(5):
-                assert read_produced(client.reply()[1])["t", 0].error in RETRIABLE | {0, 45}
+                assert read_produced(client.reply()[1])[topic, 0].error in RETRIABLE | {0, 45}
             for at in range(5):
-                assert _acknowledge(client, sent + at) == sent + at
+                assert _acknowledge(client, topic, sent + at) == sent + at
             sent += 5
-        found = read_fetched(client.ask(fetch({("t", 0): 0})))["t", 0]
+        found = read_fetched(client.ask(fetch({(topic, 0): 0})))[topic, 0]
     assert found.high_watermark == sent
     assert len(found.records) == sent * len(_numbered(0))
     served.leaves_nothing_behind()
 
 
-def test_killed_network_process_closes_its_connections_and_the_next_one_serves(served: Served) -> None:
+def test_killed_network_process_closes_its_connections_and_the_next_one_serves(served: Served, topic: str) -> None:
     client = served.connect()
-    client.send(b"".join(produce({("t", 0): batch(1, 200_000)}) for _ in range(20)))
+    client.send(b"".join(produce({(topic, 0): batch(1, 200_000)}) for _ in range(20)))
     victim = served.pid_of("network-0")
     os.kill(victim, signal.SIGKILL)
     with pytest.raises(ConnectionError):
@@ -108,68 +124,61 @@ def test_controller_killed_while_it_creates_topics_creates_them_once(served: Ser
         )
 
 
-def test_data_goes_on_without_a_controller(served: Served) -> None:
+def test_data_goes_on_without_a_controller(served: Served, topic: str) -> None:
     controller = served.pid_of("controller-0")
     os.kill(controller, signal.SIGSTOP)
     try:
         with served.connect() as client:
-            assert read_produced(client.ask(produce({("t", 0): batch()})))["t", 0].error == 0
-            assert read_fetched(client.ask(fetch({("t", 0): 0})))["t", 0].records
-            assert client.ask(metadata(["t"]))
+            assert read_produced(client.ask(produce({(topic, 0): batch()})))[topic, 0].error == 0
+            assert read_fetched(client.ask(fetch({(topic, 0): 0})))[topic, 0].records
+            assert client.ask(metadata([topic]))
     finally:
-        os.kill(controller, signal.SIGCONT)
+        with suppress(ProcessLookupError):
+            os.kill(controller, signal.SIGCONT)
 
 
-def test_worker_that_stands_still_delays_its_producers_and_no_reader(served: Served) -> None:
-    assert served.is_serving()
+def test_worker_that_stands_still_delays_its_producers_and_no_reader(served: Served, topic: str) -> None:
+    assert _write(served, topic) == 0
     worker = served.pid_of("worker-0")
     os.kill(worker, signal.SIGSTOP)
     try:
         with served.connect() as writer, served.connect() as reader:
-            writer.send(produce({("t", 0): batch()}))
-            assert read_fetched(reader.ask(fetch({("t", 0): 0})))["t", 0].records
-            assert reader.ask(metadata(["t"]))
+            writer.send(produce({(topic, 0): batch()}))
+            assert read_fetched(reader.ask(fetch({(topic, 0): 0})))[topic, 0].records
+            assert reader.ask(metadata([topic]))
             os.kill(worker, signal.SIGCONT)
-            assert read_produced(writer.reply()[1])["t", 0].error == 0
+            error = read_produced(writer.reply()[1])[topic, 0].error
+        # On a machine that was busy for seconds the supervisor has taken it for one that hangs.
+        assert error == 0 or served.lines("worker-0 has been silent for too long and is killed")
     finally:
-        os.kill(worker, signal.SIGCONT)
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGCONT)
 
 
-def test_worker_that_finds_its_log_shorter_gives_the_partition_up_loudly(served: Served) -> None:
+def test_worker_that_finds_its_log_shorter_gives_the_partition_up_loudly(served: Served, topic: str) -> None:
     for _ in range(3):
-        assert served.is_serving()
-    (log_file,) = (served.broker.log_dir / "t-0").glob("*.log")
+        assert _write(served, topic) == 0
+    (log_file,) = (served.broker.log_dir / f"{topic}-0").glob("*.log")
     worker = served.pid_of("worker-0")
     os.kill(worker, signal.SIGSTOP)
     with open(log_file, "r+b") as file:
         file.truncate(len(batch()))
     os.kill(worker, signal.SIGKILL)
     assert "the log ends at 1, 3 was already readable" in served.one_line("the partition stays offline")
-    _until_served(served, 1)
-    with served.connect() as client:
-        assert read_produced(client.ask(produce({("t", 0): batch()})))["t", 0].error in RETRIABLE
+    _until_served(served)
+    assert _write(served, topic) in RETRIABLE
 
 
-def test_killed_supervisor_leaves_no_process(tmp_path: Path) -> None:
-    served = Served(tmp_path)
-    served.broker.start()
-    family = served.broker.tree()
-    assert len(family) > 5
-    os.kill(served.broker.pid, signal.SIGKILL)
-    eventually(lambda: not any(map(is_alive, family)), what="every process is gone")
-    served.broker.kill()
-
-
-def test_long_polls_return_when_something_is_produced(served: Served) -> None:
+def test_long_polls_return_when_something_is_produced(served: Served, topic: str) -> None:
     """Hundreds of rounds; a wake-up that is lost would last until the poll's own end."""
     with served.connect() as reader, served.connect() as writer:
         for offset in range(500):
-            reader.send(fetch({("t", 0): offset, ("t", 1): 0}, max_wait_ms=300_000))
+            reader.send(fetch({(topic, 0): offset, (topic, 1): 0}, max_wait_ms=300_000))
             if offset % 3:
                 # So that the fetch is sometimes looked at before, sometimes after the append.
-                writer.ask(metadata(["t"]))
-            assert read_produced(writer.ask(produce({("t", 0): batch()})))["t", 0] == (0, offset)
-            assert read_fetched(reader.reply()[1])["t", 0].high_watermark == offset + 1
+                writer.ask(metadata([topic]))
+            assert read_produced(writer.ask(produce({(topic, 0): batch()})))[topic, 0] == (0, offset)
+            assert read_fetched(reader.reply()[1])[topic, 0].high_watermark == offset + 1
 
 
 def test_many_slow_producers_share_a_small_arena_and_all_finish(tmp_path: Path) -> None:
@@ -181,7 +190,7 @@ def test_many_slow_producers_share_a_small_arena_and_all_finish(tmp_path: Path) 
 
         def dribble(number: int) -> None:
             request = produce({("t", number % 2): batch(1, size)})
-            with served.connect(patience_s=60) as client:
+            with served.connect(patience_s=WITHIN_S) as client:
                 for at in range(0, len(request), 50_000):
                     client.send(request[at : at + 50_000])
                 found = read_produced(client.reply()[1])
@@ -195,7 +204,7 @@ def test_many_slow_producers_share_a_small_arena_and_all_finish(tmp_path: Path) 
             for _ in range(20):
                 assert read_fetched(reader.ask(fetch({("t", 0): 0}, max_bytes=1000)))["t", 0].error == 0
         for thread in threads:
-            thread.join(60)
+            thread.join(WITHIN_S)
         assert not any(thread.is_alive() for thread in threads)
         assert failures == []
         assert served.metric("kafkad_arena_exhausted") > 0
@@ -209,9 +218,8 @@ def test_stop_with_requests_in_flight_answers_them(tmp_path: Path) -> None:
         writer.send(b"".join(produce({("t", 1): batch(1, 100_000)}) for _ in range(20)))
         with served.connect() as client:
             assert client.ask(metadata(["t"]))
-        began = time.monotonic()
         assert served.broker.stop() == 0
-        assert time.monotonic() - began < LONGEST_STOP_S
+        assert served.lines(KILLED) == []
         assert read_fetched(waiting.reply()[1])["t", 0].error == 0
         answered = 0
         with pytest.raises(ConnectionError):

@@ -1,7 +1,8 @@
 """SIGKILL at random moments while records come in: to any one process of the broker, and to all at once.
 
 An idempotent producer finds every record in the log exactly once, in order; with acks=1 and no retries everything
-acknowledged is there, in order, never twice. There are `kills`, with seeds from `kill_seed` on.
+acknowledged is there, in order, never twice. Real, for the signals: memory
+and files are left as they are. There are `kills`, with seeds from `kill_seed` on.
 """
 
 import os

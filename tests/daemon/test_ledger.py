@@ -1,4 +1,4 @@
-"""The ledger check itself: it has to see a lost, a doubled, a moved and a missing record."""
+"""The ledger check itself: it has to see a lost, a doubled, a moved and a missing record. There is no broker."""
 
 import pytest
 

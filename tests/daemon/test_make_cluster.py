@@ -1,4 +1,7 @@
-"""`make cluster`: one command gives a ZooKeeper and three brokers, a killed one comes back, Ctrl-C stops them all."""
+"""`make cluster`: one command gives a ZooKeeper and three brokers, a killed one comes back, Ctrl-C stops them all.
+
+Real, for make, ZooKeeper and the signals.
+"""
 
 import os
 import re

@@ -1,11 +1,11 @@
 """`make run`, with the interpreter of these tests in place of the virtual environment that it would make.
 
-How that environment comes about is tried on a fresh machine: tests/package/test_fresh_machine.py.
+Real, for make and the signals of a terminal. How that environment comes about is tried on a fresh machine:
+tests/package/test_fresh_machine.py.
 """
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.brokers.ports import free_port
-from bench.brokers.processes import eventually, is_alive, process_tree
+from bench.brokers.processes import WITHIN_S, eventually, is_alive, process_tree
 from kafkad.client.broker_client import BrokerClient
 
 CHECKOUT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ def _running(folder: Path, port: int) -> Iterator["subprocess.Popen[str]"]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_second_run_keeps_the_data_of_the_first(tmp_path: Path) -> None:
+def test_second_run_keeps_the_data_of_the_first_and_ctrl_c_stops_every_process_of_it(tmp_path: Path) -> None:
     port = free_port()
     for expected in ([], ["orders"]):
         with _running(tmp_path, port) as process:
@@ -58,26 +58,15 @@ def test_second_run_keeps_the_data_of_the_first(tmp_path: Path) -> None:
                 assert [topic.name for topic in client.topics()] == expected
                 if not expected:
                     client.create_topic("orders", partitions=1, replication_factor=1, configs={})
-            process.terminate()
-            process.wait(60)
-
-
-def test_ctrl_c_stops_make_and_every_process_of_the_broker(tmp_path: Path) -> None:
-    with _running(tmp_path, free_port()) as process:
-        tree = process_tree(process.pid)
-        assert len(tree) > 1
-        # A terminal sends it to the whole foreground group.
-        os.killpg(process.pid, signal.SIGINT)
-        process.wait(60)
-        assert process.stdout is not None
-        assert "Traceback" not in process.stdout.read()
-    eventually(lambda: not any(map(is_alive, tree)), what="every process ends")
+                    process.terminate()
+                    process.wait(WITHIN_S)
+                    continue
+            tree = process_tree(process.pid)
+            assert len(tree) > 1
+            # A terminal sends it to the whole foreground group.
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait(WITHIN_S)
+            assert process.stdout is not None
+            assert "Traceback" not in process.stdout.read()
+        eventually(lambda: not any(map(is_alive, tree)), what="every process ends")  # noqa: B023
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
-
-
-def test_taken_port_is_named_with_its_holder_and_exit_code_2(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as holder:
-        command = _make_run(tmp_path, holder.getsockname()[1])
-        outcome = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert outcome.returncode == 2
-    assert f"(process {os.getpid()})" in outcome.stderr

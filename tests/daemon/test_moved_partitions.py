@@ -1,8 +1,13 @@
-"""Partitions that are moved to another log directory while clients write them: by the command, under kill -9."""
+"""Partitions that are moved to another log directory while clients write them: by the command, under kill -9.
+
+Real, for the kills. Deaths before each single step are in tests/processes/worker/moving. One broker for all tests that
+need no settings of their own.
+"""
 
 import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +23,7 @@ from tests.tools.on_terminal import on_terminal
 from tests.tools.raw_requests import RawClient, batch, fetch, produce, read_fetched, read_produced
 
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+FAST = 1 << 30
 
 
 class TwoDirectories(Kafkad):
@@ -41,6 +47,12 @@ class TwoDirectories(Kafkad):
 
     def future(self) -> Path | None:
         return next((each for root in (self.one, self.two) for each in root.glob("*-future")), None)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoDirectories]:
+    with TwoDirectories(tmp_path_factory.mktemp("broker")) as running:
+        yield running
 
 
 def command(broker: Kafkad, *args: str) -> tuple[int, str]:
@@ -78,8 +90,9 @@ def _next_offset(records: bytes, offset: int) -> int:
     return offset
 
 
-def test_the_command_moves_partitions_and_says_so(tmp_path: Path) -> None:
-    with TwoDirectories(tmp_path) as broker, RawClient(broker.port) as client:
+def test_the_command_moves_partitions_and_says_so(broker: TwoDirectories) -> None:
+    set_rate(broker, FAST)
+    with RawClient(broker.port) as client:
         client.ask(raw.create_topic("t", 2))
         write(client, "t", 20)
         size = read(client, "t", 20)
@@ -104,37 +117,35 @@ def test_the_command_moves_partitions_and_says_so(tmp_path: Path) -> None:
         assert code == 1 and "no broker has a log directory /nowhere" in said
 
 
-def test_a_slow_move_is_seen_and_can_be_ended(tmp_path: Path) -> None:
-    with TwoDirectories(tmp_path, **{RATE: "0"}) as broker, RawClient(broker.port) as client:
-        client.ask(raw.create_topic("t", 1))
-        write(client, "t", 20)
-        target, here = broker.other("t-0"), tmp_path / broker.place("t-0")[0]
-        assert command(broker, "move", "t-0", "--to", str(target), "--no-wait")[0] == 0
-        code, shown = command(broker, "describe", "--topic", "t", "--json")
-        rows = {row["path"]: row["replicas"] for row in json.loads(shown)}
-        assert code == 0
-        assert [row["is_future"] for row in rows[str(here)]] == [False]
-        (future,) = rows[str(target)]
-        assert (future["is_future"], future["offset_lag"], future["size_bytes"]) == (True, 20, 0)
-        assert command(broker, "move", "t-0", "--to", str(here))[0] == 0
-        eventually(lambda: not broker.futures(), what="the copy is removed")
-        assert broker.place("t-0") == [here.name]
+def test_a_slow_move_is_seen_and_can_be_ended(broker: TwoDirectories) -> None:
+    set_rate(broker, 0)
+    with RawClient(broker.port) as client:
+        client.ask(raw.create_topic("slow", 1))
+        write(client, "slow", 20)
+    target, (place,) = broker.other("slow-0"), broker.place("slow-0")
+    here = broker.folder / place
+    assert command(broker, "move", "slow-0", "--to", str(target), "--no-wait")[0] == 0
+    code, shown = command(broker, "describe", "--topic", "slow", "--json")
+    rows = {row["path"]: row["replicas"] for row in json.loads(shown)}
+    assert code == 0
+    assert [row["is_future"] for row in rows[str(here)]] == [False]
+    (future,) = rows[str(target)]
+    assert (future["is_future"], future["offset_lag"], future["size_bytes"]) == (True, 20, 0)
+    assert command(broker, "move", "slow-0", "--to", str(here))[0] == 0
+    eventually(lambda: not broker.futures(), what="the copy is removed")
+    assert broker.place("slow-0") == [here.name]
 
 
 @pytest.mark.parametrize("victim", ["worker-0", "controller-0", "all"])
-def test_a_move_goes_on_after_kill_9(tmp_path: Path, victim: str) -> None:
-    broker = TwoDirectories(tmp_path, **{RATE: "1"})
-    with broker:
-        _moved_after_kill(broker, victim)
-
-
-def _moved_after_kill(broker: TwoDirectories, victim: str) -> None:
+def test_a_move_goes_on_after_kill_9(broker: TwoDirectories, victim: str) -> None:
+    set_rate(broker, 1)
+    topic = f"killed-{victim}"
     with RawClient(broker.port) as client:
-        client.ask(raw.create_topic("t", 1))
-        write(client, "t", 30)
-        size = read(client, "t", 30)
-    target = broker.other("t-0")
-    assert command(broker, "move", "t-0", "--to", str(target), "--no-wait")[0] == 0
+        client.ask(raw.create_topic(topic, 1))
+        write(client, topic, 30)
+        size = read(client, topic, 30)
+    target = broker.other(f"{topic}-0")
+    assert command(broker, "move", f"{topic}-0", "--to", str(target), "--no-wait")[0] == 0
     eventually(lambda: len(broker.futures()) == 1, what="the move has begun")
     if victim == "all":
         broker.kill()
@@ -143,12 +154,12 @@ def _moved_after_kill(broker: TwoDirectories, victim: str) -> None:
         (pid,) = [each.pid for each in broker.tree() if each.title.endswith(victim)]
         os.kill(pid, signal.SIGKILL)
         eventually(lambda: all(each.pid != pid for each in broker.tree()), what="it is reaped")
-    set_rate(broker, 1 << 30)
-    eventually(lambda: broker.place("t-0") == [target.name], what="the move ends")
+    set_rate(broker, FAST)
+    eventually(lambda: broker.place(f"{topic}-0") == [target.name], what="the move ends")
     assert not broker.futures()
     with RawClient(broker.port) as client:
-        write(client, "t", 1, first=30)
-        assert read(client, "t", 31) > size
+        write(client, topic, 1, first=30)
+        assert read(client, topic, 31) > size
 
 
 def test_a_move_goes_on_behind_the_segments_that_were_copied_before_kill_9(tmp_path: Path) -> None:
@@ -168,6 +179,7 @@ def test_a_move_goes_on_behind_the_segments_that_were_copied_before_kill_9(tmp_p
             assert records_to(client, "t", 45) == written
             write(client, "t", 5, first=45)
             written = records_to(client, "t", 50)
+            set_rate(broker, FAST)
             eventually(lambda: broker.place("t-0") == [target.name], what="the move ends")
             assert records_to(client, "t", 50) == written
         assert not broker.futures()

@@ -1,4 +1,7 @@
-"""One log directory of several can't be used: the broker goes on with the others and says what is not there."""
+"""One log directory of several can't be used: the broker goes on with the others and says what is not there.
+
+Real, as it begins with what a start finds, and each process has to know of it.
+"""
 
 import json
 import os
@@ -95,17 +98,33 @@ def test_partitions_of_an_unusable_directory_are_offline_and_come_back_with_it(
     broker = TwoDirectories(tmp_path)
     with broker:
         _filled(broker)
+        _shows_what_is_in_them(broker)
     here, lost = _partitions_in(broker.one, "t"), _partitions_in(broker.two, "t")
     assert (len(here), len(lost)) == (2, 2)
     with hide(broker), broker:
         lines = [line for line in broker.output.read_text().splitlines() if "is offline" in line]
         assert len(lines) == 1 and str(broker.two) in lines[0] and "irectory" in lines[0]
         _serves_only(broker, here, lost)
+        assert [row["error"] for row in _printed(broker)] == [None, "KAFKA_STORAGE_ERROR"]
+        (controller,) = _titles(broker, "controller-0")
+        os.kill(controller, signal.SIGKILL)
+        eventually(lambda: _titles(broker, "controller-0") - {controller}, what="it is replaced")
+        _serves_only(broker, here, lost)
     with broker, RawClient(broker.port) as client:
         assert set(_errors_in_metadata(client, "t").values()) == {0}
         for index in range(PARTITIONS):
             assert read_fetched(client.ask(fetch({("t", index): 0})))["t", index].records
             assert read_produced(client.ask(produce({("t", index): batch()})))["t", index].error == 0
+
+
+def _shows_what_is_in_them(broker: TwoDirectories) -> None:
+    here, there = _printed(broker)
+    assert (here["error"], there["error"]) == (None, None)
+    assert {(row["topic"], row["partition"]) for each in (here, there) for row in each["replicas"]} == {
+        ("t", index) for index in range(PARTITIONS)
+    }
+    assert all(row["size_bytes"] == len(batch()) for row in there["replicas"])
+    assert 0 < here["free_bytes"] < here["total_bytes"]
 
 
 def _serves_only(broker: TwoDirectories, here: set[int], lost: set[int]) -> None:
@@ -141,18 +160,6 @@ def test_topic_that_is_deleted_meanwhile_does_not_come_back(tmp_path: Path) -> N
         assert read_fetched(body)["t", 0].high_watermark == 0
 
 
-def test_controller_that_is_replaced_knows_which_directory_is_offline(tmp_path: Path) -> None:
-    broker = TwoDirectories(tmp_path)
-    with broker:
-        _filled(broker)
-    here, lost = _partitions_in(broker.one, "t"), _partitions_in(broker.two, "t")
-    with broker.without_second(), broker:
-        (controller,) = [each for each in broker.tree() if each.title.endswith("controller-0")]
-        os.kill(controller.pid, signal.SIGKILL)
-        eventually(lambda: _titles(broker, "controller-0") - {controller.pid}, what="it is replaced")
-        _serves_only(broker, here, lost)
-
-
 def _titles(broker: Kafkad, title: str) -> set[int]:
     return {each.pid for each in broker.tree() if each.title.endswith(title)}
 
@@ -178,21 +185,6 @@ def _cordon(broker: Kafkad, directories: str) -> None:
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
     for done in admin.incremental_alter_configs([resource]).values():
         done.result(WITHIN_S)
-
-
-def test_command_shows_what_is_in_the_directories_and_which_is_offline(tmp_path: Path) -> None:
-    broker = TwoDirectories(tmp_path)
-    with broker:
-        _filled(broker)
-        here, there = _printed(broker)
-        assert (here["error"], there["error"]) == (None, None)
-        assert {(row["topic"], row["partition"]) for each in (here, there) for row in each["replicas"]} == {
-            ("t", index) for index in range(PARTITIONS)
-        }
-        assert all(row["size_bytes"] == len(batch()) for row in there["replicas"])
-        assert 0 < here["free_bytes"] < here["total_bytes"]
-    with broker.without_second(), broker:
-        assert [row["error"] for row in _printed(broker)] == [None, "KAFKA_STORAGE_ERROR"]
 
 
 def _printed(broker: Kafkad) -> list[dict[str, Any]]:

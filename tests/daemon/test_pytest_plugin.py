@@ -1,4 +1,4 @@
-"""The fixture as a stranger's project uses it: pytest runs of their own, in folders of their own."""
+"""The fixture as a stranger's project uses it: pytest runs of their own, in folders of their own, real ones."""
 
 import ast
 import os
@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.brokers.processes import eventually, read_process
+from bench.brokers.processes import WITHIN_S, eventually, read_process
 
 _SERVES = """
 from kafkad.client.broker_client import BrokerClient
@@ -53,7 +53,7 @@ def _run(folder: Path, source: str, *arguments: str) -> "subprocess.CompletedPro
         env=_environment(folder),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WITHIN_S,
     )
 
 
@@ -61,8 +61,10 @@ def _brokers(printed: str) -> list[int]:
     return [int(pid) for line in re.findall(r"served by ([\d ]+)", printed) for pid in line.split()]
 
 
-def test_each_test_has_a_broker_of_its_own_and_nothing_is_left(tmp_path: Path) -> None:
-    done = _run(tmp_path, _SERVES.replace("PARTITIONS", "1"))
+def test_each_test_has_a_broker_of_its_own_with_its_overrides_and_nothing_is_left(tmp_path: Path) -> None:
+    """Those of the command line win."""
+    overrides = ("-o", "kafkad_overrides=num.partitions=3", "--kafkad-override", "num.partitions=5")
+    done = _run(tmp_path, _SERVES.replace("PARTITIONS", "5"), *overrides)
     assert done.returncode == 0, done.stdout
     first, second = _brokers(done.stdout)
     assert first != second
@@ -82,20 +84,8 @@ def test_unknown_scope_is_refused_by_name(tmp_path: Path) -> None:
     assert "kafkad_scope: expected one of function, class, module, package, session" in done.stdout + done.stderr
 
 
-def test_overrides_reach_the_broker_and_the_command_line_wins(tmp_path: Path) -> None:
-    done = _run(
-        tmp_path,
-        _SERVES.replace("PARTITIONS", "5"),
-        "-o",
-        "kafkad_overrides=num.partitions=3",
-        "--kafkad-override",
-        "num.partitions=5",
-    )
-    assert done.returncode == 0, done.stdout
-
-
 def test_broker_that_refuses_its_options_fails_the_test_with_its_reason(tmp_path: Path) -> None:
-    done = _run(tmp_path, _SERVES, "--kafkad-override", "no.such.option=1")
+    done = _run(tmp_path, _SERVES, "-x", "--kafkad-override", "no.such.option=1")
     assert done.returncode == 1
     assert "BrokerDidNotStart: kafkad: --override: no.such.option: unknown option" in done.stdout
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -111,7 +101,7 @@ def test_killed_test_run_leaves_neither_broker_nor_folder(tmp_path: Path) -> Non
         run.send_signal(signal.SIGKILL)
     assert len(brokers) == 2
     eventually(lambda: not any(map(read_process, brokers)), what="the brokers stop")
-    assert list((tmp_path / "tmp").iterdir()) == []
+    eventually(lambda: not list((tmp_path / "tmp").iterdir()), what="their folders are removed")
 
 
 def test_plugin_imports_nothing_of_the_broker() -> None:

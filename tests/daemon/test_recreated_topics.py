@@ -1,4 +1,7 @@
-"""A topic that is made again under its name: nothing that was said of the one before may take from its records."""
+"""A topic that is made again under its name: nothing that was said of the one before may take from its records.
+
+Real, for the crash and for what two processes write into files.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,8 @@
-"""A running broker's configuration: the file read again on SIGHUP, changes by request, and what they lead to."""
+"""A running broker's configuration: the file read again on SIGHUP, changes by request, and what they lead to.
+
+Real, for the signal and for what other processes than the one that is told do then. One broker for all that end as they
+began: what its file says in between is taken back.
+"""
 
 import os
 import signal
@@ -32,6 +36,8 @@ from tests.tools import raw_requests as raw
 
 BROKER = 4
 SET, DELETE = i8(0), i8(1)
+LAST = "log.index.interval.bytes"
+"""Of no meaning for these tests."""
 
 
 class FiledBroker(Kafkad):
@@ -40,6 +46,7 @@ class FiledBroker(Kafkad):
     def __init__(self, folder: Path, **settings: str) -> None:
         super().__init__(folder)
         self.file = folder / "server.properties"
+        self._marks = 0
         self._fixed = {
             "log.retention.check.interval.ms": "200",
             "log.initial.task.delay.ms": "0",
@@ -48,7 +55,7 @@ class FiledBroker(Kafkad):
         self.write(settings)
 
     def write(self, settings: Mapping[str, str]) -> None:
-        lines = [f"{name}={value}" for name, value in ({**self._fixed, **settings}).items()]
+        lines = [f"{name}={value}" for name, value in {**self._fixed, **settings}.items()]
         self.file.write_text("\n".join(lines) + "\n")
 
     def command(self) -> list[str]:
@@ -63,10 +70,24 @@ class FiledBroker(Kafkad):
         eventually(lambda: self.output.read_text().count(said) > before, what=said)
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[FiledBroker]:
-    with FiledBroker(tmp_path) as running:
+    def take_back(self) -> None:
+        """The file is as at the start, and each process has heard of it: the last option is a new one each time."""
+        self._marks += 1
+        mark = str(5_000 + self._marks)
+        self.reread({LAST: mark}, f"{LAST} has a new value")
+        eventually(lambda: described(self, LAST)[0] == mark, what="the file holds")
+
+
+@pytest.fixture(scope="module")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FiledBroker]:
+    with FiledBroker(tmp_path_factory.mktemp("broker")) as running:
         yield running
+
+
+@pytest.fixture
+def broker(shared_broker: FiledBroker) -> Iterator[FiledBroker]:
+    yield shared_broker
+    shared_broker.take_back()
 
 
 def described(broker: Kafkad, name: str) -> tuple[str | None, ConfigSource]:
@@ -129,18 +150,18 @@ def test_retention_in_a_reread_file_holds_for_topics_that_are_there(broker: File
     assert described(broker, "log.retention.ms") == ("1000", ConfigSource.STATIC_BROKER_CONFIG)
 
 
-def test_retention_changed_by_a_request_is_above_the_file_s(tmp_path: Path) -> None:
-    with FiledBroker(tmp_path, **{"log.retention.ms": "-1"}) as broker:
-        fill(broker, "aging")
-        alter(broker, "", "log.retention.ms", "1000")
-        assert described(broker, "log.retention.ms") == ("1000", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
-        eventually(lambda: log_start(broker, "aging") == 1, what="the old record is removed")
-        alter(broker, "1", "log.retention.ms", "-1")
-        broker.reread({"log.retention.ms": "500"}, "log.retention.ms has a new value")
-        assert described(broker, "log.retention.ms") == ("-1", ConfigSource.DYNAMIC_BROKER_CONFIG)
-        alter(broker, "1", "log.retention.ms", None)
-        alter(broker, "", "log.retention.ms", None)
-        assert described(broker, "log.retention.ms") == ("500", ConfigSource.STATIC_BROKER_CONFIG)
+def test_retention_changed_by_a_request_is_above_the_file_s(broker: FiledBroker) -> None:
+    broker.reread({"log.retention.ms": "-1"}, "log.retention.ms has a new value")
+    fill(broker, "old")
+    alter(broker, "", "log.retention.ms", "1000")
+    assert described(broker, "log.retention.ms") == ("1000", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+    eventually(lambda: log_start(broker, "old") == 1, what="the old record is removed")
+    alter(broker, "1", "log.retention.ms", "-1")
+    broker.reread({"log.retention.ms": "500"}, "log.retention.ms has a new value")
+    assert described(broker, "log.retention.ms") == ("-1", ConfigSource.DYNAMIC_BROKER_CONFIG)
+    alter(broker, "1", "log.retention.ms", None)
+    alter(broker, "", "log.retention.ms", None)
+    assert described(broker, "log.retention.ms") == ("500", ConfigSource.STATIC_BROKER_CONFIG)
 
 
 def test_what_needs_a_restart_is_named_and_stays_as_it_is(broker: FiledBroker) -> None:
@@ -194,17 +215,17 @@ def test_new_topics_are_made_as_the_file_says_now(broker: FiledBroker) -> None:
     with BrokerClient(broker.bootstrap) as client:
         broker.reread({"num.partitions": "4"}, "num.partitions has a new value")
         eventually(lambda: described(broker, "num.partitions")[0] == "4", what="the controller knows")
-        client.create_topic("four", partitions=BROKER_DEFAULT, replication_factor=1, configs={})
-        (topic,) = client.topics(["four"])
+        client.create_topic("new", partitions=BROKER_DEFAULT, replication_factor=1, configs={})
+        (topic,) = client.topics(["new"])
         assert len(topic.partitions) == 4
 
 
 def test_records_of_topics_that_are_compacted_now_are_not_deleted(broker: FiledBroker) -> None:
-    fill(broker, "t")
+    fill(broker, "kept")
 
     def error() -> int:
         with raw.RawClient(broker.port) as client:
-            return int.from_bytes(client.ask(raw.delete_records("t", 0, 0))[-2:], "big")
+            return int.from_bytes(client.ask(raw.delete_records("kept", 0, 0))[-2:], "big")
 
     assert error() == ErrorCode.NONE
     broker.reread({"log.cleanup.policy": "compact"}, "log.cleanup.policy has a new value")
@@ -212,7 +233,7 @@ def test_records_of_topics_that_are_compacted_now_are_not_deleted(broker: FiledB
 
 
 def test_file_that_is_read_again_while_a_controller_begins_holds_for_it_as_well(broker: FiledBroker) -> None:
-    """Its next incarnation waits until no worker acts on the one before: here, until the stopped one is killed."""
+    """Its next incarnation waits until no worker acts on the one before: here, until the stopped one goes on."""
     with BrokerClient(broker.bootstrap) as client:
         client.create_topic("before", partitions=1, replication_factor=1, configs={})
     tree = {process.name: process.pid for process in broker.tree()}
@@ -220,6 +241,7 @@ def test_file_that_is_read_again_while_a_controller_begins_holds_for_it_as_well(
     os.kill(tree["controller-0"], signal.SIGKILL)
     eventually(lambda: _controller(broker) not in (None, tree["controller-0"]), what="its next life")
     broker.reread({"num.partitions": "4"}, "num.partitions has a new value")
+    os.kill(tree["worker-0"], signal.SIGCONT)
     eventually(lambda: described(broker, "num.partitions")[0] == "4", what="the controller knows")
     with BrokerClient(broker.bootstrap) as client:
         client.create_topic("four", partitions=BROKER_DEFAULT, replication_factor=1, configs={})
@@ -249,13 +271,25 @@ def _is_made(broker: FiledBroker, name: str) -> bool:
 def test_a_connection_limit_holds_from_now_on(broker: FiledBroker) -> None:
     alter(broker, "", "max.connections.per.ip", "1")
     eventually(lambda: _let_in(broker) == 1, what="one connection is let in, the next is not")
+    eventually(lambda: _is_unlimited(broker), what="the limit is taken back")
+    eventually(lambda: _let_in(broker) == 2, what="all are let in")
+
+
+def _is_unlimited(broker: FiledBroker) -> bool:
+    """What was let in before may not be gone yet: then this is refused, too."""
+    try:
+        alter(broker, "", "max.connections.per.ip", None)
+    except (BrokerCallFailed, OSError):
+        return False
+    return True
 
 
 def test_a_rate_of_new_connections_holds_from_now_on(broker: FiledBroker) -> None:
     alter(broker, "", "max.connection.creation.rate", "4")
     eventually(lambda: _seconds_to_let_in(broker, 12) > 1.9, what="four are let in each second")
     alter(broker, "", "max.connection.creation.rate", None)
-    eventually(lambda: _seconds_to_let_in(broker, 12) < 0.5, what="all are let in at once")
+    # The machine may be slow, but not each time as slow as the limit.
+    eventually(lambda: _seconds_to_let_in(broker, 12) < 1.9, what="all are let in at once")
 
 
 def _seconds_to_let_in(broker: FiledBroker, count: int) -> float:
@@ -289,8 +323,7 @@ def test_a_quota_begins_and_ends_while_the_client_is_connected(broker: FiledBrok
         alter(broker, "1", name, "100000")
         eventually(lambda: throttle_ms(client.ask(request)) > 0, what="the client is throttled")
         alter(broker, "1", name, None)
-        client.ask(request)
-        assert throttle_ms(client.ask(request)) == 0
+        eventually(lambda: throttle_ms(client.ask(request)) == 0, what="the client is throttled no more")
 
 
 def throttle_ms(produced: bytes) -> int:

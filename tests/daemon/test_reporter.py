@@ -1,4 +1,7 @@
-"""The reporter in a broker whose other processes do nothing: pages, a taken port, a killed reporter."""
+"""The reporter in a broker whose other processes do nothing: pages, a taken port, a killed reporter.
+
+Real, for deaths and ports.
+"""
 
 import json
 import os
@@ -24,7 +27,7 @@ def page(port: int, path: str) -> str:
         return body.decode()
 
 
-def test_health_and_metrics_are_served(folder: Path, brokers: list[TrivialBroker]) -> None:
+def test_health_and_metrics_are_served_and_nothing_else(folder: Path, brokers: list[TrivialBroker]) -> None:
     port = free_port()
     broker = TrivialBroker(folder, f"kafkad.metrics.listener=127.0.0.1:{port}", environment=WITH_REPORTER)
     brokers.append(broker)
@@ -33,6 +36,8 @@ def test_health_and_metrics_are_served(folder: Path, brokers: list[TrivialBroker
     metrics = page(port, "/metrics")
     assert "\nkafka_server_kafkaserver_brokerstate 3.0\n" in metrics
     assert 'kafkad_process_restarts_total{process="worker-1"} 0.0\n' in metrics
+    with pytest.raises(HTTPError, match="404"):
+        page(port, "/nowhere")
 
 
 def test_restarts_are_counted_also_by_a_reporter_that_was_restarted_itself(
@@ -62,12 +67,3 @@ def test_taken_port_that_was_asked_for_stops_the_start(folder: Path, brokers: li
         brokers.append(broker)
         assert broker.wait_for_end() == 2
     assert f"no metrics on kafkad.metrics.listener=127.0.0.1:{port}: the port is taken by" in broker.log()
-
-
-def test_unknown_page_is_not_found(folder: Path, brokers: list[TrivialBroker]) -> None:
-    port = free_port()
-    broker = TrivialBroker(folder, f"kafkad.metrics.listener=127.0.0.1:{port}", environment=WITH_REPORTER)
-    brokers.append(broker)
-    broker.wait_until_serving()
-    with pytest.raises(HTTPError, match="404"):
-        page(port, "/nowhere")

@@ -1,4 +1,4 @@
-"""Room for checkpoints on a disk that is full, on a real file system."""
+"""Room for checkpoints on a disk that is full, on a real file system, mounted by root. There is no broker."""
 
 import errno
 import os

@@ -1,10 +1,11 @@
-"""cleanup.policy=delete-exported in a real broker: segments wait for the slowest group of an export."""
+"""cleanup.policy=delete-exported in a real broker: segments wait for the slowest group of an export.
+
+Real, as cleaner, coordinators and logs are in different processes, which are killed.
+"""
 
 import os
 import signal
 from pathlib import Path
-
-import pytest
 
 from bench.brokers.processes import eventually
 from kafkad.client.broker_client import BrokerClient
@@ -26,15 +27,14 @@ def _waiting(served: Served) -> float:
     return sum(float(line.rpartition(" ")[2]) for line in served.metric_lines(METRIC))
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_segments_go_when_every_export_has_committed_beyond_them(tmp_path: Path, workers: str) -> None:
+def test_segments_go_when_every_export_has_committed_beyond_them(tmp_path: Path) -> None:
     settings = {
         "log.segment.bytes": str(MB),
         "log.retention.bytes": "0",
         "log.retention.check.interval.ms": "50",
         "log.initial.task.delay.ms": "0",
         "log.segment.delete.delay.ms": "0",
-        "num.io.threads": workers,
+        "num.io.threads": "2",
     }
     with Served(tmp_path, settings) as served, GroupClient(served.broker.port) as groups:
         with BrokerClient(served.broker.bootstrap) as admin:

@@ -1,9 +1,8 @@
-"""`kafkad start` and `kafkad dev` as real processes: what they print, how they end, what they leave."""
+"""`kafkad start`, `dev` and `stop` as real processes: what they print, how signals end them, what they leave."""
 
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,16 +14,12 @@ import pytest
 
 from bench.brokers.daemon import Kafkad
 from bench.brokers.ports import free_port
-from bench.brokers.processes import eventually, is_alive, process_tree
+from bench.brokers.processes import WITHIN_S, eventually, is_alive, process_tree
 from kafkad.client.broker_client import BrokerClient
 from tests.tools import raw_requests as raw
 from tests.tools.raw_requests import RawClient
 
 KAFKAD = [sys.executable, "-m", "kafkad"]
-
-
-def _start_and_fail(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*KAFKAD, "start", *arguments], capture_output=True, text=True, timeout=60)
 
 
 @contextmanager
@@ -41,18 +36,7 @@ def _dev(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", dict[str, s
                 process.kill()
 
 
-def test_banner_says_where_it_listens_what_it_advertises_and_where_the_data_is(tmp_path: Path) -> None:
-    with Kafkad(tmp_path) as broker:
-        eventually(lambda: "is ready after" in broker.tail(), what="the banner is printed")
-        printed = broker.tail()
-    assert f"listens on  {broker.bootstrap} (PLAINTEXT)" in printed
-    assert "advertises  " in printed
-    assert f"data        {broker.log_dir}" in printed
-    assert f"-b {broker.bootstrap} -t demo" in printed
-    assert "confluent_kafka" in printed
-
-
-def test_a_life_without_trouble_has_nothing_to_warn_of(tmp_path: Path) -> None:
+def test_a_life_without_trouble_has_its_banner_and_nothing_to_warn_of(tmp_path: Path) -> None:
     broker = Kafkad(tmp_path)
     for expected in ([], ["orders"]):
         with broker, BrokerClient(broker.bootstrap) as client:
@@ -61,82 +45,43 @@ def test_a_life_without_trouble_has_nothing_to_warn_of(tmp_path: Path) -> None:
                 client.create_topic("orders", partitions=3, replication_factor=1, configs={})
             with RawClient(broker.port) as producer:
                 producer.ask(raw.produce({("orders", 0): raw.batch()}))
+            eventually(lambda: "confluent_kafka" in broker.tail(), what="the banner is printed")
+            printed = broker.tail()
+    assert "is ready after" in printed
+    assert f"listens on  {broker.bootstrap} (PLAINTEXT)" in printed
+    assert "advertises  " in printed
+    assert f"data        {broker.log_dir}" in printed
+    assert f"-b {broker.bootstrap} -t demo" in printed
     lines = broker.output.read_text().splitlines()
     assert [line for line in lines if line.startswith(("WARNING", "ERROR", "CRITICAL", "kafkad: "))] == []
 
 
-@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
-def test_broker_stops_in_order_when_told(tmp_path: Path, told: signal.Signals) -> None:
+def test_broker_stops_in_order_when_interrupted(tmp_path: Path) -> None:
+    """SIGTERM ends most brokers of these tests."""
     broker = Kafkad(tmp_path)
     broker.start()
     children = process_tree(broker.pid)[1:]
-    os.kill(broker.pid, told)
+    os.kill(broker.pid, signal.SIGINT)
     _, status = os.waitpid(broker.pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0, broker.tail()
     assert "Traceback" not in broker.tail()
     eventually(lambda: not any(map(is_alive, children)), what="the children end")
 
 
-def test_each_mistake_in_the_configuration_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
-    file = tmp_path / "server.properties"
-    file.write_text("num.partitons=3\nnum.io.threads=many\n")
-    outcome = _start_and_fail(str(file))
-    assert outcome.returncode == 2
-    assert outcome.stdout == ""
-    lines = outcome.stderr.splitlines()
-    assert len(lines) == 2
-    assert any("num.partitons" in line and "line 1" in line for line in lines)
-    assert any("num.io.threads" in line and "line 2" in line for line in lines)
-
-
-def test_file_that_is_not_there_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
-    outcome = _start_and_fail(str(tmp_path / "absent.properties"))
-    assert outcome.returncode == 2
-    assert outcome.stderr == f"kafkad: can't read {tmp_path}/absent.properties: No such file or directory\n"
-
-
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("kafkad.quota.manager=generous", "kafkad.quota.manager=generous: no plugin registers that"),
-        ("replica.selector.class=nearest", "replica.selector.class=nearest: no plugin registers that"),
-        ("kafkad.metrics.reporters=prometheus,fax", "kafkad.metrics.reporters=fax: no plugin registers that"),
-        ("kafkad.plugins.dir=/no/such/folder", "kafkad.plugins.dir is not a folder"),
-    ],
-)
-def test_plugin_that_is_not_there_is_one_line_and_exit_code_2(tmp_path: Path, override: str, said: str) -> None:
-    outcome = _start_and_fail("--override", override, "--override", f"log.dirs={tmp_path}/data")
-    assert outcome.returncode == 2
-    assert said in outcome.stderr
-    assert len(outcome.stderr.splitlines()) == 1
-
-
-def test_taken_port_is_named_with_its_holder_and_exit_code_2(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as holder:
-        port = holder.getsockname()[1]
-        listeners = f"listeners=PLAINTEXT://127.0.0.1:{port}"
-        outcome = _start_and_fail("--override", listeners, "--override", f"log.dirs={tmp_path}/data")
-    assert outcome.returncode == 2
-    assert len(outcome.stderr.splitlines()) == 1
-    assert f"127.0.0.1:{port}" in outcome.stderr
-    assert f"(process {os.getpid()})" in outcome.stderr
-
-
-def test_throw_away_broker_serves_at_the_address_that_it_prints() -> None:
-    with _dev() as (process, facts):
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
+def test_throw_away_broker_serves_at_the_address_that_it_prints_and_leaves_nothing_behind(
+    told: signal.Signals,
+) -> None:
+    port = free_port()
+    asked = ["--port", str(port)] if told == signal.SIGINT else []
+    with _dev(*asked) as (process, facts):
         with BrokerClient(facts["bootstrap"]) as client:
             assert client.topics() == []
+        assert facts["bootstrap"] == f"127.0.0.1:{port}" or not asked
         assert Path(facts["log_dir"]).is_dir()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
-
-
-@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
-def test_throw_away_broker_leaves_nothing_behind(told: signal.Signals) -> None:
-    with _dev() as (process, facts):
         tree = process_tree(process.pid)
         process.send_signal(told)
-        assert process.wait(60) == 0
+        assert process.wait(WITHIN_S) == 0
     assert not Path(facts["log_dir"]).parent.exists()
     eventually(lambda: not any(map(is_alive, tree)), what="every process ends")
 
@@ -146,19 +91,11 @@ def test_throw_away_broker_that_can_not_start_leaves_nothing_behind(tmp_path: Pa
         [*KAFKAD, "dev", "--override", "no.such.option=1"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WITHIN_S,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     assert outcome.returncode == 2
     assert list(tmp_path.iterdir()) == []
-
-
-def test_throw_away_broker_takes_the_port_that_it_is_given() -> None:
-    port = free_port()
-    with _dev("--port", str(port)) as (process, facts):
-        assert facts["bootstrap"] == f"127.0.0.1:{port}"
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
 
 
 def test_replies_on_their_way_arrive_although_the_client_goes_on_asking(tmp_path: Path) -> None:
@@ -177,16 +114,10 @@ def test_replies_on_their_way_arrive_although_the_client_goes_on_asking(tmp_path
         assert broker.stop() == 0
 
 
-def test_second_broker_of_a_machine_is_silent_about_the_metrics_port_that_the_first_has(tmp_path: Path) -> None:
-    with Kafkad(tmp_path / "first"), Kafkad(tmp_path / "second") as second:
-        eventually(lambda: "is ready after" in second.tail(), what="the banner is printed")
-        assert "metrics" not in second.output.read_text()
-
-
 def _stop(broker: Kafkad, *arguments: str) -> subprocess.CompletedProcess[str]:
     pairs = [f"log.dirs={broker.log_dir}", f"kafkad.runtime.dir={broker.overrides['kafkad.runtime.dir']}"]
     overrides = [word for pair in pairs for word in ("--override", pair)]
-    return subprocess.run([*KAFKAD, "stop", *overrides, *arguments], capture_output=True, text=True, timeout=120)
+    return subprocess.run([*KAFKAD, "stop", *overrides, *arguments], capture_output=True, text=True, timeout=WITHIN_S)
 
 
 def test_a_broker_is_stopped_by_name_of_its_directories(tmp_path: Path) -> None:
@@ -194,6 +125,8 @@ def test_a_broker_is_stopped_by_name_of_its_directories(tmp_path: Path) -> None:
     with TemporaryDirectory() as run, ExitStack() as ends:
         shared = {"kafkad.runtime.dir": run}
         broker, other = (ends.enter_context(Kafkad(tmp_path / name, shared)) for name in "ab")
+        eventually(lambda: "is ready after" in other.tail(), what="the banner is printed")
+        assert "metrics" not in other.output.read_text(), "it is silent about the port that the first one has"
         stopped = _stop(broker)
         assert (stopped.returncode, stopped.stderr) == (0, "")
         assert stopped.stdout == f"The broker with log.dirs={broker.log_dir} (pid {broker.pid}) has stopped.\n"

@@ -1,6 +1,7 @@
 """A machine that can't give what the broker asks for: one line, and either no start or another try; never its end.
 
-The kernel's own limits are set. That of processes does not bind root: the broker then runs as a user of its own.
+Real processes, as the kernel's own limits are set. That of processes does not bind root: the broker then runs as a
+user of its own.
 """
 
 import os

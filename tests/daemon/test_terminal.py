@@ -1,4 +1,7 @@
-"""A broker in the foreground of a terminal, when the window is closed: it does not stay behind, unseen."""
+"""A broker in the foreground of a terminal, when the window is closed: it does not stay behind, unseen.
+
+Real, for the terminal and its signals.
+"""
 
 import os
 import pty
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.brokers.ports import free_port
-from bench.brokers.processes import eventually, is_alive, process_tree
+from bench.brokers.processes import WITHIN_S, eventually, is_alive, process_tree
 from bench.brokers.readiness import answers
 
 CHECKOUT = Path(__file__).parents[2]
@@ -39,7 +42,7 @@ def test_closed_window_stops_the_broker_and_a_hangup_alone_does_not(tmp_path: Pa
         if closes_window:
             os.close(window)
             # The kernel tells the leader of the session, which a shell would be; here it is the broker itself.
-            assert broker.wait(60) == 0
+            assert broker.wait(WITHIN_S) == 0
             eventually(lambda: not any(map(is_alive, tree)), what="every process ends")
         else:
             broker.send_signal(signal.SIGHUP)
@@ -47,7 +50,7 @@ def test_closed_window_stops_the_broker_and_a_hangup_alone_does_not(tmp_path: Pa
             while b"SIGHUP: there is no properties file to read again" not in said:
                 said += os.read(window, 4096)
             broker.send_signal(signal.SIGTERM)
-            assert broker.wait(60) == 0
+            assert broker.wait(WITHIN_S) == 0
             os.close(window)
     finally:
         broker.kill()

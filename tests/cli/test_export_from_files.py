@@ -1,0 +1,154 @@
+"""`kafkad export run` of segment files, without a broker: rounds and their end, what is refused, how files are divided.
+
+Rounds are processes of their own, which get signals.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+from pyiceberg.catalog import load_catalog
+
+from bench.brokers.processes import WITHIN_S, eventually, is_alive, process_tree
+from kafkad.cli import main
+from kafkad.core.log.records.record import NewRecord, build_batch
+from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
+from tests.export.reading.test_log_directories import checkpoint, partition, plain
+
+TIMES_MS = (1, 3_599_999, 3_600_000, 86_400_000)
+MINUTES_AT_1_KIB_A_SECOND = 500_000
+
+
+class Lake:
+    """The topic t of a log directory, and the folder of its table."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "log"
+        self.out = folder / "table"
+
+    def words(self, *options: str) -> list[str]:
+        asked = ["export", "run", "--topic", "t", "--out", str(self.out), "--bootstrap-server", "none"]
+        return [*asked, "--source", "files", "--log-dirs", str(self.log), *options]
+
+    def run(self, *options: str) -> Result:
+        return CliRunner().invoke(main, self.words(*options), catch_exceptions=False)
+
+    def records(self) -> int:
+        return sum(pq.ParquetFile(path).metadata.num_rows for path in self.out.rglob("*.parquet"))
+
+    @contextmanager
+    def running(self, *options: str) -> Iterator[subprocess.Popen[str]]:
+        command = [sys.executable, "-m", "kafkad", *self.words(*options)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+@pytest.fixture
+def of_minutes(lake: Lake) -> Lake:
+    """Its first partition is read at once, the others are not when they are read slowly."""
+    partition(lake.log, "t-0", plain(0))
+    for number in (1, 2):
+        partition(lake.log, f"t-{number}", build_batch([NewRecord(1, None, bytes(MINUTES_AT_1_KIB_A_SECOND))]))
+    checkpoint(lake.log, HIGH_WATERMARKS, p0=1, p1=1, p2=1)
+    return lake
+
+
+def test_rounds_go_on_until_sigterm(lake: Lake) -> None:
+    partition(lake.log, "t-0", *map(plain, range(130)))
+    partition(lake.log, "t-1", *map(plain, range(100)))
+    checkpoint(lake.log, HIGH_WATERMARKS, p0=100, p1=100)
+    with lake.running("--every", "1s", "--jobs", "2", "--json") as rounds:
+        assert rounds.stdout is not None
+        assert json.loads(rounds.stdout.readline())["records"] == 200
+        checkpoint(lake.log, HIGH_WATERMARKS, p0=130, p1=100)
+        seen = 200
+        while seen < 230:
+            seen += json.loads(rounds.stdout.readline())["records"]
+        rounds.send_signal(signal.SIGTERM)
+        _, said = rounds.communicate(timeout=WITHIN_S)
+    assert (rounds.returncode, said) == (0, "")
+    assert lake.records() == 230
+
+
+def test_a_round_that_is_under_way_at_sigterm_leaves_nothing(of_minutes: Lake) -> None:
+    with of_minutes.running("--every", "1h", "--max-bytes-per-sec", "1KiB") as rounds:
+        eventually(lambda: list(of_minutes.out.rglob("*.parquet")), what="a file is written")
+        rounds.send_signal(signal.SIGTERM)
+        assert rounds.communicate(timeout=WITHIN_S) == ("", "")
+    assert rounds.returncode == 0
+    assert [path for path in of_minutes.out.rglob("*") if path.is_file()] == []
+
+
+def test_the_processes_of_a_run_that_was_killed_end(of_minutes: Lake) -> None:
+    with of_minutes.running("--every", "1h", "--jobs", "2", "--max-bytes-per-sec", "1KiB") as run:
+        eventually(lambda: list(of_minutes.out.rglob("*.parquet")), what="a file is written")
+        processes = process_tree(run.pid)
+        assert len(processes) > 2, processes
+        run.kill()
+        run.communicate(timeout=WITHIN_S)
+    eventually(lambda: not any(map(is_alive, processes)), what=f"these have ended: {processes}")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--log-dirs", "/usr"], 1, "there is no partition of topic 't'"),
+        (["--out", "wind://mill/table"], 1, "can't be used"),
+        (["--out", "/proc/table"], 1, "can't be written"),
+        (["--format", "iceberg", "--table", "orders"], 2, "--table: expected NAMESPACE.NAME, found 'orders'"),
+        (["--value", "json"], 2, "needs either --schema-file or --schema-registry"),
+        (["--value", "json", "--schema-file", "/nowhere"], 2, "/nowhere can't be read"),
+        (["--value", "avro", "--schema-file", "/dev/null"], 1, "the Avro schema can't be read"),
+        (["--value", "avro", "--schema-registry", "nowhere"], 1, "no address of a schema registry"),
+    ],
+)
+def test_what_can_not_be_exported_is_one_line(lake: Lake, options: list[str], code: int, said: str) -> None:
+    partition(lake.log, "t-0", plain(0))
+    checkpoint(lake.log, HIGH_WATERMARKS, p0=1)
+    done = lake.run(*options)
+    assert done.exit_code == code and said in done.stderr
+    assert done.stderr.startswith("kafkad: ") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("table", ["parquet", "delta", "iceberg"])
+def test_a_table_stays_divided_as_it_was(lake: Lake, table: str) -> None:
+    batches = [build_batch([NewRecord(time_ms, None, b"v")], base_offset=at) for at, time_ms in enumerate(TIMES_MS)]
+    partition(lake.log, "t-0", *batches)
+    checkpoint(lake.log, HIGH_WATERMARKS, p0=3)
+    options = ("--format", table, "--partition-by")
+    assert lake.run(*options, "hour").exit_code == 0
+    checkpoint(lake.log, HIGH_WATERMARKS, p0=4)
+    for other in ("none", "day"):
+        said = lake.run(*options, other).stderr
+        assert f"the table has --partition-by hour, and --partition-by {other} is asked for" in said
+    assert lake.run(*options, "hour").exit_code == 0
+    found = {str(path.parent.relative_to(lake.out)) for path in lake.out.rglob("*.parquet")}
+    assert found == {"date=1970-01-01/hour=00", "date=1970-01-01/hour=01", "date=1970-01-02/hour=00"}
+    assert lake.records() == len(TIMES_MS)
+
+
+def test_an_iceberg_table_is_in_the_catalog_that_is_named(lake: Lake, tmp_path: Path) -> None:
+    partition(lake.log, "t-0", *map(plain, range(9)))
+    checkpoint(lake.log, HIGH_WATERMARKS, p0=9)
+    address = f"sqlite:///{tmp_path}/catalog.db"
+    options = ("--format", "iceberg", "--catalog", address, "--table", "shop.orders", "--partition-by", "day")
+    assert lake.run(*options).exit_code == 0
+    table = load_catalog("kafkad", type="sql", uri=address).load_table("shop.orders")
+    assert sorted(table.scan().to_arrow().column("offset").to_pylist()) == list(range(9))
+    assert [field.name for field in table.spec().fields] == ["date"]
+    assert not list(lake.out.glob("*.db"))
