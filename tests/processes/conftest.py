@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.one_thread import installed
 from tests.processes.pieces import Pieces
+from tests.processes.real_ports import PORTS
+
+
+@pytest.fixture(autouse=True)
+def ports() -> Iterator[None]:
+    """Processes that a test begins wait until it turns them."""
+    with installed(PORTS.patches()):
+        yield
 
 
 @pytest.fixture

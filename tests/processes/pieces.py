@@ -1,7 +1,7 @@
-"""A broker in pieces: real network and worker processes as objects of one process, turned pass by pass.
+"""A broker in pieces: real network, worker and fetcher processes in one thread, turned pass by pass.
 
 Sockets, shared memory, rings, links, files and logs are the real ones; only the controller is played, and a death
-is an object that is not turned any more. So a test decides which process sees what first.
+is a process that is not turned any more. So a test decides which process sees what first.
 """
 
 import os
@@ -9,7 +9,6 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -17,13 +16,13 @@ import zmq
 
 from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.links.messaging import LinkSet, PeerGone
-from kafkad.adapters.links.supervision_channel import Channel, Message, ProcessesChanged, Stop, channel_pair
+from kafkad.adapters.links.supervision_channel import Message, ProcessesChanged, Stop, ToChild
 from kafkad.adapters.shared_memory.arena import Arena
+from kafkad.adapters.shared_memory.counters import CounterBlock
+from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessState
-from kafkad.adapters.shared_memory.shared_region import SharedRegion
+from kafkad.config import Listener as ConfiguredListener
 from kafkad.config import load
-from kafkad.config.entities.broker import ClusterConfig
-from kafkad.core.cluster.protocol_versions import protocol_versions
 from kafkad.core.controller.deltas import Change, MetadataDelta, TopicCreated, TopicDeleted, apply, encode
 from kafkad.core.controller.image import Broker, Listener, MetadataImage, Partition, Topic
 from kafkad.core.partition_slot import PartitionSlot
@@ -31,8 +30,6 @@ from kafkad.plugin_loading import load as load_plugins
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
 from kafkad.processes.fetcher.shell import FetcherProcess
 from kafkad.processes.network.shell import NetworkProcess
-from kafkad.processes.runtime.child import ChildContext
-from kafkad.processes.supervisor.resources import take_resources
 from kafkad.processes.worker.shell import WorkerProcess
 from kafkad.wire.processes.controller_messages import (
     ControllerMessage,
@@ -43,29 +40,21 @@ from kafkad.wire.processes.controller_messages import (
     pack_message,
     unpack_message,
 )
-from tests.forked_plugins import forked
+from tests.one_thread import Incarnation, OneThreadBroker
+from tests.processes.real_ports import PORTS, OwnedSocket
 from tests.tools.raw_requests import Received
 
 CONTROLLER, NETWORK, WORKER = ProcessKey("controller", 0), ProcessKey("network", 0), ProcessKey("worker", 0)
 FETCHER = ProcessKey("fetcher", 0)
-Process = NetworkProcess | WorkerProcess | FetcherProcess
 TOPIC = "t"
+SMALL = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    "kafkad.metrics.listener": "",
+    "kafkad.arena.bytes": str(1 << 20),
+    "socket.request.max.bytes": str(1 << 20),
+}
 PRODUCER_IDS = 1000
 """Of a block."""
-PLAYED_CLUSTER = ClusterConfig(
-    zookeeper_connect="played",
-    zookeeper_session_timeout_ms=1000,
-    zookeeper_max_in_flight_requests=500,
-    zookeeper_connection_timeout_ms=1000,
-    zookeeper_tls=None,
-    zookeeper_set_acl=False,
-    inter_broker_listener="PLAINTEXT",
-    control_plane_listener="PLAINTEXT",
-    reserved_broker_max_id=1000,
-    versions=protocol_versions("3.9-IV0"),
-    suspect_refused_ms=0,
-)
-
 
 class Client:
     """A connection whose socket never blocks: the broker runs in this very thread."""
@@ -125,72 +114,33 @@ class Client:
         self.sock.close()
 
 
-def _close_network(process: NetworkProcess) -> None:
-    """What the kernel takes from a process that dies: sockets, threads and files."""
-    process.acceptor.close()
-    process.clients.close_all()
-    process._assembly.close()
-    process.logs._files.close_all()
-
-
-def _close_worker(process: WorkerProcess) -> None:
-    """The same; nobody hears how the syncs under way end. One that was told to stop has let go of some itself."""
-    upkeep = process.upkeep
-    if not upkeep._is_closed:
-        upkeep._threads.close(cancel=True)
-        upkeep._remover.close(cancel=True)
-        for _, _, effect in upkeep._syncing.values():
-            effect.release()
-        os.close(upkeep.doorbell)
-        process.moves._threads.close(cancel=True)
-        process.moves._left._removals.close()
-        process.moves._left._threads.close(cancel=True)
-        os.close(process.moves.doorbell)
-    process.partitions.close()
-    process.loader._files.close_all()
-
-
-class Pieces:
+class Pieces(OneThreadBroker):
     """One worker and one network process, topic "t" unless told otherwise."""
 
-    def __init__(
-        self, folder: Path, overrides: Mapping[str, str] | None = None, *, partitions: int = 2, in_cluster: bool = False
-    ) -> None:
+    def __init__(self, folder: Path, overrides: Mapping[str, str] | None = None, *, partitions: int = 2) -> None:
         # Sockets have short names, and pytest's directories long ones.
         self._sockets = tempfile.TemporaryDirectory()
         settings = {
-            "listeners": "PLAINTEXT://127.0.0.1:0",
+            **SMALL,
             "log.dirs": str(folder / "data"),
             "kafkad.runtime.dir": self._sockets.name,
-            "kafkad.metrics.listener": "",
-            "kafkad.arena.bytes": str(1 << 20),
-            "socket.request.max.bytes": str(1 << 20),
             "num.network.threads": "1",
             "num.io.threads": "1",
             **(overrides or {}),
         }
-        self.config = load(None, list(settings.items()))
-        if in_cluster:
-            # Its controller is played, so nobody connects there.
-            self.config = replace(self.config, cluster=PLAYED_CLUSTER)
-        self._plugins = load_plugins(enabled=False)
-        self._resources = take_resources(self.config)
-        self._arena_region = SharedRegion("arena-of-pieces", self._resources.shared.arenas[0].size)
-        self.shared = replace(self._resources.shared, arenas=(Arena(self._arena_region),))
-        self.port = self._resources.endpoints[0].port
-        self.registry, self.table = self.shared.registry, self.shared.table
+        super().__init__(PORTS, load(None, list(settings.items())), load_plugins(enabled=False))
+        resources = self.take_resources()
+        self.port = resources.endpoints[0].port
         self.image = self._first_image()
         self.heard: list[ControllerMessage] = []
         self._producer_ids = 0
         self.clients: list[Client] = []
-        self.said: list[Message] = []
-        self._alive: dict[ProcessKey, tuple[Process, Channel]] = {}
         for key in self.registry.keys:
             self.registry.begin_incarnation(key)
         self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.registry.set_state(CONTROLLER, ProcessState.READY)
-        self._links = LinkSet(self._zmq, self._resources.runtime_dir, CONTROLLER, 1)
-        self._metadata_publisher = MetadataPublisher(self.registry, self._links_send)
+        self._links = LinkSet(self._zmq, resources.runtime_dir, CONTROLLER, 1)
+        self._metadata_publisher = MetadataPublisher(self.registry, self.send_frame)
         self._partitions = partitions
 
     def start(self) -> None:
@@ -210,104 +160,98 @@ class Pieces:
 
     @property
     def network(self) -> NetworkProcess:
-        process = self._alive[NETWORK][0]
+        process = self.incarnations[NETWORK].process
         assert isinstance(process, NetworkProcess)
         return process
 
     @property
     def worker(self) -> WorkerProcess:
-        process = self._alive[WORKER][0]
+        process = self.incarnations[WORKER].process
         assert isinstance(process, WorkerProcess)
         return process
 
     @property
+    def fetcher(self) -> FetcherProcess:
+        process = self.incarnations[FETCHER].process
+        assert isinstance(process, FetcherProcess)
+        return process
+
+    @property
+    def table(self) -> PartitionTable:
+        return self.shared.table
+
+    @property
     def arena(self) -> Arena:
-        return self.shared.arenas[0]
+        """As the network process has it."""
+        return self.incarnations[NETWORK].context.arenas[0]
+
+    def block(self, key: ProcessKey) -> CounterBlock:
+        return self.incarnations[key].context.block
 
     def begin(self, key: ProcessKey) -> None:
         """An incarnation of `key`, of which everybody is told."""
-        if key == NETWORK:
-            # What a forked process has of its own: the bookkeeping of the arena, and its copies of the listeners.
-            self.shared = replace(self.shared, arenas=(Arena(self._arena_region),))
-        ours, theirs = channel_pair()
-        self.registry.set_state(key, ProcessState.STARTING)
-        context = ChildContext(
-            key=key,
-            incarnation=self.registry.incarnation(key),
-            supervisor_pid=0,
-            shared=self.shared,
-            config=self.config,
-            plugins=forked(self._plugins),
-            runtime_dir=self._resources.runtime_dir,
-            channel=theirs,
-            listeners=[(listener, sock.dup()) for listener, sock in self._resources.listeners if key == NETWORK],
-            endpoints=self._resources.endpoints,
-            log_directories=self._resources.log_directories,
-            was_clean=self._resources.was_clean,
-        )
-        mains: Mapping[str, Callable[[ChildContext], Process]]
-        mains = {"network": NetworkProcess, "worker": WorkerProcess, "fetcher": FetcherProcess}
-        process = mains[key.role](context)
-        self._alive[key] = (process, ours)
+        self._go_on(self.fork(key))
         self.tell_roster()
+
+    def _listeners(self) -> list[tuple[ConfiguredListener, socket.socket]]:
+        assert self.resources is not None, "a process that begins has a broker"
+        return [(listener, OwnedSocket(fileno=os.dup(sock.fileno()))) for listener, sock in self.resources.listeners]
 
     def kill(self, key: ProcessKey) -> None:
         """SIGKILL, reaped; nobody has heard of it yet."""
-        process, channel = self._alive.pop(key)
-        # First: whatever fails later, a link that is open would hold up the end of the test run.
-        process.peers.close()
-        if isinstance(process, NetworkProcess):
-            _close_network(process)
-        elif isinstance(process, FetcherProcess):
-            process.connections.close()
-        else:
-            _close_worker(process)
-        process.loop.close()
-        process._context.channel.close()
-        channel.close()
-        self.registry.begin_incarnation(key)
-        self.registry.set_state(key, ProcessState.DEAD)
+        self.reap(self.incarnations[key])
+
+    def replace(self, key: ProcessKey) -> None:
+        """Others hear of the death when the next incarnation has begun."""
+        self.kill(key)
+        self.begin(key)
 
     def tell_roster(self) -> None:
-        for change in self._links.update(self.registry.entries()):
-            if isinstance(change, PeerGone):
-                self._metadata_publisher.unlinked(change.peer)
-            else:
-                self._metadata_publisher.linked(change.peer, self.image)
         for peer in self.registry.keys:
             self.registry.mark_seen(CONTROLLER, peer, self.registry.incarnation(peer))
-        for _, channel in self._alive.values():
-            channel.send(ProcessesChanged())
+        self._tell_all(ProcessesChanged())
+
+    def tell(self, key: ProcessKey, message: ToChild) -> None:
+        self._send(self.incarnations[key], message)
 
     def stop(self, key: ProcessKey, deadline_ms: int) -> None:
-        self._alive[key][1].send(Stop(deadline_ms))
+        self.tell(key, Stop(deadline_ms))
 
     def heard_from(self, key: ProcessKey) -> list[Message]:
-        """What it has told the supervisor since the last turn."""
-        return self._alive[key][1].receive()
+        """What it has told the supervisor since this was asked before."""
+        return self.incarnations[key].channel.receive()
 
     # Turning.
 
     def turn(self, *keys: ProcessKey) -> None:
         """One pass of these processes; all of them unless named, and the controller and the clients as well."""
-        for key in keys or tuple(self._alive):
-            process = self._alive[key][0]
-            process.turn(0)
-            # As every process does before it waits: what is due is known from then on.
-            process._timeout_ms()
-            if not keys:
-                self.said += self._alive[key][1].receive()
+        for key in keys or tuple(self.incarnations):
+            self._go_on(self.incarnations[key])
         if not keys:
             self._play_controller()
             for client in self.clients:
                 client.pump()
 
-    def run(self, condition: Callable[[], object], what: str) -> None:
-        """Turn until `condition` holds; fails, naming `what`."""
+    def _go_on(self, incarnation: Incarnation) -> None:
+        """Until it waits again. What ends it by mistake ends the test."""
+        strand = incarnation.strand
+        if not strand.is_over:
+            strand.act()
+            if strand.failure is not None:
+                raise strand.failure
+
+    def enter_pass(self) -> None:
+        """The network process may use what it has read before, until its next turn has ended."""
+        self.registry.enter_pass(self.registry.slot(NETWORK))
+
+    def run(self, condition: Callable[[], object], what: str, *keys: ProcessKey) -> None:
+        """Turn until `condition` holds; fails, naming `what`. With `keys`, these and the controller only."""
         deadline = time.monotonic() + WITHIN_S
         while not condition():
             assert time.monotonic() < deadline, f"not within {WITHIN_S} s: {what}"
-            self.turn()
+            self.turn(*keys)
+            if keys:
+                self._play_controller()
 
     def run_until_online(self, name: str = TOPIC) -> None:
         """The worker of now serves them, whatever a worker before has published."""
@@ -318,11 +262,8 @@ class Pieces:
 
     def run_until_known(self, *keys: ProcessKey) -> None:
         """Both processes have the newest metadata; named ones get it while the others stand still."""
-        deadline = time.monotonic() + WITHIN_S
-        while not all(self._version(key) == self.image.version for key in keys or (NETWORK, WORKER)):
-            assert time.monotonic() < deadline, "the metadata has not arrived"
-            self.turn(*keys)
-            self._play_controller()
+        wanted = keys or (NETWORK, WORKER)
+        self.run(lambda: all(self._version(key) == self.image.version for key in wanted), "it is known", *keys)
 
     def _version(self, key: ProcessKey) -> int:
         return self.network.copy.image.version if key == NETWORK else self.worker.partitions.image.version
@@ -333,6 +274,11 @@ class Pieces:
             self.turn()
 
     def _play_controller(self) -> None:
+        for change in self._links.update(self.registry.entries()):
+            if isinstance(change, PeerGone):
+                self._metadata_publisher.unlinked(change.peer)
+            else:
+                self._metadata_publisher.linked(change.peer, self.image)
         for peer, link in self._links.items():
             link.flush()
             for frame in link.receive():
@@ -342,9 +288,10 @@ class Pieces:
                     self._metadata_publisher.asked(peer, message.have_version, self.image)
                 elif isinstance(message, ProducerIdsWanted):
                     self._producer_ids += PRODUCER_IDS
-                    self._links_send(peer, pack_message(ProducerIdsGiven(self._producer_ids, PRODUCER_IDS)))
+                    self.send_frame(peer, pack_message(ProducerIdsGiven(self._producer_ids, PRODUCER_IDS)))
 
-    def _links_send(self, peer: ProcessKey, frame: bytes) -> None:
+    def send_frame(self, peer: ProcessKey, frame: bytes) -> None:
+        """As the controller."""
         link = self._links.link(peer)
         if link is not None:
             link.send(frame)
@@ -359,7 +306,7 @@ class Pieces:
 
     def send(self, delta: MetadataDelta, *, to: tuple[ProcessKey, ...]) -> None:
         for peer in to:
-            self._links_send(peer, pack_delta(encode(delta)))
+            self.send_frame(peer, pack_delta(encode(delta)))
 
     def topic(self, name: str, partitions: int) -> Topic:
         first = 1 + max((row.slot for topic in self.image.topics.values() for row in topic.partitions), default=-1)
@@ -414,10 +361,9 @@ class Pieces:
     def close(self) -> None:
         for client in self.clients:
             client.close()
-        for key in list(self._alive):
+        for key in list(self.incarnations):
             self.kill(key)
         self._links.close()
         self._zmq.term()
-        self._arena_region.close()
-        self._resources.close()
+        self.release_resources()
         self._sockets.cleanup()

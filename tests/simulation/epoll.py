@@ -123,7 +123,9 @@ class SimulatedEpoll:
         return events + self._virtual_events()
 
     def close(self) -> None:
-        self._real.close()
+        if not self._real.closed:
+            self._scheduler.readiness.unwatch(self._fd)
+            self._real.close()
 
 
 class SimulatedPoll:

@@ -62,11 +62,7 @@ class Faults:
         self._timers.after(3_000 * MS, lambda: None)
 
     def _kill(self) -> None:
-        random = self._scheduler.random
-        role = random.choice(MORTAL)
-        keys = [key for key in self._broker.incarnations if key.role == role]
-        if keys:
-            self._broker.light_fuse(random.choice(keys), random.choice((0, 1, 2, 5, 10, 30)))
+        self._broker.kill(self._scheduler.random.choice(MORTAL))
 
     def _kill_twice(self) -> None:
         self._kill()
@@ -122,10 +118,7 @@ class Faults:
         self._broker.ports.disk.heal()
         self._scheduler.pause_chance = 0.0
         self._scheduler.shuffle_speeds(0.0)
-        for incarnation in self._broker.incarnations.values():
-            if incarnation.strand is not None and incarnation.strand.fuse is not None:
-                incarnation.strand.fuse = None
-                incarnation.was_killed = incarnation.strand.is_over
+        self._broker.spare()
         if self.has_failed_directory and self._broker.is_running:
             self._broker.crash()
             self._broker.start()

@@ -4,12 +4,10 @@ Each stand-in is the real adapter with joints in it where others can see what is
 (epoll, ZeroMQ, threads, clocks), one that belongs to the scheduler.
 """
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
 from random import Random
@@ -18,31 +16,26 @@ from typing import Any, cast
 from uuid import UUID, uuid4
 
 from kafkad.adapters.files import atomic_write, file_cache, segment_files, write_behind
-from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.log_directory import write_partition_metadata
-from kafkad.adapters.links import event_queue, messaging
-from kafkad.adapters.operating_system import clocks, helper_threads
+from kafkad.adapters.links import messaging
+from kafkad.adapters.operating_system import clocks
 from kafkad.adapters.shared_memory.descriptor_ring import RingWriter
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
-from kafkad.processes.cleaner import compactor, hand_overs, rewriting
+from kafkad.processes.cleaner import rewriting
 from kafkad.processes.controller import startup
-from kafkad.processes.network import assembly as network_assembly
 from kafkad.processes.network.connections import connection, graceful_close
-from kafkad.processes.network.logs import cached_reads, page_cache_prefetch, reading_threads
-from kafkad.processes.runtime import event_loop, peers, rings
+from kafkad.processes.network.logs import cached_reads
+from kafkad.processes.runtime import peers, rings
 from kafkad.processes.supervisor import resources
-from kafkad.processes.worker import assembly as worker_assembly
-from kafkad.processes.worker import closing, loading, partitions, upkeep
-from kafkad.processes.worker.moving import moves
+from kafkad.processes.worker import closing, loading, partitions
+from tests.one_thread import Patch as Patch
+from tests.one_thread import ProcessPorts
 from tests.simulation.disk import SimulatedDisk
-from tests.simulation.epoll import SimulatedEpoll, SimulatedPoll, VirtualDescriptors
+from tests.simulation.epoll import SimulatedPoll
 from tests.simulation.links import Exchange, SimulatedLink
-from tests.simulation.scheduler import EPOCH_NS, FOREVER, NS, Scheduler, Strand
-
-Patch = tuple[object, str, object]
-"""Whose attribute is what while a run goes on."""
+from tests.simulation.scheduler import EPOCH_NS, FOREVER, NS, Scheduler
 
 
 class VirtualTime:
@@ -68,9 +61,8 @@ class Threads:
 
     deadline_ns = FOREVER
 
-    def __init__(self, scheduler: Scheduler, owner: Strand, max_workers: int) -> None:
+    def __init__(self, scheduler: Scheduler, max_workers: int) -> None:
         self._scheduler = scheduler
-        self._owner = owner
         self._max_workers = max_workers
         self._jobs: list[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = []
         scheduler.add(self)
@@ -140,78 +132,21 @@ class _SlotMemory:
         self._joint("has written half a slot")
 
 
-class Ports:
-    """All stand-ins of one run, and what belongs to whom."""
+class Ports(ProcessPorts):
+    """All stand-ins of one run."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        self.scheduler = scheduler
-        self.descriptors = VirtualDescriptors()
+        super().__init__(scheduler)
         self.disk = SimulatedDisk(scheduler)
         self.exchange = Exchange(scheduler, self.descriptors)
         self.published: Callable[[int], None] = lambda slot: None
         """Told of every slot that was written."""
         self._random = Random(scheduler.random.random())
         self._real_rewrite_steps = rewriting.rewrite_steps
-        self._belongings: dict[Strand, dict[object, Callable[[], None]]] = {}
-
-    # What is given back when a life ends, however it does.
-
-    def own(self, what: object, give_back: Callable[[], None]) -> None:
-        owner = self.scheduler.current
-        assert owner is not None, "only a process has belongings"
-        self._belongings.setdefault(owner.process, {})[what] = give_back
-
-    def disown(self, what: object) -> None:
-        for belongings in self._belongings.values():
-            belongings.pop(what, None)
-
-    def bury(self, strand: Strand) -> None:
-        for give_back in self._belongings.pop(strand, {}).values():
-            give_back()
-
-    # The stand-ins.
-
-    def _epoll(self) -> SimulatedEpoll:
-        epoll = SimulatedEpoll(self.scheduler, self.descriptors)
-        self.own(epoll, epoll.close)
-        return epoll
 
     def _threads(self, max_workers: int, thread_name_prefix: str) -> Threads:
-        owner = self.scheduler.current
-        assert owner is not None, "only a process has threads"
-        threads = Threads(self.scheduler, owner, max_workers)
-        self.own(threads, threads.forget)
-        return threads
-
-    def _descriptor_owner(self) -> SimpleNamespace:
-        """An `os` whose eventfds end with the incarnation that made them."""
-
-        def eventfd(initial: int, flags: int) -> int:
-            fd = os.eventfd(initial, flags)
-            self.own(fd, lambda: os.close(fd))
-            return fd
-
-        def close(fd: int) -> None:
-            self.disown(fd)
-            os.close(fd)
-
-        return SimpleNamespace(**{**vars(os), "eventfd": eventfd, "close": close})
-
-    def _file_cache(self) -> type[FileCache]:
-        ports = self
-
-        class OwnedFileCache(FileCache):
-            """Its files are closed with its process."""
-
-            def __init__(self, budget: int, *, read_only: bool = False) -> None:
-                super().__init__(budget, read_only=read_only)
-                ports.own(self, self.close_descriptors)
-
-            def close_descriptors(self) -> None:
-                for file in {id(file): file for file in self._ring if file.fd >= 0}.values():
-                    self.close(file)
-
-        return OwnedFileCache
+        threads = Threads(self.scheduler, max_workers)
+        return self.own(threads, threads.forget)
 
     def _ring_writer(self) -> type[RingWriter]:
         joint = self.scheduler.joint
@@ -264,8 +199,7 @@ class Ports:
     def _rewrite_steps(self, *args: Any) -> rewriting.Steps:
         """A pass that its process leaves behind, as it is."""
         steps = self._real_rewrite_steps(*args)
-        self.own(steps, lambda: self.disk.end_of_a_life(close=steps.close))
-        return steps
+        return self.own(steps, lambda: self.disk.end_of_a_life(close=steps.close))
 
     def _uuid4(self) -> UUID:
         return UUID(bytes=self._random.randbytes(16), version=4)
@@ -279,12 +213,12 @@ class Ports:
         virtual_time = VirtualTime(self.scheduler)
         context = SimpleNamespace(set=lambda *_: None, term=lambda: None)
         return [
+            *super().patches(),
             *_everywhere("time", time, virtual_time),
             (clocks, "time", virtual_time),
             *_everywhere("monotonic_ns", time.monotonic_ns, virtual_time.monotonic_ns),
             *_everywhere("uuid4", uuid4, self._uuid4),
             *_everywhere("random", sys.modules["random"], self._random),
-            (event_loop, "select", SimpleNamespace(epoll=self._epoll, EPOLLIN=1, EPOLLET=1 << 31)),
             (graceful_close, "select", SimpleNamespace(poll=lambda: SimulatedPoll(self.scheduler), POLLIN=1)),
             (messaging, "Link", SimulatedLink),
             (SimulatedLink, "exchange", self.exchange),
@@ -292,19 +226,9 @@ class Ports:
             (peers, "require_threads", lambda *_: None),
             (rings, "RingWriter", self._ring_writer()),
             (resources, "PartitionTable", self._partition_table()),
-            (helper_threads, "ThreadPoolExecutor", self._threads),
-            (upkeep, "os", self._descriptor_owner()),
-            (moves, "os", self._descriptor_owner()),
-            (compactor, "os", self._descriptor_owner()),
-            (hand_overs, "os", self._descriptor_owner()),
             (rewriting, "rewrite_steps", self._rewrite_steps),
             (closing, "HelperThreads", AtOnce),
             (write_behind, "HelperThreads", AtOnce),
-            (reading_threads, "os", self._descriptor_owner()),
-            (page_cache_prefetch, "os", self._descriptor_owner()),
-            (event_queue, "os", self._descriptor_owner()),
-            (worker_assembly, "FileCache", self._file_cache()),
-            (network_assembly, "FileCache", self._file_cache()),
             *((module, "os", self.disk) for module in self._on_disk()),
             (startup, "EmbeddedStore", self._store()),
             (loading, "write_partition_metadata", self._metadata),
@@ -319,20 +243,3 @@ def _everywhere(name: str, real: object, stand_in: object) -> Iterator[Patch]:
     for module_name, module in list(sys.modules.items()):
         if module_name.startswith("kafkad.processes.") and vars(module).get(name) is real:
             yield module, name, stand_in
-
-
-@contextmanager
-def installed(patches: Sequence[Patch]) -> Iterator[None]:
-    """All of them, until the block ends."""
-    missing = object()
-    before = [(owner, name, vars(owner).get(name, missing)) for owner, name, _ in patches]
-    try:
-        for owner, name, value in patches:
-            setattr(owner, name, value)
-        yield
-    finally:
-        for owner, name, value in reversed(before):
-            if value is missing:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, value)

@@ -15,6 +15,10 @@ class Readiness:
         self._watched.register(fd, select.EPOLLIN)
         self._actors[fd] = actor
 
+    def unwatch(self, fd: int) -> None:
+        """Before it is closed: its actor is not kept."""
+        del self._actors[fd]
+
     def look(self) -> list[object]:
         """Who has something. What is said from now on, until `forget`, is what was so at this moment."""
         self._ready = {fd for fd, _ in self._watched.poll(0)}

@@ -12,13 +12,14 @@ from kafkad.plugin_loading import load as load_plugins
 from kafkad.processes.network.shell import NetworkProcess
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.worker.shell import WorkerProcess
+from tests.one_thread import installed
 from tests.simulation.broker import Broker
 from tests.simulation.casting import RETAINED, Cast, Shape, draw_cast, draw_config, draw_topics
 from tests.simulation.compacted import COMPACTED, CompactedTruth
 from tests.simulation.consumer import Auditor
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import Invariants
-from tests.simulation.ports import Patch, Ports, installed
+from tests.simulation.ports import Patch, Ports
 from tests.simulation.producer import Delivery
 from tests.simulation.rounds import Rounds
 from tests.simulation.scheduler import MS, NS, Scheduler, Violated

@@ -66,7 +66,7 @@ class Port:
 class Door:
     """A listening socket, as one incarnation of a network process has it."""
 
-    def __init__(self, port: Port, accepted: Callable[[BrokerEnd], None]) -> None:
+    def __init__(self, port: Port, accepted: Callable[[BrokerEnd], object]) -> None:
         self._port = port
         self._accepted = accepted
         self._fd = port.descriptors.add(self)

@@ -54,12 +54,6 @@ def brokers(tmp_path: Path) -> Iterator[TwoBrokers]:
     made.close()
 
 
-def fetcher_of(brokers: TwoBrokers) -> FetcherProcess:
-    fetcher, _ = brokers.follower._alive[FETCHER]
-    assert isinstance(fetcher, FetcherProcess)
-    return fetcher
-
-
 def followed(fetcher: FetcherProcess, partition: int) -> FollowedPartition:
     (leader,) = fetcher._leaders.values()
     (found,) = [each for each in leader.fetcher.partitions if each.name.partition == partition]
@@ -82,7 +76,7 @@ def followed(fetcher: FetcherProcess, partition: int) -> FollowedPartition:
 def test_records_that_can_not_be_taken_cost_their_partition_a_pause_and_no_other(
     brokers: TwoBrokers, caplog: pytest.LogCaptureFixture, spoil: Spoil, cause: str
 ) -> None:
-    client, fetcher = brokers.leader.connect(), fetcher_of(brokers)
+    client, fetcher = brokers.leader.connect(), brokers.follower.fetcher
     brokers.write(client, 3)
     brokers.run_until_equal()
     # The leader sends what is in its file, and does not look at it.
@@ -100,7 +94,7 @@ def test_records_that_can_not_be_taken_cost_their_partition_a_pause_and_no_other
 
     with caplog.at_level(logging.WARNING):
         brokers.follower.begin(FETCHER)
-        fetcher = fetcher_of(brokers)
+        fetcher = brokers.follower.fetcher
         pauses: set[int] = set()
 
         def is_tried_again() -> bool:
@@ -116,12 +110,12 @@ def test_records_that_can_not_be_taken_cost_their_partition_a_pause_and_no_other
     assert len(said) == 1, "one line a cause and minute"
     assert cause in said[0]
     assert f"{NAME}-1" not in caplog.text
-    assert fetcher._context.block[FAILED_PARTITIONS] == 1
+    assert brokers.follower.block(FETCHER)[FAILED_PARTITIONS] == 1
     assert brokers.follower.content() == before, "nothing of it is in the log"
-    assert {WORKER, NETWORK, FETCHER} <= brokers.follower._alive.keys()
+    assert {WORKER, NETWORK, FETCHER} <= brokers.follower.incarnations.keys()
 
     with file.open("r+b") as opened:
         opened.seek(start)
         opened.write(sound[start:])
     brokers.run_until_equal()
-    brokers.run(lambda: fetcher._context.block[FAILED_PARTITIONS] == 0, "it is fetched again")
+    brokers.run(lambda: brokers.follower.block(FETCHER)[FAILED_PARTITIONS] == 0, "it is fetched again")

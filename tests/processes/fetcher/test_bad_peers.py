@@ -13,9 +13,7 @@ from msgspec import structs
 
 from kafkad.core.controller.deltas import BrokersChanged, PartitionsChanged
 from kafkad.core.controller.image import Broker, Listener
-from kafkad.processes.fetcher.shell import FetcherProcess
 from tests.processes.fetcher.two_brokers import ALL, NAME, TwoBrokers
-from tests.processes.pieces import FETCHER
 
 STRANGER = 3
 SETTINGS = {"replica.socket.timeout.ms": "300"}
@@ -85,15 +83,14 @@ def check_that_only_partition_1_waits(
     brokers: TwoBrokers, caplog: pytest.LogCaptureFixture, is_tried_again: Callable[[], bool]
 ) -> list[str]:
     """Returns what is said."""
-    fetcher, _ = brokers.follower._alive[FETCHER]
-    assert isinstance(fetcher, FetcherProcess)
+    fetcher = brokers.follower.fetcher
     client = brokers.leader.connect()
     with caplog.at_level(logging.WARNING):
         brokers.run(is_tried_again, "the stranger is asked again and again")
         for _ in range(3):
             brokers.write(client, 2)
             brokers.run_until_equal()
-    assert brokers.follower._alive[FETCHER][0] is fetcher
+    assert brokers.follower.fetcher is fetcher
     assert brokers.follower.log(1).log_end_offset == 0
     return [each.getMessage() for each in caplog.records if f"broker {STRANGER} at" in each.getMessage()]
 
@@ -136,8 +133,7 @@ def test_an_address_where_nobody_is_holds_up_no_other(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     give_partition_1_to(brokers, host, port)
-    fetcher, _ = brokers.follower._alive[FETCHER]
-    assert isinstance(fetcher, FetcherProcess)
+    fetcher = brokers.follower.fetcher
     failures: set[int] = set()
 
     def is_tried_again() -> bool:

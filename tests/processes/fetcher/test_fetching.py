@@ -24,7 +24,6 @@ from kafkad.core.quotas.replication_quota import (
     NO_LIMIT,
 )
 from kafkad.plugins.replication_quota import ThrottledRate
-from kafkad.processes.fetcher.shell import FetcherProcess
 from tests.processes.fetcher.two_brokers import NAME, TwoBrokers
 from tests.processes.pieces import FETCHER, NETWORK, WORKER
 from tests.tools.raw_requests import batch, delete_records, produce, read_produced
@@ -120,9 +119,7 @@ def test_records_that_are_deleted_from_a_quiet_log_are_deleted_by_its_follower(b
 
 def _run_until_quiet(brokers: TwoBrokers) -> None:
     """The follower gets answers without news."""
-    fetcher, _ = brokers.follower._alive[FETCHER]
-    assert isinstance(fetcher, FetcherProcess)
-    block = fetcher._context.block
+    block = brokers.follower.block(FETCHER)
     enough = block[FETCHER_REQUESTS] + 5
     brokers.run(lambda: block[FETCHER_REQUESTS] >= enough, "the follower asks a few times")
 
@@ -148,28 +145,24 @@ def test_a_log_that_begins_within_a_batch_of_its_leader_is_followed(brokers: Two
 def test_a_changed_file_changes_how_fast_throttled_replicas_are_fetched(brokers: TwoBrokers) -> None:
     """SIGHUP: the rate of the file holds, until kafka-configs has another one."""
     follower = brokers.follower
-    fetcher, channel = follower._alive[FETCHER]
-    assert isinstance(fetcher, FetcherProcess)
-    quota = fetcher._quota._manager
+    quota = follower.fetcher._quota._manager
     assert isinstance(quota, ThrottledRate)
 
     def rate_is(expected: int) -> None:
         brokers.run(lambda: quota._quota.rate == expected, f"the rate is {expected}")
 
     rate_is(NO_LIMIT)
-    channel.send(Reload({**follower.config.texts.static, FOLLOWER_RATE: "3000"}))
+    follower.tell(FETCHER, Reload({**follower.config.texts.static, FOLLOWER_RATE: "3000"}))
     rate_is(3000)
     follower.publish(BrokerConfigChanged("", {FOLLOWER_RATE: "5000"}), to=(WORKER, NETWORK, FETCHER))
     rate_is(5000)
-    channel.send(Reload(dict(follower.config.texts.static)))
+    follower.tell(FETCHER, Reload(dict(follower.config.texts.static)))
     follower.publish(BrokerConfigChanged("", {}), to=(WORKER, NETWORK, FETCHER))
     rate_is(NO_LIMIT)
 
 
 def test_what_is_fetched_is_counted_and_how_far_behind_a_replica_is(brokers: TwoBrokers) -> None:
-    fetcher, _ = brokers.follower._alive[FETCHER]
-    assert isinstance(fetcher, FetcherProcess)
-    block, table = fetcher._context.block, fetcher._context.table
+    block, table = brokers.follower.block(FETCHER), brokers.follower.table
     client = brokers.leader.connect()
     brokers.write(client, 4)
     brokers.run_until_equal()
@@ -196,6 +189,6 @@ def test_throttled_replicas_are_counted_on_both_sides_while_there_is_a_rate(brok
     client = brokers.leader.connect()
     brokers.write(client, 4)
     brokers.run_until_equal()
-    sent = brokers.leader._alive[NETWORK][0]._context.block[THROTTLED_LEADER_BYTES]
-    fetched = brokers.follower._alive[FETCHER][0]._context.block[THROTTLED_FOLLOWER_BYTES]
+    sent = brokers.leader.block(NETWORK)[THROTTLED_LEADER_BYTES]
+    fetched = brokers.follower.block(FETCHER)[THROTTLED_FOLLOWER_BYTES]
     assert sent == fetched == len(brokers.follower.content())

@@ -67,8 +67,7 @@ def test_a_follower_acknowledges_what_is_on_disk(brokers: TwoBrokers, disk: Slow
 
 def test_the_next_fetcher_hears_of_it_when_it_is_on_disk(brokers: TwoBrokers, disk: SlowDisk) -> None:
     appended(brokers, disk)
-    brokers.follower.kill(FETCHER)
-    brokers.follower.begin(FETCHER)
+    brokers.follower.replace(FETCHER)
     go_on(brokers)
     assert brokers.leader.log().high_watermark.offset == 0
     disk.lets_through.set()

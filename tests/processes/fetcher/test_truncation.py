@@ -72,7 +72,7 @@ def test_a_follower_that_cannot_cut_a_damaged_log_loses_that_partition_and_not_i
 
 def test_a_reader_within_its_pass_holds_the_cut_up_and_sees_the_new_end(brokers: TwoBrokers) -> None:
     old = _diverged(brokers)
-    old.registry.enter_pass(old.registry.slot(NETWORK))
+    old.enter_pass()
     brokers.leader.run(lambda: _announced(brokers, old), "the slot has the new end")
     generation = old.published(NAME).generation
     old.turn(WORKER, FETCHER)
@@ -96,7 +96,7 @@ def test_the_controller_hears_of_a_cut_below_what_was_on_disk(brokers: TwoBroker
 def test_a_replica_that_leads_again_before_the_cut_shows_all_it_has(brokers: TwoBrokers) -> None:
     """From its first moment as leader: its next record goes behind those that were to be cut."""
     old = _diverged(brokers)
-    old.registry.enter_pass(old.registry.slot(NETWORK))
+    old.enter_pass()
     brokers.leader.run(lambda: _announced(brokers, old), "the slot has the new end")
     rows = tuple(structs.replace(row, leader_epoch=2) for row in brokers.topic.partitions)
     old.publish(PartitionsChanged(NAME, rows), to=(WORKER,))

@@ -20,8 +20,10 @@ class Broker(Pieces):
     """Broker `node_id`; its own topic "t" is not replicated."""
 
     def __init__(self, folder: Path, node_id: int, settings: Mapping[str, str]) -> None:
-        own = {"node.id": str(node_id), "replica.fetch.backoff.ms": "50", "replica.fetch.wait.max.ms": "20"}
-        super().__init__(folder, {**own, **settings}, partitions=1, in_cluster=True)
+        # The controller is played, so nobody connects to its ensemble.
+        own = {"node.id": str(node_id), "zookeeper.connect": "played:2181"}
+        pauses = {"replica.fetch.backoff.ms": "50", "replica.fetch.wait.max.ms": "20"}
+        super().__init__(folder, {**own, **pauses, **settings}, partitions=1)
 
     def start(self) -> None:
         self.begin(FETCHER)

@@ -74,8 +74,7 @@ def test_a_worker_that_dies_is_answered_for(make_pieces: Callable[..., Pieces]) 
     assert not waiting.replies
     busy.send(asked(LIST))
     pieces.turn(NETWORK)
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     assert int(read(JOIN, waiting.reply()).error_code) == ErrorCode.NOT_COORDINATOR
     assert int(read(LIST, busy.reply()).error_code) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert len(pieces.network.request_handlers.coordinators) == 0

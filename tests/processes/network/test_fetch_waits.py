@@ -90,8 +90,7 @@ def test_watch_at_a_worker_that_still_loads_turns_no_circles(pieces: Pieces) -> 
     reader = pieces.connect()
     reader.send(fetch({(TOPIC, 0): 0}, max_wait_ms=LONG_MS))
     pieces.settle()
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     for _ in range(10):
         pieces.turn(NETWORK)
         pieces.turn(WORKER)
@@ -122,8 +121,7 @@ def _many(pieces: Pieces) -> int:
 
 
 def _worker_that_still_loads(pieces: Pieces, slot: int) -> OwnedPartition:
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     by_slot = pieces.worker.partitions.by_slot
     pieces.run_until_known(WORKER)
     owned = by_slot[slot]
@@ -240,8 +238,7 @@ def test_stop_answers_every_long_poll_and_ends(pieces: Pieces) -> None:
 
 def test_stop_before_anything_was_accepted_is_a_stop(pieces: Pieces) -> None:
     pieces.kill(WORKER)
-    pieces.kill(NETWORK)
-    pieces.begin(NETWORK)
+    pieces.replace(NETWORK)
     pieces.stop(NETWORK, deadline_ms=pieces.network._now_ms + LONG_MS)
     pieces.run(lambda: pieces.network._is_done, "the network process is done")
 

@@ -53,7 +53,7 @@ def test_log_that_can_not_be_closed_is_said_and_the_others_are_closed(
 def stop(pieces: Pieces) -> Stopped:
     """The worker is told to stop, and does; what it said last."""
     pieces.stop(WORKER, deadline_ms=0)
-    pieces.worker.run()
+    pieces.run(lambda: pieces.incarnations[WORKER].strand.is_over, "the worker stops")
     *_, last = pieces.heard_from(WORKER)
     assert isinstance(last, Stopped)
     return last

@@ -1,11 +1,9 @@
 """A log that is compacted while network processes read it: who sees which files, and what ends a pass."""
 
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.cleaning.uncleanable import PassAbandoned
 from kafkad.core.controller.deltas import TopicConfigChanged
@@ -68,12 +66,10 @@ def read_to(client: Client, end: int) -> list[str]:
 
 
 def until_readers_are_told(pieces: Pieces) -> OwnedPartition:
-    """Only the worker goes on, until a swap waits for the readers."""
+    """Only the worker goes on, until a swap waits for the readers, who are in a pass."""
+    pieces.enter_pass()
     owned = pieces.worker.partitions.by_slot[pieces.slot()]
-    deadline = time.monotonic() + WITHIN_S
-    while not owned.is_swapping:
-        assert time.monotonic() < deadline
-        pieces.turn(WORKER)
+    pieces.run(lambda: owned.is_swapping, "a swap waits for the readers", WORKER)
     return owned
 
 
@@ -314,8 +310,7 @@ def test_a_worker_that_dies_after_a_swap_leaves_the_compacted_log(pieces: Pieces
     write(pieces, client, "a1", "b1", "a2")
     cleaner.run(3)
     pieces.settle()
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     pieces.run_until_online()
     assert log_of(pieces).cleaned_offset == 3
     assert read_to(client, 3) == ["b1", "a2"]

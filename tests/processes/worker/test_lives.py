@@ -30,8 +30,7 @@ def _log_file(pieces: Pieces) -> Path:
 def test_next_life_goes_on_where_the_log_ends(pieces: Pieces) -> None:
     client = pieces.connect()
     assert _produced(client) == (0, 0)
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     pieces.run_until_online()
     assert _produced(client) == (0, 1)
     assert len(read_fetched(client.ask(fetch({(TOPIC, 0): 0})))[TOPIC, 0].records) == 2 * len(batch())
@@ -45,8 +44,7 @@ def test_what_was_written_and_not_published_is_part_of_the_log(pieces: Pieces) -
     pieces.turn(NETWORK)
     pieces.worker.loop.run_once(0)
     assert (pieces.published().leo_offset, _log_file(pieces).stat().st_size) == (0, len(batch()))
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     assert read_produced(client.reply())[TOPIC, 0].error == TIMED_OUT
     pieces.run_until_online()
     assert _produced(client) == (0, 1)
@@ -59,8 +57,7 @@ def test_retry_of_an_idempotent_producer_is_not_written_twice(pieces: Pieces) ->
     pieces.turn(NETWORK)
     pieces.turn(NETWORK)
     pieces.worker.loop.run_once(0)
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     assert read_produced(client.reply())[TOPIC, 0].error == TIMED_OUT
     pieces.run_until_online()
     assert _produced(client, records=records) == (0, 0)
@@ -81,8 +78,7 @@ def test_configs_that_somebody_else_has_stored_stop_no_worker(
         pieces.run_until_known()
         pieces.settle()
     assert _produced(client)[0] == TOO_LARGE
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     pieces.run_until_online()
     assert _produced(client) == (0, 0)
     lines = [record.getMessage() for record in caplog.records if "without effect" in record.getMessage()]
@@ -140,8 +136,7 @@ def test_network_process_lets_nobody_in_before_the_worker_has_let_go_of_its_pred
     client = pieces.connect()
     client.send(produce({(TOPIC, 0): batch()}))
     pieces.turn(NETWORK)
-    pieces.kill(NETWORK)
-    pieces.begin(NETWORK)
+    pieces.replace(NETWORK)
     with socket.create_connection(("127.0.0.1", pieces.port)):
         pieces.run_until_known(NETWORK)
         assert len(pieces.network.clients) == 0
@@ -222,8 +217,7 @@ def test_delayed_answer_for_a_dead_network_process_is_dropped(pieces: Pieces) ->
     client.send(produce({(TOPIC, 0): batch()}, acks=-1))
     pieces.settle()
     assert worker.appender.has_waiting
-    pieces.kill(NETWORK)
-    pieces.begin(NETWORK)
+    pieces.replace(NETWORK)
     next_client = pieces.connect()
     worker.partitions.by_slot[pieces.slot()].in_sync = 1
     assert _produced(next_client) == (0, 1)

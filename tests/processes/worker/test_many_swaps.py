@@ -58,8 +58,7 @@ def _roll(pieces: Pieces, name: str) -> int:
 def _load_again(pieces: Pieces, cleaner: Cleaner, members: list[Member]) -> None:
     """The coordinator dies when all of its log is compacted; the next one knows what was committed last."""
     cleaner.run(_roll(pieces, OFFSETS), name=OFFSETS)
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     pieces.run_until_online()
     pieces.run_until_online(OFFSETS)
     pieces.settle()

@@ -127,8 +127,7 @@ def begun(pieces: Pieces) -> Producer:
 
 
 def replace_worker(pieces: Pieces) -> None:
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     for topic in (TOPIC, OFFSETS, TRANSACTIONS):
         pieces.run_until_online(topic)
 

@@ -76,11 +76,8 @@ class ClusterFaults:
         return self._scheduler.random.choice(list(combinations(self._brokers, 2)))
 
     def _kill(self) -> None:
-        random, broker = self._scheduler.random, self._one()
-        role = random.choice(MORTAL)
-        keys = [key for key in broker.incarnations if key.role == role]
-        if keys:
-            broker.light_fuse(random.choice(keys), random.choice((0, 1, 2, 5, 10, 30)))
+        broker = self._one()
+        broker.kill(self._scheduler.random.choice(MORTAL))
 
     def _crash(self, broker: ClusterBroker | None = None) -> None:
         """All processes of a broker, which is there again after a while."""
@@ -144,7 +141,4 @@ class ClusterFaults:
             self._ports.network.bring_up(one, other)
         for broker in self._brokers:
             self._begin(broker)
-            for incarnation in broker.incarnations.values():
-                if incarnation.strand is not None and incarnation.strand.fuse is not None:
-                    incarnation.strand.fuse = None
-                    incarnation.was_killed = incarnation.strand.is_over
+            broker.spare()

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from kafkad.adapters.links.supervision_channel import BrokerStateChanged, LeadershipMoved, Message
 from kafkad.core.supervision.broker_state import BrokerState, enter
+from tests.one_thread import Incarnation
 from tests.simulation.broker import Broker
-from tests.simulation.incarnation import Incarnation
 from tests.simulation.scheduler import MS, Scheduler, Violated
 
 PATIENCE_MS = 61_500
@@ -30,7 +30,7 @@ class ClusterBroker(Broker):
         resources = self.resources
         if resources is None or self.is_leaving or self.is_stopping:
             return
-        registry = resources.shared.registry
+        registry = self.registry
         if registry.broker_state != BrokerState.RUNNING_AS_BROKER:
             self.stop()
             return

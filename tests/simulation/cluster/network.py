@@ -118,8 +118,7 @@ class Network:
         made = OutgoingSocket(fileno=ours.detach())
         made.setblocking(False)
         made.network, made.far = self, far
-        self.ports.own(made, made.close)
-        return made
+        return self.ports.own(made, made.close)
 
     def connect(self, far: socket.socket, port: int) -> None:
         scheduler = self.ports.scheduler

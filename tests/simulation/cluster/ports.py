@@ -155,8 +155,7 @@ class ClusterPorts(Ports):
         owner = self.scheduler.current
         assert owner is not None, "only a process has threads"
         thread = StoreThread(self.scheduler, owner.process)
-        self.own(thread, thread.forget)
-        return thread  # type: ignore[return-value]
+        return self.own(thread, thread.forget)  # type: ignore[return-value]
 
     def patches(self) -> list[Patch]:
         sockets = SimpleNamespace(**{**vars(socket), "socket": self.network.open_socket})

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kafkad.core.controller.store import nodes
 from kafkad.wire.api_table import APIS, serve_cluster
+from tests.one_thread import installed
 from tests.simulation.cluster.administrator import ClusterTopicMaker, MetadataReader, Mover
 from tests.simulation.cluster.casting import (
     BROKERS,
@@ -34,7 +35,7 @@ from tests.simulation.cluster.leaving import ClusterBroker, outcomes_checked
 from tests.simulation.cluster.members import ClusterMember
 from tests.simulation.cluster.ports import ClusterPorts
 from tests.simulation.cluster.replicas import Replicas
-from tests.simulation.ports import Patch, installed
+from tests.simulation.ports import Patch
 from tests.simulation.producer import Delivery
 from tests.simulation.requests import Partition
 from tests.simulation.rounds import Rounds

@@ -32,8 +32,7 @@ def test_the_next_life_reads_what_was_committed(pieces: Pieces) -> None:
     with_offsets_topic(pieces)
     client = pieces.connect()
     assert committed_code(client, "g", 7) == 0
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     pieces.run_until_online(OFFSETS)
     pieces.settle()
     assert committed(client, "g") == (0, 7)
@@ -47,8 +46,7 @@ def test_what_was_written_and_not_answered_is_committed(pieces: Pieces) -> None:
     pieces.turn(NETWORK)
     pieces.turn(NETWORK)
     pieces.worker.loop.run_once(0)
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     client.reply()
     pieces.run_until_online(OFFSETS)
     pieces.settle()
@@ -59,8 +57,7 @@ def test_while_a_shard_is_loaded_clients_come_again(pieces: Pieces, monkeypatch:
     with_offsets_topic(pieces)
     client = pieces.connect()
     assert committed_code(client, "g", 7) == 0
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     monkeypatch.setattr("kafkad.processes.worker.pass_work.STEP_S", 0.0)
     pieces.run_until_known()
     assert committed(client, "g")[0] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -1,6 +1,6 @@
 """A compacted partition is to be moved while a swap is begun: nothing is copied that the swap would still replace."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +14,9 @@ PASSES = 20
 
 
 @pytest.fixture
-def pieces(tmp_path: Path) -> Iterator[Pieces]:
+def pieces(make_pieces: Callable[..., Pieces], tmp_path: Path) -> Pieces:
     log_dirs = ",".join(str(tmp_path / name) for name in ("one", "two", "three"))
-    made = Pieces(tmp_path, {"log.dirs": log_dirs, "log.cleanup.policy": "compact"})
-    made.start()
-    yield made
-    made.close()
+    return make_pieces(log_dirs=log_dirs, log_cleanup_policy="compact")
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import itertools
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,11 +30,8 @@ ONE, TWO, THREE = 0, 1, 2
 
 
 @pytest.fixture
-def pieces(tmp_path: Path) -> Iterator[Pieces]:
-    made = Pieces(tmp_path, {"log.dirs": ",".join(str(tmp_path / name) for name in ("one", "two", "three"))})
-    made.start()
-    yield made
-    made.close()
+def pieces(make_pieces: Callable[..., Pieces], tmp_path: Path) -> Pieces:
+    return make_pieces(log_dirs=",".join(str(tmp_path / name) for name in ("one", "two", "three")))
 
 
 def ask(pieces: Pieces, target: int, log_dir: int | None = None) -> None:
@@ -131,8 +128,7 @@ def test_where_a_partition_came_from_is_known_until_the_controller_has_heard(pie
     values = filled(pieces, client)
     ask(pieces, TWO)
     pieces.run(lambda: moved(pieces, TWO), "the move is over")
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     pieces.run_until_online()
     assert read(client, 6) == values
     until_moved(pieces, TWO)
@@ -144,8 +140,7 @@ def test_the_moved_partition_is_there_after_the_worker_died(pieces: Pieces) -> N
     ask(pieces, TWO)
     until_moved(pieces, TWO)
     write(client, "after")
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     pieces.run_until_online()
     assert read(client, 7) == [*values, "after"]
 
@@ -406,21 +401,19 @@ def test_a_controller_that_died_hears_of_the_move_again(pieces: Pieces) -> None:
     assert not owned_of(pieces).is_moving
 
 
-def test_acknowledged_batches_that_wait_for_the_disk_are_answered_after_the_move(tmp_path: Path) -> None:
+def test_acknowledged_batches_that_wait_for_the_disk_are_answered_after_the_move(
+    make_pieces: Callable[..., Pieces], tmp_path: Path
+) -> None:
     folders = f"{tmp_path / 'one'},{tmp_path / 'two'}"
-    made = Pieces(tmp_path, {"log.dirs": folders, "log.flush.interval.messages": "1"})
-    made.start()
-    try:
-        client = made.connect()
-        write(client, "a", "b")
-        ask(made, TWO)
-        write(client, "c", "d")
-        until_moved(made, TWO)
-        write(client, "e")
-        assert read(client, 5) == ["a", "b", "c", "d", "e"]
-        assert log_of(made).recovery_point == 5
-    finally:
-        made.close()
+    pieces = make_pieces(log_dirs=folders, log_flush_interval_messages="1")
+    client = pieces.connect()
+    write(client, "a", "b")
+    ask(pieces, TWO)
+    write(client, "c", "d")
+    until_moved(pieces, TWO)
+    write(client, "e")
+    assert read(client, 5) == ["a", "b", "c", "d", "e"]
+    assert log_of(pieces).recovery_point == 5
 
 
 @pytest.mark.parametrize("target", [-1, THREE])

@@ -1,7 +1,7 @@
 """num.replica.alter.log.dirs.threads says how many partitions are copied at a time."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from tests.tools.raw_requests import produce, read_produced
 MANY = "many"
 PARTITIONS = 4
 TARGET = 1
+THREADS = "num_replica_alter_log_dirs_threads"
 NOW = 1_700_000_000_000
 PASSES = 20
 
@@ -41,24 +42,6 @@ class SlowCopies:
         self._copy_bytes(source, target, start, end, sync=sync)
 
 
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Callable[[str | None], Pieces]]:
-    made: list[Pieces] = []
-
-    def make(threads: str | None) -> Pieces:
-        settings = {"log.dirs": ",".join(str(tmp_path / name) for name in ("one", "two", "three"))}
-        pieces = Pieces(
-            tmp_path, settings | ({} if threads is None else {"num.replica.alter.log.dirs.threads": threads})
-        )
-        made.append(pieces)
-        pieces.start()
-        return pieces
-
-    yield make
-    for pieces in made:
-        pieces.close()
-
-
 def folders(pieces: Pieces) -> list[str]:
     target = Path(pieces.config.log_dirs.log_dirs[TARGET])
     return [each.name for each in target.glob(f"{MANY}-*")]
@@ -66,9 +49,14 @@ def folders(pieces: Pieces) -> list[str]:
 
 @pytest.mark.parametrize(("threads", "at_a_time"), [("1", 1), ("2", 2), ("0", 1), (None, 3), ("9", PARTITIONS)])
 def test_so_many_partitions_are_copied_at_a_time(
-    make: Callable[[str | None], Pieces], threads: str | None, at_a_time: int, monkeypatch: pytest.MonkeyPatch
+    make_pieces: Callable[..., Pieces],
+    threads: str | None,
+    at_a_time: int,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    pieces = make(threads)
+    log_dirs = ",".join(str(tmp_path / name) for name in ("one", "two", "three"))
+    pieces = make_pieces(log_dirs=log_dirs, **{THREADS: threads} if threads is not None else {})
     pieces.create_topic(MANY, PARTITIONS)
     pieces.run_until_online(MANY)
     client = pieces.connect()

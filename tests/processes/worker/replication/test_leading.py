@@ -103,7 +103,7 @@ def grant(pieces: Pieces, wanted: IsrChangeWanted) -> None:
     done = IsrChangeDone(
         *(wanted.slot, wanted.topic_id, wanted.partition, 0, US, wanted.leader_epoch, wanted.isr, epoch)
     )
-    pieces._links_send(WORKER, pack_message(done))
+    pieces.send_frame(WORKER, pack_message(done))
     led = pieces.worker.partitions.by_slot[wanted.slot].led
     assert led is not None
     pieces.run(lambda: led.state.partition_epoch == epoch, "the worker has the answer")
@@ -351,8 +351,7 @@ def test_a_worker_that_is_replaced_keeps_the_high_watermark_and_hears_of_followe
     fetched(client, SECOND, 2)
     fetched(client, THIRD, 1)
     assert committed(pieces) == (1, 2)
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     pieces.run_until_online()
     assert committed(pieces) == (1, 2)
     fetched(client, SECOND, 2)
@@ -367,8 +366,7 @@ def test_what_followers_have_is_known_though_it_was_said_before_the_log_was_load
     fetch_as(follower, SECOND, 1, max_wait_ms=60_000)
     fetch_as(other, THIRD, 1, max_wait_ms=60_000)
     pieces.turn(NETWORK)
-    pieces.kill(WORKER)
-    pieces.begin(WORKER)
+    pieces.replace(WORKER)
     for _ in range(20):
         pieces.turn(NETWORK)
     pieces.run_until_online()
