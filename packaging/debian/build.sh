@@ -45,14 +45,18 @@ fi
 
 locks=("$checkout/packaging/debian/requirements.lock" "$checkout/packaging/native/requirements.lock")
 mkdir -p "$wheels"
-if ! (cd "$wheels" && sed -n 's/.*sha256:\([0-9a-f]*\)$/\1/p' "${locks[@]}" | sort -u >.wanted &&
-    sha256sum -- *.whl 2>/dev/null | cut -d' ' -f1 | sort | cmp -s - .wanted); then
-    rm -f "$wheels"/*.whl
-    for lock in "${locks[@]}"; do
-        "$python" -m pip download --quiet --disable-pip-version-check --no-cache-dir --no-deps --only-binary :all: \
-            --require-hashes --dest "$wheels" --requirement "$lock"
-    done
-fi
+(
+    # Another build of the same checkout may fetch them at the same time.
+    flock 9
+    if ! (cd "$wheels" && sed -n 's/.*sha256:\([0-9a-f]*\)$/\1/p' "${locks[@]}" | sort -u >.wanted &&
+        sha256sum -- *.whl 2>/dev/null | cut -d' ' -f1 | sort | cmp -s - .wanted); then
+        rm -f "$wheels"/*.whl
+        for lock in "${locks[@]}"; do
+            "$python" -m pip download --quiet --disable-pip-version-check --no-cache-dir --no-deps --only-binary :all: \
+                --require-hashes --dest "$wheels" --requirement "$lock"
+        done
+    fi
+) 9>"$wheels/.lock"
 
 source=$scratch/kafkad
 mkdir "$source"

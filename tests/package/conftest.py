@@ -1,7 +1,9 @@
 """Packages are built, and the tree below all machines is made, once for a test run; so is the machine of most tests."""
 
 import os
+import sys
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -20,19 +22,97 @@ _UNSYNCED = "--dpkgopt=force-unsafe-io"
 
 
 @pytest.fixture(scope="session")
-def debs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def works(
+    lab: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[Path]]]:
+    """What takes long is begun at once, and goes on beside tests that do not need it yet."""
+    folder = tmp_path_factory.mktemp("works")
+    wanted = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
+    with ThreadPoolExecutor(max_workers=2) as executor:
+        begun = {
+            "current": executor.submit(build, folder / "current"),
+            "base": executor.submit(make_base, lab),
+            "older": executor.submit(build, folder / "older", version=OLDER),
+        }
+        if "built_elsewhere" in wanted:
+            begun["elsewhere"] = executor.submit(build_elsewhere, folder / "elsewhere")
+        if "dist" in wanted:
+            begun["dist"] = executor.submit(build_dist, folder / "dist", after=begun["current"])
+        yield begun
+        executor.shutdown(cancel_futures=True)
+
+
+@pytest.fixture(scope="session")
+def debs(works: dict[str, Future[Path]]) -> dict[str, Path]:
     """The package of this checkout as `make deb` builds it, and the same under an older version."""
-    folder = tmp_path_factory.mktemp("debs")
-    return {"current": build(folder / "current"), "older": build(folder / "older", version=OLDER)}
+    return {name: works[name].result() for name in ("current", "older")}
+
+
+@pytest.fixture(scope="session")
+def base(works: dict[str, Future[Path]]) -> Path:
+    """An archive of the smallest Debian 12 there is: of machines and containers."""
+    return works["base"].result()
+
+
+@pytest.fixture(scope="session")
+def built_elsewhere(works: dict[str, Future[Path]]) -> Path:
+    """The package as somebody else builds it."""
+    return works["elsewhere"].result()
+
+
+@pytest.fixture(scope="session")
+def dist(works: dict[str, Future[Path]]) -> Path:
+    """Wheel and source distribution as `make dist` builds them, from a clean copy of what is in the repository."""
+    return works["dist"].result()
 
 
 def build(folder: Path, *, version: str | None = None) -> Path:
-    folder.mkdir()
+    folder.mkdir(parents=True)
     # The older one is not compiled, so that an upgrade leads from one to the other and back.
     environment = [f"KAFKAD_DEB_VERSION={version}", "KAFKAD_PURE=1"] if version else []
     call(["env", *QUICK, *environment, str(CHECKOUT / "packaging/debian/build.sh"), str(folder)], within=BUILD_S)
     (package,) = folder.glob("*.deb")
     return package
+
+
+def build_elsewhere(folder: Path) -> Path:
+    """From a clone in another folder, by somebody with another umask, and compiled there: nothing is taken."""
+    where = folder / "a" / "deeper" / "folder"
+    where.mkdir(parents=True)
+    clone = copy_repository(where / "clone", umask="077")
+    settings = " ".join(["KAFKAD_KEPT=", f'KAFKAD_DEB_WHEELS="{CHECKOUT}/build/wheels"', *QUICK])
+    call(["sh", "-euc", f'umask 077; {settings} "{clone}/packaging/debian/build.sh" "{where}"'], within=BUILD_S)
+    (package,) = where.glob("*.deb")
+    return package
+
+
+def build_dist(folder: Path, *, after: Future[Path]) -> Path:
+    clone = copy_repository(folder / "clone")
+    after.result()
+    # The wheel is built from the source distribution, which shows that that is complete; what was compiled for the
+    # package is not compiled again.
+    build = [sys.executable, "-m", "build", "--outdir", str(folder / "dist"), str(clone)]
+    call(["env", f"KAFKAD_KEPT={CHECKOUT}/build/native/kept", *build], within=BUILD_S)
+    return folder / "dist"
+
+
+def copy_repository(clone: Path, *, umask: str = "022") -> Path:
+    clone.mkdir(parents=True)
+    files = f'git -C "{CHECKOUT}" ls-files -z | tar -C "{CHECKOUT}" --null -T - -c'
+    call(["bash", "-euo", "pipefail", "-c", f'umask {umask}; {files} | tar -C "{clone}" --no-same-permissions -x'])
+    return clone
+
+
+def make_base(lab: Path) -> Path:
+    archive = lab / "base.tar"
+    if not archive.exists():
+        sources, made = lab / "sources", lab / "made.tar"
+        sources.write_text(debian_mirror())
+        how = ["--quiet", "--variant=minbase", "--mode=root", *(f"--aptopt={option}" for option in apt_options())]
+        how += [_UNSYNCED, "--dpkgopt=path-exclude=/usr/share/locale/*"]
+        call(["mmdebstrap", *how, "bookworm", str(made), str(sources)], within=BUILD_S)
+        made.rename(archive)
+    return archive
 
 
 @pytest.fixture(scope="session")
@@ -46,20 +126,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield folder
     if not kept:
         call(["rm", "-rf", "--one-file-system", str(folder)])
-
-
-@pytest.fixture(scope="session")
-def base(lab: Path) -> Path:
-    """An archive of the smallest Debian 12 there is: of machines and containers."""
-    archive = lab / "base.tar"
-    if not archive.exists():
-        sources, made = lab / "sources", lab / "made.tar"
-        sources.write_text(debian_mirror())
-        how = ["--quiet", "--variant=minbase", "--mode=root", *(f"--aptopt={option}" for option in apt_options())]
-        how += [_UNSYNCED, "--dpkgopt=path-exclude=/usr/share/locale/*"]
-        call(["mmdebstrap", *how, "bookworm", str(made), str(sources)], within=BUILD_S)
-        made.rename(archive)
-    return archive
 
 
 @pytest.fixture(scope="session")

@@ -1,28 +1,11 @@
-"""The package as it is built: the same everywhere, honest about what it needs, without complaints of lintian."""
+"""The package as it is built: honest about what it needs, without complaints of lintian."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.package.conftest import OLDER, QUICK
+from tests.package.conftest import OLDER
 from tests.package.machine import BUILD_S, CHECKOUT, call, run_in_tree
-
-
-@pytest.fixture(scope="session")
-def built_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """From a clone in another folder, by somebody with another umask, and compiled there: nothing is taken."""
-    folder = tmp_path_factory.mktemp("elsewhere") / "a" / "deeper" / "folder"
-    folder.mkdir(parents=True)
-    files = subprocess.run(["git", "ls-files", "-z"], cwd=CHECKOUT, capture_output=True, check=True).stdout
-    clone = folder / "clone"
-    clone.mkdir()
-    script = f'umask 077; tar -C "{CHECKOUT}" --null -T - -c | tar -C "{clone}" --no-same-permissions -x'
-    subprocess.run(["sh", "-c", script], input=files, check=True)
-    settings = " ".join(["KAFKAD_KEPT=", f'KAFKAD_DEB_WHEELS="{CHECKOUT}/build/wheels"', *QUICK])
-    call(["sh", "-euc", f'umask 077; {settings} "{clone}/packaging/debian/build.sh" "{folder}"'], within=BUILD_S)
-    (package,) = folder.glob("*.deb")
-    return package
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +17,6 @@ def extracted(debs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -
 
 def field(deb: Path, name: str) -> str:
     return call(["dpkg-deb", "--field", str(deb), name]).strip()
-
-
-def test_two_builds_in_different_folders_are_equal_to_the_byte(debs: dict[str, Path], built_elsewhere: Path) -> None:
-    assert debs["current"].read_bytes() == built_elsewhere.read_bytes()
 
 
 def test_package_says_what_it_is_for(debs: dict[str, Path]) -> None:
