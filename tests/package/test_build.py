@@ -57,4 +57,4 @@ def test_manual_pages_and_completion_are_there(extracted: Path, installed_tree: 
     assert {"kafkad.1.gz", "kafkad-plugins-install.1.gz", "kafkad.properties.5.gz"} <= pages
     assert "complete " in (extracted / "usr/share/bash-completion/completions/kafkad").read_text()
     words = "COMP_WORDS='kafkad top' COMP_CWORD=1 _KAFKAD_COMPLETE=bash_complete kafkad"
-    assert run_in_tree(installed_tree, words) == "plain,topics\n"
+    assert "plain,topics" in run_in_tree(installed_tree, words).splitlines()

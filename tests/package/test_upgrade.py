@@ -99,7 +99,7 @@ def test_purge_leaves_the_plugins_of_the_administrator_and_says_where(changed_tr
     run_in_tree(changed_tree, f"echo >{PLUGINS}/mine.py")
     said = run_in_tree(changed_tree, "apt-get -qq purge -y kafkad 2>&1")
     assert f"kafkad: the plugins in {PLUGINS} are yours and stay; without them: rm -r {PLUGINS}" in said
-    assert run_in_tree(changed_tree, f"ls {PLUGINS}") == "mine.py\n"
+    assert [file.name for file in (changed_tree / PLUGINS.lstrip("/")).iterdir()] == ["mine.py"]
 
 
 def test_purge_that_was_told_so_before_deletes_the_records_of_all_brokers(changed_tree: Path) -> None:
