@@ -74,8 +74,9 @@ def extensions(groups: dict[str, list[str]]) -> list[Extension]:
     headers = Path(f"{OBJECTS}/lib-rt")
     shutil.copytree(include_dir(), headers, ignore=shutil.ignore_patterns("*.py", "*.pyc"), dirs_exist_ok=True)
     for extension in made:
-        extension.extra_compile_args += HARDENING
-        extension.extra_link_args += ["-Wl,-z,relro"]
+        # A list of its own: mypyc gives all of them the same one.
+        extension.extra_compile_args = [*extension.extra_compile_args, *HARDENING]
+        extension.extra_link_args = [*extension.extra_link_args, "-Wl,-z,relro"]
         extension.include_dirs = [each.replace(include_dir(), str(headers)) for each in extension.include_dirs]
         if "__mypyc" not in extension.name:
             extension.include_dirs.insert(0, "packaging/native/module")
@@ -103,8 +104,10 @@ class Build(build_ext):
 
     def finalize_options(self) -> None:
         super().finalize_options()
-        # A virtual environment's own is another one in each, and not there.
-        self.include_dirs = [each for each in self.include_dirs if os.path.isdir(each)]
+        # A virtual environment's own is another one in each, with nothing in it that is read here.
+        own = os.path.join(sys.exec_prefix, "include")
+        if sys.exec_prefix != sys.base_exec_prefix:
+            self.include_dirs = [each for each in self.include_dirs if each != own]
 
     def build_extension(self, extension: Extension) -> None:
         if extension.name not in self.taken:
