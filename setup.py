@@ -1,6 +1,9 @@
 """What of kafkad is compiled, by mypyc, when `KAFKAD_COMPILE=1` says so. The rule is [native] of setup.cfg.
 
 Everything else about the package is in setup.cfg. `make native` and the build of the wheel come here.
+
+What was compiled is kept in `build/native/kept`, or in the folder that KAFKAD_KEPT names, and taken from there as long
+as all that it was made of has the same content.
 """
 
 import json
@@ -22,8 +25,11 @@ HERE = Path(__file__).resolve().parent
 # Without importing kafkad, which would be compiled while it is in use.
 NATIVE = runpy.run_path(str(HERE / "kafkad" / "native.py"))
 RECORD = NATIVE["RECORD"]
+KEPT = runpy.run_path(str(HERE / "packaging" / "native" / "kept.py"))
 OBJECTS = "build/native"
 """Where mypyc keeps what it made: the C code, and what it knows of the types."""
+HARDENING = ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-fstack-protector-strong"]
+"""As Debian compiles its packages; the same everywhere, so that everything can be compiled once."""
 
 
 def modules_of_groups() -> dict[str, list[str]]:
@@ -43,7 +49,7 @@ def modules_of_groups() -> dict[str, list[str]]:
 
 def extensions(groups: dict[str, list[str]]) -> list[Extension]:
     """One library for each group, and for each module a small one by which Python finds it."""
-    from mypyc.build import mypycify  # noqa: PLC0415 - only where something is compiled
+    from mypyc.build import include_dir, mypycify  # noqa: PLC0415 - only where something is compiled
 
     files = [file for group in groups.values() for file in group]
     # What mypyc remembers of a group that it need not translate again is sometimes wrong: the C compiler is spared
@@ -64,7 +70,22 @@ def extensions(groups: dict[str, list[str]]) -> list[Extension]:
     except SystemExit:
         print(said.getvalue(), file=sys.stderr)
         raise
-    return made
+    # The same text in every folder, and by that the same command of the C compiler: ccache knows it again.
+    headers = Path(f"{OBJECTS}/lib-rt")
+    shutil.copytree(include_dir(), headers, ignore=shutil.ignore_patterns("*.py", "*.pyc"), dirs_exist_ok=True)
+    for extension in made:
+        # A list of its own: mypyc gives all of them the same one.
+        extension.extra_compile_args = [*extension.extra_compile_args, *HARDENING]
+        extension.extra_link_args = [*extension.extra_link_args, "-Wl,-z,relro"]
+        extension.include_dirs = [each.replace(include_dir(), str(headers)) for each in extension.include_dirs]
+        if "__mypyc" not in extension.name:
+            extension.include_dirs.insert(0, "packaging/native/module")
+    # The longest first: what is begun last leaves all cores but one idle.
+    return sorted(made, key=lambda each: sum(os.path.getsize(source) for source in each.sources), reverse=True)
+
+
+def folder_kept() -> Path:
+    return Path(os.environ.get("KAFKAD_KEPT") or HERE / OBJECTS / "kept")
 
 
 class Build(build_ext):
@@ -72,10 +93,29 @@ class Build(build_ext):
 
     noted: ClassVar[dict[str, list[int]]] = {}
     """Before they were read: what is changed meanwhile is not what was compiled."""
+    digest: ClassVar[str]
+    """Of all that; see packaging/native/kept.py."""
+    taken: ClassVar[dict[str, Path]] = {}
+    """Libraries that need not be made."""
 
     def initialize_options(self) -> None:
         super().initialize_options()
         self.parallel = os.cpu_count()
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        # A virtual environment's own is another one in each, with nothing in it that is read here.
+        own = os.path.join(sys.exec_prefix, "include")
+        if sys.exec_prefix != sys.base_exec_prefix:
+            self.include_dirs = [each for each in self.include_dirs if each != own]
+
+    def build_extension(self, extension: Extension) -> None:
+        if extension.name not in self.taken:
+            super().build_extension(extension)
+            return
+        library = Path(self.get_ext_fullpath(extension.name))
+        library.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(self.taken[extension.name], library)
 
     def run(self) -> None:
         if self.inplace:
@@ -86,6 +126,10 @@ class Build(build_ext):
         if self.inplace:
             self._remove_stale(HERE)
             RECORD.write_text(json.dumps(self.noted))
+        # mypyc goes through sets of names: only with this is it always the same that it makes.
+        if not self.taken and os.environ.get("PYTHONHASHSEED") == "0":
+            made = {each.name: Path(self.build_lib, self.get_ext_filename(each.name)) for each in self.extensions}
+            KEPT["keep"](folder_kept(), self.digest, made)
 
     def _remove_stale(self, folder: Path) -> None:
         """Libraries of modules that are gone or are interpreted now."""
@@ -99,7 +143,7 @@ def is_compiled(states: dict[str, list[int]]) -> bool:
     if not RECORD.exists() or json.loads(RECORD.read_text()) != states:
         return False
     # What is interpreted counts, too: the compiler has read its types.
-    read = [*(HERE / "kafkad").rglob("*.py"), *(HERE / "packaging" / "native").iterdir(), HERE / "setup.py"]
+    read = [*(HERE / "kafkad").rglob("*.py"), *(HERE / "packaging" / "native").rglob("*.*"), HERE / "setup.py"]
     at = RECORD.stat().st_mtime_ns
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     return all(path.stat().st_mtime_ns < at for path in [*read, HERE / "setup.cfg"]) and all(
@@ -112,7 +156,10 @@ def setup_compiled() -> None:
     Build.noted = {file: NATIVE["state_of"](HERE / file) for group in groups.values() for file in group}
     if "--inplace" in sys.argv and is_compiled(Build.noted):
         return
-    setup(ext_modules=extensions(groups), cmdclass={"build_ext": Build})
+    Build.digest = KEPT["digest_of"](HERE)
+    Build.taken = KEPT["find"](folder_kept(), Build.digest)
+    made = [Extension(name, []) for name in Build.taken] or extensions(groups)
+    setup(ext_modules=made, cmdclass={"build_ext": Build})
 
 
 if __name__ == "__main__":

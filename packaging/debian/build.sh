@@ -7,13 +7,17 @@
 #   KAFKAD_DEB_SCRATCH  where to build (default: a temporary folder, removed at the end)
 #   KAFKAD_DEB_WHEELS   a folder that keeps the wheels between builds (default: build/wheels)
 #   KAFKAD_PURE=1       nothing of kafkad is compiled
+#   KAFKAD_KEPT         a folder that keeps what was compiled for as long as all that it was made of has the same content
+#                       (default: that of `make native`, build/native/kept; empty: everything is compiled)
 #   CCACHE_DIR          a folder of ccache's, which then knows what was compiled before
+#   DPKG_DEB_COMPRESSOR_LEVEL  of dpkg-deb: compression is half of the work where nothing has to be compiled
 set -euo pipefail
 
 checkout=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "${1:-$checkout}"
 output=$(realpath "${1:-$checkout}")
 wheels=${KAFKAD_DEB_WHEELS:-$checkout/build/wheels}
+kept=${KAFKAD_KEPT-$checkout/build/native/kept}
 python=/usr/bin/python3.11
 build_packages=(build-essential debhelper dh-python fakeroot po-debconf python3 python3-dev python3-pip python3-setuptools
     python3-wheel)
@@ -41,14 +45,18 @@ fi
 
 locks=("$checkout/packaging/debian/requirements.lock" "$checkout/packaging/native/requirements.lock")
 mkdir -p "$wheels"
-if ! (cd "$wheels" && sed -n 's/.*sha256:\([0-9a-f]*\)$/\1/p' "${locks[@]}" | sort -u >.wanted &&
-    sha256sum -- *.whl 2>/dev/null | cut -d' ' -f1 | sort | cmp -s - .wanted); then
-    rm -f "$wheels"/*.whl
-    for lock in "${locks[@]}"; do
-        "$python" -m pip download --quiet --disable-pip-version-check --no-cache-dir --no-deps --only-binary :all: \
-            --require-hashes --dest "$wheels" --requirement "$lock"
-    done
-fi
+(
+    # Another build of the same checkout may fetch them at the same time.
+    flock 9
+    if ! (cd "$wheels" && sed -n 's/.*sha256:\([0-9a-f]*\)$/\1/p' "${locks[@]}" | sort -u >.wanted &&
+        sha256sum -- *.whl 2>/dev/null | cut -d' ' -f1 | sort | cmp -s - .wanted); then
+        rm -f "$wheels"/*.whl
+        for lock in "${locks[@]}"; do
+            "$python" -m pip download --quiet --disable-pip-version-check --no-cache-dir --no-deps --only-binary :all: \
+                --require-hashes --dest "$wheels" --requirement "$lock"
+        done
+    fi
+) 9>"$wheels/.lock"
 
 source=$scratch/kafkad
 mkdir "$source"
@@ -71,7 +79,8 @@ if [ -n "${KAFKAD_DEB_VERSION:-}" ]; then
 fi
 # What a proxy would answer with an error: a build that reaches for the network fails.
 if ! (cd "$source" && env -i PATH="${CCACHE_DIR:+/usr/lib/ccache:}/usr/sbin:/usr/bin:/sbin:/bin" HOME="$scratch" LC_ALL=C.UTF-8 TZ=UTC \
-    KAFKAD_PURE="${KAFKAD_PURE:-}" ${CCACHE_DIR:+CCACHE_DIR="$CCACHE_DIR" CCACHE_BASEDIR="$scratch"} \
+    KAFKAD_PURE="${KAFKAD_PURE:-}" KAFKAD_KEPT="$kept" ${CCACHE_DIR:+CCACHE_DIR="$CCACHE_DIR"} \
+    ${DPKG_DEB_COMPRESSOR_LEVEL:+DPKG_DEB_COMPRESSOR_LEVEL="$DPKG_DEB_COMPRESSOR_LEVEL"} \
     http_proxy=http://127.0.0.1:9 https_proxy=http://127.0.0.1:9 \
     dpkg-buildpackage --build=binary --no-sign >"$scratch/log" 2>&1); then
     tail -n 40 "$scratch/log" >&2

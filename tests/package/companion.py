@@ -4,6 +4,7 @@ import subprocess
 import sys
 from types import TracebackType
 
+from bench.brokers.processes import WITHIN_S
 from tests.package.machine import CHECKOUT, Machine
 
 
@@ -30,7 +31,7 @@ class Companion:
             raise AssertionError(line + self._process.stdout.read())
         return self
 
-    def end(self, within: float = 120) -> str:
+    def end(self, within: float = WITHIN_S) -> str:
         """Tell it to finish; what it found. Its exit code must be 0."""
         said, _ = self._process.communicate(timeout=within)
         assert self._process.returncode == 0, said

@@ -13,8 +13,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from bench.brokers.processes import Process, eventually, kill_all, process_tree
-from tests.package.machine import CHECKOUT, call
+from bench.brokers.processes import WITHIN_S, Process, eventually, kill_all, process_tree
+from tests.package.machine import BUILD_S, CHECKOUT, call
 
 FILE = CHECKOUT / "packaging/container/Containerfile"
 
@@ -27,7 +27,7 @@ class Images:
         where = ["--root", str(folder / "store"), "--runroot", str(folder / "run")]
         self.buildah = ["buildah", *where, "--storage-driver", "vfs"]
 
-    def do(self, *arguments: str, within: float = 300) -> str:
+    def do(self, *arguments: str, within: float = BUILD_S) -> str:
         return call([*self.buildah, *arguments], within=within).strip()
 
     def add_base(self, tree: Path) -> None:
@@ -99,7 +99,7 @@ class Container:
             ["nsenter", "-t", str(self._process.pid), "-n", "--", *command],
             input=say.encode(),
             capture_output=True,
-            timeout=60,
+            timeout=WITHIN_S,
             check=False,
         )
         assert done.returncode == 0, done.stderr.decode()
@@ -108,4 +108,4 @@ class Container:
     def stop(self) -> int:
         """As an engine does it; the exit code."""
         os.kill(self.supervisor().pid, signal.SIGTERM)
-        return self._process.wait(60)
+        return self._process.wait(WITHIN_S)

@@ -9,12 +9,12 @@ import random
 import select
 import sys
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.client.broker_client import BrokerClient
 from tests.daemon.kill_run import IdempotentProducer, read_back
 from tests.daemon.ledger import PARTITIONS, Ledger, check_ledger
 
 TOPIC = "load"
-_FLUSH_S = 60.0
 
 
 def main(ports: list[int]) -> None:
@@ -30,7 +30,7 @@ def main(ports: list[int]) -> None:
         if ledger.acknowledged and not has_said:
             print("producing", flush=True)
             has_said = True
-    assert producer.flush(_FLUSH_S) == 0, "records neither acknowledged nor refused"
+    assert producer.flush(WITHIN_S) == 0, "records neither acknowledged nor refused"
     check_ledger(ledger, read_back(bootstrap, TOPIC), idempotent=True)
     print(f"{sum(map(len, ledger.acknowledged.values()))} records", flush=True)
 

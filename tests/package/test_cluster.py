@@ -6,19 +6,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 
-import pytest
-
 from bench.brokers.processes import eventually
 from bench.brokers.zookeeper import ZookeeperServer
 from tests.package.companion import Companion
+from tests.package.conftest import Boot
 from tests.package.load import TOPIC
 from tests.package.machine import CHECKOUT, Machine
 
 PAGE = (CHECKOUT / "docs/cluster.md").read_text()
 SECTION = re.search(r"## Three brokers on one host\n.*?```sh\n(.*?)```", PAGE, re.DOTALL)
-HOSTS = re.search(
-    r"## Three hosts\n.*?```properties\n(.*?)```.*?```sh\n(.*?)```.*?\n## ", PAGE, re.DOTALL
-)
+HOSTS = re.search(r"## Three hosts\n.*?```properties\n(.*?)```.*?```sh\n(.*?)```.*?\n## ", PAGE, re.DOTALL)
 assert SECTION is not None and HOSTS is not None
 PRINTED = SECTION[1].partition("apt install zookeeperd\n")[2]
 PROPERTIES, BEGIN = map(dedent, (HOSTS[1], HOSTS[2]))
@@ -43,23 +40,24 @@ def in_sync(machine: Machine, port: int) -> list[set[str]]:
     return [set(each.split(",")) for each in re.findall(r"Isr: (\S*)", said)]
 
 
-@pytest.mark.timeout(900)
-def test_rolling_restart_of_three_instances_under_load_loses_nothing(machine: Machine, tmp_path: Path) -> None:
+def test_rolling_restart_of_three_instances_under_load_loses_nothing(
+    boot: Boot, installed_tree: Path, tmp_path: Path
+) -> None:
+    machine = boot(installed_tree)
     with serving_zookeeper(machine, tmp_path) as hosts:
         check_rolling_restart(machine, PRINTED.replace("127.0.0.1:2181", hosts))
 
 
 def check_rolling_restart(machine: Machine, printed: str) -> None:
-    machine.run(printed, within=300)
+    machine.run(printed)
     ports = [str(port) for port in BROKERS.values()]
     with Companion(machine, "tests.package.load", *ports, first="producing") as load:
         for name, port in BROKERS.items():
             pid = machine.main_pid(f"kafkad@{name}")
-            machine.run(f"systemctl restart kafkad@{name}", within=300)
+            machine.run(f"systemctl restart kafkad@{name}")
             assert machine.main_pid(f"kafkad@{name}") != pid
             eventually(
                 lambda port=port: all(each == BROKERS.keys() for each in in_sync(machine, port)),  # type: ignore[misc]
-                within=120,
                 what=f"all replicas are in sync after the restart of kafkad@{name}",
             )
         assert load.end().endswith("records")

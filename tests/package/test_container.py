@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from kafkad import __version__
-from tests.package.conftest import UNSYNCED, apt_options, debian_mirror
 from tests.package.container import Container, Images
 from tests.package.machine import call
 
@@ -15,13 +14,9 @@ KAFKAD = 999
 
 
 @pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory, debs: dict[str, Path]) -> Iterator[Images]:
+def images(tmp_path_factory: pytest.TempPathFactory, base: Path, debs: dict[str, Path]) -> Iterator[Images]:
     """The image `kafkad` as the first lines of the file say to build it, beside the one that it begins with."""
     folder = tmp_path_factory.mktemp("images")
-    sources, base = folder / "sources", folder / "base.tar"
-    sources.write_text(debian_mirror())
-    how = ("--quiet", "--variant=minbase", "--mode=root", UNSYNCED, *(f"--aptopt={option}" for option in apt_options()))
-    call(["mmdebstrap", *how, "bookworm", str(base), str(sources)], within=600)
     images = Images(folder)
     images.add_base(base)
     context = folder / "context"

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from bench.brokers.ports import free_port
-from tests.package.machine import CHECKOUT, Overlay, call, run_in_tree
+from tests.package.machine import BUILD_S, CHECKOUT, Overlay, call, run_in_tree
 
 BARE = "apt-get -qq update; apt-get -qq install -y --no-install-recommends python3 make ca-certificates"
 
@@ -12,10 +12,10 @@ BARE = "apt-get -qq update; apt-get -qq install -y --no-install-recommends pytho
 def test_one_command_serves_and_the_printed_lines_work(fresh_tree: Path, tmp_path: Path) -> None:
     with Overlay(fresh_tree, tmp_path / "bare") as bare:
         run_in_tree(bare.root, BARE)
-        settings = {"FRESH_BASE": bare.root, "FRESH_FOLDER": tmp_path / "fresh", "PORT": free_port()}
+        settings = {"FRESH_TREE": bare.root, "FRESH_FOLDER": tmp_path / "fresh", "PORT": free_port()}
         said = call(
             ["env", *(f"{name}={value}" for name, value in settings.items()), "tests/packaging/fresh-machine.sh"],
-            within=400,
+            within=BUILD_S,
             cwd=CHECKOUT,
         )
     call(["rm", "-rf", "--one-file-system", os.fspath(tmp_path / "fresh")])

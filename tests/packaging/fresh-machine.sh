@@ -5,7 +5,7 @@
 # debootstrap; everything stays below $FRESH_FOLDER (default: a temporary folder, removed at the end).
 #   FRESH_SUITE   Debian release (default: this machine's)
 #   FRESH_MIRROR  package mirror (default: the first one of this machine's apt)
-#   FRESH_BASE    an already built tree to copy instead of running debootstrap
+#   FRESH_TREE    an already built tree to work in, instead of running debootstrap
 #   PORT          (default 19092; the tree shares this machine's loopback)
 # How to reach the package registries is taken over from this machine at run time: apt's and pip's own
 # configuration, certificates, and the environment variables of pip and proxies.
@@ -19,7 +19,7 @@ port=${PORT:-19092}
 suite=${FRESH_SUITE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
 mirror=${FRESH_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' "Codename: $suite" | head -1)}
 folder=${FRESH_FOLDER:-$(mktemp -d)}
-tree=$folder/tree
+tree=${FRESH_TREE:-$folder/tree}
 running=
 
 fail() { echo "FAILED: $*" >&2; exit 1; }
@@ -37,9 +37,7 @@ trap clean_up EXIT
 
 build_tree() {
     mkdir -p "$folder"
-    if [ -n "${FRESH_BASE:-}" ]; then
-        cp -a "$FRESH_BASE" "$tree"
-    else
+    if [ -z "${FRESH_TREE:-}" ]; then
         debootstrap --variant=minbase --include=python3,make,ca-certificates "$suite" "$tree" "$mirror" >"$folder/debootstrap.log"
     fi
     mkdir -p "$tree/checkout"
@@ -78,13 +76,10 @@ make_run() {
     # A session of its own, so that its group is what a terminal's foreground group would be.
     (enter "exec make run PORT=$port" setsid) >"$log" 2>&1 &
     running=$!
-    for _ in $(seq 15000); do
-        if grep -q 'is ready after' "$log"; then return; fi
+    until grep -q 'is ready after' "$log"; do
         kill -0 "$running" 2>/dev/null || { cat "$log" >&2; fail "make run ended"; }
-        sleep 0.02
+        sleep 0.05
     done
-    cat "$log" >&2
-    fail "make run printed no banner within 300 s"
 }
 
 # Ctrl-C: the terminal tells make and the broker at once.
@@ -119,10 +114,10 @@ step "a taken port is named: $(grep -m1 "$port.*process" "$folder/taken.log")"
 
 stop
 inside "make test ENVS=lint" >"$folder/lint.log" 2>&1 || { cat "$folder/lint.log" >&2; fail "make test ENVS=lint"; }
-if inside 'command -v java mvn' 2>/dev/null; then fail "the tree has the tools of the tests already"; fi
-inside "packaging/checkout/tools.sh daemon" || fail "the tools of the daemon tests"
-for tool in java javac mvn make kcat pgrep; do inside "command -v $tool" >/dev/null || fail "$tool is missing"; done
-inside "test -e /usr/share/java/zookeeper.jar" || fail "the ZooKeeper of the package is missing"
+# The smallest of them: who gets all is the first stage of .ci/run.
+if inside 'command -v ccache' 2>/dev/null; then fail "the tree has the tools of the tests already"; fi
+inside "packaging/checkout/tools.sh ci" || fail "the tools of the tests"
+inside 'command -v ccache' >/dev/null || fail "ccache is missing"
 step "make test gets what its tests need"
 again=$(date +%s%N)
 make_run "$folder/second.log"

@@ -24,7 +24,8 @@ def _run(*command: str | Path, cwd: Path) -> str:
         cwd=cwd,
         # What the checkout puts on the path must not stand in for what is installed.
         env={name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "KAFKAD_"))}
-        | {"KAFKAD_PURE": str(int(not IS_COMPILED))},
+        # What was compiled for the tests need not be compiled again.
+        | {"KAFKAD_PURE": str(int(not IS_COMPILED)), "KAFKAD_KEPT": str(CHECKOUT / "build/native/kept")},
         capture_output=True,
         text=True,
         timeout=300,
@@ -41,9 +42,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if name.startswith(("kafkad/", "packaging/native/")) or "/" not in name:
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(CHECKOUT / name, source / name)
-    if IS_COMPILED:
-        # What was compiled for the tests need not be compiled again.
-        shutil.copytree(CHECKOUT / "build", source / "build", copy_function=shutil.copy2)
     built = tmp_path_factory.mktemp("wheel")
     _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", built, source, cwd=source)
     (found,) = built.glob("kafkad-*-cp*-linux_*.whl" if IS_COMPILED else "kafkad-*-py3-none-any.whl")
