@@ -250,27 +250,24 @@ def test_hangup_reloads_what_can_be_and_names_the_rest(folder: Path, brokers: li
     assert "socket.request.max.bytes has changed in the file, but needs a restart" in broker.log()
 
 
-def test_child_that_hangs_is_killed_and_replaced(folder: Path, brokers: list[TrivialBroker]) -> None:
-    broker = TrivialBroker(folder)
-    brokers.append(broker)
-    broker.wait_until_serving()
-    os.kill(broker.pid_of("worker-1"), signal.SIGSTOP)
-    broker.wait_for("worker-1 2 ready")
-    assert "worker-1 has been silent for too long and is killed" in broker.log()
-    assert not broker.has_said("worker-0 2 ready")
-
-
-def test_child_that_hangs_writes_down_where_before_it_is_killed(folder: Path, brokers: list[TrivialBroker]) -> None:
+def test_child_that_hangs_writes_down_where_if_it_can_and_is_killed_and_replaced(
+    folder: Path, brokers: list[TrivialBroker]
+) -> None:
     (folder / "worker-1.hang").touch()
     broker = TrivialBroker(folder)
     brokers.append(broker)
     broker.wait_until_serving()
     (folder / "worker-1.hang").unlink()
+    # One that is stopped can't.
+    os.kill(broker.pid_of("worker-0"), signal.SIGSTOP)
+    broker.wait_for("worker-0 2 ready")
     broker.wait_for("worker-1 2 ready")
+    assert "worker-0 has been silent for too long and is killed" in broker.log()
     said, stacks = broker.log().split("worker-1 has been silent for too long and is killed", 1)
     assert "trivial_broker.py" not in said
     assert "in _hang\n" in stacks and "in run_child\n" in stacks
     assert "worker-1 ended with SIGKILL" in stacks
+    assert not broker.has_said("network-0 2 ready")
 
 
 def test_service_manager_is_fed_while_the_children_live(folder: Path, brokers: list[TrivialBroker]) -> None:
