@@ -69,9 +69,15 @@ PLAN: tuple[Stage | Lanes, ...] = (
     ),
     Stage(name="make venv", command="make venv", budget=0.5, limit=10, is_needed=True),
     Stage(name="environment", command="make environment", budget=2, limit=15, is_needed=True),
-    Stage(name="compile", command="PYTHON=.tox/tests/bin/python packaging/native/compile.sh", budget=5, limit=20),
-    tests("types", budget=1, limit=5),
-    tests("lint", budget=0.2, limit=2),
+    # The translation into C uses one core.
+    (
+        (
+            Stage(
+                name="compile", command="PYTHON=.tox/tests/bin/python packaging/native/compile.sh", budget=5, limit=20
+            ),
+        ),
+        (tests("types", budget=2, limit=5), tests("lint", budget=0.3, limit=2)),
+    ),
     tests("unit", budget=9, limit=30),
     tests("daemon", budget=8, limit=30),
     # Machines that boot and stop leave a core idle for much of the time.
