@@ -156,6 +156,9 @@ def setup_compiled() -> None:
     Build.noted = {file: NATIVE["state_of"](HERE / file) for group in groups.values() for file in group}
     if "--inplace" in sys.argv and is_compiled(Build.noted):
         return
+    # Neither the language of warnings nor the folder is in what is compiled: ccache need not tell them apart.
+    os.environ.setdefault("CCACHE_SLOPPINESS", "locale")
+    os.environ.setdefault("CCACHE_NOHASHDIR", "1")
     Build.digest = KEPT["digest_of"](HERE)
     Build.taken = KEPT["find"](folder_kept(), Build.digest)
     made = [Extension(name, []) for name in Build.taken] or extensions(groups)

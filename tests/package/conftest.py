@@ -36,6 +36,8 @@ def works(
         }
         if "built_elsewhere" in wanted:
             begun["elsewhere"] = executor.submit(build_elsewhere, folder / "elsewhere")
+        if "complaints" in wanted:
+            begun["complaints"] = executor.submit(run_lintian, folder / "complaints", after=begun["current"])
         if "dist" in wanted:
             begun["dist"] = executor.submit(build_dist, folder / "dist", after=begun["current"])
         yield begun
@@ -58,6 +60,12 @@ def base(works: dict[str, Future[Path]]) -> Path:
 def built_elsewhere(works: dict[str, Future[Path]]) -> Path:
     """The package as somebody else builds it."""
     return works["elsewhere"].result()
+
+
+@pytest.fixture(scope="session")
+def complaints(works: dict[str, Future[Path]]) -> Path:
+    """What lintian has to say; the work itself fails where that is an error or a warning."""
+    return works["complaints"].result()
 
 
 @pytest.fixture(scope="session")
@@ -84,6 +92,11 @@ def build_elsewhere(folder: Path) -> Path:
     call(["sh", "-euc", f'umask 077; {settings} "{clone}/packaging/debian/build.sh" "{where}"'], within=BUILD_S)
     (package,) = where.glob("*.deb")
     return package
+
+
+def run_lintian(said: Path, *, after: Future[Path]) -> Path:
+    call(["lintian", "--allow-root", "--fail-on", "error,warning", str(after.result())], log=said, within=BUILD_S)
+    return said
 
 
 def build_dist(folder: Path, *, after: Future[Path]) -> Path:
