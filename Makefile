@@ -58,9 +58,13 @@ test-long: test
 
 environment: $(TESTS)/installed
 
-$(TESTS)/installed: setup.cfg pyproject.toml packaging/checkout/venv.sh packaging/native/requirements.txt
+# With the packages that the Debian package carries: what is compiled with their types is the same there.
+$(TESTS)/installed: setup.cfg pyproject.toml packaging/checkout/venv.sh packaging/native/requirements.txt \
+		packaging/debian/requirements.lock
 	@mkdir -p .tox
-	@packaging/checkout/venv.sh $(TESTS) --no-compile --editable '.[test,spark]' -r packaging/native/requirements.txt
+	@sed 's/ --hash=.*//' packaging/debian/requirements.lock >.tox/constraints.txt
+	@packaging/checkout/venv.sh $(TESTS) --no-compile --constraint .tox/constraints.txt \
+		--editable '.[test,spark]' -r packaging/native/requirements.txt
 	@touch $@
 
 deb:
