@@ -149,21 +149,24 @@ def run_alone(name: str, limit_s: float, command: str, result: Path) -> None:
     """The process of one stage: adopts what its command leaves, so that the kernel counts all CPU time here."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     process = subprocess.Popen(["bash", "-euc", command], stdin=subprocess.DEVNULL, start_new_session=True)
-    failure = ""
+    ended: list[int] = []
+
+    def end(by: int) -> None:
+        ended.append(by)
+        os.killpg(process.pid, by)
+
     timers = [
-        threading.Timer(limit_s, os.killpg, (process.pid, signal.SIGTERM)),
-        threading.Timer(limit_s + KILL_AFTER_S, os.killpg, (process.pid, signal.SIGKILL)),
+        threading.Timer(limit_s, end, (signal.SIGTERM,)),
+        threading.Timer(limit_s + KILL_AFTER_S, end, (signal.SIGKILL,)),
     ]
     for timer in timers:
         timer.start()
-    began = time.monotonic()
     code = process.wait()
     for timer in timers:
         timer.cancel()
-    if time.monotonic() - began >= limit_s:
+    failure = f"exit code {code}" if code else ""
+    if ended:
         failure = f"ended at its limit of {limit_s / 60:g} minutes"
-    elif code:
-        failure = f"exit code {code}"
     left = left_behind(name)
     if left:
         failure = failure or f"left behind: {'; '.join(left)}"

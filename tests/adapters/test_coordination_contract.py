@@ -79,8 +79,8 @@ class ZookeeperBackend:
         client.close()
         self._opened: list[ZookeeperStore] = []
 
-    def open(self, session: tuple[int, bytes] | None = None) -> ZookeeperStore:
-        store = ZookeeperStore(self._hosts, session_timeout_s=60, connect_timeout_s=120, session=session)
+    def open(self, session: tuple[int, bytes] | None = None, *, timeout_s: float = 60) -> ZookeeperStore:
+        store = ZookeeperStore(self._hosts, session_timeout_s=timeout_s, connect_timeout_s=120, session=session)
         self._opened.append(store)
         return store
 
@@ -461,7 +461,8 @@ def test_a_process_that_is_restarted_resumes_its_session(backend: Backend, store
 def test_zookeeper_tells_suspension_and_return_in_the_same_session(
     zookeeper_backend: ZookeeperBackend,
 ) -> None:
-    store = zookeeper_backend.open()
+    # A silence of two thirds of a session is a suspension, after which nobody pauses.
+    store = zookeeper_backend.open(timeout_s=15)
     store.create("/p", ephemeral=True)
     store.get("/p", watch=True)
     store.events()

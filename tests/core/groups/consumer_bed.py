@@ -1,6 +1,7 @@
 """Members of KIP-848 groups on the coordinator test bed: each behaves like a client, one heartbeat at a time."""
 
 from dataclasses import replace
+from uuid import UUID
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.consumer.assignors import NOTHING, Assignment
@@ -69,6 +70,9 @@ class Client:
         self.owned: Assignment = NOTHING
         self.asked: Assignment = NOTHING
         self.is_slow = False
+        self.taken_late: set[tuple[UUID, int]] = set()
+        """Partitions taken up although an answer was lost, which may have taken them away again."""
+        self._misses_an_answer = False
         self.last: ConsumerHeartbeatReply = ConsumerHeartbeatReply()
         self._says_all = True
 
@@ -92,7 +96,10 @@ class Client:
     def try_beat(self, *, lose_answer: bool = False) -> ConsumerHeartbeatReply | None:
         """The same where the log may refuse it, which the client says all again for."""
         if not self.is_slow:
+            if self._misses_an_answer:
+                self.taken_late |= _partitions(self.asked) - _partitions(self.owned)
             self.owned = self.asked
+            self.taken_late &= _partitions(self.owned)
         says_all, self._says_all = self._says_all or self.epoch == 0, False
         heard = self.bed.try_to_say(
             ConsumerHeartbeat(
@@ -109,8 +116,11 @@ class Client:
         )
         if lose_answer or heard is None:
             self._says_all = True
+            self._misses_an_answer |= heard is not None
             return heard
+        self._misses_an_answer = False
         self._hear(heard)
+        self.taken_late -= _partitions(self.asked)
         return heard
 
     def _hear(self, heard: ConsumerHeartbeatReply) -> None:
@@ -145,6 +155,10 @@ class Client:
     @property
     def size(self) -> int:
         return sum(map(len, self.asked.values()))
+
+
+def _partitions(assignment: Assignment) -> set[tuple[UUID, int]]:
+    return {(topic, index) for topic, indexes in assignment.items() for index in indexes}
 
 
 def settle(*clients: Client, rounds: int = 8) -> None:

@@ -1,10 +1,11 @@
 """Random runs of KIP-848 groups under a virtual clock.
 
 A partition never has two owners, no member gets stuck, members do not notice a crash, and no append is refused.
-All seeds are random: `consumer_group_lives`.
+The seeds that found something are fixed, the others random: `consumer_group_lives`.
 """
 
 import random
+from collections.abc import Iterable
 from itertools import count
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from tests.core.groups.consumer_bed import Client, ConsumerBed
 AT_ONCE = 50
 TOPICS = {"orders": 5, "payments": 2, "refunds": 3}
 STEPS = 120
+FOUND_SOMETHING = (701422, 590499629)
 REPLAYED = tuple(name for name in attributes_of(ConsumerGroup) if name not in ("seen_version", "asked_to_rejoin"))
 """Of a group: the rest is in no record."""
 
@@ -145,7 +147,11 @@ class Incarnation:
                 assert self.bed.runtime.deadline_of(key) is not None, f"{member_id} would stay for ever"
 
     def _check_readers(self, owners: dict[tuple[UUID, int], str]) -> None:
-        """Whoever reads a partition and is still a member in good standing is its owner."""
+        """Whoever reads a partition and is still a member in good standing is its owner.
+
+        Except of partitions that it took up after an answer was lost which took them away: it had said that it did not
+        own them. It reads them until it does what the next answer says, as with Apache Kafka.
+        """
         members = self.bed.consumers.members if self.clients else {}
         for client in self.clients:
             member = members.get(client.member_id)
@@ -153,6 +159,8 @@ class Incarnation:
                 continue
             for topic, indexes in client.owned.items():
                 for index in indexes:
+                    if (topic, index) in client.taken_late:
+                        continue
                     assert owners.get((topic, index)) == client.member_id, f"{client.member_id} reads {topic}-{index}"
 
     def settle(self) -> None:
@@ -188,8 +196,8 @@ class Incarnation:
         assert set(read) == wanted, "somebody's partitions are read by nobody"
 
 
-@pytest.mark.parametrize("seeds", seeds_of_tests("consumer_group_lives", AT_ONCE))
-def test_lives_of_consumer_groups(seeds: range) -> None:
+@pytest.mark.parametrize("seeds", [FOUND_SOMETHING, *seeds_of_tests("consumer_group_lives", AT_ONCE)])
+def test_lives_of_consumer_groups(seeds: Iterable[int]) -> None:
     for seed in seeds:
         incarnation = Incarnation(seed)
         try:
