@@ -148,6 +148,8 @@ def marked_processes(name: str) -> list[int]:
 def run_alone(name: str, limit_s: float, command: str, result: Path) -> None:
     """The process of one stage: adopts what its command leaves, so that the kernel counts all CPU time here."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # A shell that starts this in the background has it ignored, and with it all programs that tests interrupt.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     process = subprocess.Popen(["bash", "-euc", command], stdin=subprocess.DEVNULL, start_new_session=True)
     ended: list[int] = []
 

@@ -177,7 +177,10 @@ def test_ctrl_c_ends_a_waiting_consumer_quietly_with_130(kafkad: CommandLine, ne
         assert waiting.stderr is not None
         assert waiting.stdout.readline() == b"seen\n"
         waiting.send_signal(signal.SIGINT)
-        assert waiting.wait(10) == 130
+        try:
+            assert waiting.wait(WITHIN_S) == 130
+        finally:
+            waiting.kill()
         assert waiting.stderr.read() == b""
 
 
@@ -191,7 +194,10 @@ def test_reader_that_goes_away_ends_the_consumer_quietly(kafkad: CommandLine, ne
         os.close(writing)
         assert os.read(reading, 5) == b"line\n"
         os.close(reading)
-        assert piped.wait(20) != 0
+        try:
+            assert piped.wait(WITHIN_S) != 0
+        finally:
+            piped.kill()
         assert piped.stderr is not None
         assert piped.stderr.read() == b""
 

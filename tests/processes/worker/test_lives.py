@@ -10,6 +10,7 @@ from threading import Event
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.core.controller.deltas import TopicConfigChanged
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
@@ -183,7 +184,7 @@ def test_others_produce_while_the_file_system_takes_its_time_to_remove_a_deleted
 
     def slow(path: str) -> None:
         begun.set()
-        assert may_go.wait(10), "nobody else was served"
+        assert may_go.wait(WITHIN_S), "nobody else was served"
         unlink(path)
 
     monkeypatch.setattr(os, "unlink", slow)

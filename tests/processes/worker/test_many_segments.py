@@ -5,6 +5,7 @@ from threading import Event
 
 import pytest
 
+from bench.brokers.processes import WITHIN_S
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.segments.removal import AT_ONCE, remove_files
@@ -102,7 +103,7 @@ def test_others_produce_while_the_file_system_takes_its_time_to_remove_a_file(
     may_go = Event()
 
     def slow(partition_log: PartitionLog, effect: UnlinkFiles) -> None:
-        assert may_go.wait(10), "nobody else was served"
+        assert may_go.wait(WITHIN_S), "nobody else was served"
         remove_files(partition_log, effect)
 
     monkeypatch.setattr(upkeep, "remove_files", slow)
