@@ -394,7 +394,6 @@ def in_a_later_epoch(cluster: PlayedCluster, controller: PlayedController) -> No
         epoch_ends(cluster, f"{last}, in a later one", 4, "led", **values)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "asking", [alterations, producer_ids, shutdowns, roles, ends, metadata, reads], ids=lambda each: str(each.__name__)
 )

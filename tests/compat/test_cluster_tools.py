@@ -54,7 +54,6 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolsOnCluster]:
         yield ToolsOnCluster(cluster, ends.enter_context(ToolServer()), folder)
 
 
-@pytest.mark.timeout(600)
 def test_kafka_reassign_partitions_moves_partitions(tools: ToolsOnCluster) -> None:
     cluster, plan = tools.cluster, tools.plan([[3, 1], [2, 3], [3, 2]])
     printed = tools.run(2, "kafka-reassign-partitions", "--reassignment-json-file", plan, "--execute")
@@ -70,7 +69,6 @@ def test_kafka_reassign_partitions_moves_partitions(tools: ToolsOnCluster) -> No
     assert cluster.consume(1, "g", 300) == sorted(range(300))
 
 
-@pytest.mark.timeout(600)
 def test_kafka_reassign_partitions_cancels(tools: ToolsOnCluster) -> None:
     printed = tools.run(
         1, "kafka-reassign-partitions", "--reassignment-json-file", tools.plan([[1, 2], [1, 2], [1, 2]]), "--cancel"
@@ -78,7 +76,6 @@ def test_kafka_reassign_partitions_cancels(tools: ToolsOnCluster) -> None:
     assert "None of the specified partition reassignments are active." in printed
 
 
-@pytest.mark.timeout(600)
 def test_kafka_reassign_partitions_throttles_and_verify_removes_it(tools: ToolsOnCluster) -> None:
     cluster, plan, wanted = tools.cluster, *tools.generated("t", "--to", "1,3")
     of_plan = ("kafka-reassign-partitions", "--reassignment-json-file", plan)
@@ -95,7 +92,6 @@ def test_kafka_reassign_partitions_throttles_and_verify_removes_it(tools: ToolsO
     assert [row["replica_nodes"] for row in cluster.rows(1, "t")] == wanted
 
 
-@pytest.mark.timeout(600)
 def test_kafka_configs_finds_the_broker_that_it_names(tools: ToolsOnCluster) -> None:
     for broker in (1, 2, 3):
         of = ("--entity-type", "brokers", "--entity-name", str(broker))

@@ -10,8 +10,6 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from bench.brokers.broker import RunningBroker
 from bench.brokers.jars import kafka_libs
 from bench.brokers.java import class_path
@@ -106,7 +104,6 @@ def connect_worker(broker: RunningBroker, name: str, folder: Path) -> Iterator[C
         print("\n".join((folder / "output.log").read_text(errors="replace").splitlines()[-40:]))
 
 
-@pytest.mark.timeout(400)
 def test_a_file_goes_through_a_topic_into_a_file(broker: RunningBroker, new_topic: NewTopic, tmp_path: Path) -> None:
     name = new_topic("connect")
     source, sink = tmp_path / "source.txt", tmp_path / "sink.txt"

@@ -86,7 +86,6 @@ def _committed(broker: RunningBroker, topic: str) -> list[int]:
     return values
 
 
-@pytest.mark.timeout(600)
 def test_what_is_copied_in_transactions_is_there_once_whoever_is_killed(tmp_path: Path) -> None:
     overrides = {
         "offsets.topic.num.partitions": "4",
@@ -137,7 +136,6 @@ def _remaining(outputs: list[Path]) -> int:
     return sum(int(each) for each in last)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_verifiable_consumers_share_a_topic_in_a_group(broker: RunningBroker, tmp_path: Path, protocol: str) -> None:
     topic = f"verified-{protocol}"

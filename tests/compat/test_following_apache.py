@@ -51,7 +51,6 @@ def _is_in_sync(cluster: MixedCluster) -> bool:
     )
 
 
-@pytest.mark.timeout(600)
 def test_its_log_is_the_leaders_and_it_is_in_sync_again_after_a_restart(cluster: MixedCluster) -> None:
     _produce(cluster, 0, 200)
     eventually(lambda: _has_all(cluster), what="our log is the leader's")

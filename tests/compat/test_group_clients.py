@@ -102,7 +102,6 @@ def test_three_members_of_the_new_protocol_share_and_commit(broker: RunningBroke
         assert later.poll(8) is None, "what was read is committed"
 
 
-@pytest.mark.timeout(120)
 def test_aiokafka_moves_records_in_transactions(broker: RunningBroker, topic: str) -> None:
     produce(broker.bootstrap, topic, *(b"%d" % number for number in range(60)))
     target = f"{topic}-target"

@@ -109,7 +109,6 @@ def cluster(tmp_path: Path) -> Iterator[MixedCluster]:
         yield MixedCluster(tmp_path, ends)
 
 
-@pytest.mark.timeout(600)
 def test_an_apache_controller_gives_partitions_and_takes_them_back(cluster: MixedCluster) -> None:
     registration = json.loads(cluster.zookeeper.get("/brokers/ids/2")[0])
     assert registration["endpoints"] == [f"PLAINTEXT://{cluster.kafkad.bootstrap}"]
@@ -140,7 +139,6 @@ def test_an_apache_controller_gives_partitions_and_takes_them_back(cluster: Mixe
     assert list(cluster.kafkad.log_dir.glob("mixed-[0-9]")) == []
 
 
-@pytest.mark.timeout(600)
 def test_a_topic_that_was_deleted_while_the_broker_was_down_does_not_come_back(cluster: MixedCluster) -> None:
     cluster.create("forgotten", {0: [2], 1: [1], 2: [2]})
     eventually(

@@ -8,7 +8,6 @@ import json
 import shutil
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from bench.brokers.apache import ApacheKafka
@@ -79,7 +78,6 @@ def _assert_is_shown_whole(log_dir: Path) -> None:
     assert [record for record in records if str(record).startswith("can't be decoded")] == []
 
 
-@pytest.mark.timeout(900)
 def test_one_directory_is_the_same_under_apache_kafka_and_kafkad(tmp_path: Path) -> None:
     killed = tmp_path / "killed"
     apache = ApacheKafka(tmp_path / "apache", _SETTINGS | CLEANER | _SNAPSHOTS)

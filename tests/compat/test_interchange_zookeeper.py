@@ -57,7 +57,6 @@ def _wait_until_its_session_ends(hosts: str) -> None:
     client.close()
 
 
-@pytest.mark.timeout(900)
 def test_a_directory_goes_from_zookeeper_mode_to_kafkad_and_back(tmp_path: Path, hosts: str) -> None:
     apache = ApacheKafkaOnZookeeper(tmp_path / "apache", hosts, _SETTINGS | _NO_CLEANER)
     with apache:
@@ -84,7 +83,6 @@ def test_a_directory_goes_from_zookeeper_mode_to_kafkad_and_back(tmp_path: Path,
         assert differences(apache, ours) == []
 
 
-@pytest.mark.timeout(900)
 def test_a_directory_of_a_killed_broker_in_zookeeper_mode_is_opened(tmp_path: Path, hosts: str) -> None:
     found, adopted = tmp_path / "found", tmp_path / "adopted"
     apache = ApacheKafkaOnZookeeper(tmp_path / "apache", hosts, _SETTINGS | CLEANER)

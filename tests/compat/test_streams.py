@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
 from confluent_kafka.admin import AdminClient
 
 from bench.brokers.broker import RunningBroker
@@ -21,7 +20,6 @@ _LINES = 6_000
 NewTopic = Callable[[str], str]
 
 
-@pytest.mark.timeout(400)
 def test_words_are_counted_once_by_two_instances(
     broker: RunningBroker, tools: Tools, new_topic: NewTopic, tmp_path: Path
 ) -> None:
@@ -38,7 +36,6 @@ def test_words_are_counted_once_by_two_instances(
     assert counts.of == dict(written)
 
 
-@pytest.mark.timeout(400)
 def test_words_are_counted_once_while_workers_are_killed(tmp_path: Path) -> None:
     chosen = random.Random(2)
     overrides = {
@@ -75,7 +72,6 @@ class _WithThreeReplicas(Cluster):
         }
 
 
-@pytest.mark.timeout(400)
 def test_words_are_counted_once_while_leaders_of_a_cluster_are_killed(tmp_path: Path) -> None:
     with ExitStack() as ends:
         cluster = _WithThreeReplicas(tmp_path, ends)

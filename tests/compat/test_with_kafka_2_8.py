@@ -93,7 +93,6 @@ def _wait_for(cluster: MixedCluster, states: list[tuple[int, set[int]]]) -> None
     )
 
 
-@pytest.mark.timeout(600)
 def test_each_leads_and_follows_under_either_controller(cluster: MixedCluster) -> None:
     both, ours = cluster.kafkad.bootstrap, {2}
     assert _controller(cluster) == 1

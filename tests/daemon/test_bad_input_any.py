@@ -105,7 +105,7 @@ def _send_some(served: Served, message: Any, key: int, version: int) -> None:
     _exchange(served, frames)
 
 
-@pytest.mark.timeout(600 + 20 * _EXAMPLES)
+@pytest.mark.timeout(900 + 60 * _EXAMPLES)
 @pytest.mark.parametrize("key", sorted(APIS), ids=lambda key: APIS[key].name)
 def test_no_process_ends_over_what_a_request_says(served: Served, key: int) -> None:
     api, classes = APIS[key], _request_classes()

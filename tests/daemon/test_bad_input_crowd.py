@@ -72,7 +72,6 @@ def _write_and_read(client: RawClient, topic: str, first: int, last: int) -> Non
     assert all(row.error == 0 and row.records for row in found.values())
 
 
-@pytest.mark.timeout(600)
 def test_silent_crowd_costs_little_and_holds_nobody_up(tmp_path: Path, _room_for_files: None) -> None:
     # A crowd that comes faster than the kernel's default queue of 50 is made to wait a second each time.
     with Served(tmp_path, {"socket.listen.backlog.size": "2000"}) as served:

@@ -20,7 +20,6 @@ OVER = "the term of this controller is over"
 LOST = "the session with ZooKeeper is lost: this broker leads nothing until it is registered again"
 
 
-@pytest.mark.timeout(600)
 def test_three_brokers_serve_clients_and_go_on_when_one_is_killed(cluster: SharedCluster) -> None:
     first, second, third = cluster.from_controller()
     topic, everybody = cluster.topic, [{1, 2, 3}] * 3
@@ -71,7 +70,6 @@ def short_sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShortSe
         yield ShortSessions(tmp_path_factory.mktemp("short-sessions"), ends)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("how", ["hangs", "is killed"])
 def test_producers_notice_nothing_while_zookeeper_is_away_and_lost_sessions_are_replaced(
     short_sessions: ShortSessions, how: str
@@ -104,7 +102,6 @@ def test_producers_notice_nothing_while_zookeeper_is_away_and_lost_sessions_are_
     assert cluster.consume(3, "g", 1_200) == sorted(range(1_200))
 
 
-@pytest.mark.timeout(600)
 def test_a_request_in_the_middle_of_which_the_term_ended_is_answered_in_the_next_one(
     short_sessions: ShortSessions,
 ) -> None:

@@ -8,8 +8,6 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from bench.brokers.daemon import Kafkad
 from kafkad.core.cluster.control_requests import (
     AllocateProducerIdsRequest,
@@ -141,7 +139,6 @@ def _is_connected_to(port: int) -> bool:
     return any(remote.endswith(f":{port:04X}") and state == "01" for _, _, remote, state, *_ in rows)
 
 
-@pytest.mark.timeout(600)
 def test_strangers_are_no_brokers_and_no_controller(cluster: SharedCluster) -> None:
     topic = cluster.topic
     cluster.create_led(1, topic, rotated(1, 2, 3))
@@ -160,7 +157,6 @@ def test_strangers_are_no_brokers_and_no_controller(cluster: SharedCluster) -> N
     assert _processes(cluster) == processes
 
 
-@pytest.mark.timeout(600)
 def test_a_controller_is_heard_on_the_listeners_that_are_for_it(cluster: SharedCluster) -> None:
     """It sends to that of its own control.plane.listener.name."""
     _, other, _ = cluster.from_controller()
@@ -177,7 +173,6 @@ def test_a_controller_is_heard_on_the_listeners_that_are_for_it(cluster: SharedC
                 assert _code(message, newest, answer) == ErrorCode.STALE_CONTROLLER_EPOCH
 
 
-@pytest.mark.timeout(600)
 def test_strangers_are_no_followers(cluster: SharedCluster) -> None:
     """What a follower asks for counts as on its disk: acks=all would trust a stranger."""
     at = cluster.topic, 0

@@ -3,12 +3,9 @@
 import json
 from typing import Any
 
-import pytest
-
 from tests.daemon.shared_cluster import SharedCluster
 
 
-@pytest.mark.timeout(600)
 def test_a_topic_that_may_lose_records_gets_a_leader_at_once(cluster: SharedCluster) -> None:
     topic = cluster.topic
     cluster.create_led(3, topic, {0: [2, 3]})

@@ -56,7 +56,6 @@ def end_session(broker: KafkadInCluster) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.timeout(300)
 def test_the_session_of_a_crashed_broker_is_ended(broker: KafkadInCluster, hosts: str) -> None:
     with ExitStack() as ends:
         zookeeper = KazooClient(hosts)
@@ -74,7 +73,6 @@ def test_the_session_of_a_crashed_broker_is_ended(broker: KafkadInCluster, hosts
         assert end_session(broker) == (0, "There is no session to end.\n")
 
 
-@pytest.mark.timeout(300)
 def test_a_session_of_an_ensemble_that_is_away_ends_by_itself(broker: KafkadInCluster, server: ZookeeperServer) -> None:
     broker.kill()
     server.pause()
@@ -85,7 +83,6 @@ def test_a_session_of_an_ensemble_that_is_away_ends_by_itself(broker: KafkadInCl
     assert (code, "the session ends by its timeout: ZooKeeper at" in said) == (1, True), said
 
 
-@pytest.mark.timeout(300)
 def test_a_broker_stops_soon_while_zookeeper_is_silent_and_its_session_can_be_ended_later(
     broker: KafkadInCluster, server: ZookeeperServer
 ) -> None:
@@ -99,7 +96,6 @@ def test_a_broker_stops_soon_while_zookeeper_is_silent_and_its_session_can_be_en
     assert (code, "is ended." in said) == (0, True), said
 
 
-@pytest.mark.timeout(300)
 def test_what_is_configured_while_a_broker_has_no_session_holds_in_the_next_one(
     broker: KafkadInCluster, hosts: str
 ) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 
@@ -83,7 +82,6 @@ def kafkad_said(arguments: list[str]) -> str:
     return done.stdout
 
 
-@pytest.mark.timeout(600)
 def test_each_machine_exports_what_it_leads_into_one_table(cluster: SharedCluster, tmp_path: Path) -> None:
     machines = Machines(cluster, tmp_path / "lake")
     cluster.create_led(3, cluster.topic, rotated(1, 2, 3))
@@ -103,7 +101,6 @@ def test_each_machine_exports_what_it_leads_into_one_table(cluster: SharedCluste
         machines.verify(2, table)
 
 
-@pytest.mark.timeout(600)
 def test_a_replica_that_is_behind_hides_no_record(cluster: SharedCluster, tmp_path: Path) -> None:
     cluster.create_led(3, cluster.topic, {0: [2, 3], 1: [2, 3], 2: [2, 3]})
     # What a single replica has is committed.
@@ -122,7 +119,6 @@ def test_a_replica_that_is_behind_hides_no_record(cluster: SharedCluster, tmp_pa
     assert machines.numbers(2, "parquet") == list(range(600))
 
 
-@pytest.mark.timeout(600)
 def test_hours_are_complete_when_the_partitions_of_all_machines_have_gone_past_them(
     cluster: SharedCluster, tmp_path: Path
 ) -> None:

@@ -82,7 +82,6 @@ def own_cluster(tmp_path: Path, zookeeper: ZookeeperServer) -> Iterator[Cluster]
         yield Cluster(tmp_path, ends, zookeeper)
 
 
-@pytest.mark.timeout(600)
 def test_all_brokers_follow_what_is_finalized_and_one_without_it_has_no_part(own_cluster: Cluster) -> None:
     cluster = own_cluster
     assert [finalized(cluster, each) for each in (1, 2, 3)] == [{}, {}, {}]

@@ -29,7 +29,6 @@ def meta_properties(folder: Path, broker_id: int) -> None:
     (folder / "meta.properties").write_text(f"version=0\nbroker.id={broker_id}\n")
 
 
-@pytest.mark.timeout(300)
 def test_numbers_are_handed_out_and_kept(tmp_path: Path, hosts: str) -> None:
     with ExitStack() as ends:
         first = ends.enter_context(broker_of(tmp_path / "1", hosts))
@@ -50,7 +49,6 @@ def test_numbers_are_handed_out_and_kept(tmp_path: Path, hosts: str) -> None:
         assert zookeeper.get("/brokers/seqid")[1].version == 2, "nobody asked for another one"
 
 
-@pytest.mark.timeout(300)
 def test_the_number_of_the_log_directory_counts_without_an_ensemble(tmp_path: Path) -> None:
     """Directories of two brokers are refused; nobody waits for ZooKeeper before."""
     meta_properties(tmp_path / "a", 7)
@@ -65,7 +63,6 @@ def test_the_number_of_the_log_directory_counts_without_an_ensemble(tmp_path: Pa
     assert f"{tmp_path / 'b'} belongs to broker 8, and {tmp_path / 'a'} to broker 7" in done.stderr
 
 
-@pytest.mark.timeout(300)
 def test_a_number_and_an_address_that_another_broker_has_are_refused(tmp_path: Path, hosts: str) -> None:
     """In one line, before the broker says that it is ready, or that the log directory is that of this number."""
     with broker_of(tmp_path / "1", hosts, **{"broker.id": "1"}) as first:
@@ -87,7 +84,6 @@ def test_a_number_and_an_address_that_another_broker_has_are_refused(tmp_path: P
             assert not (second.log_dir / "meta.properties").exists()
 
 
-@pytest.mark.timeout(300)
 def test_directories_of_a_cluster_are_none_of_a_zookeeper_that_knows_none(
     tmp_path: Path, hosts: str
 ) -> None:

@@ -6,7 +6,6 @@ It needs real brokers, as it is about what their logs say.
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
 from confluent_kafka.admin import AdminClient
 
 from bench.brokers.processes import WITHIN_S, eventually
@@ -23,7 +22,6 @@ def reasons(broker: KafkadInCluster) -> list[str]:
     return [line.split(REFUSED)[1] for line in broker.tail(1000).splitlines() if REFUSED in line]
 
 
-@pytest.mark.timeout(300)
 def test_both_brokers_say_why_there_are_no_coordinators(tmp_path: Path, zookeeper: ZookeeperServer) -> None:
     """Clients are only told COORDINATOR_NOT_AVAILABLE, and ask again: without a line nobody knows what is missing."""
     with ExitStack() as ends:

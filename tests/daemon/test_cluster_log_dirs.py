@@ -5,8 +5,6 @@ It needs real brokers: a directory of files fails, and one broker starts again w
 
 from pathlib import Path
 
-import pytest
-
 from tests.daemon.shared_cluster import SharedCluster
 
 
@@ -15,7 +13,6 @@ def leaders_in(directory: Path, topic: str, first: int, second: int) -> list[int
     return [second if (directory / f"{topic}-{index}").is_dir() else first for index in range(3)]
 
 
-@pytest.mark.timeout(600)
 def test_others_lead_what_is_in_a_directory_that_fails(cluster: SharedCluster) -> None:
     topic = cluster.topic
     cluster.create_led(3, topic, {0: [1, 2, 3], 1: [1, 2, 3], 2: [1, 2, 3]})

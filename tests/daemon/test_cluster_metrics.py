@@ -3,7 +3,6 @@
 It needs real brokers, which are killed, and their pages.
 """
 
-import pytest
 
 from tests.daemon.shared_cluster import SharedCluster
 
@@ -18,7 +17,6 @@ def active(cluster: SharedCluster, *brokers: int) -> list[int]:
     return [broker for broker in brokers if cluster.metric(broker, ACTIVE) == 1]
 
 
-@pytest.mark.timeout(600)
 def test_one_broker_says_that_it_is_the_controller_and_counts_unclean_elections(cluster: SharedCluster) -> None:
     first, second, third = cluster.from_controller()
     cluster.create_led(third, cluster.topic, {0: [first, second]})
@@ -30,7 +28,6 @@ def test_one_broker_says_that_it_is_the_controller_and_counts_unclean_elections(
     assert [cluster.metric(broker, REASSIGNING) for broker in (second, third)] == [0, 0]
 
 
-@pytest.mark.timeout(600)
 def test_a_broker_that_follows_says_how_its_fetchers_do(cluster: SharedCluster) -> None:
     cluster.create_led(1, cluster.topic, {0: [1, 2], 1: [1, 2], 2: [1, 2]})
     cluster.produce(1, range(100))

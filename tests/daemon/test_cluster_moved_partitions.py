@@ -5,7 +5,6 @@ It needs real brokers, which are killed, their directories, and a command.
 
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from kafkad.cli import main
@@ -32,7 +31,6 @@ def move(cluster: SharedCluster, number: int, name: str, *more: str) -> tuple[in
     return done.exit_code, done.output, target
 
 
-@pytest.mark.timeout(300)
 def test_the_replicas_of_leaders_and_followers_are_moved(cluster: SharedCluster) -> None:
     topic, moved = cluster.topic, f"{cluster.topic}-0"
     cluster.create_led(3, topic, rotated(1, 2, 3))

@@ -4,7 +4,6 @@ It needs real brokers, and a real client that finds the replica."""
 
 from datetime import timedelta
 
-import pytest
 from confluent_kafka import Consumer
 from kio.schema.fetch.v12.request import FetchPartition, FetchRequest, FetchTopic
 from kio.schema.fetch.v12.response import FetchResponse, PartitionData
@@ -37,7 +36,6 @@ def fetched(cluster: SharedCluster, broker: int, rack: str) -> PartitionData:
     return answer.responses[0].partitions[0]
 
 
-@pytest.mark.timeout(300)
 def test_a_consumer_reads_from_the_replica_in_its_rack(cluster: SharedCluster) -> None:
     """Brokers 1, 2 and 3 are in racks r1, r2 and r3."""
     cluster.create_led(3, cluster.topic, {0: [1, 2], 1: [1, 2], 2: [1, 2]})

@@ -54,7 +54,6 @@ def no_refusal(client: KafkaAdminClient, targets: dict[TopicPartition, list[int]
     return set(client.alter_partition_reassignments(targets).values()) == {None}
 
 
-@pytest.mark.timeout(600)
 def test_partitions_move_while_producers_go_on(led: SharedCluster) -> None:
     cluster, (first, second, _) = led, partitions(led)
     cluster.produce(3, range(300))
@@ -78,7 +77,6 @@ def test_partitions_move_while_producers_go_on(led: SharedCluster) -> None:
     assert cluster.consume(1, "g", 900) == sorted(range(900))
 
 
-@pytest.mark.timeout(600)
 def test_the_command_line_moves_partitions_and_leaders(led: SharedCluster, tmp_path: Path) -> None:
     cluster, topic = led, led.topic
     assert [line.split()[0] for line in kafkad(cluster, "brokers", "list")[1:]] == ["1", "2", "3"]
@@ -105,7 +103,6 @@ def test_the_command_line_moves_partitions_and_leaders(led: SharedCluster, tmp_p
     assert (refused.exit_code, refused.stderr) == (1, f"kafkad: {topic}-2: NO_REASSIGNMENT_IN_PROGRESS\n")
 
 
-@pytest.mark.timeout(600)
 def test_a_broker_that_is_drained_has_no_partition(without_groups: Cluster) -> None:
     cluster = without_groups
     cluster.produce(3, range(300))
@@ -127,7 +124,6 @@ def test_a_broker_that_is_drained_has_no_partition(without_groups: Cluster) -> N
     assert (refused.exit_code, "there is no broker 9" in refused.stderr) == (1, True)
 
 
-@pytest.mark.timeout(600)
 def test_a_broker_leads_nothing_when_it_is_told_so_from_outside(without_groups: Cluster) -> None:
     """And goes on: whoever asked for it stops it."""
     cluster, topic = without_groups, "t"
@@ -153,7 +149,6 @@ def test_a_broker_leads_nothing_when_it_is_told_so_from_outside(without_groups: 
     assert cluster.leaders(3, topic) == [2, 2, 2]
 
 
-@pytest.mark.timeout(600)
 def test_nodes_that_tools_of_old_write_are_carried_out_and_removed(led: SharedCluster) -> None:
     """kafka-reassign-partitions.sh and kafka-preferred-replica-election.sh with --zookeeper, as up to Kafka 2.x."""
     cluster, topic = led, led.topic

@@ -69,7 +69,6 @@ def permissions(zookeeper: KazooClient, path: str) -> dict[tuple[str, str], int]
     return {(each.id.scheme, each.id.id): each.perms for each in found}
 
 
-@pytest.mark.timeout(300)
 def test_only_the_broker_changes_what_it_made(
     tmp_path: Path, server: ZookeeperServer, authority: Authority, chroot: str
 ) -> None:
@@ -97,7 +96,6 @@ def test_only_the_broker_changes_what_it_made(
         eventually(lambda: stranger.exists("/brokers/ids/1"), what="it is registered again")
 
 
-@pytest.mark.timeout(300)
 def test_without_a_keystore_it_is_nobody_and_may_join_an_open_tree_only(
     tmp_path: Path, server: ZookeeperServer, authority: Authority, chroot: str
 ) -> None:
@@ -111,7 +109,6 @@ def test_without_a_keystore_it_is_nobody_and_may_join_an_open_tree_only(
         assert broker.stop() == 0
 
 
-@pytest.mark.timeout(300)
 def test_files_that_are_no_use_are_named(
     tmp_path: Path, server: ZookeeperServer, authority: Authority, chroot: str
 ) -> None:
@@ -129,7 +126,6 @@ def test_files_that_are_no_use_are_named(
         assert (code, expected in said, "Traceback" in said) == (2, True, False), said
 
 
-@pytest.mark.timeout(300)
 def test_a_server_of_another_authority_or_name_is_not_trusted(
     tmp_path: Path, server: ZookeeperServer, authority: Authority, chroot: str
 ) -> None:

@@ -34,7 +34,6 @@ def own_cluster(tmp_path: Path, zookeeper: ZookeeperServer) -> Iterator[Cluster]
         yield Cluster(tmp_path, ends, zookeeper)
 
 
-@pytest.mark.timeout(600)
 def test_a_new_controller_leaves_out_what_it_can_not_read(own_cluster: Cluster) -> None:
     cluster = own_cluster
     cluster.create(1, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})

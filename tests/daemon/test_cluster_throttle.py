@@ -54,7 +54,6 @@ def fill(cluster: Cluster) -> None:
     producer.close()
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("side", ["leader", "follower"])
 def test_a_throttled_move_waits_for_the_throttle(led: SharedCluster, side: str) -> None:
     cluster, large = led, TopicPartition("large", 0)
@@ -79,7 +78,6 @@ def test_a_throttled_move_waits_for_the_throttle(led: SharedCluster, side: str) 
     assert copied(cluster) > COUNT * len(RECORD)
 
 
-@pytest.mark.timeout(600)
 def test_the_command_line_throttles_and_lets_go(led: SharedCluster) -> None:
     cluster = led
     fill(cluster)

@@ -2,7 +2,6 @@
 
 import threading
 
-import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from bench.brokers.processes import WITHIN_S, eventually
@@ -154,7 +153,6 @@ class Pipeline:
         self.copied += len(batch)
 
 
-@pytest.mark.timeout(600)
 def test_a_pipeline_is_exactly_once_while_each_broker_is_killed(cluster: SharedCluster) -> None:
     for topic in ("source", "sink"):
         cluster.create_led(2, topic, rotated(1, 2, 3))

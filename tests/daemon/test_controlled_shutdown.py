@@ -5,7 +5,6 @@ It needs real processes, which stop in order and start again.
 
 import threading
 
-import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from bench.brokers.processes import WITHIN_S, eventually
@@ -84,7 +83,6 @@ def was_led_by_others_before_it_left(cluster: SharedCluster) -> bool:
     return all(cluster.zookeeper.get(state)[1].mzxid < ids.pzxid for state in states)
 
 
-@pytest.mark.timeout(600)
 def test_a_rolling_restart_under_load_loses_nothing(cluster: SharedCluster) -> None:
     topic = cluster.topic
     cluster.create_led(3, topic, rotated(1, 2, 3))
@@ -109,7 +107,6 @@ def test_a_rolling_restart_under_load_loses_nothing(cluster: SharedCluster) -> N
     assert sorted(all_of(cluster.bootstrap, topic)) == sorted(load.acknowledged)
 
 
-@pytest.mark.timeout(600)
 def test_the_last_broker_waits_for_nobody_and_one_without_a_controlled_shutdown_asks_nobody(
     cluster: SharedCluster,
 ) -> None:

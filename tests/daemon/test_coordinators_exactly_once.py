@@ -66,7 +66,6 @@ def prepared(broker: Kafkad, source: str, target: str) -> None:
     assert producer.flush(WITHIN_S) == 0
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + RUNS))
 def test_every_record_is_copied_once_whoever_dies(broker: Kafkad, seed: int) -> None:
     chosen = random.Random(seed)

@@ -34,7 +34,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield made
 
 
-@pytest.mark.timeout(300)
 def test_a_broker_that_was_killed_is_back_as_soon_as_it_starts_and_a_stop_leaves_no_session(cluster: Cluster) -> None:
     cluster.produce(2, range(300))
     cluster.brokers[1].kill()
@@ -50,7 +49,6 @@ def test_a_broker_that_was_killed_is_back_as_soon_as_it_starts_and_a_stop_leaves
     cluster.wait_until(lambda: cluster.zookeeper.get_children("/brokers/ids") == [], "their sessions have ended")
 
 
-@pytest.mark.timeout(300)
 def test_a_controller_process_that_was_killed_costs_no_election_and_no_session(cluster: Cluster) -> None:
     """Broker 1 is the controller; its next process has another term, in which nothing is elected."""
     cluster.produce(1, range(300))
@@ -79,7 +77,6 @@ def state_paths(cluster: Cluster) -> list[str]:
     ]
 
 
-@pytest.mark.timeout(300)
 def test_a_broker_whose_host_refuses_connections_is_led_around_at_once(cluster: Cluster) -> None:
     """Broker 1 is the controller."""
     cluster.produce(2, range(300))

@@ -87,7 +87,6 @@ def new_topic(broker: Kafkad, name: str) -> str:
     return name
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_acknowledged_record_is_lost_doubled_or_moved_by_a_kill(broker: Kafkad, seed: int) -> None:
     chosen = random.Random(seed)

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import pytest
-
 from bench.brokers.ports import free_port
 from bench.brokers.processes import WITHIN_S, eventually, is_alive, process_tree
 from kafkad.client.broker_client import BrokerClient
@@ -57,7 +55,6 @@ def _running(folder: Path, port: int) -> Iterator["subprocess.Popen[str]"]:
                     os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.timeout(600)
 def test_one_command_gives_a_cluster_until_ctrl_c(tmp_path: Path) -> None:
     port = _three_free_ports()
     with _running(tmp_path, port) as process:

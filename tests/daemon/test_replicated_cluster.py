@@ -6,7 +6,6 @@ Real, for a client library, kills and ZooKeeper; what many orders of events do i
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
 from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
 
 from bench.brokers.processes import WITHIN_S
@@ -59,7 +58,6 @@ def consumed(cluster: Cluster, broker: int, count: int, group: str = "g") -> set
     return found
 
 
-@pytest.mark.timeout(600)
 def test_nothing_is_lost_and_a_group_goes_on_when_each_broker_is_killed_with_its_roles(tmp_path: Path) -> None:
     with ExitStack() as ends:
         cluster = Replicated(tmp_path, ends)

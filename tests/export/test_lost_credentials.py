@@ -108,7 +108,7 @@ def is_one_line(said: Said) -> bool:
     return not said.raised and (said.code, said.stderr.count("\n")) == (1, 1) and said.stderr.startswith("kafkad: ")
 
 
-@pytest.mark.timeout(60 + 6_000 // STEP)
+@pytest.mark.timeout(900 + 60_000 // STEP)
 @pytest.mark.parametrize(("refusal", "lost_for"), [(EXPIRED, FOR_EVER), (WITHDRAWN, 1)])
 @pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
 def test_an_export_whose_credentials_are_lost_at_any_request_is_one_line_and_is_repeated(
@@ -136,7 +136,7 @@ def test_an_export_whose_credentials_are_lost_at_any_request_is_one_line_and_is_
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.timeout(60 + 6_000 // STEP)
+@pytest.mark.timeout(900 + 60_000 // STEP)
 @pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
 @pytest.mark.parametrize("verb", ["files", "maintain"])
 def test_a_command_that_reads_a_table_says_that_its_credentials_are_lost(

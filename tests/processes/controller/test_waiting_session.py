@@ -11,7 +11,6 @@ from kafkad.processes.controller.cluster.session import Sessions, Stopped
 from tests.config.configurations import configured
 
 
-@pytest.mark.timeout(60)
 def test_who_waits_for_zookeeper_says_so_before_an_attempt_ends(caplog: pytest.LogCaptureFixture) -> None:
     config = configured(("zookeeper.connect", "127.0.0.1:1"), ("zookeeper.connection.timeout.ms", "8000"))
     assert config.cluster is not None
