@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.one_thread import installed
 from tests.processes.pieces import Pieces
 from tests.processes.real_ports import PORTS
 
@@ -13,8 +12,9 @@ from tests.processes.real_ports import PORTS
 @pytest.fixture(autouse=True)
 def ports() -> Iterator[None]:
     """Processes that a test begins wait until it turns them."""
-    with installed(PORTS.patches()):
-        yield
+    PORTS.install()
+    yield
+    PORTS.uninstall()
 
 
 @pytest.fixture

@@ -118,6 +118,7 @@ class Pieces(OneThreadBroker):
     """One worker and one network process, topic "t" unless told otherwise."""
 
     def __init__(self, folder: Path, overrides: Mapping[str, str] | None = None, *, partitions: int = 2) -> None:
+        PORTS.install()
         # Sockets have short names, and pytest's directories long ones.
         self._sockets = tempfile.TemporaryDirectory()
         settings = {
@@ -367,3 +368,4 @@ class Pieces(OneThreadBroker):
         self._zmq.term()
         self.release_resources()
         self._sockets.cleanup()
+        PORTS.uninstall()

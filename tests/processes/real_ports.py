@@ -2,6 +2,7 @@
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import zmq
 
 from kafkad.processes.runtime import broker_connections, peers
-from tests.one_thread import Patch, ProcessPorts
+from tests.one_thread import Patch, ProcessPorts, installed
 from tests.simulation.epoll import SimulatedEpoll
 from tests.simulation.scheduler import Scheduler, Strand
 
@@ -31,6 +32,22 @@ class RealPorts(ProcessPorts):
     """What a test makes outside of a process is as it is without them."""
 
     epoll_type = TurnedEpoll
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__(scheduler)
+        self._users = 0
+        self._installed = ExitStack()
+
+    def install(self) -> None:
+        """For a test, or for a broker that a script makes; they stay until the last of these uninstalls them."""
+        if not self._users:
+            self._installed.enter_context(installed(self.patches()))
+        self._users += 1
+
+    def uninstall(self) -> None:
+        self._users -= 1
+        if not self._users:
+            self._installed.close()
 
     def _threads(self, max_workers: int, thread_name_prefix: str) -> ThreadPoolExecutor:
         threads = ThreadPoolExecutor(max_workers, thread_name_prefix)
@@ -56,7 +73,7 @@ class RealPorts(ProcessPorts):
 
 
 PORTS = RealPorts(Scheduler(0))
-"""Those of all processes of a test, of which several brokers may have some; `conftest` puts them in place."""
+"""Those of all processes of a test, of which several brokers may have some."""
 
 
 class OwnedSocket(socket.socket):
