@@ -2,12 +2,12 @@
 
 After every event: no request is answered twice, one leader assigns a generation, a partition has one owner in it, the
 group's counters agree with its members, and there is a timer for every member that the group waits for. After a time
-without faults the group is stable, all its members have all partitions, and no request waits. All seeds are random:
-`classic_group_lives`.
+without faults the group is stable, all its members have all partitions, and no request waits. The seeds that found
+something are fixed, the others random: `classic_group_lives`.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 
 import pytest
@@ -23,6 +23,7 @@ from tests.core.groups.classic_bed import GROUP
 from tests.core.groups.classic_clients import PARTITIONS, Client, Doing, WatchedBed
 
 AT_ONCE = 50
+FOUND_SOMETHING = (856645406,)
 EVENTS = 100
 LONG_ENOUGH_MS = 120_000
 
@@ -190,10 +191,10 @@ class World:
         return f"{group.state_name} {group.generation}, members {list(group.members)}, {waiting}; {clients}"
 
 
-@pytest.mark.parametrize("seeds", seeds_of_tests("classic_group_lives", AT_ONCE))
-def test_group_keeps_its_rules_and_is_never_stuck(seeds: range) -> None:
+@pytest.mark.parametrize("seeds", [FOUND_SOMETHING, *seeds_of_tests("classic_group_lives", AT_ONCE)])
+def test_group_keeps_its_rules_and_is_never_stuck(seeds: Iterable[int]) -> None:
     for seed in seeds:
         try:
             World(seed).run()
-        except AssertionError as error:
+        except (AssertionError, RuntimeError) as error:
             raise AssertionError(f"seed {seed}: {error}") from error

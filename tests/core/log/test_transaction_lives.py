@@ -9,7 +9,7 @@ from tests.amounts import seeds_of_tests
 from tests.core.log.transaction_lives import Incarnation
 
 AT_ONCE = 50
-FOUND_SOMETHING = (17, 68, 272, 993, 1839, 2722, 3641, 4315, 5881)
+FOUND_SOMETHING = (17, 68, 272, 993, 1839, 2722, 3641, 4315, 5881, 856643888)
 """Cuts that were not synced, snapshots of batches that were lost, transactions that ended before a cut."""
 
 

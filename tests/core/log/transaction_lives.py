@@ -100,7 +100,9 @@ class Incarnation:
 
     def run_out_of_space(self) -> None:
         """Whichever file is full: the marker is not there, and its transaction is as open as before."""
-        known = list(self.outcome().open)
+        # One that began in records which were deleted may be unknown, and its end needs no entry in an index.
+        first = self.log.last_stable.offset
+        known = [producer for producer, began in self.outcome().open.items() if began >= first]
         if not known:
             return
         before = self.log.log_end_offset, self.log.last_stable

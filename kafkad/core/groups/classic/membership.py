@@ -151,6 +151,12 @@ class ClassicMembership:
         everybody = len(self.members)
         return any(self._members_by_protocol[name] == everybody for name in protocols)
 
+    def others_support(self, member: ClassicMember, protocols: Protocols) -> bool:
+        """Whether all members but this one support one of these protocols."""
+        others = len(self.members) - 1
+        own = {name for name, _ in member.protocols}
+        return any(self._members_by_protocol[name] - (name in own) == others for name, _ in protocols)
+
     def select_protocol(self) -> str:
         """Each member votes for the one that it prefers among the protocols that all support."""
         everybody = len(self.members)

@@ -116,7 +116,8 @@ def _take_back(back: _Return, code: ErrorCode, step: Step) -> None:
     step.end_session(group, member.member_id)
     group.update(
         member,
-        old.protocols,
+        # Members that joined meanwhile may have no protocol in common with the old ones.
+        old.protocols if group.others_support(member, old.protocols) else member.protocols,
         rebalance_timeout_ms=old.rebalance_timeout_ms,
         session_timeout_ms=old.session_timeout_ms,
         join_token=None,
