@@ -299,11 +299,11 @@ class FetchRequests:
                 self.answer(fetch, pack_response(header.version, [], throttle_ms=pause_ms, session_id=session_id))
                 return True
         if fetch.is_full:
-            self._open_session(fetch.session, fetch.request.session_epoch, self._now_ms)
+            self._cache.open(fetch.session, fetch.request.session_epoch, self._now_ms)
+        self._end_evicted()
         return False
 
-    def _open_session(self, session: FetchSession, epoch: int, now_ms: int) -> None:
-        self._cache.open(session, epoch, now_ms)
+    def _end_evicted(self) -> None:
         for evicted in self._cache.take_evicted():
             self._large.unbind(evicted)
             self._block[FETCH_SESSION_EVICTIONS] += 1
