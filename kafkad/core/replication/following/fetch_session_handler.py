@@ -7,11 +7,9 @@ only longer. Named as in Apache Kafka.
 from collections.abc import Sequence
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.replication.following.requests import Fetched, FetchWanted, PartitionId, PartitionToFetch
+from kafkad.core.replication.following.requests import FULL, Fetched, FetchWanted, PartitionId, PartitionToFetch
 
 NO_SESSION = 0
-FULL = 0
-"""The epoch of a request that names all its partitions and begins a session."""
 _LAST_EPOCH = 2**31 - 1
 
 
