@@ -185,3 +185,9 @@ class BrokerConfig:
     values: Mapping[str, Value]
     texts: Texts
     notices: tuple[str, ...]
+
+    @property
+    def protected_listeners(self) -> frozenset[str]:
+        """Those of brokers, if clients have others: limits on all connections together do not hold there."""
+        between = self.cluster.broker_listeners if self.cluster is not None else frozenset()
+        return between if any(each.name not in between for each in self.network.listeners) else frozenset()

@@ -1,4 +1,4 @@
-"""Which session is evicted first? Those that may be evicted, in Kafka's order: by size, then by id.
+"""Which session is evicted first? Those that may be evicted, in Kafka's order: consumers' first, by size, by id.
 
 A heap with lazy removal in place of Kafka's tree: an entry counts only if it is the one remembered for its session.
 Entries that no longer count are removed when they are the larger part, so that each change costs O(log n).
@@ -8,13 +8,13 @@ import heapq
 
 from kafkad.core.sessions.fetch_session import FetchSession
 
-Rank = tuple[int, int]
-"""(partitions, session id)."""
+Rank = tuple[bool, int, int]
+"""(whether it is a follower's, partitions, session id)."""
 _SPARE = 64
 
 
 def rank_of(session: FetchSession) -> Rank:
-    return len(session.partitions), session.session_id
+    return session.is_privileged, len(session.partitions), session.session_id
 
 
 class EvictableSessions:
@@ -40,6 +40,6 @@ class EvictableSessions:
     def first(self) -> Rank | None:
         """The session to evict first; None when there is none."""
         heap = self._heap
-        while heap and self._ranks.get(heap[0][1]) != heap[0]:
+        while heap and self._ranks.get(heap[0][2]) != heap[0]:
             heapq.heappop(heap)
         return heap[0] if heap else None

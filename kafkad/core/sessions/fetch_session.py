@@ -124,6 +124,11 @@ class FetchSession:
         self.listeners: list[dict[PartitionKey, None]] = []
         """Each collects the partitions that change while a request evaluates the session in steps."""
 
+    @property
+    def is_privileged(self) -> bool:
+        """Whether a follower reads in it: it may evict the sessions of consumers, and they may not evict it."""
+        return self.may_follow and self.replica_id != NO_REPLICA
+
     def read_by_follower(
         self, replica_id: int, replica_epoch: int, log_starts: Iterable[tuple[PartitionKey, int]]
     ) -> None:

@@ -1,10 +1,11 @@
 """The fetch sessions of one network process: which are kept, which are evicted, and the errors for stale ones.
 
 Kafka's FetchManager and FetchSessionCache (KIP-227): a full cache evicts a session that was unused for `eviction_ms`,
-or one that is smaller than the new one and older than that; else the new one gets no session. Sessions are ordered by
-last use, those that may be evicted also by size: nothing here searches all of them. Their partitions are limited too,
-all together: any client may name as many as a request can have, whether they exist or not, and sessions outlive their
-connections.
+or one that is smaller than the new one and older than that; else the new one gets no session. Sessions of followers are
+privileged: they evict those of consumers at once, and are never evicted by them while they are used. Sessions are
+ordered by last use, those that may be evicted also by size: nothing here searches all of them. Their partitions are
+limited too, all together: any client may name as many as a request can have, whether they exist or not, and sessions
+outlive their connections.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,7 +48,8 @@ class SessionCache:
         self._eviction_ms = eviction_ms
         self._sessions: dict[int, FetchSession] = {}
         """By id, the least recently used first."""
-        self._evictable = EvictableSessions()
+        self._evictable_by_all = EvictableSessions()
+        self._evictable_by_followers = EvictableSessions()
         self._evicted: list[FetchSession] = []
 
     def __len__(self) -> int:
@@ -93,10 +95,12 @@ class SessionCache:
     def updated(self, session: FetchSession, now_ms: int) -> None:
         """An incremental request was applied. A session without partitions left ends, as in Apache Kafka.
 
-        So does one that has grown beyond the limit of partitions: its client begins with a full request again.
+        So does one that has grown beyond the limit of partitions: its client begins with a full request again. That of
+        a follower evicts others first.
         """
         grown = len(session.partitions) - self._sizes[session.session_id]
-        if session.partitions and (grown <= 0 or self._partitions + grown <= self._most_partitions):
+        has_room = grown <= 0 or self._partitions + grown <= self._most_partitions
+        if session.partitions and (has_room or (session.is_privileged and self._makes_room(session, now_ms))):
             session.epoch = next_epoch(session.epoch)
             self._touch(session, now_ms)
         else:
@@ -107,19 +111,30 @@ class SessionCache:
         is_living = self._sessions.get(session.session_id) is session
         return session.session_id if is_living else NO_SESSION
 
+    def _makes_room(self, grown: FetchSession, now_ms: int) -> bool:
+        """Evict others for a session that has grown; without success it is no longer in the cache."""
+        self._remove(grown.session_id)
+        while not self._has_room(grown):
+            if not self._evict(grown, now_ms):
+                return False
+        return True
+
     def _has_room(self, newcomer: FetchSession) -> bool:
         room = self._most_partitions - self._partitions
         return len(self._sessions) < self._slots and len(newcomer.partitions) <= room
 
     def _touch(self, session: FetchSession, now_ms: int) -> None:
-        """The session was used: it is the last to expire, and perhaps old enough to be evicted by a larger one."""
+        """The session was used: it is the last to expire, and perhaps may be evicted by a larger one from now on."""
         self._sessions.pop(session.session_id, None)
         self._sessions[session.session_id] = session
         self._partitions += len(session.partitions) - self._sizes.get(session.session_id, 0)
         self._sizes[session.session_id] = len(session.partitions)
         session.last_used_ms = now_ms
-        if now_ms - session.created_ms > self._eviction_ms:
-            self._evictable.put(session)
+        had_its_time = now_ms - session.created_ms > self._eviction_ms
+        if had_its_time:
+            self._evictable_by_all.put(session)
+        if had_its_time or not session.is_privileged:
+            self._evictable_by_followers.put(session)
 
     def _evict(self, newcomer: FetchSession, now_ms: int) -> bool:
         oldest = next(iter(self._sessions.values()), None)
@@ -127,10 +142,11 @@ class SessionCache:
             return False
         if now_ms - oldest.last_used_ms > self._eviction_ms:
             return self._push_out(oldest.session_id)
-        first = self._evictable.first()
+        evictable = self._evictable_by_followers if newcomer.is_privileged else self._evictable_by_all
+        first = evictable.first()
         if first is None or rank_of(newcomer) < first:
             return False
-        return self._push_out(first[1])
+        return self._push_out(first[2])
 
     def _push_out(self, session_id: int) -> bool:
         session = self._remove(session_id)
@@ -139,7 +155,8 @@ class SessionCache:
         return True
 
     def _remove(self, session_id: int) -> FetchSession | None:
-        self._evictable.remove(session_id)
+        self._evictable_by_all.remove(session_id)
+        self._evictable_by_followers.remove(session_id)
         self._partitions -= self._sizes.pop(session_id, 0)
         return self._sessions.pop(session_id, None)
 

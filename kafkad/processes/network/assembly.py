@@ -305,6 +305,7 @@ def _acceptor(context: ChildContext, loop: EventLoop, peer_log: PeerLog) -> Acce
         counts=_connection_counts(context),
         limits=_limits(context.config),
         peer_log=peer_log,
+        protected=context.config.protected_listeners,
     )
 
 

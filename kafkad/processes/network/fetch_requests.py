@@ -133,8 +133,9 @@ class FetchRequests:
             self._large.ended(connection)
 
     def _begin(self, fetch: WaitingFetch, now_ms: int) -> None:
-        connection = fetch.connection
-        fetch.limit(self._throttle.fetch_limit(fetch.reply.context.client, self.max_bytes))
+        connection, client = fetch.connection, fetch.reply.context.client
+        most = self.max_bytes if fetch.is_from_follower else self._throttle.fetch_limit(client, self.max_bytes)
+        fetch.limit(most)
         if not self._purgatory.try_complete_else_watch(fetch):
             connection.exclusive_in_flight = True
             self._waiting[connection] = fetch
@@ -290,7 +291,7 @@ class FetchRequests:
         """True when it was throttled and answered without records; otherwise its session is open."""
         connection, header, measure = fetch.connection, fetch.reply.context, fetch.measured
         assert measure is not None
-        if not self._throttle.manager.is_unlimited:
+        if not (fetch.is_from_follower or self._throttle.manager.is_unlimited):
             pause_ms = self._throttle.fetched(connection, header.client, measure.bytes_found, self._now_ms)
             if pause_ms > 0:
                 # Empty, as in Apache Kafka: a session keeps its news for later, a full request gets no session.
@@ -298,11 +299,11 @@ class FetchRequests:
                 self.answer(fetch, pack_response(header.version, [], throttle_ms=pause_ms, session_id=session_id))
                 return True
         if fetch.is_full:
-            self._open_session(fetch.session, fetch.request.session_epoch, self._now_ms)
+            self._cache.open(fetch.session, fetch.request.session_epoch, self._now_ms)
+        self._end_evicted()
         return False
 
-    def _open_session(self, session: FetchSession, epoch: int, now_ms: int) -> None:
-        self._cache.open(session, epoch, now_ms)
+    def _end_evicted(self) -> None:
         for evicted in self._cache.take_evicted():
             self._large.unbind(evicted)
             self._block[FETCH_SESSION_EVICTIONS] += 1

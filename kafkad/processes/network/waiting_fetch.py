@@ -55,6 +55,11 @@ class WaitingFetch(DelayedOperation[Hashable, Look]):
         self.is_stale = False
         """A manifest has come: what is being measured in steps has to be measured again."""
 
+    @property
+    def is_from_follower(self) -> bool:
+        """Quotas of clients do not apply to followers, as in Apache Kafka: a replica held back leaves the ISR."""
+        return self.request.replica_id >= 0
+
     def once_more(self) -> "WaitingFetch":
         """The same fetch, to be measured anew."""
         again = WaitingFetch(self.reply, self.connection, self.request, self.session, is_full=self.is_full)

@@ -5,11 +5,13 @@ bytes gives a value or raises `MalformedRequest`.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
 from kafkad.core.replication.following.requests import (
+    FULL,
     Fetched,
     FetchWanted,
     OffsetListed,
@@ -66,7 +68,8 @@ def encode_fetch(
         limits.max_wait_ms, limits.min_bytes, limits.max_bytes, 0, wanted.session_id, wanted.session_epoch
     )
     parts = [head] if has_state else [I32.pack(replica_id), head]
-    topics = _by_topic(wanted.partitions)
+    # A full answer is filled in the order of its request, so that a topic may come several times, as in Apache Kafka.
+    topics = _in_order(wanted.partitions) if wanted.session_epoch == FULL else _by_topic(wanted.partitions)
     parts.append(uvarint(len(topics) + 1))
     for rows in topics:
         parts.append(_topic(rows[0], wanted))
@@ -87,6 +90,10 @@ def encode_fetch(
     # Tag 1 is the replica's id and epoch, twelve bytes and an empty section of tags.
     parts.append(_REPLICA_STATE.pack(1, 1, 13, replica_id, broker_epoch, 0) if has_state else EMPTY_TAGS)
     return version, b"".join(parts)
+
+
+def _in_order(rows: Iterable[PartitionToFetch]) -> list[list[PartitionToFetch]]:
+    return [list(group) for _, group in groupby(rows, key=lambda row: row.id[0])]
 
 
 def _by_topic(rows: Iterable[PartitionToFetch]) -> list[list[PartitionToFetch]]:
@@ -147,9 +154,7 @@ def _decode_row(body: memoryview, position: int, topic: bytes | str, at: int) ->
         raw, position = read_slice(body, position, size)
         if tag == 0:
             diverging = _DIVERGING.unpack_from(raw)
-    row = PartitionFetched(
-        topic, partition, error, high_watermark, log_start, *diverging, at + records_at, length
-    )
+    row = PartitionFetched(topic, partition, error, high_watermark, log_start, *diverging, at + records_at, length)
     return row, position
 
 

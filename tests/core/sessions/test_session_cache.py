@@ -128,6 +128,50 @@ def test_a_session_that_was_not_used_since_its_time_began_is_not_pushed_out_by_s
     assert cache.open(a_session(3), 0, EVICTION_MS + 1)
 
 
+def of_a_follower(partitions: int = 1, *, may_follow: bool = True) -> FetchSession:
+    made = a_session(partitions)
+    made.may_follow = may_follow
+    made.read_by_follower(2, 1, ())
+    return made
+
+
+def test_follower_evicts_the_smallest_session_of_a_consumer_however_young_it_is() -> None:
+    cache = a_cache()
+    large, small = opened(cache, 5), opened(cache, 3)
+    assert cache.open(of_a_follower(1), 0, 0)
+    assert cache.take_evicted() == [small]
+    assert cache.open(of_a_follower(1), 0, 0)
+    assert cache.take_evicted() == [large]
+    assert not cache.open(of_a_follower(9), 0, 0), "followers are equals"
+
+
+def test_consumer_evicts_no_follower_that_fetches() -> None:
+    cache = a_cache()
+    follower, consumer = of_a_follower(1), opened(cache, 2)
+    assert cache.open(follower, 0, 0)
+    busy(cache, follower, consumer, until_ms=EVICTION_MS + 1)
+    assert cache.open(a_session(50), 0, EVICTION_MS + 1)
+    assert cache.take_evicted() == [consumer]
+    assert not cache.open(a_session(60), 0, EVICTION_MS + 1)
+
+
+def test_follower_evicts_a_smaller_one_that_had_its_time() -> None:
+    cache = a_cache()
+    small, large = of_a_follower(2), of_a_follower(5)
+    assert cache.open(small, 0, 0) and cache.open(large, 0, 0)
+    assert not cache.open(of_a_follower(3), 0, EVICTION_MS)
+    busy(cache, small, large, until_ms=EVICTION_MS + 1)
+    assert not cache.open(of_a_follower(1), 0, EVICTION_MS + 1)
+    assert cache.open(of_a_follower(3), 0, EVICTION_MS + 1)
+    assert cache.take_evicted() == [small]
+
+
+def test_replica_on_a_listener_for_clients_evicts_as_a_consumer_does() -> None:
+    cache = a_cache(1)
+    opened(cache)
+    assert not cache.open(of_a_follower(5, may_follow=False), 0, 0)
+
+
 def test_size_that_counts_is_the_one_of_the_last_request() -> None:
     cache = a_cache()
     shrinking, steady = opened(cache, 9), opened(cache, 5)
@@ -191,6 +235,19 @@ def test_session_that_grows_beyond_what_there_is_room_for_ends() -> None:
     assert (cache.reply_session_id(growing), cache.reply_session_id(quiet)) == (0, quiet.session_id)
     assert resumed(cache, quiet.session_id, 1) is quiet
     opened(cache, 6)
+
+
+def test_session_of_a_follower_grows_at_the_expense_of_consumers() -> None:
+    cache = SessionCache(100, iter(range(1, 100)).__next__, EVICTION_MS, most_partitions=10)
+    consumer, growing = opened(cache, 4), of_a_follower(4)
+    assert cache.open(growing, 0, 0)
+    growing.update([CachedPartition(("other", index), 0, 100) for index in range(5)], [])
+    cache.updated(growing, 0)
+    assert (cache.take_evicted(), set(cache)) == ([consumer], {growing})
+    growing.update([CachedPartition(("other", index), 0, 100) for index in range(5, 10)], [])
+    cache.updated(growing, 0)
+    assert (cache.take_evicted(), set(cache)) == ([], set()), "there is no room for so many"
+    opened(cache, 10)
 
 
 def test_several_sessions_that_were_unused_for_long_give_way_to_a_large_one() -> None:

@@ -15,6 +15,7 @@ from kafkad.core.metrics.catalogue import (
     FETCHER_BYTES,
     FETCHER_LEADERS,
     FETCHER_REQUESTS,
+    THROTTLED,
     THROTTLED_FOLLOWER_BYTES,
     THROTTLED_LEADER_BYTES,
 )
@@ -159,6 +160,16 @@ def test_a_changed_file_changes_how_fast_throttled_replicas_are_fetched(brokers:
     follower.tell(FETCHER, Reload(dict(follower.config.texts.static)))
     follower.publish(BrokerConfigChanged("", {}), to=(WORKER, NETWORK, FETCHER))
     rate_is(NO_LIMIT)
+
+
+def test_quotas_of_clients_do_not_hold_back_a_follower(tmp_path: Path) -> None:
+    brokers = TwoBrokers(tmp_path, settings={"kafkad.quota.consumer.byte.rate.default": "10"})
+    client, block = brokers.leader.connect(), brokers.leader.block(NETWORK)
+    for _ in range(5):
+        brokers.write(client, 3)
+    brokers.run(lambda: block[THROTTLED] or brokers.are_equal(), "the follower has all records or is throttled")
+    assert block[THROTTLED] == 0
+    brokers.close()
 
 
 def test_what_is_fetched_is_counted_and_how_far_behind_a_replica_is(brokers: TwoBrokers) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kafkad.core.cluster.protocol_versions import protocol_versions
+from kafkad.core.replication.following.fetch_session_handler import MOST_ROWS, FetchSessionHandler
 from kafkad.core.replication.following.requests import FetchWanted, OffsetWanted, PartitionToFetch
 from kafkad.core.types import TopicPartition
 from kafkad.wire.messages.fetch_request import read_request
@@ -47,10 +48,31 @@ def test_a_full_fetch_is_written_as_apache_kafka_writes_it() -> None:
 
 def test_an_incremental_fetch_that_forgets_partitions_is_written_as_apache_kafka_writes_it() -> None:
     rows = [_row(FIRST, 0, epoch=1), _row(FIRST, 3, epoch=1), _row(SECOND, 1, epoch=0)]
-    wanted = FetchWanted(
-        uses_topic_ids=True, session_id=0x09A76BB0, session_epoch=1, partitions=[], forgotten=rows
-    )
+    wanted = FetchWanted(uses_topic_ids=True, session_id=0x09A76BB0, session_epoch=1, partitions=[], forgotten=rows)
     assert encode_fetch(wanted, LIMITS, 3, 0x123, NEWEST) == (NEWEST, _body(FETCHES[1]))
+
+
+@pytest.mark.parametrize(
+    ("session_epoch", "read"),
+    [(0, [(FIRST, [3]), (SECOND, [1, 0]), (FIRST, [0])]), (7, [(FIRST, [3, 0]), (SECOND, [1, 0])])],
+    ids=["full", "incremental"],
+)
+def test_full_fetch_keeps_the_order_of_its_partitions(session_epoch: int, read: list[tuple[bytes, list[int]]]) -> None:
+    """A full answer is filled in this order; in a session it is the leader's."""
+    rows = [_row(topic, number, epoch=1) for topic, number in ((FIRST, 3), (SECOND, 1), (SECOND, 0), (FIRST, 0))]
+    wanted = FetchWanted(uses_topic_ids=True, session_id=5, session_epoch=session_epoch, partitions=rows, forgotten=[])
+    version, body = encode_fetch(wanted, LIMITS, 3, 0x123, NEWEST)
+    request = read_request(memoryview(body), 0, version)
+    assert [(topic, [row.partition for row in some]) for topic, some in request.topics] == read
+
+
+def test_no_fetch_of_a_follower_is_too_large_for_its_leader() -> None:
+    """Not even if each partition has its topic named anew. Leaders of released versions have the same limit."""
+    rows = [_row((FIRST, SECOND)[number % 2], number, epoch=1) for number in range(2 * MOST_ROWS)]
+    wanted = FetchSessionHandler().next_request(rows, uses_topic_ids=True)
+    version, body = encode_fetch(wanted, LIMITS, 3, 0x123, NEWEST)
+    request = read_request(memoryview(body), 0, version)
+    assert [row.partition for _, some in request.topics for row in some] == list(range(MOST_ROWS))
 
 
 @pytest.mark.parametrize("newest", range(WITH_NAMES, NEWEST + 1))

@@ -1,44 +1,53 @@
 """The follower's end of an incremental fetch session (KIP-227): which partitions need not be named again?
 
 The leader remembers the rows of earlier requests (core/sessions). Whatever is doubtful ends in a full request: it is
-only longer. Named as in Apache Kafka.
+only longer. Named as in Apache Kafka. A request names MOST_ROWS partitions at most: the others come into the session
+with the next requests, or have their turn one after the other where there is no session.
 """
 
 from collections.abc import Sequence
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.replication.following.requests import Fetched, FetchWanted, PartitionId, PartitionToFetch
+from kafkad.core.replication.following.requests import FULL, Fetched, FetchWanted, PartitionId, PartitionToFetch
 
 NO_SESSION = 0
-FULL = 0
-"""The epoch of a request that names all its partitions and begins a session."""
+MOST_ROWS = 9_000
+"""Named or forgotten. Leaders close the connection of a request with 20,000 elements (wire/request_limits); each row is
+one, and has a topic, another one, to itself at worst."""
 _LAST_EPOCH = 2**31 - 1
 
 
 class FetchSessionHandler:
     """The session with one leader."""
 
-    __slots__ = ("_epoch", "_rows", "_session_id", "_uses_topic_ids")
+    __slots__ = ("_asked_in", "_epoch", "_requests", "_rows", "_session_id", "_uses_topic_ids")
 
     def __init__(self) -> None:
         self._session_id = NO_SESSION
         self._epoch = FULL
         self._rows: dict[PartitionId, PartitionToFetch] = {}
         """What the leader knows, if the epoch is not FULL."""
+        self._asked_in: dict[PartitionId, int] = {}
+        """The last full request that named a partition, counted in `_requests`: if there were too many for one."""
+        self._requests = 0
         self._uses_topic_ids = True
 
     def next_request(self, wanted: Sequence[PartitionToFetch], *, uses_topic_ids: bool) -> FetchWanted:
         if uses_topic_ids != self._uses_topic_ids:
             self._uses_topic_ids = uses_topic_ids
             self._epoch = FULL
-        rows = {row.id: row for row in wanted}
-        partitions: Sequence[PartitionToFetch] = wanted
+        partitions: Sequence[PartitionToFetch]
         forgotten: list[PartitionToFetch] = []
-        if self._epoch != FULL:
-            known = self._rows
-            partitions = [row for row in wanted if known.get(row.id) != row]
-            forgotten = [row for row in known.values() if row.id not in rows]
-        self._rows = rows
+        if self._epoch == FULL:
+            partitions = wanted if len(wanted) <= MOST_ROWS else self._longest_unasked(wanted)
+            self._rows = {row.id: row for row in partitions}
+        else:
+            known, ids = self._rows, {row.id for row in wanted}
+            forgotten = [row for row in known.values() if row.id not in ids][:MOST_ROWS]
+            partitions = [row for row in wanted if known.get(row.id) != row][: MOST_ROWS - len(forgotten)]
+            for row in forgotten:
+                del known[row.id]
+            known.update((row.id, row) for row in partitions)
         return FetchWanted(
             uses_topic_ids=uses_topic_ids,
             session_id=self._session_id,
@@ -47,8 +56,16 @@ class FetchSessionHandler:
             forgotten=forgotten,
         )
 
+    def _longest_unasked(self, wanted: Sequence[PartitionToFetch]) -> list[PartitionToFetch]:
+        before = self._asked_in
+        chosen = sorted(wanted, key=lambda row: before.get(row.id, 0))[:MOST_ROWS]
+        self._requests += 1
+        self._asked_in = {row.id: before.get(row.id, 0) for row in wanted}
+        self._asked_in.update((row.id, self._requests) for row in chosen)
+        return chosen
+
     def asked_for(self, id: PartitionId) -> PartitionToFetch | None:
-        """The row that the leader's answer is about."""
+        """The row that the leader's answer is about; it may be an earlier one if the request had no room for it."""
         return self._rows.get(id)
 
     def answered(self, answer: Fetched, named: Sequence[PartitionId | None]) -> bool:

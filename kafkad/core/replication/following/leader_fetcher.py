@@ -228,13 +228,14 @@ class LeaderFetcher:
                 self._pause(partition, "divergence", "the leader says that logs part, and not where", now_ms)
                 return None
             partition.state = FollowState.TRUNCATING
-            return partition.order(
-                FollowKind.TRUNCATE, row.diverging_end_offset, diverging_epoch=row.diverging_epoch
-            )
+            return partition.order(FollowKind.TRUNCATE, row.diverging_end_offset, diverging_epoch=row.diverging_epoch)
         partition.state = FollowState.WRITING
         partition.leader_high_watermark = row.high_watermark
-        if partition.is_throttled and row.records_length:
-            self._quota.record(row.records_length, now_ms)
+        if row.records_length:
+            # Without a session the leader fills its answer in the order of the request: others come first next time.
+            self._partitions[partition.id] = self._partitions.pop(partition.id)
+            if partition.is_throttled:
+                self._quota.record(row.records_length, now_ms)
         self._writing += 1
         return partition.order(FollowKind.APPEND, partition.fetch_offset, row)
 

@@ -12,6 +12,8 @@ from kafkad.core.types import TopicPartition
 
 PartitionId: TypeAlias = tuple[bytes, int]
 """(topic id, partition)."""
+FULL = 0
+"""The session epoch of a request that names all its partitions and begins a session."""
 
 
 class PartitionToFetch(NamedTuple):

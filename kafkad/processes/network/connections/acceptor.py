@@ -7,7 +7,7 @@ later, so that a stuck process delays a client only briefly. Nothing here wakes 
 import logging
 import select
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kafkad.adapters.links.host_addresses import without_mapping
@@ -37,15 +37,21 @@ class ConnectionLimits:
 
 
 class Accepted:
-    """An accepted socket; `context` has its listener and the address that its client gets."""
+    """An accepted socket; `context` has its listener and the address that its client gets.
 
-    __slots__ = ("context", "host", "peer", "sock")
+    `takes_place` is the limit that the connection of a broker exceeds: one of a client has to be closed.
+    """
 
-    def __init__(self, sock: socket.socket, host: str, peer: str, context: ConnectionContext) -> None:
+    __slots__ = ("context", "host", "peer", "sock", "takes_place")
+
+    def __init__(
+        self, sock: socket.socket, host: str, peer: str, context: ConnectionContext, takes_place: str | None
+    ) -> None:
         self.sock = sock
         self.host = host
         self.peer = peer
         self.context = context
+        self.takes_place = takes_place
 
 
 class Acceptor:
@@ -61,7 +67,10 @@ class Acceptor:
         counts: ConnectionCounts,
         limits: ConnectionLimits,
         peer_log: PeerLog,
+        protected: Collection[str] = (),
     ) -> None:
+        """Connections at the listeners in `protected` are never too many together, only from one address."""
+        self.protected = protected
         self._listeners = {sock.fileno(): (listener, sock) for listener, sock in listeners}
         self._epoll = epoll
         self._send_buffer, self._receive_buffer = buffers
@@ -135,7 +144,8 @@ class Acceptor:
         host, port = without_mapping(address[0]), address[1]
         peer = f"{host}:{port}"
         self._counts.enter(host)
-        refusal = self._refusal(host)
+        excess = self._excess()
+        refusal = self._refusal_of_address(host) or (None if self.is_protected(fd) else excess)
         if refusal is not None:
             self._counts.leave(host)
             self._peer_log.warn(host, now_ms, "%s is turned away: %s", peer, refusal)
@@ -143,14 +153,23 @@ class Acceptor:
             return None
         self._configure(sock)
         advertised = self._advertised(listener, sock)
-        return Accepted(sock, host, peer, ConnectionContext(listener.name, listener.protocol, advertised))
+        context = ConnectionContext(listener.name, listener.protocol, advertised)
+        return Accepted(sock, host, peer, context, takes_place=excess)
 
-    def _refusal(self, host: str) -> str | None:
+    def is_protected(self, fd: int) -> bool:
+        """Whether brokers connect there, and clients have other listeners."""
+        return self._listeners[fd][0].name in self.protected
+
+    def _refusal_of_address(self, host: str) -> str | None:
         """Why a connection that is counted already must be closed."""
-        limits, counts = self.limits, self._counts
-        most = limits.per_ip_overrides.get(host, limits.per_ip)
-        if most < NO_LIMIT and counts.from_host(host) > most:
+        most = self.limits.per_ip_overrides.get(host, self.limits.per_ip)
+        if most < NO_LIMIT and self._counts.from_host(host) > most:
             return f"from one address there may be {most} connections"
+        return None
+
+    def _excess(self) -> str | None:
+        """The limit that all connections exceed together, the newest one included."""
+        limits, counts = self.limits, self._counts
         if limits.all_together < NO_LIMIT and counts.total() > limits.all_together:
             return f"there may be {limits.all_together} connections"
         if counts.here > self._most_here:

@@ -3,6 +3,10 @@
 The one with the fewest connections does; the others look again a moment later. No connection is accepted before the
 process has metadata, before a starting broker has loaded its logs, or while a worker may still read the arena of the
 previous incarnation.
+
+Limits on all connections together are for clients: where brokers have a listener of their own, they connect there at
+any time, and the client that was idle for longest loses its place (Apache Kafka's protected listener, KIP-402). The
+process that accepts has about as many clients as any other, so it closes one of its own.
 """
 
 from kafkad.adapters.shared_memory.process_registry import ProcessState
@@ -85,13 +89,23 @@ class Admission:
                 return
 
     def _take_one(self, fd: int, now_ms: int) -> bool:
-        if self._acceptor.limits.per_second < NO_LIMIT and self._must_wait(fd, now_ms):
+        has_rate = self._acceptor.limits.per_second < NO_LIMIT and not self._acceptor.is_protected(fd)
+        if has_rate and self._must_wait(fd, now_ms):
             return False
         accepted = self._acceptor.accept(fd, now_ms)
         if accepted is None:
             return False
+        if accepted.takes_place is not None:
+            self._close_idlest_client(f"{accepted.takes_place}, and a broker needs the place")
         self._clients.add(accepted)
         return True
+
+    def _close_idlest_client(self, reason: str) -> None:
+        protected = self._acceptor.protected
+        others = (each for each in self._clients if each.context.listener not in protected)
+        idlest = min(others, key=lambda connection: connection.last_active_ms, default=None)
+        if idlest is not None:
+            self._clients.close(idlest, reason)
 
     def _must_wait(self, fd: int, now_ms: int) -> bool:
         """Whether the limit of new connections a second is reached. Then others wait until the second is over."""

@@ -78,6 +78,9 @@ class Clients:
     def __len__(self) -> int:
         return len(self._by_fd)
 
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(self._by_fd.values())
+
     def serve(self, start: Start) -> None:
         """Set `start`, which begins requests. It is made last, as it needs the connections that it may close."""
         self._start = start
@@ -254,9 +257,8 @@ class Clients:
 
     def _is_read(self, connection: Connection) -> bool:
         reader = self.reader
-        if self.is_closing or connection.is_finished or connection in reader.starved:
-            return False
-        if connection in reader.space.crowded:
+        waits_for_memory = connection in reader.starved or connection in reader.space.crowded
+        if self.is_closing or connection.is_finished or waits_for_memory:
             return False
         return connection.filling is not None or not connection.is_blocked()
 

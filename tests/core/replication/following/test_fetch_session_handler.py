@@ -1,7 +1,7 @@
 """Which partitions a follower names in its next request."""
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.replication.following.fetch_session_handler import FetchSessionHandler
+from kafkad.core.replication.following.fetch_session_handler import MOST_ROWS, FetchSessionHandler
 from kafkad.core.replication.following.requests import Fetched, PartitionToFetch
 from kafkad.core.types import TopicPartition
 
@@ -60,3 +60,47 @@ def test_a_leader_without_sessions_gets_full_requests() -> None:
 def test_names_instead_of_ids_begin_another_session() -> None:
     request = established().next_request([row(0)], uses_topic_ids=False)
     assert (request.session_id, request.session_epoch, request.partitions) == (7, 0, [row(0)])
+
+
+def test_more_partitions_than_one_request_may_name_come_into_the_session_one_request_after_the_other() -> None:
+    session = FetchSessionHandler()
+    wanted = [row(number) for number in range(2 * MOST_ROWS + 5)]
+    named = []
+    for epoch in range(3):
+        request = session.next_request(wanted, uses_topic_ids=True)
+        assert (request.session_epoch, request.forgotten) == (epoch, [])
+        named.append(request.partitions)
+        told = request.partitions if epoch == 0 else []
+        assert session.answered(Fetched(0, 7, []), [each.id for each in told])
+    assert named == [wanted[:MOST_ROWS], wanted[MOST_ROWS : 2 * MOST_ROWS], wanted[2 * MOST_ROWS :]]
+    assert session.next_request(wanted, uses_topic_ids=True).partitions == []
+
+
+def test_partitions_that_are_forgotten_count_too_and_the_rest_stays_known() -> None:
+    session = FetchSessionHandler()
+    first = [row(number) for number in range(MOST_ROWS)]
+    session.next_request(first, uses_topic_ids=True)
+    assert session.answered(Fetched(0, 7, []), [each.id for each in first])
+    others = [row(number) for number in range(MOST_ROWS, MOST_ROWS + 10)]
+    session.next_request([*first[5:], *others], uses_topic_ids=True)
+    assert session.answered(Fetched(0, 7, []), [])
+    request = session.next_request([row(0, 9)], uses_topic_ids=True)
+    assert (len(request.forgotten), len(request.partitions)) == (MOST_ROWS, 0)
+    assert session.asked_for((ID, 0)) is None
+    assert session.asked_for((ID, MOST_ROWS + 9)) == others[-1]
+    assert session.answered(Fetched(0, 7, []), [others[-1].id])
+    request = session.next_request([row(0, 9)], uses_topic_ids=True)
+    assert (request.forgotten, request.partitions) == (others[5:], [row(0, 9)])
+
+
+def test_without_a_session_all_partitions_have_their_turn() -> None:
+    session = FetchSessionHandler()
+    wanted = [row(number) for number in range(2 * MOST_ROWS + 5)]
+    named = []
+    for _ in range(4):
+        request = session.next_request(wanted, uses_topic_ids=True)
+        named.append(list(request.partitions))
+        assert session.answered(Fetched(0, 0, []), [each.id for each in request.partitions])
+    assert all(len(each) == MOST_ROWS for each in named)
+    assert {each.id for some in named[:3] for each in some} == {each.id for each in wanted}
+    assert {each.id for some in named[1:] for each in some} == {each.id for each in wanted}

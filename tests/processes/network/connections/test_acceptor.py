@@ -5,7 +5,7 @@ import os
 import resource
 import select
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
@@ -45,6 +45,7 @@ def _acceptor(
     limits: Mapping[str, int] | None = None,
     overrides: Mapping[str, int] | None = None,
     sock: socket.socket | None = None,
+    protected: Collection[str] = (),
 ) -> tuple[Acceptor, socket.socket]:
     listener: Listener = pieces.config.network.listeners[0]
     sock = sock or socket.create_server(("127.0.0.1", 0))
@@ -62,6 +63,7 @@ def _acceptor(
             per_second=1000,
         ),
         peer_log=PeerLog(),
+        protected=protected,
     )
     return acceptor, sock
 
@@ -108,6 +110,22 @@ def test_connection_beyond_a_limit_is_turned_away_with_a_line(
             again = acceptor.accept(fd, NOW_MS)
             assert again is not None
             again.sock.close()
+    acceptor.close()
+
+
+@pytest.mark.parametrize("limit", ["most_here", "max_connections"])
+def test_connection_of_a_broker_beyond_a_limit_of_all_together_takes_the_place_of_another(
+    pieces: Pieces, epoll: select.epoll, limit: str
+) -> None:
+    acceptor, sock = _acceptor(epoll, pieces, {limit: 1}, protected=["PLAINTEXT"])
+    acceptor.open()
+    with socket.create_connection(sock.getsockname()), socket.create_connection(sock.getsockname()):
+        ((fd, _),) = epoll.poll(5)
+        first, second = acceptor.accept(fd, NOW_MS), acceptor.accept(fd, NOW_MS)
+        assert first is not None and first.takes_place is None
+        assert second is not None and second.takes_place is not None
+        first.sock.close()
+        second.sock.close()
     acceptor.close()
 
 
