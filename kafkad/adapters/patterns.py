@@ -11,6 +11,8 @@ from importlib import import_module
 from time import thread_time_ns
 from typing import Any
 
+LONGEST_PATTERN = 8192
+"""Letters. RE2 takes up to half a second and 200 MB to compile so many of the most costly kind."""
 ALLOWANCE_NS = 20_000_000
 """CPU time that each pattern gets once, because some patterns are slow with their first texts only."""
 _NS_FOR_A_TEXT = 20_000
@@ -39,6 +41,8 @@ class BoundedPattern:
 
 def compile_pattern(pattern: str) -> BoundedPattern:
     """Raises ValueError with RE2's reason."""
+    if len(pattern) > LONGEST_PATTERN:
+        raise ValueError(f"it has {len(pattern)} letters, {LONGEST_PATTERN} are taken at most")
     re2, options = _library()
     try:
         return BoundedPattern(re2.compile(pattern, options))
@@ -52,4 +56,7 @@ def _library() -> tuple[Any, Any]:
     re2 = import_module("re2")
     options = re2.Options()
     options.log_errors = False  # RE2 would print the errors of clients to stderr
+    # The places of thousands of groups would take gigabytes to find; here only the whole match counts. RE2 captures
+    # groups with a name all the same.
+    options.never_capture = True
     return re2, options

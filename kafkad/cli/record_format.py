@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kafkad.core.log.records.record import Headers
+from kafkad.core.log.records.record_headers import Headers
 
 
 class ConsumedRecord(NamedTuple):

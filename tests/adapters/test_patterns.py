@@ -1,8 +1,11 @@
 """Patterns of clients: RE2's rules, its reasons, and no way to make a match take long."""
 
+from random import Random
+from typing import Any
+
 import pytest
 
-from kafkad.adapters.patterns import compile_pattern
+from kafkad.adapters.patterns import LONGEST_PATTERN, compile_pattern
 
 
 def test_the_whole_text_has_to_match() -> None:
@@ -26,11 +29,24 @@ def test_a_pattern_that_would_take_years_elsewhere_answers_at_once() -> None:
     assert compile_pattern("(a+)+$").fullmatch("a" * 50_000 + "b") is None
 
 
+def test_groups_in_a_pattern_are_not_captured() -> None:
+    """A name that matches thousands of groups would take seconds and gigabytes."""
+    found: Any = compile_pattern("(o)(r.*)").fullmatch("orders")
+    assert found.groups() == ()
+
+
+def test_a_pattern_has_a_limited_length() -> None:
+    assert compile_pattern("a?" * (LONGEST_PATTERN // 2)).fullmatch("a" * 249)
+    with pytest.raises(ValueError, match="8193 letters"):
+        compile_pattern("a" * (LONGEST_PATTERN + 1))
+
+
 def test_a_pattern_that_takes_a_millisecond_for_each_name_matches_no_more() -> None:
-    pattern = compile_pattern("(.*a){30}b")
+    pattern = compile_pattern(".*a.{200}b")
+    letters = Random(1)
     with pytest.raises(ValueError, match="too long"):
         for _ in range(20_000):
-            pattern.fullmatch("a" * 249)
+            pattern.fullmatch("".join(letters.choices("ab", k=249)))
 
 
 @pytest.mark.parametrize("expression", [".*", "orders-.*", "|".join(f"orders-{number}.*" for number in range(300))])

@@ -1,7 +1,8 @@
 """One pass over a log, in steps of one window each: learn the keys of the dirty part, then write the segments anew.
 
-The caller decides when to take the next step, and between any two may give the pass up: nothing that it has written is
-used before the owner has swapped it in. Damage anywhere raises `UncleanableLog`, which names file and byte.
+A window that decompresses to very much takes a step for each portion of `read_records`. The caller decides when to
+take the next step, and between any two may give the pass up: nothing that it has written is used before the owner has
+swapped it in. Damage anywhere raises `UncleanableLog`, which names file and byte.
 """
 
 import operator
@@ -97,7 +98,7 @@ class CleaningPass:
                 continue
             for window in self._windows(source, following):
                 with _damage_named(source):
-                    upto = self._learn_window(window, transactions)
+                    upto = yield from self._learn_window(window, transactions)
                 if upto:
                     self.end_offset = max(self.end_offset, int(window.last_offset[upto - 1]) + 1)
                 if upto < len(window):
@@ -105,8 +106,8 @@ class CleaningPass:
                 yield window.end - window.position
             self.end_offset = following
 
-    def _learn_window(self, window: BatchWindow, transactions: CleanedTransactions) -> int:
-        """The batch before which all is learned, or the number of batches."""
+    def _learn_window(self, window: BatchWindow, transactions: CleanedTransactions) -> Generator[int, None, int]:
+        """The batch before which all is learned, or the number of batches. Yields no bytes between portions."""
         if int(window.last_offset[-1]) < self._first_dirty:
             return len(window)
         wanted = ~(transactions.discardable(window) | window.is_control)
@@ -116,6 +117,8 @@ class CleaningPass:
             upto = _checked_end(self._filter.learn(records, self._first_dirty), records)
             if upto < records.end_batch:
                 return upto
+            if records.end_batch < len(window):
+                yield 0
         return len(window)
 
     def groups(self) -> list[tuple[SourceSegment, ...]]:
@@ -132,12 +135,14 @@ class CleaningPass:
             for window in self._windows(source, self._end_of(number)):
                 before = segment.size
                 with _damage_named(source):
-                    self._clean_window(window, segment, horizon_ms)
+                    yield from self._clean_window(window, segment, horizon_ms)
                 yield window.end - window.position + segment.size - before
         retained, self._transactions.retained = self._transactions.retained, []
         return segment.finish(retained, self._destination.modified_ms(file_name(group[-1].base_offset, LOG)))
 
-    def _clean_window(self, window: BatchWindow, segment: CleanedSegment, horizon_ms: int) -> None:
+    def _clean_window(
+        self, window: BatchWindow, segment: CleanedSegment, horizon_ms: int
+    ) -> Generator[int, None, None]:
         retention = judge_batches(window, self._transactions, self._last_records, self._round_end, self._now_ms)
         is_control = window.is_control
         for records in read_records(window, ~retention.is_discarded):
@@ -152,6 +157,8 @@ class CleaningPass:
             self.figures.records_read += len(records)
             self.figures.records_written += batches.records
             self.figures.bytes_written += segment.size - before
+            if records.end_batch < len(window):
+                yield 0
         self.figures.bytes_read += window.end - window.position
 
     def _end_of(self, number: int) -> int:

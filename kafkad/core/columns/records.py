@@ -18,8 +18,8 @@ from kafkad.core.columns.varints import Varints, read_varints
 from kafkad.core.columns.window import BatchWindow
 from kafkad.core.log.records.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME_FLAG, Codec, CorruptBatch
 from kafkad.core.log.records.compression import MAX_DECOMPRESSED_BYTES, CannotDecompress, decompress
-from kafkad.core.log.records.record import SMALLEST_RECORD, MalformedRecords, iter_records
-from kafkad.core.log.records.varint import read_varint
+from kafkad.core.log.records.record import SMALLEST_RECORD, MalformedRecords, iter_checked
+from kafkad.core.log.records.record_headers import end_of_headers
 
 PORTION = 16 * 1024 * 1024
 """Bytes of records that are decompressed at once: a window of a megabyte may hold a thousand times as much."""
@@ -248,17 +248,9 @@ def _broken_headers(raw: bytes, data: Bytes, headers: Varints, ends: Numbers) ->
 
 def _are_headers(data: bytes, at: int, end: int, count: int) -> bool:
     try:
-        for _ in range(count):
-            length, at = read_varint(data, at)
-            if length < 0 or at > end:
-                return False
-            length, at = read_varint(data, at + length)
-            at += max(length, 0)
-            if at > end:
-                return False
+        return end_of_headers(data, at, end, count) == end
     except (IndexError, ValueError):
         return False
-    return at == end
 
 
 def _refuse(window: BatchWindow, batch: int) -> NoReturn:
@@ -266,7 +258,8 @@ def _refuse(window: BatchWindow, batch: int) -> NoReturn:
     at, size = int(window.at[batch]), int(window.size[batch])
     reason = "the offsets of its records are not those that the header names"
     try:
-        for _ in iter_records(memoryview(window.data)[at : at + size]):
+        records = memoryview(window.data)[at : at + size]
+        for _ in iter_checked(records, max_bytes=MAX_DECOMPRESSED_BYTES, max_headers=MAX_DECOMPRESSED_BYTES):
             continue
     except MalformedRecords as error:
         reason = str(error)

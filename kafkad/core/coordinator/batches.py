@@ -11,7 +11,7 @@ from kafkad.core.coordinator.shard import Moment, Producer, Record
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.records.batch import Codec, read_header
 from kafkad.core.log.records.end_markers import read_end_marker
-from kafkad.core.log.records.record import NewRecord, build_batch, iter_records
+from kafkad.core.log.records.record import NewRecord, build_batch, iter_without_headers
 
 
 class RecordCodec(Protocol[Record]):
@@ -86,7 +86,7 @@ def unpack_batch(
         return
     producer = Producer(header.producer_id, header.producer_epoch) if header.is_transactional else None
     base_offset = header.base_offset
-    for row in iter_records(batch):
+    for row in iter_without_headers(batch):
         if row.key is None:
             continue
         record = decode(row.key, row.value)

@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from struct import Struct
 from struct import error as StructError
 
+MOST_ELEMENTS = 100_000
+"""The most elements that all arrays of a subscription or assignment may have together. A request counts their bytes as
+one element, and 16 MB of them would take seconds."""
+
 _I16, _I32 = Struct(">h"), Struct(">i")
 
 Named = Mapping[str, frozenset[int]]
@@ -32,7 +36,7 @@ def read_subscription(data: bytes) -> Subscription:
     try:
         reader = _Reader(data)
         version = reader.i16()
-        topics = tuple(sorted({reader.text() for _ in range(reader.i32())}))
+        topics = tuple(sorted({reader.text() for _ in range(reader.count())}))
         reader.nullable_bytes()
         owned = reader.partitions() if version >= 1 else {}
         if version >= 2:
@@ -79,6 +83,7 @@ class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
+        self._elements_left = MOST_ELEMENTS
 
     def i16(self) -> int:
         (value,) = _I16.unpack_from(self._data, self._at)
@@ -89,6 +94,14 @@ class _Reader:
         (value,) = _I32.unpack_from(self._data, self._at)
         self._at += 4
         return int(value)
+
+    def count(self) -> int:
+        """The number of elements of an array."""
+        count = self.i32()
+        self._elements_left -= max(count, 0)
+        if self._elements_left < 0:
+            raise ValueError(f"the arrays have more than {MOST_ELEMENTS} elements")
+        return count
 
     def _take(self, length: int) -> bytes:
         if length < 0 or self._at + length > len(self._data):
@@ -111,7 +124,7 @@ class _Reader:
 
     def partitions(self) -> Named:
         found: dict[str, frozenset[int]] = {}
-        for _ in range(self.i32()):
+        for _ in range(self.count()):
             topic = self.text()
-            found[topic] = frozenset(self.i32() for _ in range(self.i32()))
+            found[topic] = frozenset(self.i32() for _ in range(self.count()))
         return found

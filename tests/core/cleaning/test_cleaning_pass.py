@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkad.core.cleaning.uncleanable import UncleanableLog
+from kafkad.core.columns.records import PORTION
 from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.log.records.batch import Codec, has_valid_crc, read_header
 from kafkad.core.log.records.record import NewRecord, build_batch
@@ -97,6 +98,20 @@ def test_a_batch_with_more_keys_than_the_map_is_cleaned_all_the_same() -> None:
     cleaning, _ = begin_pass(writer.log, writer.store, first_dirty=0, now_ms=NOW, map_bytes=24 * 8)
     run_pass(cleaning)
     assert cleaning.end_offset >= 500
+
+
+def test_batches_that_grow_large_are_cleaned_in_steps_of_their_own() -> None:
+    """A window of some kilobytes: four batches, each of as much as is decompressed at once."""
+    writer = Writer(0, replace(CONFIG, segment_bytes=10**6))
+    for number in range(4):
+        rows = [NewRecord(NOW, str(number).encode(), bytes(PORTION))]
+        data = build_batch(rows, base_offset=writer.log.log_end_offset, codec=Codec.ZSTD)
+        append_as_follower(writer.log, memoryview(bytearray(data)), leader_epoch=0, now_ms=NOW)
+    writer.write(0)
+    cleaning, _ = begin_pass(writer.log, writer.store, first_dirty=0, now_ms=NOW, window=1 << 20)
+    assert [step > 0 for step in cleaning.learn()] == [False] * 3 + [True]
+    (group,) = cleaning.groups()
+    assert [step > 0 for step in cleaning.clean(group)] == [False] * 3 + [True]
 
 
 def test_a_batch_larger_than_the_window_is_cleaned() -> None:

@@ -14,6 +14,7 @@ from kafkad.core.log.records.varint import append_varint
 from tests.amounts import amount
 from tests.core.columns.content import batches, column_rows, plain_rows, windows
 from tests.core.log import golden
+from tests.core.log.many_headers import BROKEN_HEADER, HEADER, batch_with_headers, peak_bytes
 
 
 @given(windows(), st.sampled_from([1, 300, 1 << 20]))
@@ -104,6 +105,17 @@ def test_damaged_records_are_refused_as_by_the_plain_reader(batch: bytes, change
     else:
         with pytest.raises(CorruptBatch):
             column_rows(data)
+
+
+def test_broken_headers_are_refused_without_an_object_for_each() -> None:
+    count = 50_000
+    data = batch_with_headers(count, HEADER)
+
+    def refuse() -> None:
+        with pytest.raises(CorruptBatch, match="no key"):
+            column_rows(damaged(data, [(len(data) - HEADER_SIZE - len(HEADER), BROKEN_HEADER[0])]))
+
+    assert peak_bytes(refuse) < 10 * len(data)
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 3, 2**31 - 1])

@@ -94,25 +94,25 @@ class ReassigningController(AnnouncingController):
     def reassign(
         self, wanted: Sequence[tuple[TopicPartition, Assignment | None]], *, replication_factor_may_change: bool = True
     ) -> list[KafkaError | None]:
-        """Begin to move partitions to these replicas; None ends a reassignment that is under way."""
-        results: list[KafkaError | None] = []
+        """Begin to move partitions to these replicas; None ends a reassignment that is under way.
+
+        Of a partition that is named several times the last entry counts.
+        """
+        results: dict[TopicPartition, KafkaError | None] = {}
         steps: dict[TopicPartition, Step] = {}
         electorate = self._electorate()
-        for at, replicas in wanted:
-            if at in steps:
-                # Named again in the same request: it begins with what was asked for first.
-                self._carry_out([steps.pop(at)])
+        for at, replicas in dict(wanted).items():
             try:
                 plan = planned(self.image, at, replicas, replication_factor_may_change=replication_factor_may_change)
             except KafkaError as error:
-                results.append(error)
+                results[at] = error
                 continue
-            results.append(None)
+            results[at] = None
             row = self.image.topics[at.topic].partitions[at.partition]
             if plan != assignment_of(row):
                 steps[at] = step_towards(electorate, at, row, plan)
         self._carry_out(list(steps.values()))
-        return results
+        return [results[at] for at, _ in wanted]
 
     def _end_reassignments(self, partitions: Iterable[TopicPartition]) -> None:
         """Of these partitions, those whose targets are in sync by now."""

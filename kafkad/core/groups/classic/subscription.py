@@ -10,27 +10,35 @@ from struct import error as StructError
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
+MOST_NAMES = 1_000_000
+"""The most names that are read of all members: about 200 ms in which other requests wait. A name may take two bytes."""
+
 _HEAD = Struct(">hi")
 _LENGTH = Struct(">h")
 _BYTES_LENGTH = Struct(">i")
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics of all; None when one of them can't be read. Members mostly send the same bytes, which are read
-    once."""
+    """The topics of all; None if one of them can't be read, or they are too many. Members mostly send the same bytes,
+    which are read once."""
     topics: set[str] = set()
+    left = MOST_NAMES
     try:
         for subscription in set(metadata):
-            topics.update(_read_topics(subscription))
+            names = _read_topics(subscription, left)
+            left -= len(names)
+            topics.update(names)
     except (StructError, ValueError):
         return None
     return frozenset(topics)
 
 
-def _read_topics(subscription: bytes) -> list[str]:
+def _read_topics(subscription: bytes, most: int) -> list[str]:
     _version, count = _HEAD.unpack_from(subscription)
     if count < 0:
         raise ValueError("a subscription has topics, if only none")
+    if count > most:
+        raise ValueError(f"{count} names, {most} are read at most")
     at = _HEAD.size
     topics = []
     for _ in range(count):

@@ -16,7 +16,7 @@ from kafkad.core.log.reading.segment_facts import SegmentFacts
 from kafkad.core.log.records.batch import BatchHeader
 from kafkad.core.log.records.batch_scan import find_batch, largest_timestamp, walk_batches
 from kafkad.core.log.records.compression import READ_BYTES
-from kafkad.core.log.records.record import TooManyRecords, iter_records, record_timestamp
+from kafkad.core.log.records.record import TooManyRecords, iter_without_headers, record_timestamp
 from kafkad.core.log.records.record_checks import READ_RECORDS
 from kafkad.core.log.segments.index import first_offset_from, last_timestamp, lookup_timestamp
 from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, TIME_INDEX, file_name
@@ -227,9 +227,7 @@ class LogReader:
                     known[base] = largest
             yield base, largest
 
-    def _first_at_or_after(
-        self, base: int, upper: LogPosition, timestamp: int, log_start: int
-    ) -> FoundOffset | None:
+    def _first_at_or_after(self, base: int, upper: LogPosition, timestamp: int, log_start: int) -> FoundOffset | None:
         segment = self._segment(base)
         return _first_at_or_after(segment, self._end(segment, upper), timestamp, log_start)
 
@@ -294,8 +292,9 @@ def _first_record(
     whole = FoundOffset(header.max_timestamp, max(header.base_offset, log_start), header.partition_leader_epoch)
     if header.records_count > READ_RECORDS:
         return whole
+    batch = memoryview(log.read_at(header.size, position))
     try:
-        for record in iter_records(memoryview(log.read_at(header.size, position)), max_bytes=READ_BYTES):
+        for record in iter_without_headers(batch, max_bytes=READ_BYTES):
             offset = header.base_offset + record.offset_delta
             record_time = record_timestamp(header, record)
             if record_time >= timestamp and offset >= log_start:

@@ -7,7 +7,13 @@ import struct
 
 from kafkad.core.log.producers.producer_state import EndMarker
 from kafkad.core.log.records.batch import read_header
-from kafkad.core.log.records.record import MalformedRecords, NewRecord, build_batch, iter_records, record_timestamp
+from kafkad.core.log.records.record import (
+    MalformedRecords,
+    NewRecord,
+    build_batch,
+    iter_without_headers,
+    record_timestamp,
+)
 
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
@@ -16,7 +22,7 @@ _ABORT, _COMMIT = 0, 1
 
 def read_end_marker(batch: memoryview) -> EndMarker | None:
     """The transaction marker in a control batch; None if it holds another control record or none."""
-    for record in iter_records(batch):
+    for record in iter_without_headers(batch):
         key, value = record.key or b"", record.value or b""
         if len(key) < _KEY.size:
             raise MalformedRecords(f"a control record has a key of {len(key)} bytes")

@@ -4,7 +4,7 @@ Compaction, timestamp look-ups, tools and compacted topics need this. Produce an
 bytes give either records or `MalformedRecords`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -32,6 +32,7 @@ from kafkad.core.log.records.compression import (
     compress,
     decompress,
 )
+from kafkad.core.log.records.record_headers import Headers, check_count, end_of_headers, read_bytes, read_headers
 from kafkad.core.log.records.varint import append_varint, read_varint, read_varlong
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.types import NO_LEADER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
@@ -43,7 +44,6 @@ _CHECKSUM_SIZE = 4
 _ONE_BYTE_LENGTHS = 0x40
 """Lengths below are one byte, zigzag."""
 
-Headers = Sequence[tuple[str, bytes | None]]
 _CODEC_OF_TYPE = {"uncompressed": Codec.NONE, **{codec.name.lower(): codec for codec in Codec if codec}}
 
 
@@ -60,7 +60,7 @@ class UndecodableRecords(MalformedRecords):
 
 
 class TooManyRecords(MalformedRecords):
-    """The records exceed the limit of what is read."""
+    """The records, or their headers, exceed the limit of what is read."""
 
 
 class Record(NamedTuple):
@@ -83,13 +83,31 @@ class NewRecord(NamedTuple):
     offset_delta: int | None = None
 
 
+_ReadHeaders = Callable[[bytes, int, int, int], tuple[Headers, int]]
+"""Body, where the headers begin, where the record ends, their number: the headers, and where they end."""
+
+
 def iter_records(batch: memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
     """The records of the one batch in `batch`; at most `max_bytes` are decompressed."""
+    return _iter(batch, max_bytes, read_headers)
+
+
+def iter_without_headers(batch: memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
+    """The same records, with no headers: the bytes between the value and the end of a record are not read."""
+    return _iter(batch, max_bytes, _skip_headers)
+
+
+def iter_checked(batch: memoryview, *, max_bytes: int, max_headers: int) -> Iterator[Record]:
+    """The same records, with no headers: they are checked, and all records together have at most `max_headers`."""
+    return _iter(batch, max_bytes, _HeaderCheck(max_headers).check)
+
+
+def _iter(batch: memoryview, max_bytes: int, read: _ReadHeaders) -> Iterator[Record]:
     header, body = _open_batch(batch, max_bytes)
     position = 0
     try:
         for _ in range(header.records_count):
-            record, position = _read_record(body, position)
+            record, position = _read_record(body, position, read)
             yield record
     except (IndexError, ValueError) as error:
         raise MalformedRecords(f"the record at byte {position} of the records is broken: {error}") from error
@@ -97,6 +115,25 @@ def iter_records(batch: memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) 
         raise MalformedRecords(
             f"{header.records_count} records were announced, {len(body) - position} bytes are left over"
         )
+
+
+def _skip_headers(body: bytes, position: int, end: int, count: int) -> tuple[Headers, int]:
+    check_count(position, end, count)
+    return (), end
+
+
+class _HeaderCheck:
+    """Checks the headers of one batch."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._left = most
+
+    def check(self, body: bytes, position: int, end: int, count: int) -> tuple[Headers, int]:
+        if count > self._left:
+            raise TooManyRecords(f"the records have more than the {self._most} headers that are read")
+        self._left -= count
+        return (), end_of_headers(body, position, end, count)
 
 
 def record_timestamp(header: BatchHeader, record: Record) -> int:
@@ -193,46 +230,22 @@ def _open_batch(batch: memoryview, max_bytes: int) -> tuple[BatchHeader, bytes]:
         raise UndecodableRecords(str(damaged)) from damaged
 
 
-def _read_record(body: bytes, position: int) -> tuple[Record, int]:
+def _read_record(body: bytes, position: int, read: _ReadHeaders) -> tuple[Record, int]:
     length, position = read_varint(body, position)
     end = position + length
     if length < 0 or end > len(body):
         raise ValueError(f"it claims {length} bytes of {len(body) - position}")
     timestamp_delta, position = read_varlong(body, position + 1)
     offset_delta, position = read_varint(body, position)
-    key, position = _read_bytes(body, position, end)
-    value, position = _read_bytes(body, position, end)
+    key, position = read_bytes(body, position, end)
+    value, position = read_bytes(body, position, end)
     count, position = read_varint(body, position)
     headers: Headers = ()
     if count:
-        headers, position = _read_headers(body, position, end, count)
+        headers, position = read(body, position, end, count)
     if position != end:
         raise ValueError(f"it claims {length} bytes, its fields take {length + position - end}")
     return Record(offset_delta, timestamp_delta, key, value, headers), end
-
-
-def _read_bytes(body: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    length, position = read_varint(body, position)
-    if length < 0:
-        return None, position
-    stop = position + length
-    if stop > end:
-        raise ValueError(f"a field of {length} bytes leaves the record")
-    return body[position:stop], stop
-
-
-def _read_headers(body: bytes, position: int, end: int, count: int) -> tuple[Headers, int]:
-    if count < 0 or count > end - position:
-        raise ValueError(f"{count} headers in {end - position} bytes")
-    headers: list[tuple[str, bytes | None]] = []
-    for _ in range(count):
-        key, position = _read_bytes(body, position, end)
-        if key is None:
-            raise ValueError("a header has no key")
-        value, position = _read_bytes(body, position, end)
-        # Broken UTF-8 is the producer's affair; Java replaces it too.
-        headers.append((key.decode("utf-8", "replace"), value))
-    return headers, position
 
 
 def _encode_records(records: Sequence[NewRecord], base_timestamp: int) -> tuple[bytes, int]:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.records.batch import BatchHeader
 from kafkad.core.log.records.compression import MAX_DECOMPRESSED_BYTES, READ_BYTES
-from kafkad.core.log.records.record import MalformedRecords, TooManyRecords, iter_records
+from kafkad.core.log.records.record import MalformedRecords, TooManyRecords, iter_checked
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.types import NO_TIMESTAMP
 
@@ -18,6 +18,8 @@ REPORTED_RECORDS: Final = 1000
 """A batch may hold 100,000 bad records; the answer to it must not be larger than the batch."""
 READ_RECORDS: Final = 50_000
 """Limit of records in a batch whose records must all be read: about 100 ms in which other requests wait."""
+READ_HEADERS: Final = 1_000_000
+"""The same of the headers that all these records have together."""
 _NO_LIMIT: Final = 2**63 - 1
 
 
@@ -82,7 +84,7 @@ def read_bytes(config: LogConfig) -> int:
 
 def _timestamps_and_keys(records: memoryview, header: BatchHeader, max_bytes: int) -> Iterator[tuple[int, bool]]:
     try:
-        for record in iter_records(records, max_bytes=max_bytes):
+        for record in iter_checked(records, max_bytes=max_bytes, max_headers=READ_HEADERS):
             yield header.base_timestamp + record.timestamp_delta, record.key is not None
     except TooManyRecords as too_many:
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(too_many)) from too_many

@@ -108,6 +108,16 @@ def test_what_is_so_already_changes_nothing(world: World) -> None:
     assert (world.row().leader_epoch, world.sent()) == (0, [])
 
 
+def test_a_partition_that_is_named_again_and_again_is_moved_once(world: World) -> None:
+    """The last entry counts. Each step writes to ZooKeeper, and tells all brokers."""
+    elsewhere = TopicPartition("t", 1)
+    wanted = [(AT, (4, 5)), (AT, (1, 4)), (elsewhere, (4, 5)), (AT, (9,)), (AT, (2, 5))]
+    codes = [refusal and refusal.code for refusal in world.controller.reassign(wanted)]
+    assert codes == [None, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, None]
+    assert node(world) == ReplicaAssignment((2, 5, 1, 3), (5,), (1, 3))
+    assert world.row().leader_epoch == 1
+
+
 def test_cancelling_brings_back_the_replicas_of_before(world: World) -> None:
     reassign(world, 4, 5)
     world.alter((1, 2, 3, 4))

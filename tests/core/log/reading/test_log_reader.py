@@ -32,6 +32,7 @@ from kafkad.core.ports import LogFile
 from kafkad.core.types import LogPosition
 from tests.core.log.batches import NOW, append, batch, load
 from tests.core.log.fake_store import FakeStore
+from tests.core.log.many_headers import BROKEN_HEADER, batch_with_headers
 from tests.core.log.sealed import sealed
 
 
@@ -178,6 +179,13 @@ def test_a_batch_with_too_much_to_read_is_found_as_a_whole() -> None:
     reader = LogReader(log.store, log.manifest())
     assert reader.offset_for_timestamp(NOW + 4, log.log_end) == FoundOffset(NOW + 5, 0, 0)
     assert reader.offset_for_timestamp(NOW + 8, log.log_end) == FoundOffset(NOW + 9, len(records), 0)
+
+
+def test_a_search_by_time_does_not_read_headers() -> None:
+    log = load(FakeStore())
+    append(log, memoryview(bytearray(batch_with_headers(9, BROKEN_HEADER, timestamp=NOW))))
+    reader = LogReader(log.store, log.manifest())
+    assert reader.offset_for_timestamp(NOW, log.log_end) == FoundOffset(NOW, 0, 0)
 
 
 def test_timestamps_that_go_back_are_found_where_they_first_occur() -> None:

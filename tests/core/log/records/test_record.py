@@ -10,8 +10,11 @@ from kafkad.core.log.records.record import (
     MalformedRecords,
     NewRecord,
     Record,
+    TooManyRecords,
     build_batch,
+    iter_checked,
     iter_records,
+    iter_without_headers,
     recompress,
     record_timestamp,
     target_codec,
@@ -19,6 +22,7 @@ from kafkad.core.log.records.record import (
 from kafkad.core.log.settings import LogConfig
 from tests.amounts import amount
 from tests.core.log import golden
+from tests.core.log.many_headers import BROKEN_HEADER, batch_with_headers
 
 nullable_bytes = st.none() | st.binary(max_size=200)
 new_records = st.builds(
@@ -119,6 +123,33 @@ def test_broken_records_are_malformed(body: bytes, count: int) -> None:
 def test_any_body_is_records_or_malformed(body: bytes, count: int) -> None:
     with contextlib.suppress(MalformedRecords):
         list(iter_records(with_body(body, count)))
+
+
+@given(st.lists(new_records, max_size=20), st.sampled_from(list(Codec)))
+def test_records_are_the_same_where_their_headers_are_not_wanted(records: list[NewRecord], codec: Codec) -> None:
+    batch = memoryview(build_batch(records, codec=codec))
+    bare = [record._replace(headers=()) for record in iter_records(batch)]
+    assert list(iter_without_headers(batch)) == bare
+    assert list(iter_checked(batch, max_bytes=len(batch) * 1000, max_headers=60)) == bare
+
+
+def test_headers_that_are_not_wanted_are_not_read() -> None:
+    batch = memoryview(batch_with_headers(9, BROKEN_HEADER))
+    assert [record.key for record in iter_without_headers(batch)] == [b"k"]
+    with pytest.raises(MalformedRecords, match="no key"):
+        list(iter_checked(batch, max_bytes=1000, max_headers=9))
+
+
+def test_headers_that_can_not_fit_are_malformed_where_they_are_not_read() -> None:
+    with pytest.raises(MalformedRecords, match="63 headers in 0 bytes"):
+        list(iter_without_headers(with_body(bytes.fromhex("0c00000001017e"), 1)))
+
+
+def test_the_headers_of_all_records_together_have_a_limit() -> None:
+    batch = memoryview(build_batch([NewRecord(0, None, None, [("a", b"")] * count) for count in (5, 0, 4)]))
+    assert len(list(iter_checked(batch, max_bytes=1000, max_headers=9))) == 3
+    with pytest.raises(TooManyRecords, match="8 headers"):
+        list(iter_checked(batch, max_bytes=1000, max_headers=8))
 
 
 @given(

@@ -6,6 +6,7 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.records.batch import Codec, has_valid_crc, read_header
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.records.record_checks import (
+    READ_HEADERS,
     READ_RECORDS,
     REPORTED_RECORDS,
     InvalidRecords,
@@ -14,6 +15,7 @@ from kafkad.core.log.records.record_checks import (
 )
 from kafkad.core.log.records.validation import ValidatedBatch, validate_produce
 from kafkad.core.log.settings import LogConfig
+from tests.core.log.many_headers import BROKEN_HEADER, batch_with_headers, peak_bytes
 from tests.core.log.sealed import sealed
 
 NOW = 1_700_000_000_000
@@ -161,3 +163,32 @@ def test_more_records_than_can_be_read_at_once_are_to_be_sent_as_smaller_batches
         validate(batch, config)
     assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
     assert validate(batch, PLAIN).header.records_count == READ_RECORDS + 1
+
+
+@pytest.mark.parametrize("config", [COMPACTED, WITH_PAST, PLAIN])
+def test_headers_are_checked_without_an_object_for_each(config: LogConfig) -> None:
+    """A header of three bytes costs no more memory than a value of three bytes."""
+    future = NOW + HOUR if config is WITH_PAST else NOW
+    value = build_batch([NewRecord(future, b"k", bytes(300_000))], codec=Codec.GZIP)
+    headers = batch_with_headers(100_000, timestamp=future, codec=Codec.GZIP)
+    if config is PLAIN:
+        # The batch claims a time in the future, so that its record is read.
+        value, headers = (sealed(batch, max_timestamp=NOW + 2 * HOUR) for batch in (value, headers))
+    plain = peak_bytes(lambda: validate(value, config))
+    assert peak_bytes(lambda: validate(headers, config)) < 2 * plain
+
+
+def test_broken_headers_are_found_where_records_must_be_read() -> None:
+    batch = batch_with_headers(3, BROKEN_HEADER, timestamp=NOW)
+    with pytest.raises(KafkaError) as caught:
+        validate(batch, COMPACTED)
+    assert caught.value.code is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("config", [COMPACTED, WITH_PAST])
+def test_more_headers_than_can_be_read_at_once_are_to_be_sent_in_smaller_batches(config: LogConfig) -> None:
+    batch = batch_with_headers(READ_HEADERS + 1, timestamp=NOW, codec=Codec.GZIP)
+    with pytest.raises(KafkaError) as caught:
+        validate(batch, config)
+    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert validate(batch, PLAIN).header.records_count == 1

@@ -25,6 +25,19 @@ def test_who_is_to_be_described_twice_is_described_once(version: int) -> None:
     assert max(len(request.resources) for request in requests) <= 10
 
 
+@pytest.mark.parametrize("version", versions_of(api_table.DESCRIBE_CONFIGS))
+def test_one_that_is_described_with_very_many_keys_is_in_many_pieces(version: int) -> None:
+    api = KioApi("describe_configs", version)
+    resources = tuple(
+        api.part("DescribeConfigsResource", resource_type=TOPIC, resource_name="topic", configuration_keys=(key,))
+        for key in NAMES
+    )
+    body = api.request(resources=resources, include_synonyms=True, include_documentation=False)
+    requests = [api.read_request(each) for each in pieces_of(api_table.DESCRIBE_CONFIGS, version, body)]
+    assert tuple(each for request in requests for each in request.resources) == resources
+    assert max(len(request.resources) for request in requests) <= 10
+
+
 @pytest.mark.parametrize("version", versions_of(api_table.INCREMENTAL_ALTER_CONFIGS))
 def test_one_that_is_altered_twice_is_in_one_piece(version: int) -> None:
     """It may be refused for that."""
