@@ -163,7 +163,12 @@ def run_alone(name: str, limit_s: float, command: str, result: Path) -> None:
     ]
     for timer in timers:
         timer.start()
-    code = process.wait()
+    code = None
+    # Whoever ends is waited for, also children of processes that are gone: tests wait until these are no zombies.
+    while code is None:
+        pid, status = os.wait()
+        if pid == process.pid:
+            code = os.waitstatus_to_exitcode(status)
     for timer in timers:
         timer.cancel()
     failure = f"exit code {code}" if code else ""
