@@ -216,7 +216,7 @@ def run(stage: Stage, *, is_alone: bool) -> Outcome:
     result.unlink(missing_ok=True)
     command = [sys.executable, __file__, "--alone", stage.name, str(stage.limit * 60), stage.command, str(result)]
     print(f"=== {stage.name}", flush=True)
-    with (LOGS / f"{slug}.log").open("w") as log:
+    with (LOGS / f"{slug}.log").open("w", buffering=1) as log:
         process = subprocess.Popen(
             command, cwd=CHECKOUT, env=marked(stage.name), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, errors="replace",
