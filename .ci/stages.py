@@ -163,7 +163,12 @@ def run_alone(name: str, limit_s: float, command: str, result: Path) -> None:
     ]
     for timer in timers:
         timer.start()
-    code = process.wait()
+    code = None
+    # Whoever ends is waited for, also children of processes that are gone: tests wait until these are no zombies.
+    while code is None:
+        pid, status = os.wait()
+        if pid == process.pid:
+            code = os.waitstatus_to_exitcode(status)
     for timer in timers:
         timer.cancel()
     failure = f"exit code {code}" if code else ""
@@ -211,7 +216,7 @@ def run(stage: Stage, *, is_alone: bool) -> Outcome:
     result.unlink(missing_ok=True)
     command = [sys.executable, __file__, "--alone", stage.name, str(stage.limit * 60), stage.command, str(result)]
     print(f"=== {stage.name}", flush=True)
-    with (LOGS / f"{slug}.log").open("w") as log:
+    with (LOGS / f"{slug}.log").open("w", buffering=1) as log:
         process = subprocess.Popen(
             command, cwd=CHECKOUT, env=marked(stage.name), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, errors="replace",

@@ -12,6 +12,7 @@ from bench.brokers.zookeeper import ZookeeperServer
 from tests.daemon.lake import PARTITIONS, Lake
 from tests.daemon.shared_cluster import SharedCluster
 from tests.daemon.supervised import TrivialBroker
+from tests.tools.names import name_of
 
 
 @pytest.fixture
@@ -62,4 +63,4 @@ def lake_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
 
 @pytest.fixture
 def lake(lake_broker: Kafkad, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
-    return Lake(lake_broker, tmp_path, "".join(each if each.isalnum() else "-" for each in request.node.name))
+    return Lake(lake_broker, tmp_path, name_of(request))

@@ -26,6 +26,7 @@ from kafkad.cli import main
 from kafkad.core.log.recovery.checkpoints import CLEANED_OFFSETS
 from kafkad.core.types import TopicPartition as Partition
 from tests.daemon.served import Served
+from tests.tools.names import name_of
 
 KEYS = 40
 SETTINGS = {
@@ -51,7 +52,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    return "".join(each if each.isalnum() else "-" for each in request.node.name)
+    return name_of(request)
 
 
 def create(served: Served, name: str, **changes: str) -> None:
@@ -204,7 +205,8 @@ def test_a_restart_goes_on_where_the_last_compaction_ended(served: Served, topic
     assert served.broker.stop() == 0
     served.broker.start()
     after = [(message.offset(), message.key(), message.value()) for message in read_all(served, topic)]
-    assert after == before
+    # Another compaction may have ended meanwhile: it removes records, and changes none.
+    assert set(after) <= set(before)
     assert {key: value for _, key, value in after} == last
 
 

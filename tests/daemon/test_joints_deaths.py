@@ -15,6 +15,7 @@ import pytest
 
 from bench.brokers.processes import WITHIN_S, eventually
 from tests.daemon.served import Served
+from tests.tools.names import name_of
 from tests.tools.raw_requests import (
     Produced,
     RawClient,
@@ -42,9 +43,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def topic(served: Served, request: pytest.FixtureRequest) -> str:
     """Of two partitions."""
     eventually(served.is_serving, what="the broker serves")
+    name = name_of(request)
     with served.connect() as client:
-        assert request.node.name.encode() + b"\x00\x00" in client.ask(create_topic(request.node.name, 2))
-    return str(request.node.name)
+        assert name.encode() + b"\x00\x00" in client.ask(create_topic(name, 2))
+    return name
 
 
 def _until_served(served: Served) -> None:

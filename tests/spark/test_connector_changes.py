@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import eventually
 from kafkad.client.broker_client import BrokerClient
+from tests.tools.names import name_of
 
 WITHIN_S = 300.0
 SETTINGS = {"log.cleaner.backoff.ms": "50", "log.initial.task.delay.ms": "0", "log.segment.delete.delay.ms": "50"}
@@ -83,7 +84,7 @@ class Topic:
 
 @pytest.fixture
 def topic(broker: Kafkad, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Topic:
-    return Topic(broker, spark, tmp_path, "".join(each if each.isalnum() else "-" for each in request.node.name))
+    return Topic(broker, spark, tmp_path, name_of(request))
 
 
 @pytest.mark.parametrize("kind", ["kafka", "kafkad"])

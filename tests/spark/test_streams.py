@@ -23,6 +23,7 @@ from kafkad.export.problems import ExportFailed
 from pyspark_kafkad.options import ReadOptions, plan_read
 from pyspark_kafkad.stream import TopicStreamReader
 from tests.export.reading.test_log_directories import partition, plain
+from tests.tools.names import name_of
 
 WITHIN_S = 300.0
 SOURCES = pytest.mark.parametrize("source", ["broker", "files"])
@@ -79,7 +80,7 @@ def ended(query: StreamingQuery) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def stream(broker: Kafkad, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Stream:
-    name = "".join(each if each.isalnum() else "-" for each in request.node.name)
+    name = name_of(request)
     return Stream(broker, spark, tmp_path, name)
 
 
