@@ -25,7 +25,9 @@ FILE_LINES, FUNCTION_LINES, FOLDER_MODULES = 350, 50, 15
 PLUGINS = ("kafkad.plugin_loading", "kafkad.hookspecs")
 SHARED_BY_PROCESSES = "kafkad.processes.runtime"
 """What is the same in every process; all else of one process is no other's business."""
-CORE_KERNEL = tuple(f"kafkad.core.{name}" for name in ("types", "errors", "ports", "settings", "request_context"))
+CORE_KERNEL = tuple(
+    f"kafkad.core.{name}" for name in ("types", "errors", "quoting", "ports", "settings", "request_context")
+)
 
 LOG_RECORDS = tuple(f"kafkad.core.{name}" for name in ("groups.records", "transactions.records", "transactions.state"))
 """What coordinators keep in internal topics: plain values, whose bytes are made in the wire."""

@@ -14,6 +14,7 @@ from kafkad.config.entities.log_defaults import unit_synonyms
 from kafkad.config.problems import InvalidConfiguration
 from kafkad.config.table import BROKER_TABLE, LISTENER_OVERRIDE, base_name, find
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.quoting import quoted
 from kafkad.core.settings.limits import EachOneOf
 from kafkad.core.settings.option import InvalidSetting, Support, UpdateMode
 
@@ -184,7 +185,7 @@ def _not_dynamically(names: list[str]) -> str:
 def _update_mode(name: str) -> UpdateMode:
     setting = find(name)
     if setting is None:
-        raise _refusal(f"Unknown broker config name: {name}")
+        raise _refusal(f"Unknown broker config name: {quoted(name)}")
     override = LISTENER_OVERRIDE.fullmatch(name)
     if override is not None and base_name(override[2]) in _CLUSTER_LEVEL:
         return UpdateMode.CLUSTER_WIDE

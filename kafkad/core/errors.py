@@ -6,6 +6,11 @@ the code of a response. The numbers are the protocol's (protocol guide, "Error C
 
 from enum import IntEnum
 
+from kafkad.core.quoting import quoted
+
+MESSAGE_CHARACTERS = 4_000
+"""The longest message: one that lists many names is cut. In UTF-8 it fits any string of the protocol."""
+
 
 class ErrorCode(IntEnum):
     """Every code of Apache Kafka 4.3."""
@@ -152,4 +157,4 @@ class KafkaError(Exception):
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(message or code.name)
         self.code = code
-        self.message = message
+        self.message = None if message is None else quoted(message, MESSAGE_CHARACTERS)

@@ -7,6 +7,8 @@ complete. Ranges are those that Apache Kafka 4.3.0 answers.
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
+
 PRODUCE = 0
 FETCH = 1
 LIST_OFFSETS = 2
@@ -171,3 +173,15 @@ def serve_cluster() -> None:
 def malformed(api_key: int, version: int, error: object) -> str:
     """Why the connection that such a request came on is closed."""
     return f"a malformed {APIS[api_key].name} request (version {version}): {error}"
+
+
+def unencodable(api_key: int, version: int, error: object) -> str:
+    """Why a request gets an error although it was carried out."""
+    return f"the answer to {APIS[api_key].name} (version {version}) can't be encoded: {error}"
+
+
+def reason_to_close(api_key: int, version: int, error: MalformedRequest | UnencodableMessage) -> str:
+    """Why the connection is closed on which such a request came."""
+    if isinstance(error, UnencodableMessage):
+        return unencodable(api_key, version, error)
+    return malformed(api_key, version, error)

@@ -1,7 +1,8 @@
 """Requests decoded and responses encoded by kio's schemas, for the APIs of admin tools.
 
 kio and its schemas are imported at the first request that needs them: kio costs 130 ms and 21 MB, and a process that no
-tool talks to never needs it. A body that can't be decoded raises MalformedRequest, as everywhere.
+tool talks to never needs it. A body that can't be decoded raises MalformedRequest, as everywhere, and a
+response that can't be encoded raises UnencodableMessage.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from datetime import timedelta
 from functools import cache
 from importlib import import_module
 from io import BytesIO
+from struct import error as StructError
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +19,7 @@ from kafkad.core.types import NO_TOPIC_ID
 from kafkad.wire import error_counts
 from kafkad.wire.api_table import APIS
 from kafkad.wire.kio_guard import Found, message_guard, without
-from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 from kafkad.wire.request_limits import allowance_of
 
 _NO_THROTTLE = timedelta(0)
@@ -73,9 +75,13 @@ class Codec:
         return message(**known)
 
     def encode(self, **values: Any) -> bytes:
-        """The response body, with a throttle time of 0."""
+        """The response body, with a throttle time of 0. Raises UnencodableMessage."""
         buffer = BytesIO()
-        self._write(buffer, self.part(f"{self._name}Response", throttle_time=_NO_THROTTLE, **values))
+        response = self.part(f"{self._name}Response", throttle_time=_NO_THROTTLE, **values)
+        try:
+            self._write(buffer, response)
+        except (self._serial_error, StructError, ValueError, TypeError, OverflowError) as error:
+            raise UnencodableMessage(f"{self._name} response: {error}") from error
         return buffer.getvalue()
 
     def encode_request(self, request: Any) -> bytes:

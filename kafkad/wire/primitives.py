@@ -22,6 +22,10 @@ class MalformedRequest(Exception):
     """The body is not the request that its header announces; the connection is closed."""
 
 
+class UnencodableMessage(Exception):
+    """A message has a value that its version can't carry, such as a long string where lengths have 16 bits."""
+
+
 def read_uvarint(view: memoryview, position: int) -> tuple[int, int]:
     try:
         byte = view[position]
@@ -119,6 +123,8 @@ def string(text: str | None) -> bytes:
     if text is None:
         return b"\xff\xff"
     raw = text.encode()
+    if len(raw) > LONGEST_STRING:
+        raise UnencodableMessage(f"a string of {len(raw)} bytes is longer than {LONGEST_STRING}")
     return I16.pack(len(raw)) + raw
 
 

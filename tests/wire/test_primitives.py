@@ -14,7 +14,9 @@ from kio.serial.writers import (
 )
 
 from kafkad.wire.primitives import (
+    LONGEST_STRING,
     MalformedRequest,
+    UnencodableMessage,
     array_length,
     compact_string,
     read_compact_string,
@@ -107,3 +109,9 @@ def test_tagged_fields_are_stepped_over() -> None:
 def test_array_lengths_count_from_one_in_flexible_versions() -> None:
     assert array_length(200, flexible=True) == b"\xc9\x01"
     assert array_length(200, flexible=False) == b"\x00\x00\x00\xc8"
+
+
+def test_a_string_with_a_length_of_16_bits_has_a_longest() -> None:
+    assert len(string("a" * LONGEST_STRING)) == LONGEST_STRING + 2
+    with pytest.raises(UnencodableMessage):
+        string("\u00e4" * (LONGEST_STRING // 2 + 1))

@@ -11,6 +11,7 @@ from kafkad.config.describe import ConfigSource, DescribedConfig, broker_synonym
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.config.table import BROKER_TABLE
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.quoting import quoted
 from kafkad.core.settings.option import InvalidSetting, Setting
 from kafkad.core.settings.values import Value, value_text
 
@@ -70,7 +71,7 @@ def describe_group(broker: BrokerConfig, configs: Mapping[str, str]) -> Iterator
 def _value(name: str, text: str) -> Value:
     setting = GROUP_TABLE.get(name)
     if setting is None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {name}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {quoted(name)}")
     try:
         return setting.read(text)
     except InvalidSetting as refusal:

@@ -15,6 +15,7 @@ from kafkad.config.entities.log_defaults import log_config, topic_defaults
 from kafkad.config.table import TOPIC_TABLE
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.settings import LogConfig
+from kafkad.core.quoting import quoted
 from kafkad.core.settings.option import InvalidSetting, Setting
 from kafkad.core.settings.topic_config import is_of_plugin
 from kafkad.core.settings.values import Value
@@ -39,7 +40,7 @@ def validate_topic_config(
     """
     setting = _known(name, added)
     if text is None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {quoted(name)}")
     value = stored_topic_value(name, text, added)
     ruled = value
     if name == "cleanup.policy" and isinstance(value, tuple):
@@ -134,5 +135,5 @@ def stored_topic_value(name: str, text: str, added: Mapping[str, Setting] = NOTH
 def _known(name: str, added: Mapping[str, Setting]) -> Setting:
     setting = TOPIC_TABLE.get(name) or added.get(name)
     if setting is None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {quoted(name)}")
     return setting

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from kafkad.core.controller.topics.names import check_topic_name
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.quoting import quoted
 
 MAX_VALUE_BYTES = 32_767
 
@@ -84,7 +85,7 @@ def check_form(alteration: Alteration) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     null = [e.name for e in alteration.entries if e.value is None and e.operation != AlterOperation.DELETE]
     if null:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(null)}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {quoted(', '.join(null))}")
 
 
 def check_resource(alteration: Alteration, broker_id: int) -> ResourceType:
@@ -113,9 +114,10 @@ def check_node_id(name: str, broker_id: int) -> None:
     try:
         named = int(name)
     except ValueError:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {quoted(name)}") from None
     if named != broker_id:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker_id}, but received {name}")
+        text = f"Unexpected broker id, expected {broker_id}, but received {quoted(name)}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, text)
 
 
 def alter_incrementally(
@@ -165,7 +167,7 @@ def _alter_list(resource_type: ResourceType, configs: Mapping[str, str], entry: 
     if not rules.is_list(resource_type, entry.name):
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"Can't {operation.name} to key {entry.name} because its type is not LIST.",
+            f"Can't {operation.name} to key {quoted(entry.name)} because its type is not LIST.",
         )
     value = configs.get(entry.name)
     if value is None:

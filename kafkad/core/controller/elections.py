@@ -9,6 +9,7 @@ from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, NO_SLOT, Metadat
 from kafkad.core.controller.partition_rows import state_of
 from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.quoting import quoted
 from kafkad.core.types import TopicPartition
 
 
@@ -43,7 +44,7 @@ def _election(
 ) -> PartitionState | KafkaError:
     topic = image.topics.get(at.topic)
     if topic is None:
-        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {at.topic}")
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {quoted(at.topic)}")
     if not 0 <= at.partition < len(topic.partitions):
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {at.topic}-{at.partition}")
     row = topic.partitions[at.partition]

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.quoting import quoted
 
 GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
@@ -70,7 +71,7 @@ def updated(current: Mapping[str, int], updates: Sequence[FeatureUpdate], broker
         if reason is not None:
             raise KafkaError(
                 ErrorCode.INVALID_UPDATE_VERSION,
-                f"Invalid update version {update.level} for feature {update.name}. {reason}",
+                f"Invalid update version {update.level} for feature {quoted(update.name)}. {reason}",
             )
         levels[update.name] = update.level
     return {name: level for name, level in levels.items() if level}

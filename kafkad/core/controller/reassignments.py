@@ -10,6 +10,7 @@ from kafkad.core.controller.image import MetadataImage, Partition
 from kafkad.core.controller.partition_rows import assignment_of
 from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment, validate_manual
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.quoting import quoted
 from kafkad.core.types import TopicPartition
 
 
@@ -60,7 +61,7 @@ def why_not_so(
 def _row(image: MetadataImage, at: TopicPartition) -> Partition:
     topic = image.topics.get(at.topic)
     if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {at.topic}.")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {quoted(at.topic)}.")
     if not 0 <= at.partition < len(topic.partitions):
         text = f"Unable to find partition {at.topic}:{at.partition}."
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)

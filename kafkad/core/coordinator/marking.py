@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kafkad.core.coordinator.shard import TxnMarkersToSend
 from kafkad.core.errors import ErrorCode
+from kafkad.core.quoting import logged
 
 RETRY_MS = 100
 """Pause between a failed try and the next. After `PATIENT_TRIES` without a marker written it doubles each time."""
@@ -174,7 +175,8 @@ class Marking:
                 # The partition has a newer producer epoch already: nothing of this transaction can be open any more.
                 topic, index = partition
                 name = ErrorCode(code).name
-                line = f"{order.wanted.transactional_id}: {topic}-{index} has refused the transaction marker: {name}"
+                who = logged(order.wanted.transactional_id)
+                line = f"{who}: {topic}-{index} has refused the transaction marker: {name}"
                 self.refused.append(line)
             done.add(partition)
         order.missing -= done

@@ -35,6 +35,7 @@ from kafkad.core.groups.records import (
     GroupMember,
     GroupMetadata,
 )
+from kafkad.core.quoting import quoted
 
 
 def check_upgrade(group: ClassicGroup, config: ConsumerConfig) -> None:
@@ -48,7 +49,7 @@ def check_upgrade(group: ClassicGroup, config: ConsumerConfig) -> None:
 
 
 def _not_upgraded(group_id: str, reason: str) -> KafkaError:
-    text = f"Cannot upgrade classic group {group_id} to consumer group because {reason}."
+    text = f"Cannot upgrade classic group {quoted(group_id)} to consumer group because {reason}."
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
 
 

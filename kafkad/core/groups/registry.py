@@ -13,6 +13,7 @@ from kafkad.core.groups.classic.records import restore_group
 from kafkad.core.groups.consumer.group import REMOVALS, ConsumerGroup, ConsumerRecord
 from kafkad.core.groups.group import Group
 from kafkad.core.groups.records import ConsumerGroupMetadataRemoved, GroupMetadata
+from kafkad.core.quoting import quoted
 
 LOADED_STEP = 200
 """Groups and members in a step after the replay, some 3 ms."""
@@ -56,13 +57,13 @@ class Groups:
     def find(self, group_id: str) -> Group:
         group = self._groups.get(group_id)
         if group is None:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {quoted(group_id)} not found.")
         return group
 
     def find_classic(self, group_id: str) -> ClassicGroup:
         group = self.find(group_id)
         if not isinstance(group, ClassicGroup):
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {quoted(group_id)} is not a classic group.")
         return group
 
     def add(self, group: Group) -> None:

@@ -28,6 +28,7 @@ from kafkad.core.groups.records import (
     OffsetRemoved,
 )
 from kafkad.core.groups.registry import Groups
+from kafkad.core.quoting import logged
 
 
 class GroupShard:
@@ -118,6 +119,6 @@ class GroupShard:
             deleted.append(group_id)
             results.append((group_id, ErrorCode.NONE))
         if deleted:
-            outcome.log_lines.append(f"group(s) {', '.join(deleted)!r} deleted by a request")
+            outcome.log_lines.append(f"group(s) {', '.join(map(logged, deleted))!r} deleted by a request")
         outcome.replies.append((token, results))
         return outcome

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Protocol
 
+from kafkad.core.quoting import quoted
 from kafkad.core.settings.values import Value, parse_boolean, parse_double, parse_integer, parse_list, value_text
 
 
@@ -69,7 +70,7 @@ class InvalidSetting(ValueError):
     """A value that an option can't have, in Kafka's words."""
 
     def __init__(self, name: str, value: object, message: str) -> None:
-        super().__init__(f"Invalid value {value} for configuration {name}: {message}")
+        super().__init__(f"Invalid value {quoted(str(value))} for configuration {name}: {message}")
 
 
 class Validator(Protocol):

@@ -12,6 +12,7 @@ from kafkad.core.coordinator.shard import Moment, Outcome, Producer
 from kafkad.core.coordinator.topics import Topics
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.ports import CompilePattern
+from kafkad.core.quoting import logged
 from kafkad.core.transactions import listing, transitions
 from kafkad.core.transactions.config import TransactionConfig, supports_epoch_bump
 from kafkad.core.transactions.decisions import Decisions, Result, timeout_key, timeout_timer
@@ -254,4 +255,4 @@ class TransactionShard:
 
 
 def _named(record: TransactionRecord) -> str:
-    return f"{record.transactional_id} (producer {record.producer_id}, epoch {record.producer_epoch})"
+    return f"{logged(record.transactional_id)} (producer {record.producer_id}, epoch {record.producer_epoch})"

@@ -7,6 +7,7 @@ from typing import Any
 from kafkad.core.controller.configs import ResourceType
 from kafkad.core.controller.topics.names import check_topic_name
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.quoting import quoted
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, DescribedOption
 from kafkad.wire.kio_codec import Codec, codec
@@ -76,14 +77,14 @@ def _described(resource_type: int, name: str, view: ControllerView) -> Iterable[
             if not name:
                 return view.configs.describe_cluster_default()
             if _broker_id(name) != broker_id:
-                text = f"Unexpected broker id, expected {broker_id} or empty string, but received {name}"
+                text = f"Unexpected broker id, expected {broker_id} or empty string, but received {quoted(name)}"
                 raise KafkaError(ErrorCode.INVALID_REQUEST, text)
             return view.configs.describe_broker()
         case ResourceType.BROKER_LOGGER:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
             if _broker_id(name) != broker_id:
-                text = f"Unexpected broker id, expected {broker_id} but received {name}"
+                text = f"Unexpected broker id, expected {broker_id} but received {quoted(name)}"
                 raise KafkaError(ErrorCode.INVALID_REQUEST, text)
             return [_Logger(logger, level) for logger, level in sorted(view.loggers.items())]
         case _:
@@ -94,7 +95,7 @@ def _broker_id(name: str) -> int:
     try:
         return int(name)
     except ValueError:
-        text = f"Broker id must be an integer, but it is: {name}"
+        text = f"Broker id must be an integer, but it is: {quoted(name)}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, text) from None
 
 

@@ -7,12 +7,13 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS
 from kafkad.handlers.controller.alter_replica_log_dirs import move_replicas
+from kafkad.handlers.controller.requests.answering import unencodable_answer
 from kafkad.handlers.controller.requests.controller_view import ReplyAfter
 from kafkad.processes.controller.checkpoints import Checkpoints
 from kafkad.processes.controller.events import Send
 from kafkad.processes.controller.replies import Replies, WaitingReply
 from kafkad.wire import api_table
-from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, PartitionMoved, pack_message
 
 
@@ -41,8 +42,12 @@ class DirectoryMoves:
         context = message.context
         if context.api_key != api_table.ALTER_REPLICA_LOG_DIRS:
             return False
+        body = memoryview(message.body)
         try:
-            answer = move_replicas(memoryview(message.body), context, self._hosting, self._log_dirs, offline)
+            try:
+                answer = move_replicas(body, context, self._hosting, self._log_dirs, offline)
+            except UnencodableMessage as unencodable:
+                answer = unencodable_answer(body, context, unencodable)
         except MalformedRequest as error:
             self._send(peer, pack_message(AdminReply(message.token, None, str(error))))
             return True

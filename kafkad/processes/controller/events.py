@@ -16,7 +16,7 @@ from kafkad.core.log.recovery.checkpoints import (
 )
 from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
+from kafkad.handlers.controller.requests.answering import answer_to
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS, ControllerView, ReplyAfter
 from kafkad.handlers.controller.requests.pieces import joined, pieces_of
 from kafkad.processes.controller.checkpoints import checkpoints_of
@@ -189,7 +189,7 @@ class ControllerEvents:
         version = 0
         for body in bodies:
             before = self._controller.image
-            answer = DISPATCH[context.api_key](memoryview(body), context, self._view)
+            answer = answer_to(memoryview(body), context, self._view)
             self._publish(before)
             if isinstance(answer, ReplyAfter):
                 version = max(version, answer.version)
@@ -202,8 +202,9 @@ class ControllerEvents:
     def _answer(self, peer: ProcessKey, request: AdminRequest) -> None:
         before = self._controller.image
         try:
-            answer = DISPATCH[request.context.api_key](memoryview(request.body), request.context, self._view)
+            answer = answer_to(memoryview(request.body), request.context, self._view)
         except MalformedRequest as error:
+            self._publish(before)
             self._send(peer, pack_message(AdminReply(request.token, None, str(error))))
             return
         self._publish(before)

@@ -21,9 +21,9 @@ from kafkad.processes.network.connections.connection import JOINED_BYTES, Connec
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
-from kafkad.wire.api_table import malformed
+from kafkad.wire.api_table import reason_to_close
 from kafkad.wire.framing import response_head
-from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 
 Steps = Generator[Waits, Any, bytes | None]
 """The steps of a handler; if they return no body, the answer is sent in another way."""
@@ -95,6 +95,19 @@ class Answers:
         self._unread.made(size)
         self._answered(connection)
 
+    def send_made(self, reply: Reply, make: Callable[[], bytes]) -> None:
+        """Send what `make` encodes; close the connection if it can't be encoded."""
+        try:
+            body = make()
+        except UnencodableMessage as error:
+            self._refuse(reply, error)
+            return
+        self.send(reply, body)
+
+    def _refuse(self, reply: Reply, error: MalformedRequest | UnencodableMessage) -> None:
+        context = reply.context
+        self._refused(reply.connection, reason_to_close(context.api_key, context.version, error))
+
     def answer_locally(
         self, handler: LocalHandler, connection: Connection, frame: Frame, context: RequestContext
     ) -> None:
@@ -117,9 +130,8 @@ class Answers:
         try:
             while self._step(request):
                 yield
-        except MalformedRequest as error:
-            context = request.reply.context
-            self._refused(request.reply.connection, malformed(context.api_key, context.version, error))
+        except (MalformedRequest, UnencodableMessage) as error:
+            self._refuse(request.reply, error)
 
     def _step(self, request: _Stepped) -> bool:
         """Take one step; True when the next may follow in its turn. Raises MalformedRequest."""
@@ -131,7 +143,7 @@ class Answers:
             return False
         try:
             waits = request.go_on()
-        except MalformedRequest:
+        except (MalformedRequest, UnencodableMessage):
             self._ended(request)
             raise
         except MemoryError:

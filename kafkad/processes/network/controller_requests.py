@@ -10,7 +10,7 @@ from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.runtime.turns import STEP_NS
-from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 from kafkad.wire.processes.controller_messages import (
     AdminReply,
     AdminRequest,
@@ -244,7 +244,11 @@ class ControllerRequests:
         if is_between_brokers(request.context.api_key) or len(question.message) > LARGE_BYTES:
             self._refused(question.reply.connection, "no controller process took the request in time")
             return
-        body = timed_out(request.context.api_key, request.context.version, memoryview(request.body))
+        try:
+            body = timed_out(request.context.api_key, request.context.version, memoryview(request.body))
+        except (MalformedRequest, UnencodableMessage) as error:
+            self._refused(question.reply.connection, str(error))
+            return
         self._answers.send(question.reply, body)
 
     def _give_up(self, token: int, reason: str) -> None:

@@ -6,6 +6,7 @@ dies, its requests get a retriable code and are lost, as with a broker that dies
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 
 from kafkad.core.errors import ErrorCode
@@ -20,7 +21,7 @@ from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.runtime.turns import Turns
 from kafkad.wire.api_table import malformed
 from kafkad.wire.kio_codec import codec
-from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
 
 MOST_UNANSWERED = 16
@@ -149,7 +150,7 @@ class CoordinatorRequests:
         api = COORDINATED[context.api_key]
         request = codec(api.name, context.version).decode(frame.body)
         reply = self._answers.open(connection, frame, context)
-        self._answers.send(reply, api.module.refuse(request, context.version, code))
+        self._answers.send_made(reply, partial(api.module.refuse, request, context.version, code))
 
     def heard(self, message: CoordinatorAnswered) -> None:
         """Take an answer; it is ignored if its request is closed."""
@@ -192,10 +193,11 @@ class CoordinatorRequests:
         api = COORDINATED[context.api_key]
         try:
             request = codec(api.name, context.version).decode(memoryview(part.body))
-        except MalformedRequest as error:
+            body = api.module.refuse(request, context.version, code)
+        except (MalformedRequest, UnencodableMessage) as error:
             self._close(part.opened, error)
             return
-        self._settle(part, api.module.refuse(request, context.version, code))
+        self._settle(part, body)
 
     def _close(self, opened: _Open, error: object) -> None:
         self._forget(opened)
@@ -213,7 +215,8 @@ class CoordinatorRequests:
         self._forget(opened)
         context = opened.reply.context
         name = COORDINATED[context.api_key].name
-        self._answers.send(opened.reply, routing.merge(context.api_key, name, context.version, opened.answers))
+        merge = partial(routing.merge, context.api_key, name, context.version, opened.answers)
+        self._answers.send_made(opened.reply, merge)
 
     def _forget(self, opened: _Open) -> None:
         for part_id in opened.parts:

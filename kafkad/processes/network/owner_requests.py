@@ -37,9 +37,7 @@ class OwnerRequests:
         """Whether producers are being described."""
         return self._describing > 0
 
-    def start(
-        self, connection: Connection, frame: Frame, context: RequestContext, question: OwnerQuestion
-    ) -> None:
+    def start(self, connection: Connection, frame: Frame, context: RequestContext, question: OwnerQuestion) -> None:
         reply = self._answers.open(connection, frame, context)
         workers = question.workers()
         deadline_ms = context.deadline_ms(PATIENCE_MS if question.timeout_ms is None else question.timeout_ms)
@@ -52,7 +50,7 @@ class OwnerRequests:
             if not self._ask(worker, pack_control(question.message(worker, part_id, deadline_ms))):
                 self._lose(part_id)
         if not workers:
-            self._answers.send(reply, question.body())
+            self._answers.send_made(reply, question.body)
 
     def heard(self, message: DeletedRecords | Producers | TxnMarkersWritten) -> None:
         known = self._parts.pop(message.part_id, None)
@@ -74,4 +72,4 @@ class OwnerRequests:
         opened.waiting_for -= 1
         if opened.waiting_for == 0:
             self._describing -= isinstance(opened.question, DescribeProducersQuestion)
-            self._answers.send(opened.reply, opened.question.body())
+            self._answers.send_made(opened.reply, opened.question.body)

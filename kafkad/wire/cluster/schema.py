@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafkad.core.errors import ErrorCode
 from kafkad.wire.cluster.long_values import long_array, long_structure, read_in_steps, write_in_steps
-from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 from kafkad.wire.records.record_schema import (
     INT8,
     INT32,
@@ -157,7 +157,11 @@ class Message(Generic[Request, Response]):
         return decoded
 
     def encode_response(self, response: Response, version: int) -> bytes:
-        return self._form(self.response, version).write(response)
+        """Raises UnencodableMessage."""
+        try:
+            return self._form(self.response, version).write(response)
+        except (error, ValueError) as broken:
+            raise UnencodableMessage(f"{self.name} response: {broken}") from broken
 
     def decode_response(self, body: memoryview, version: int) -> Response:
         """Raises MalformedRequest."""
@@ -175,7 +179,10 @@ class Message(Generic[Request, Response]):
 
     def encode_response_in_steps(self, response: Response, version: int) -> Generator[None, None, bytes]:
         """`encode_response` as a generator that yields between its steps."""
-        return (yield from write_in_steps(self._form(self.response, version), response))
+        try:
+            return (yield from write_in_steps(self._form(self.response, version), response))
+        except (error, ValueError) as broken:
+            raise UnencodableMessage(f"{self.name} response: {broken}") from broken
 
     def _malformed(self, what: str, broken: Exception) -> MalformedRequest:
         return MalformedRequest(f"{self.name} {what}: {broken}")

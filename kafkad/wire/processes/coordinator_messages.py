@@ -25,7 +25,7 @@ class CoordinatorAsked(msgspec.Struct, tag="coordinator_asked", array_like=True)
 
 
 class CoordinatorAnswered(msgspec.Struct, tag="coordinator_answered", array_like=True):
-    """The response body. None when the request was malformed; `reason` says how."""
+    """The response body. None closes the connection; `reason` says why: the request was malformed, or has no answer."""
 
     part_id: int
     body: bytes | None

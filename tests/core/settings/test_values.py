@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkad.core.quoting import quoted
 from kafkad.core.settings.limits import Between, EachOneOf, GzipLevel, NotEmpty, OneOf, ThrottledReplicas
 from kafkad.core.settings.option import InvalidSetting, SettingType, Validator
 from kafkad.core.settings.rows import BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, LOW, READ_ONLY, SHORT, STRING, row
@@ -56,7 +57,7 @@ def test_text_becomes_the_value_that_kafka_reads(setting_type: SettingType, text
 def test_wrong_text_is_refused_in_kafkas_words(setting_type: SettingType, text: str, message: str) -> None:
     with pytest.raises(InvalidSetting) as refusal:
         parse(setting_type, text)
-    assert str(refusal.value) == f"Invalid value {text} for configuration name: {message}"
+    assert str(refusal.value) == f"Invalid value {quoted(text)} for configuration name: {message}"
 
 
 @pytest.mark.parametrize(

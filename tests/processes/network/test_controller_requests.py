@@ -181,6 +181,20 @@ def test_topics_whose_creation_ends_two_controllers_are_not_wanted_of_a_third(
     assert answers == [{"bad": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}]
 
 
+def test_a_request_that_ends_two_controllers_loses_its_connection_and_is_not_asked_of_a_third(
+    pieces: Pieces, handler: ControllerRequests
+) -> None:
+    client = sent(pieces, create_topic("bad"))
+    for _ in range(MOST_INCARNATIONS):
+        assert NextController(handler, now_ms(pieces)).asked == [str(CREATE_TOPICS)]
+        assert not client.replies
+        handler.disconnected()
+    waiting = sent(pieces, create_topic("good"))
+    assert NextController(handler, now_ms(pieces)).asked == [str(CREATE_TOPICS)], "who had only waited is asked"
+    pieces.run(lambda: client.is_closed, "its connection is closed")
+    assert not client.replies and not waiting.is_closed
+
+
 def test_any_number_of_clients_may_wait_for_one_topic(pieces: Pieces) -> None:
     handler = pieces.network.request_handlers.controller
     answers: list[dict[str, int]] = []

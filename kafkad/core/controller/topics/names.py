@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.quoting import quoted
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 GROUP_METADATA_TOPIC = "__consumer_offsets"
@@ -39,7 +40,7 @@ def _why_illegal(name: str) -> str | None:
     if name in (".", ".."):
         return f"'{name}' is not allowed"
     if len(name) > MAX_NAME_LENGTH:
-        return f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+        return f"the length of '{quoted(name)}' is longer than the max allowed length {MAX_NAME_LENGTH}"
     if not _LEGAL.fullmatch(name):
         return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     return None

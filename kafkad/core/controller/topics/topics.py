@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kafkad.core.controller.image import Broker, Topic
 from kafkad.core.controller.topics.assignment import Assignment, RandomBelow, assign_replicas, validate_manual
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.quoting import quoted
 
 DEFAULT = -1
 MAX_PARTITIONS_PER_REQUEST = 10_000
@@ -110,7 +111,7 @@ def configs_to_set(new: NewTopic) -> dict[str, str]:
     without_value = [name for name, value in new.configs if value is None]
     if without_value:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(without_value)}"
+            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {quoted(','.join(without_value))}"
         )
     return {name: value for name, value in new.configs if value is not None}
 

@@ -14,6 +14,7 @@ from kafkad.core.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE, subs
 from kafkad.core.groups.classic.timers import session_key
 from kafkad.core.groups.group import Expiration, GroupType
 from kafkad.core.groups.records import GroupMetadataRemoved, GroupRecord
+from kafkad.core.quoting import quoted
 
 _LAST_GENERATION = 2**31 - 1
 
@@ -134,19 +135,19 @@ class ClassicGroup(ClassicMembership):
 
     def check_offset_fetch(self, member_id: str | None, epoch: int) -> None:
         if self.state is ClassicState.DEAD:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {quoted(self.group_id)} is in dead state.")
 
     def check_offset_delete(self) -> None:
         """In a consumer group, offsets of topics that no member subscribes to can be deleted; in any other group,
         none."""
         if self.state is ClassicState.DEAD:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {quoted(self.group_id)} is in dead state.")
         if not self.is_empty and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
     def check_delete(self) -> None:
         if self.state is ClassicState.DEAD:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {quoted(self.group_id)} is in dead state.")
         if not self.is_empty:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 

@@ -13,6 +13,7 @@ from kafkad.core.groups.classic.rebalance import rebalance_or_complete
 from kafkad.core.groups.classic.state import ClassicState
 from kafkad.core.groups.classic.static_members import return_static_member
 from kafkad.core.groups.classic.step import Step, joined
+from kafkad.core.quoting import logged, quoted
 
 GROUP_METADATA_BYTES = 16 << 20
 """The most metadata that all members of a group may have together. The group's record has to fit a batch of
@@ -67,7 +68,8 @@ def _join_without_id(group: ClassicGroup, request: JoinGroup, token: int, new_me
 
 def _join_with_pending_id(group: ClassicGroup, request: JoinGroup, token: int, step: Step) -> None:
     if request.instance_id is not None:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{request.member_id} is not the id of a static member")
+        text = f"{quoted(request.member_id)} is not the id of a static member"
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text)
     _add_member(group, request, token, request.member_id, step)
 
 
@@ -86,8 +88,8 @@ def _add_member(group: ClassicGroup, request: JoinGroup, token: int, member_id: 
         group.new_member_added = True
     group.add(member, request.protocol_type, token)
     step.start_session(group, member_id, step.config.new_member_join_timeout_ms)
-    static = f" (static, {request.instance_id})" if request.instance_id is not None else ""
-    rebalance_or_complete(group, f"new member {member_id}{static} joins: {request.shown_reason}", step)
+    static = f" (static, {logged(request.instance_id)})" if request.instance_id is not None else ""
+    rebalance_or_complete(group, f"new member {logged(member_id)}{static} joins: {request.shown_reason}", step)
 
 
 def _join_again(group: ClassicGroup, request: JoinGroup, token: int, step: Step) -> None:
@@ -122,4 +124,4 @@ def _rejoin(group: ClassicGroup, member: ClassicMember, request: JoinGroup, toke
         session_timeout_ms=request.session_timeout_ms,
         join_token=token,
     )
-    rebalance_or_complete(group, f"member {member.member_id} {what}: {request.shown_reason}", step)
+    rebalance_or_complete(group, f"member {logged(member.member_id)} {what}: {request.shown_reason}", step)

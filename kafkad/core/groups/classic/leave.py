@@ -5,7 +5,8 @@ from kafkad.core.groups.classic.group import ClassicGroup
 from kafkad.core.groups.classic.messages import NO_MEMBER_ID, Heartbeat, LeaveGroup, LeavingMember, Left, LeftMember
 from kafkad.core.groups.classic.rebalance import complete_if_all_joined, prepare_rebalance
 from kafkad.core.groups.classic.state import ClassicState
-from kafkad.core.groups.classic.step import Step, first_names
+from kafkad.core.groups.classic.step import Step, first_of
+from kafkad.core.quoting import logged
 
 
 def heartbeat(group: ClassicGroup, request: Heartbeat, token: int, step: Step) -> None:
@@ -30,7 +31,7 @@ def leave(group: ClassicGroup, request: LeaveGroup, token: int, step: Step) -> N
     for leaving in request.members:
         code = ErrorCode.NONE
         try:
-            gone.append(f"{_leave_one(group, leaving, step)} ({leaving.shown_reason})")
+            gone.append(f"{logged(_leave_one(group, leaving, step))} ({leaving.shown_reason})")
         except KafkaError as error:
             code = error.code
         answers.append(LeftMember(member_id=leaving.member_id, instance_id=leaving.instance_id, code=code))
@@ -38,7 +39,7 @@ def leave(group: ClassicGroup, request: LeaveGroup, token: int, step: Step) -> N
     if not gone:
         return
     if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
-        prepare_rebalance(group, f"left: {first_names(gone)}", step)
+        prepare_rebalance(group, f"left: {first_of(gone)}", step)
     else:
         complete_if_all_joined(group, step)
 

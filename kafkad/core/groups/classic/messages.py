@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.classic.member import NO_ASSIGNMENT, Protocols
+from kafkad.core.quoting import logged
 from kafkad.core.types import NO_GENERATION
 
 NO_MEMBER_ID = ""
@@ -37,7 +38,7 @@ class JoinGroup:
 
     @property
     def shown_reason(self) -> str:
-        return self.reason or _NO_REASON
+        return logged(self.reason) if self.reason else _NO_REASON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +103,7 @@ class LeavingMember:
 
     @property
     def shown_reason(self) -> str:
-        return self.reason or _NO_REASON
+        return logged(self.reason) if self.reason else _NO_REASON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,10 @@ from kafkad.core.groups.config import GroupConfig
 from kafkad.core.groups.group import Group, GroupType
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.registry import Groups
+from kafkad.core.quoting import quoted
 
+LONGEST_ID = 2**15 - 1
+"""In bytes: records, and answers of old versions, have strings with a length of 16 bits."""
 GroupOutcome = Outcome[GroupRecord]
 
 
@@ -192,18 +195,27 @@ class ClassicProtocol:
     def _group_with_members(self, group_id: str) -> Group:
         group = self._groups.get(group_id)
         if group is None or group.is_empty:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {quoted(group_id)} not found.")
         return group
 
     def _ask_modern(self, group: Group) -> ModernGroups:
         if group.type is not GroupType.CONSUMER or self._modern is None:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group.group_id} not found.")
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {quoted(group.group_id)} not found.")
         return self._modern
 
     def _member_id_for(self, request: JoinGroup) -> str:
         if request.member_id != NO_MEMBER_ID:
             return request.member_id
-        return f"{request.client_id if request.instance_id is None else request.instance_id}-{self._new_id()}"
+        return new_member_id(request.client_id if request.instance_id is None else request.instance_id, self._new_id())
+
+
+def new_member_id(owner: str, unique: str) -> str:
+    """`owner` is cut so that the id fits any string: a client or instance id may be as long as that itself."""
+    room = LONGEST_ID - len(unique) - 1
+    raw = owner.encode()
+    if len(raw) > room:
+        owner = raw[:room].decode(errors="ignore")
+    return f"{owner}-{unique}"
 
 
 def _answer(token: int, reply: object) -> GroupOutcome:

@@ -13,6 +13,7 @@ from kafkad.core.groups.classic.messages import Synced
 from kafkad.core.groups.classic.records import group_record
 from kafkad.core.groups.classic.state import ClassicState
 from kafkad.core.groups.classic.step import Step, first_names, joined
+from kafkad.core.quoting import logged
 
 _GENERATION_MADE = (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
 
@@ -36,7 +37,7 @@ def prepare_rebalance(group: ClassicGroup, reason: str, step: Step) -> None:
         group.rebalance_since_ms = step.moment.wall_ms
     group.move_to(ClassicState.PREPARING_REBALANCE, step.moment.wall_ms)
     step.tell(
-        f"group {group.group_id}: rebalance of {len(group.members)} member(s), "
+        f"group {logged(group.group_id)}: rebalance of {len(group.members)} member(s), "
         f"generation {group.generation}, state {before.value} before: {reason}"
     )
     if before is ClassicState.EMPTY:
@@ -81,7 +82,7 @@ def complete_join(group: ClassicGroup, step: Step) -> None:
     group.next_generation(step.moment.wall_ms)
     group.new_member_added = False
     if not group.members:
-        step.tell(f"group {group.group_id}: empty since generation {group.generation}")
+        step.tell(f"group {logged(group.group_id)}: empty since generation {group.generation}")
         step.outcome.records.append(group_record(group))
         return
     for member in group.members.values():
@@ -110,7 +111,7 @@ def session_ended(group: ClassicGroup, member_id: str, step: Step) -> None:
         return
     member = group.members.get(member_id)
     if member is not None and not member.keeps_session:
-        remove_member(group, member, f"session of member {member_id} timed out", step)
+        remove_member(group, member, f"session of member {logged(member_id)} timed out", step)
 
 
 def remove_member(group: ClassicGroup, member: ClassicMember, reason: str, step: Step) -> None:

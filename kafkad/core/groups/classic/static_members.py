@@ -15,6 +15,7 @@ from kafkad.core.groups.classic.records import group_record
 from kafkad.core.groups.classic.state import ClassicState
 from kafkad.core.groups.classic.step import Step, joined
 from kafkad.core.groups.records import GroupRecord
+from kafkad.core.quoting import logged
 
 
 def return_static_member(group: ClassicGroup, request: JoinGroup, token: int, new_member_id: str, step: Step) -> None:
@@ -38,7 +39,9 @@ def return_static_member(group: ClassicGroup, request: JoinGroup, token: int, ne
         complete_if_all_joined(group, step)
     else:
         # The leader may know the old id already, or the group's protocol changes.
-        reason = f"static member {request.instance_id} comes back as {new_member_id}: {request.shown_reason}"
+        reason = (
+            f"static member {logged(request.instance_id)} comes back as {logged(new_member_id)}: {request.shown_reason}"
+        )
         prepare_rebalance(group, reason, step)
 
 

@@ -14,6 +14,7 @@ from kafkad.core.groups.classic.messages import NO_MEMBER_ID, Joined, JoinedMemb
 from kafkad.core.groups.classic.timers import join_key, session_key, sync_key
 from kafkad.core.groups.config import GroupConfig
 from kafkad.core.groups.records import GroupRecord
+from kafkad.core.quoting import logged
 
 _SHOWN = 5
 
@@ -93,8 +94,12 @@ class Step:
 
 def first_names(names: Sequence[str]) -> str:
     """The first names, for a log line: a group may lose a thousand members at once."""
-    shown = ", ".join(names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
+    return first_of([*map(logged, names[:_SHOWN]), *names[_SHOWN:]])
+
+
+def first_of(texts: Sequence[str]) -> str:
+    shown = ", ".join(texts[:_SHOWN])
+    return shown if len(texts) <= _SHOWN else f"{shown} and {len(texts) - _SHOWN} more"
 
 
 def joined(group: ClassicGroup, member_id: str, *, with_members: bool, skip_assignment: bool = False) -> Joined:

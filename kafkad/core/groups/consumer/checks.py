@@ -4,6 +4,7 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.consumer.config import ConsumerConfig
 from kafkad.core.groups.consumer.member import JOINING, LEFT_FOR_NOW
 from kafkad.core.groups.consumer.messages import ConsumerHeartbeat
+from kafkad.core.quoting import quoted
 
 
 def check_request(request: ConsumerHeartbeat, config: ConsumerConfig) -> None:
@@ -13,7 +14,8 @@ def check_request(request: ConsumerHeartbeat, config: ConsumerConfig) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
     if request.assignor is not None and request.assignor not in config.assignors:
         text = (
-            f"ServerAssignor {request.assignor} is not supported. Supported assignors: {', '.join(config.assignors)}."
+            f"ServerAssignor {quoted(request.assignor)} is not supported. "
+            f"Supported assignors: {', '.join(config.assignors)}."
         )
         raise KafkaError(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
 

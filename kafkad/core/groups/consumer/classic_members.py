@@ -20,6 +20,7 @@ from kafkad.core.groups.classic.messages import (
     Synced,
     SyncGroup,
 )
+from kafkad.core.groups.classic.step import first_of
 from kafkad.core.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE
 from kafkad.core.groups.consumer.assignors import NOTHING
 from kafkad.core.groups.consumer.config import ConsumerConfig
@@ -42,6 +43,7 @@ from kafkad.core.groups.embedded_protocol import MalformedProtocol, Subscription
 from kafkad.core.groups.group import Group
 from kafkad.core.groups.migration import by_id, classic_metadata, embedded_assignment, supported_protocols
 from kafkad.core.groups.records import GroupRecord
+from kafkad.core.quoting import logged, quoted
 
 GroupOutcome = Outcome[GroupRecord]
 
@@ -166,7 +168,7 @@ class ClassicInConsumer:
             except KafkaError as error:
                 code = error.code
             left.append(LeftMember(member_id=each.member_id, instance_id=each.instance_id, code=code))
-        reasons = ", ".join(sorted({each.shown_reason for each in request.members}))
+        reasons = first_of(sorted({each.shown_reason for each in request.members}))
         outcome = self._fencing.fence(group, list(leaving.values()), f"left: {reasons}", moment)
         outcome.replies.append((token, Left(members=tuple(left))))
         return outcome
@@ -202,7 +204,7 @@ def _find(update: GroupUpdate, request: JoinGroup, member_id: str) -> ConsumerMe
     group = update.group
     if request.instance_id is None:
         if member_id not in group.members:
-            update.tell(f"member {member_id} joins by the classic protocol")
+            update.tell(f"member {logged(member_id)} joins by the classic protocol")
         return group.members.get(member_id) or ConsumerMember(member_id=member_id)
     existing = group.members.get(group.static.get(request.instance_id, ""))
     if not request.member_id:
@@ -271,7 +273,8 @@ def _classic_member(group: ConsumerGroup, member_id: str, instance_id: str | Non
             raise KafkaError(ErrorCode.FENCED_INSTANCE_ID)
     member = group.find_member(member_id)
     if member.classic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
+        text = f"Member {quoted(member_id)} does not use the classic protocol."
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, text)
     return member
 
 

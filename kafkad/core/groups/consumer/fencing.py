@@ -12,7 +12,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.classic.group import ClassicGroup
 from kafkad.core.groups.classic.member import ClassicMember
 from kafkad.core.groups.classic.rebalance import rebalance_or_complete
-from kafkad.core.groups.classic.step import Step
+from kafkad.core.groups.classic.step import Step, first_names
 from kafkad.core.groups.config import GroupConfig
 from kafkad.core.groups.consumer.config import ConsumerConfig
 from kafkad.core.groups.consumer.group import ConsumerGroup
@@ -46,7 +46,7 @@ class Fencing:
         if not leaving:
             return Outcome()
         out = {member.member_id for member in leaving}
-        update.tell(f"fenced member(s) {', '.join(sorted(out))}: {reason}")
+        update.tell(f"fenced member(s) {first_names(sorted(out))}: {reason}")
         staying = [member for member in group.members.values() if member.member_id not in out]
         if staying and self._may_go_back(staying, len(staying)):
             return self._go_back(update, staying, group.epoch, reason)

@@ -34,6 +34,7 @@ from kafkad.core.groups.records import (
     ConsumerGroupTargetAssignmentMetadataRemoved,
     GroupRecord,
 )
+from kafkad.core.quoting import quoted
 
 ConsumerRecord = (
     ConsumerGroupMetadata
@@ -144,7 +145,7 @@ class ConsumerGroup:
     def find_member(self, member_id: str) -> ConsumerMember:
         member = self.members.get(member_id)
         if member is None:
-            text = f"Member {member_id} is not a member of group {self.group_id}."
+            text = f"Member {quoted(member_id)} is not a member of group {quoted(self.group_id)}."
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, text)
         return member
 
@@ -174,7 +175,7 @@ class ConsumerGroup:
 
     def check_delete(self) -> None:
         if self.members:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"Group {self.group_id} is not empty.")
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"Group {quoted(self.group_id)} is not empty.")
 
     def is_subscribed(self, topic: str) -> bool:
         return any(topic in names for names in self.subscribed) or any(

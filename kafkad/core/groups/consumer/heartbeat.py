@@ -25,6 +25,7 @@ from kafkad.core.groups.records import (
     ConsumerGroupTargetAssignmentMemberRemoved,
     ConsumerGroupTargetAssignmentMetadata,
 )
+from kafkad.core.quoting import logged, quoted
 
 SUBSCRIBED_BYTES = 16 << 20
 """The limit for the distinct name lists that the members of a group subscribe to. They stay in memory, and each join
@@ -64,7 +65,7 @@ class GroupUpdate:
 
     def line(self, text: str) -> str:
         """Clients choose names: unprintable characters are replaced, so that a log line stays one line."""
-        line = f"group {self.group.group_id}: {text}"
+        line = f"group {logged(self.group.group_id)}: {text}"
         return line if line.isprintable() else "".join(each if each.isprintable() else "?" for each in line)
 
 
@@ -99,7 +100,7 @@ def find_or_subscribe(update: GroupUpdate, heartbeat: ConsumerHeartbeat, member_
     existing = update.group.members.get(existing_id) if existing_id is not None else None
     if heartbeat.member_epoch == JOINING:
         if existing is None:
-            update.tell(f"static member {member_id} ({heartbeat.instance_id}) joins")
+            update.tell(f"static member {logged(member_id)} ({logged(heartbeat.instance_id)}) joins")
             return ConsumerMember(member_id=member_id)
         return _succeed(update, heartbeat, existing, member_id)
     check_static(existing, heartbeat)
@@ -109,12 +110,13 @@ def find_or_subscribe(update: GroupUpdate, heartbeat: ConsumerHeartbeat, member_
 
 
 def check_static(existing: ConsumerMember | None, heartbeat: ConsumerHeartbeat) -> None:
+    instance_id = quoted(heartbeat.instance_id or "")
     if existing is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {heartbeat.instance_id} is unknown.")
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if existing.member_id != heartbeat.member_id:
         text = (
-            f"Static member {heartbeat.member_id} with instance id {heartbeat.instance_id} "
-            f"was fenced by member {existing.member_id}."
+            f"Static member {quoted(heartbeat.member_id)} with instance id {instance_id} "
+            f"was fenced by member {quoted(existing.member_id)}."
         )
         raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, text)
 
@@ -124,7 +126,7 @@ def _find_dynamic(update: GroupUpdate, heartbeat: ConsumerHeartbeat, member_id: 
     if member is None:
         if heartbeat.member_epoch != JOINING:
             update.group.find_member(member_id)
-        update.tell(f"member {member_id} joins")
+        update.tell(f"member {logged(member_id)} joins")
         return ConsumerMember(member_id=member_id)
     check_epoch(member, heartbeat)
     return member
@@ -136,8 +138,8 @@ def _succeed(
     """A static member is back under another id: it takes over what the old one had, once that one has left."""
     if existing.epoch != LEFT_FOR_NOW and existing.classic is None:
         text = (
-            f"Static member {member_id} with instance id {heartbeat.instance_id} cannot join the group because the "
-            f"instance id is owned by {existing.member_id} member."
+            f"Static member {quoted(member_id)} with instance id {quoted(heartbeat.instance_id or '')} cannot join the "
+            f"group because the instance id is owned by {quoted(existing.member_id)} member."
         )
         raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, text)
     return succeed(update, existing, member_id)
@@ -156,7 +158,8 @@ def succeed(update: GroupUpdate, existing: ConsumerMember, member_id: str) -> Co
         ),
         successor.assignment_record(group_id),
     )
-    update.tell(f"static member {existing.member_id} ({existing.instance_id}) is back as {member_id}")
+    instance_id = logged(existing.instance_id or "")
+    update.tell(f"static member {logged(existing.member_id)} ({instance_id}) is back as {logged(member_id)}")
     return successor
 
 
@@ -258,7 +261,8 @@ def update_target(update: GroupUpdate) -> None:
         decided = assign(update.config.assignors[name], members, partitions)
     except IllegalAssignment as error:
         text = f"Failed to compute a new target assignment for epoch {group.epoch}: {error}"
-        raise AssignmentFailed(text, update.line(f"no new assignment for epoch {group.epoch}: {error}")) from error
+        line = update.line(f"no new assignment for epoch {group.epoch}: {quoted(str(error), 1_000)}")
+        raise AssignmentFailed(text, line) from error
     changed = [
         ConsumerGroupTargetAssignmentMember(
             group_id=group.group_id, member_id=member_id, topic_partitions=to_topic_partitions(assignment)

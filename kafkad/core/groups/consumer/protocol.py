@@ -40,6 +40,7 @@ from kafkad.core.groups.consumer.topics import Subscriptions
 from kafkad.core.groups.migration import check_upgrade, upgraded
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.registry import Groups
+from kafkad.core.quoting import logged, quoted
 
 GroupOutcome = Outcome[GroupRecord]
 After = Callable[[ErrorCode, Moment], GroupOutcome]
@@ -168,7 +169,7 @@ class ConsumerProtocol:
             return ConsumerGroup(request.group_id), Outcome(records=group.tombstones() if group is not None else [])
         elif isinstance(group, ClassicGroup):
             return self._upgrade(group, moment)
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {quoted(request.group_id)} is not a consumer group.")
 
     def _upgrade(self, group: ClassicGroup, moment: Moment) -> tuple[ConsumerGroup, GroupOutcome]:
         check_upgrade(group, self.config)
@@ -183,7 +184,8 @@ class ConsumerProtocol:
         outcome = step.outcome
         outcome.records += [*group.tombstones(), *records]
         outcome.timers += [self._session(changed, member, moment) for member in changed.members.values()]
-        step.tell(f"group {group.group_id}: {len(group.members)} member(s) are upgraded to the consumer protocol")
+        members = len(group.members)
+        step.tell(f"group {logged(group.group_id)}: {members} member(s) are upgraded to the consumer protocol")
         outcome.after = self._upgraded(group)
         return changed, outcome
 
@@ -219,7 +221,7 @@ class ConsumerProtocol:
                 records=[away.assignment_record(group.group_id)],
                 replies=[(token, heard)],
                 timers=[(_key(ConsumerTimer.REBALANCE, group.group_id, member.member_id), None)],
-                log_lines=[f"group {group.group_id}: static member {member.member_id} has left and is expected back"],
+                log_lines=[_left_for_now(group.group_id, member.member_id)],
             )
         outcome = self._fencing.fence(group, [member], "it left", moment)
         outcome.replies.append((token, heard))
@@ -246,7 +248,7 @@ class ConsumerProtocol:
         """Raises GROUP_ID_NOT_FOUND."""
         group = self._groups.find(group_id)
         if not isinstance(group, ConsumerGroup):
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {quoted(group_id)} is not a consumer group.")
         return group
 
     # Events.
@@ -314,3 +316,7 @@ def _describe(group: ConsumerGroup, member: ConsumerMember) -> DescribedConsumer
         target=group.target.get(member.member_id, NOTHING),
         is_classic=member.classic is not None,
     )
+
+
+def _left_for_now(group_id: str, member_id: str) -> str:
+    return f"group {logged(group_id)}: static member {logged(member_id)} has left and is expected back"

@@ -15,6 +15,7 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.consumer.assignors import AssigningMember
 from kafkad.core.groups.consumer.group import ConsumerGroup
 from kafkad.core.ports import CompilePattern
+from kafkad.core.quoting import quoted
 
 _REMEMBERED = 4
 
@@ -36,7 +37,7 @@ class Subscriptions:
         try:
             return self._matching(pattern, self.version())
         except ValueError as error:
-            text = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}."
+            text = f"SubscribedTopicRegex `{quoted(pattern)}` is not a valid regular expression: {quoted(str(error))}."
             raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, text) from error
 
     def _matching_as_of(self, pattern: str, _version: int) -> tuple[str, ...]:

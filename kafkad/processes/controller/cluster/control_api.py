@@ -17,11 +17,12 @@ from kafkad.core.cluster.control_requests import (
 from kafkad.core.cluster.request_parts import ControlRequest, ControlResponse
 from kafkad.core.errors import ErrorCode
 from kafkad.wire import api_table
+from kafkad.wire.api_table import unencodable
 from kafkad.wire.cluster.leader_and_isr import LEADER_AND_ISR
 from kafkad.wire.cluster.schema import Message
 from kafkad.wire.cluster.stop_replica import STOP_REPLICA
 from kafkad.wire.cluster.update_metadata import UPDATE_METADATA
-from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest
 
 MESSAGES: dict[int, Message[Any, Any]] = {
@@ -61,7 +62,10 @@ def write_answer(
 ) -> Generator[None, None, Callable[[], object]]:
     """In steps; gives what sends it."""
     key, version = message.context.api_key, message.context.version
-    body = yield from MESSAGES[key].encode_response_in_steps(response, version)
+    try:
+        body = yield from MESSAGES[key].encode_response_in_steps(response, version)
+    except UnencodableMessage as error:
+        return partial(reply, AdminReply(message.token, None, unencodable(key, version, error)))
     return partial(reply, AdminReply(message.token, body))
 
 

@@ -41,6 +41,7 @@ from kafkad.core.controller.topics.topics import TopicResults
 from kafkad.core.coordination_store import BadVersion, NodeExists, NodeStat, NoNode
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.metrics.catalogue import UNCLEAN_ELECTIONS
+from kafkad.handlers.controller.requests.answering import answer_to
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
 from kafkad.plugin_loading import chosen
@@ -295,8 +296,7 @@ class ElectableController:
         """None: this broker is not the controller. Raises MalformedRequest."""
         if self._view is None:
             return Outcome(), None
-        handle = DISPATCH[request.context.api_key]
-        answer = handle(memoryview(request.body), request.context, self._view)
+        answer = answer_to(memoryview(request.body), request.context, self._view)
         return self._outcome(), answer
 
     def answer_any(self, request: AdminRequest) -> tuple[Outcome, bytes | None]:

@@ -44,7 +44,7 @@ from kafkad.processes.runtime.broker_connections import Destination
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.patience import patience_of
 from kafkad.wire import api_table
-from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 from kafkad.wire.processes.controller_messages import (
     AdminReply,
     AdminRequest,
@@ -203,7 +203,7 @@ class ElectedPart:
     def _answer_asked(
         self, peer: ProcessKey, request: AdminRequest, future: "Future[tuple[Outcome, bytes | None]]"
     ) -> None:
-        if isinstance(future.exception(), MalformedRequest):
+        if isinstance(future.exception(), MalformedRequest | UnencodableMessage):
             self._send(peer, pack_message(AdminReply(request.token, None, str(future.exception()))))
             return
         result = self._result(future)

@@ -23,8 +23,8 @@ from kafkad.processes.network.connections.peer_log import PeerLog, reason_of
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch
 from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
-from kafkad.wire.api_table import API_VERSIONS, APIS, PRODUCE, malformed
-from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.api_table import API_VERSIONS, APIS, PRODUCE, reason_to_close
+from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 
 _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
 STARVED_MISSES = 16
@@ -184,9 +184,9 @@ class Clients:
         before = len(connection.replies)
         try:
             self._start(connection, frame, connection.context_of(frame.header, self.now_ms))
-        except MalformedRequest as error:
+        except (MalformedRequest, UnencodableMessage) as error:
             connection.keep_replies(before)
-            self._refuse(connection, malformed(frame.header.api_key, frame.header.version, error))
+            self._refuse(connection, reason_to_close(frame.header.api_key, frame.header.version, error))
 
     def _discard(self, frame: Frame) -> None:
         if frame.arena_extent is not None:

@@ -1,9 +1,11 @@
 """The receiver of a coordinator's reply: a client behind a network process, or the broker itself.
 
 Plain and slotted, because one is made for each request. Both have `reply` and `refuse`, of which one is called once.
-When ten thousand members of a group are answered together, most answers are encoded in steps.
+When ten thousand members of a group are answered together, most answers are encoded in steps. One that can't be encoded
+is replaced by UNKNOWN_SERVER_ERROR: what the request has changed is consistent by then, and its shard goes on.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,8 +15,12 @@ from kafkad.core.errors import ErrorCode
 from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
 from kafkad.handlers.coordinators.requests.routing import slim
 from kafkad.processes.runtime.turns import Turns
+from kafkad.wire.api_table import unencodable
+from kafkad.wire.primitives import UnencodableMessage
 from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
 from kafkad.wire.steps import Reading
+
+log = logging.getLogger(__name__)
 
 AT_ONCE = 100
 """Answers of one pass that are encoded at once: some two milliseconds."""
@@ -40,33 +46,54 @@ class NetworkIncarnation:
 class ClientAnswer:
     """The reply is encoded for the request's API. `packing` encodes a large reply in steps."""
 
-    __slots__ = ("_api", "_packing", "_part_id", "_request", "_version", "asker")
+    __slots__ = ("_api", "_context", "_packing", "_part_id", "_request", "asker")
 
     def __init__(self, asker: NetworkIncarnation, message: CoordinatorAsked, request: Any, packing: Turns) -> None:
         self._packing = packing
         self._part_id = message.part_id
         self._api = COORDINATED[message.context.api_key]
-        self._version = message.context.version
+        self._context = message.context
         self._request = slim(message.context.api_key, request)
         self.asker: NetworkIncarnation | None = asker
 
     def reply(self, reply: object) -> None:
-        large = self._api.pack_in_steps(reply, self._version)
-        if large is None:
-            self._answer(self._api.module.pack(reply, self._version))
-        else:
+        version = self._context.version
+        large = self._api.pack_in_steps(reply, version)
+        if large is not None:
             size, packing = large
             self._packing.add(size, self._in_steps(packing))
+            return
+        try:
+            body = self._api.module.pack(reply, version)
+        except UnencodableMessage as error:
+            self._answer_instead(error)
+            return
+        self._answer(body)
 
     def _in_steps(self, packing: Reading[bytes]) -> Iterator[None]:
-        self._answer((yield from packing))
+        try:
+            body = yield from packing
+        except UnencodableMessage as error:
+            self._answer_instead(error)
+            return
+        self._answer(body)
+
+    def _answer_instead(self, error: UnencodableMessage) -> None:
+        context = self._context
+        log.error("%s: %s", context.client.address, unencodable(context.api_key, context.version, error))
+        self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def refuse(self, code: ErrorCode) -> None:
-        self._answer(self._api.module.refuse(self._request, self._version, code))
+        try:
+            body = self._api.module.refuse(self._request, self._context.version, code)
+        except UnencodableMessage as error:
+            self._answer(None, str(error))
+            return
+        self._answer(body)
 
-    def _answer(self, body: bytes) -> None:
+    def _answer(self, body: bytes | None, reason: str = "") -> None:
         assert self.asker is not None
-        self.asker.send(pack_coordination(CoordinatorAnswered(self._part_id, body)))
+        self.asker.send(pack_coordination(CoordinatorAnswered(self._part_id, body, reason)))
 
 
 class InnerAnswer:

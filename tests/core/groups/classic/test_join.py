@@ -4,7 +4,8 @@ import pytest
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.classic.join import GROUP_METADATA_BYTES
-from kafkad.core.groups.classic.messages import Joined
+from kafkad.core.groups.classic.messages import Joined, LeavingMember
+from kafkad.core.groups.classic.protocol import LONGEST_ID
 from kafkad.core.groups.config import GroupConfig
 from kafkad.core.groups.records import GroupMetadata
 from tests.core.coordinator.memory_log import Refused
@@ -36,6 +37,32 @@ def test_new_static_member_joins_at_once_under_its_instance_id() -> None:
     token = bed.join(instance_id="a")
     bed.advance(DELAY_MS)
     assert bed.joined(token).member_id == "a-1"
+
+
+@pytest.mark.parametrize("version", [0, 5])
+@pytest.mark.parametrize("letter", ["a", "\u00e4"])
+def test_a_member_id_fits_any_string_however_long_the_instance_id_is(version: int, letter: str) -> None:
+    bed = ClassicBed()
+    instance_id = letter * (LONGEST_ID // len(letter.encode()))
+    token = bed.join(instance_id=instance_id, version=version)
+    bed.advance(DELAY_MS)
+    member_id = bed.joined(token).member_id
+    assert LONGEST_ID - 2 <= len(member_id.encode()) <= LONGEST_ID
+    assert member_id.startswith(letter * 1_000)
+    assert member_id.endswith("-1")
+
+
+def test_log_lines_quote_the_beginnings_of_names() -> None:
+    """679 joins with names of 32 KB wrote 44 MB of log."""
+    long = "a" * LONGEST_ID
+    bed = ClassicBed()
+    token = bed.join(group_id=long, instance_id=long, version=8, reason=long)
+    bed.advance(DELAY_MS)
+    leaving = LeavingMember(member_id=bed.joined(token).member_id, instance_id=long, reason=long)
+    bed.leave(leaving, group_id=long)
+    bed.advance(REBALANCE_MS)
+    assert len(bed.lines) > 1
+    assert [line for line in bed.lines if len(line) > 500] == []
 
 
 def test_new_group_is_written_empty_at_its_first_join() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
-from kafkad.handlers.controller.requests.timeouts import _APIS, LONGEST_MS, patience_ms, timed_out
+from kafkad.handlers.controller.requests.refusals import APIS
+from kafkad.handlers.controller.requests.timeouts import LONGEST_MS, patience_ms, timed_out
 from tests.handlers.kio_calls import KioApi, versions_of
 
 SECONDS = timedelta(seconds=7)
@@ -54,7 +55,7 @@ def _request(api: KioApi, name: str) -> Any:
     ("key", "version"), [(key, version) for key in DISPATCH for version in versions_of(key)], ids=str
 )
 def test_everything_that_was_asked_for_has_timed_out(key: int, version: int) -> None:
-    name, _ = _APIS[key]
+    name, _ = APIS[key]
     api = KioApi(name, version)
     body = _request(api, name)
     response = api.read(timed_out(key, version, body))

@@ -21,7 +21,7 @@ from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.placement import Placement, SlotTable
 from kafkad.core.coordination_store import Check, CoordinationError
-from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
+from kafkad.handlers.controller.requests.answering import answer_to
 from kafkad.handlers.controller.requests.controller_view import ControllerView, ReplyAfter
 from kafkad.plugin_loading import chosen
 from kafkad.processes.controller.cluster.membership import Membership
@@ -100,7 +100,7 @@ class OwnConfigs:
             producer_ids=ProducerIdControlManager(store, config.node_id),
             log_dirs=config.log_dirs.log_dirs,
         )
-        answer = DISPATCH[request.context.api_key](memoryview(request.body), request.context, view)
+        answer = answer_to(memoryview(request.body), request.context, view)
         return answer.body if isinstance(answer, ReplyAfter) else answer
 
     def _writer(self, store: ZookeeperStore, image: MetadataImage) -> Controller:
