@@ -11,14 +11,13 @@ from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from bench.brokers.processes import WITHIN_S
 from tests.daemon.ledger import PARTITIONS, Ledger
 from tests.daemon.raw_producer import RawProducer
 
 _BEFORE_KILL_S = (0.15, 1.2)
 _AFTER_KILL_S = 1.0
-_FLUSH_S = 60.0
 _MOST_WAITING = 40_000
-_READ_TIMEOUT_S = 30.0
 _PAUSE_S = 0.05
 _WORTH_ANOTHER_TRY = frozenset({KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION})
 
@@ -44,7 +43,8 @@ class IdempotentProducer:
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "on_delivery": self._on_delivery,
-                "message.timeout.ms": int(_FLUSH_S * 1_000),
+                # Beyond the end of the test: what librdkafka gives up it may send again under another producer epoch.
+                "message.timeout.ms": 15 * 60 * 1_000,
                 "linger.ms": seed.choice([0, 2, 20]),
                 "compression.type": seed.choice(["none", "lz4"]),
                 "batch.num.messages": seed.choice([10, 200, 10_000]),
@@ -90,7 +90,7 @@ def produce_under_fire(
     _produce_until(producer, seed, time.monotonic() + seed.uniform(*_BEFORE_KILL_S))
     kill()
     _produce_until(producer, seed, time.monotonic() + _AFTER_KILL_S)
-    assert producer.flush(_FLUSH_S) == 0, "records neither acknowledged nor refused"
+    assert producer.flush(WITHIN_S) == 0, "records neither acknowledged nor refused"
     return ledger
 
 
@@ -108,7 +108,7 @@ def read_back(bootstrap: str, topic: str) -> dict[int, dict[int, int]]:
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
     log: dict[int, dict[int, int]] = {partition: {} for partition in range(PARTITIONS)}
     while left > 0:
-        messages = consumer.consume(min(left, 10_000), _READ_TIMEOUT_S)
+        messages = consumer.consume(min(left, 10_000), WITHIN_S)
         assert messages, f"{left} records below the end of the log cannot be read"
         for message in messages:
             partition, offset, number = _facts_of(message)
@@ -121,10 +121,10 @@ def read_back(bootstrap: str, topic: str) -> dict[int, dict[int, int]]:
 
 def _end_of(consumer: Consumer, partition: TopicPartition) -> int:
     """The high watermark; a broker that has just lost its controller may first have to find its leaders again."""
-    deadline = time.monotonic() + _READ_TIMEOUT_S
+    deadline = time.monotonic() + WITHIN_S
     while True:
         try:
-            ends = consumer.get_watermark_offsets(partition, timeout=_READ_TIMEOUT_S)
+            ends = consumer.get_watermark_offsets(partition, timeout=WITHIN_S)
         except KafkaException as refusal:
             if refusal.args[0].code() not in _WORTH_ANOTHER_TRY or time.monotonic() > deadline:
                 raise

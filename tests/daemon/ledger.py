@@ -22,6 +22,8 @@ def check_ledger(ledger: Ledger, log: dict[int, dict[int, int]], *, idempotent: 
     `log` is offset to number by partition. Without idempotence a request that was never answered may be in the
     log or not; it may even follow newer ones, sent on another connection after its own had broken.
     """
+    if idempotent:
+        assert ledger.refused == [], f"an idempotent producer was refused: {set(ledger.refused)}"
     for partition, by_offset in log.items():
         numbers = [by_offset[offset] for offset in sorted(by_offset)]
         repeated = len(numbers) - len(set(numbers))
@@ -35,5 +37,3 @@ def check_ledger(ledger: Ledger, log: dict[int, dict[int, int]], *, idempotent: 
         if idempotent:
             sent = ledger.sent[partition]
             assert numbers == list(range(sent)), f"partition {partition}: {len(numbers)} of {sent} records, with gaps"
-    if idempotent:
-        assert ledger.refused == [], f"an idempotent producer was refused: {set(ledger.refused)}"
