@@ -65,7 +65,7 @@ MUTANTS: dict[Mutation, int] = {
     _learns_from_open_transactions: 0,
     _learns_by_markers_that_are_not_on_disk: 0,
     _brings_removed_segments_back: 1,
-    _leaves_what_was_replaced_beside_it: 0,
+    _leaves_what_was_replaced_beside_it: 3,
 }
 """With the seed of Hypothesis that found each."""
 FOUND = AssertionError, CorruptBatch, UncleanableLog, FileNotFoundError, LookupError, ValueError
