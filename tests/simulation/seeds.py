@@ -80,6 +80,16 @@ def fingerprint(seed: int) -> str:
     return fingerprint_of(seed, Run)
 
 
+def shows(found: str, play: Callable[[int], Failure | None]) -> Callable[[int], bool]:
+    """Whether a seed fails with this."""
+
+    def is_found(seed: int) -> bool:
+        failure = play(seed)
+        return failure is not None and found in failure.what
+
+    return is_found
+
+
 def fail_if_violated(failure: Failure | None) -> None:
     if failure is not None:
         pytest.fail(str(failure), pytrace=False)

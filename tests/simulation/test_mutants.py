@@ -8,7 +8,7 @@ import pytest
 from tests.mutants import find_out
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.run import Mutation
-from tests.simulation.seeds import fail_if_violated, play
+from tests.simulation.seeds import fail_if_violated, play, shows
 
 pytestmark = pytest.mark.interpreted
 
@@ -16,11 +16,7 @@ pytestmark = pytest.mark.interpreted
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_broker_that_breaks_a_rule_is_found_out(name: str) -> None:
     mutant = MUTANTS[name]
-
-    def is_found(seed: int) -> bool:
-        failure = play(seed, mutant.mutation)
-        return failure is not None and mutant.found in failure.what
-
+    is_found = shows(mutant.found, lambda seed: play(seed, mutant.mutation))
     find_out(name, mutant.seed, "broker_mutant_seeds", is_found)
 
 

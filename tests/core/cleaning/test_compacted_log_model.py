@@ -59,15 +59,15 @@ def _leaves_what_was_replaced_beside_it(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leftovers, "_next_offset", lambda store, name, size, base_offset: base_offset)
 
 
-MUTANTS: dict[Mutation, int] = {
-    _takes_the_latest_for_an_older_one: 29,
-    _learns_from_aborted_records: 0,
-    _learns_from_open_transactions: 0,
-    _learns_by_markers_that_are_not_on_disk: 0,
-    _brings_removed_segments_back: 1,
-    _leaves_what_was_replaced_beside_it: 3,
-}
-"""With the seed of Hypothesis that found each."""
+MUTANTS: tuple[Mutation, ...] = (
+    _takes_the_latest_for_an_older_one,
+    _learns_from_aborted_records,
+    _learns_from_open_transactions,
+    _learns_by_markers_that_are_not_on_disk,
+    _brings_removed_segments_back,
+    _leaves_what_was_replaced_beside_it,
+)
+"""No seeds are recorded: by the same seed Hypothesis takes other steps in another process."""
 FOUND = AssertionError, CorruptBatch, UncleanableLog, FileNotFoundError, LookupError, ValueError
 EXAMPLES_A_SEED = 20
 
@@ -76,7 +76,7 @@ EXAMPLES_A_SEED = 20
 @pytest.mark.parametrize("mutation", MUTANTS)
 def test_a_cleaner_that_breaks_a_rule_is_found_out(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    find_out(mutation.__name__, MUTANTS[mutation], "compacted_log_mutant_seeds", goes_wrong)
+    find_out(mutation.__name__, None, "compacted_log_mutant_seeds", goes_wrong)
 
 
 def goes_wrong(number: int) -> bool:

@@ -9,7 +9,7 @@ from tests.mutants import find_out
 from tests.simulation.cluster.administration_mutants import MUTANTS
 from tests.simulation.cluster.run import ClusterMutation
 from tests.simulation.cluster.seeds import play
-from tests.simulation.seeds import fail_if_violated
+from tests.simulation.seeds import fail_if_violated, shows
 
 pytestmark = pytest.mark.interpreted
 
@@ -17,11 +17,7 @@ pytestmark = pytest.mark.interpreted
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_cluster_that_is_administered_wrongly_is_found_out(name: str) -> None:
     mutant = MUTANTS[name]
-
-    def is_found(seed: int) -> bool:
-        failure = play(seed, mutant.mutation)
-        return failure is not None and mutant.found in failure.what
-
+    is_found = shows(mutant.found, lambda seed: play(seed, mutant.mutation))
     find_out(name, mutant.seed, "administration_mutant_seeds", is_found)
 
 
