@@ -55,12 +55,10 @@ def end_of_headers(body: bytes, position: int, end: int, count: int) -> int:
 def read_bytes(body: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     """A key or a value, of a record or of a header, behind its length."""
     length, position = read_varint(body, position)
-    if length < 0:
-        return None, position
-    stop = position + length
+    stop = position + max(length, 0)
     if stop > end:
         raise ValueError(f"a field of {length} bytes leaves the record")
-    return body[position:stop], stop
+    return None if length < 0 else body[position:stop], stop
 
 
 def check_count(position: int, end: int, count: int) -> None:

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafkad.core.log.records.record_headers import end_of_headers, read_headers
@@ -23,6 +23,7 @@ def header_bytes(draw: st.DrawFn) -> bytes:
 
 
 @given(st.binary(max_size=40) | header_bytes(), st.integers(0, 60), st.integers(-1, 8), st.binary(max_size=9))
+@example(b"\x00\x01\x00", 2, 1, b"").via("the length of the value is behind the record, and null")
 @settings(max_examples=amount("record_examples"))
 def test_headers_are_found_to_end_where_they_are_read_to_end(body: bytes, cut: int, count: int, behind: bytes) -> None:
     """What lies behind the record belongs to the next one."""
