@@ -24,6 +24,7 @@ class Process:
     pid: int
     parent: int
     state: str
+    threads: int
     started: int
     name: str
     title: str
@@ -43,6 +44,7 @@ def read_process(pid: int) -> Process | None:
         pid=pid,
         parent=int(fields[1]),
         state=fields[0].decode(),
+        threads=int(fields[17]),
         started=int(fields[19]),
         name=stat[stat.index(b"(") + 1 : name_end].decode(errors="replace"),
         title=title.replace(b"\0", b" ").decode(errors="replace").strip(),
@@ -64,9 +66,12 @@ def process_tree(root: int) -> list[Process]:
 
 
 def is_alive(process: Process) -> bool:
-    """Whether this very process, not a later one with its pid, still runs."""
+    """Whether this very process, not a later one with its pid, still runs.
+
+    A killed process is a zombie as soon as its first thread has ended; the last thread closes its files and locks.
+    """
     now = read_process(process.pid)
-    return now is not None and now.started == process.started and now.state != "Z"
+    return now is not None and now.started == process.started and (now.state != "Z" or now.threads > 1)
 
 
 def kill_all(processes: list[Process]) -> None:
