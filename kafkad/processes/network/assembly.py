@@ -211,7 +211,12 @@ class Assembly:
             answers=answers,
             produce=produce,
             fetch=self._fetch(context, throttle, workers, now_ms, view),
-            controller=ControllerRequests(answers, clients.close),
+            controller=ControllerRequests(
+                answers,
+                clients.close,
+                partial(context.registry.handled, context.key),
+                context.incarnation,
+            ),
             owners=owners,
             coordinators=CoordinatorRequests(answers, self.copy.routing, shell.ask_owner, clients.close, self.turns),
             throttle=throttle,
