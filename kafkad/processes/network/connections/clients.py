@@ -19,9 +19,9 @@ from kafkad.processes.network.connections.frame_reader import FrameReader
 from kafkad.processes.network.connections.frames import Frame, Unacceptable
 from kafkad.processes.network.connections.graceful_close import mark_end, part
 from kafkad.processes.network.connections.loop_pass import TURNS_OF_A_PASS, ReadyConnections
-from kafkad.processes.network.connections.peer_log import PeerLog, reason_of
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch
+from kafkad.processes.runtime.peer_log import PeerLog, reason_of
 from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
 from kafkad.wire.api_table import API_VERSIONS, APIS, PRODUCE, reason_to_close
 from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
@@ -30,6 +30,7 @@ _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
 STARVED_MISSES = 16
 """Failed attempts in one pass for connections that wait for the arena. Room too small for one may do for another."""
 _HANG_UP = select.EPOLLHUP | select.EPOLLERR
+_CLOSING = "closing the connection from %s: %s"
 
 Start = Callable[[Connection, Frame, RequestContext], None]
 """Begins to answer a request. Sets `exclusive_in_flight` when the answer comes later. Raises MalformedRequest."""
@@ -134,7 +135,7 @@ class Clients:
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         """Its last bytes are no valid request, and nothing more is read. Its earlier requests are still answered."""
-        self._peer_log.closing(connection.host, self.now_ms, connection.peer, reason)
+        self._peer_log.say(connection.host, self.now_ms, _CLOSING, connection.peer, reason)
         self._finished(connection)
 
     def _arrived(self, connection: Connection, frame: Frame) -> None:
@@ -336,7 +337,7 @@ class Clients:
         if connection.closed:
             return
         if reason is not None:
-            self._peer_log.closing(connection.host, self.now_ms, connection.peer, reason)
+            self._peer_log.say(connection.host, self.now_ms, _CLOSING, connection.peer, reason)
         del self._by_fd[connection.fd]
         self._epoll.unregister(connection.fd)
         if connection.parked is not None:

@@ -13,6 +13,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.log.records.batch import assign_offsets
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.processes.runtime.turns import Turns
+from kafkad.processes.worker.coordinators.shards import EVENTS_A_MINUTE
 from tests.processes.group_requests import (
     DESCRIBE,
     JOIN,
@@ -201,3 +202,20 @@ def _append_damaged(file: Path) -> None:
     assign_offsets(memoryview(batch), 0, 1, 0)
     with file.open("ab") as log:
         log.write(batch)
+
+
+def test_events_of_groups_are_limited_for_each_address(
+    make_pieces: Callable[..., Pieces], caplog: pytest.LogCaptureFixture
+) -> None:
+    pieces = make_pieces(group_initial_rebalance_delay_ms="600000")
+    with_offsets_topic(pieces)
+    with caplog.at_level(logging.INFO):
+        for number in range(3 * EVENTS_A_MINUTE):
+            pieces.connect().send(join(f"g{number}"))
+        pieces.run(lambda: len(pieces.network.request_handlers.coordinators) == 3 * EVENTS_A_MINUTE, "all wait")
+        pieces.settle()
+        assert len([line for line in caplog.messages if "rebalance of 1 member(s)" in line]) == EVENTS_A_MINUTE
+        pieces.worker.coordinator_messages.close()
+    count = 2 * EVENTS_A_MINUTE
+    expected = f"{count} more events of groups and transactions were caused by 127.0.0.1 in the minute after that"
+    assert caplog.messages[-1] == expected
