@@ -220,7 +220,7 @@ class Assembly:
                 context.incarnation,
             ),
             owners=owners,
-            coordinators=CoordinatorRequests(answers, self.copy.routing, shell.ask_owner, clients.close, self.turns),
+            coordinators=CoordinatorRequests(answers, self.copy.routing, shell.ask_owner, self.turns),
             throttle=throttle,
         )
 

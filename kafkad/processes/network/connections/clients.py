@@ -193,6 +193,8 @@ class Clients:
         except (MalformedRequest, UnencodableMessage) as error:
             connection.keep_replies(before)
             self._refuse(connection, reason_to_close(frame.header.api_key, frame.header.version, error))
+        except Exception as error:  # noqa: BLE001  a bug costs the connection, as this process only reads what others share
+            self.close(connection, reason_to_close(frame.header.api_key, frame.header.version, error))
 
     def _discard(self, frame: Frame) -> None:
         if frame.arena_extent is not None:

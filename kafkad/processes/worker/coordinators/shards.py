@@ -31,7 +31,7 @@ from kafkad.processes.worker.coordinators.shard_kinds import ShardKind
 from kafkad.processes.worker.coordinators.shard_loading import Coordinator, ShardLoading, moment_now
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.api_table import LIST_GROUPS, LIST_TRANSACTIONS, OFFSET_COMMIT, TXN_OFFSET_COMMIT
+from kafkad.wire.api_table import LIST_GROUPS, LIST_TRANSACTIONS, OFFSET_COMMIT, TXN_OFFSET_COMMIT, failed
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
@@ -277,6 +277,14 @@ class CoordinatorShards:
             outcome = rule(runtime.shard, moment)
         except KafkaError as error:
             runtime.refuse(caller.token, error.code)
+            return
+        except Exception as error:
+            context = caller.context
+            api = COORDINATED.get(context.api_key)
+            if api is None or not api.reads_only:
+                raise
+            log.error("%s: %s", context.client.address, failed(context.api_key, context.version, error))
+            runtime.refuse(caller.token, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         outcome.host = caller.context.client.address
         self._may_hold[coordinator.owned.slot] = coordinator

@@ -2,7 +2,10 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace as replaced
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
 from msgspec.structs import replace
@@ -12,6 +15,7 @@ from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.records.batch import assign_offsets
 from kafkad.core.log.records.record import NewRecord, build_batch
+from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
 from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker.coordinators.shards import EVENTS_A_MINUTE
 from tests.processes.group_requests import (
@@ -202,6 +206,37 @@ def _append_damaged(file: Path) -> None:
     assign_offsets(memoryview(batch), 0, 1, 0)
     with file.open("ab") as log:
         log.write(batch)
+
+
+def fail(*_: Any) -> NoReturn:
+    raise ZeroDivisionError("a bug")
+
+
+def test_bug_in_a_request_that_only_reads_costs_that_request(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with_offsets_topic(pieces)
+    api = COORDINATED[DESCRIBE]
+    failing = SimpleNamespace(handle=fail, pack=api.module.pack, refuse=api.module.refuse)
+    monkeypatch.setitem(COORDINATED, DESCRIBE, replaced(api, module=failing))
+    client = pieces.connect()
+    (group,) = read(DESCRIBE, client.ask(asked(DESCRIBE, groups=("g",)))).groups
+    assert int(group.error_code) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert caplog.messages[-1].startswith("127.0.0.1: DescribeGroups (version 0) failed: ZeroDivisionError: a bug (")
+    assert committed_code(client) == 0, "the shard goes on"
+
+
+def test_bug_in_a_request_that_changes_something_ends_the_worker(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_offsets_topic(pieces)
+    api = COORDINATED[JOIN]
+    failing = SimpleNamespace(handle=fail, pack=api.module.pack, refuse=api.module.refuse)
+    monkeypatch.setitem(COORDINATED, JOIN, replaced(api, module=failing))
+    client = pieces.connect()
+    client.send(join())
+    with pytest.raises(ZeroDivisionError):
+        pieces.settle()
 
 
 def test_events_of_groups_are_limited_for_each_address(
