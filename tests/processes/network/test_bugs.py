@@ -56,10 +56,10 @@ def test_lines_are_limited_as_those_about_bad_requests(
     pieces: Pieces, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(LOCAL, DESCRIBE_CLUSTER, _fail)
-    for _ in range(5):
-        client = pieces.connect()
+    clients = [pieces.connect() for _ in range(5)]
+    for client in clients:
         client.send(DESCRIBE)
-        pieces.run(lambda client=client: client.is_closed, "its connection is closed")
+    pieces.run(lambda: all(client.is_closed for client in clients), "their connections are closed")
     assert len(caplog.messages) == 1
 
 
