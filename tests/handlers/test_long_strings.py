@@ -2,15 +2,13 @@
 
 One field at a time, in every version: each request is answered or malformed. No handler raises anything else, every
 answer and every record can be encoded, and no string in an answer is longer than clients read. A field may name what
-does not exist, so that the answer is an error that quotes it. The same with real processes is not swept yet.
+does not exist, so that the answer is an error that quotes it. With real processes, and of all APIs:
+tests/daemon/test_bad_input_fields.py.
 """
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from datetime import timedelta
-from types import NoneType, UnionType
-from typing import Any, NamedTuple, get_args, get_origin
-from uuid import UUID
+from typing import Any
 
 import pytest
 
@@ -33,99 +31,36 @@ from tests.core.transactions.bed import TransactionBed
 from tests.handlers.controller.test_handlers import Client
 from tests.handlers.coordinators.transaction_calls import read
 from tests.handlers.kio_calls import KioApi, versions_of
+from tests.tools.field_sweep import ARRAY, LONGEST, NOTHING, STRING, TOO_LONG, Count, Swept, made, swept_fields
 
-LONGEST, TOO_LONG = "a" * LONGEST_STRING, "a" * (LONGEST_STRING + 1)
-TEXTS = {"name": "retention.ms", "value": "1", "group_id": "g", "protocol_type": "consumer", "member_id": ""}
-"""What fields of these names have; others name the topic "t", which is there."""
-NUMBERS = {
-    "generation_id_or_member_epoch": -1,
-    "committed_leader_epoch": -1,
-    "member_epoch": 0,
-    "config_operation": 0,
-    "election_type": 0,
-    "partitions": 0,
-    "partition_index": 0,
-    "partition_indexes": 0,
-    "producer_epoch": 0,
+TEXTS: dict[str, Any] = {
+    "name": "retention.ms",
+    "value": "1",
+    "group_id": "g",
+    "protocol_type": "consumer",
+    "member_id": "",
 }
-"""Others are 1."""
+"""What fields of these names have; other strings name the topic "t", which is there."""
 LATER_MS = 600_000
 LINE = 10 * LOGGED_CHARACTERS
 
 
-class Swept(NamedTuple):
-    """The field at this path, from the request inwards, has this value."""
-
-    path: tuple[str, ...]
-    value: Any
-
-
-NOTHING = Swept((), None)
-
-
-def _inner(annotation: Any) -> Any:
-    if get_origin(annotation) is UnionType:
-        (annotation,) = (each for each in get_args(annotation) if each is not NoneType)
-    return annotation
-
-
-def _made(message: Any, swept: Swept, numbers: dict[str, int], path: tuple[str, ...] = ()) -> Any:
-    """The request with one element in each of its arrays."""
-    values: dict[str, Any] = {}
-    for field in fields(message):
-        here = (*path, field.name)
-        kind, inner = field.metadata.get("kafka_type"), _inner(field.type)
-        is_array = get_origin(inner) is tuple
-        element = _inner(get_args(inner)[0]) if is_array else inner
-        value = swept.value if swept.path == here else None
-        if value == () and is_array:
-            values[field.name] = value
-            continue
-        if is_dataclass(element):
-            value = _made(element, swept, numbers, here)
-        elif value is None:
-            value = _usual(field.name, kind, numbers)
-        values[field.name] = (value,) if is_array else value
-    return message(**values)
-
-
-def _usual(name: str, kind: Any, numbers: dict[str, int]) -> Any:
-    match kind:
-        case "string":
-            return TEXTS.get(name, "t")
-        case "bytes":
-            return b"m"
-        case "bool":
-            return False
-        case "uuid":
-            return UUID(int=1)
-        case "timedelta_i32" | "timedelta_i64":
-            return timedelta(seconds=10)
-    return numbers.get(name, 1)
-
-
-def _swept(message: Any, *, flexible: bool, path: tuple[str, ...] = ()) -> Iterator[Swept]:
-    for field in fields(message):
-        here = (*path, field.name)
-        kind, inner = field.metadata.get("kafka_type"), _inner(field.type)
-        element = _inner(get_args(inner)[0]) if get_origin(inner) is tuple else inner
-        if element is not inner:
-            yield Swept(here, ())
-        if is_dataclass(element):
-            yield from _swept(element, flexible=flexible, path=here)
-        elif kind == "string":
-            yield from (Swept(here, text) for text in ("", "\0", LONGEST))
-            if flexible:
-                yield Swept(here, TOO_LONG)
-        elif kind == "bytes":
-            yield from (Swept(here, text.encode()) for text in ("", "\0", LONGEST, TOO_LONG))
+def _swept(message: Any) -> Iterator[Swept]:
+    texts = ("", "\0", LONGEST, TOO_LONG)
+    for path, kind, _ in swept_fields(message):
+        if kind == ARRAY:
+            yield Swept(path, Count(0))
+        elif kind == STRING:
+            yield from (Swept(path, text) for text in texts if text is not TOO_LONG or message.__flexible__)
+        else:
+            yield from (Swept(path, text.encode()) for text in texts)
 
 
 def _bodies(name: str, key: int, version: int, numbers: dict[str, int]) -> Iterator[tuple[Swept, memoryview]]:
     api = KioApi(name, version)
     message = getattr(api._request, f"{api._name}Request")
-    for swept in (NOTHING, *_swept(message, flexible=bool(message.__flexible__))):
-        values = _made(message, swept, numbers)
+    for swept in (NOTHING, *_swept(message)):
+        values = made(message, swept, {**TEXTS, **numbers})
         yield swept, api.request(**{each.name: getattr(values, each.name) for each in fields(message)})
 
 
@@ -147,8 +82,8 @@ def _of(keys: Any) -> list[tuple[int, int]]:
 
 def _kinds(name: str) -> list[dict[str, int]]:
     if not name.endswith("configs"):
-        return [NUMBERS]
-    return [{**NUMBERS, "resource_type": kind} for kind in (*ResourceType, 99)]
+        return [{}]
+    return [{"resource_type": kind} for kind in (*ResourceType, 99)]
 
 
 @pytest.mark.parametrize(("key", "version"), _of(key for key in DISPATCH if key != INIT_PRODUCER_ID), ids=str)
@@ -175,7 +110,7 @@ def test_a_coordinator_answers_every_request(key: int, version: int) -> None:
     name, module = COORDINATED[key].name, COORDINATED[key].module
     api = KioApi(name, version)
     of_transactions = topic_of(key) == topic_of(INIT_PRODUCER_ID)
-    for swept, body in _bodies(name, key, version, NUMBERS):
+    for swept, body in _bodies(name, key, version, {}):
         try:
             request = codec(name, version).decode(body)
         except MalformedRequest:

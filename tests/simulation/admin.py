@@ -15,6 +15,8 @@ from tests.simulation.truth import Truth, make_batch, origins, topic_mark, whole
 from tests.tools.raw_requests import produce, read_produced
 
 ALREADY_EXISTS, UNKNOWN_TOPIC, TIMED_OUT, NOT_CONTROLLER = 36, 3, 7, 41
+INTERRUPTED = -1
+"""The controller died while it handled the request, which may have been carried out."""
 OUT_OF_RANGE = 1
 NOT_NOW = {3, 5, 6, 7, 9, 56}
 
@@ -25,7 +27,7 @@ class TopicMaker(Client):
     acks = 1
     replication_factor = 1
     not_now: ClassVar[Set[int]] = NOT_NOW
-    not_created: ClassVar[Set[int]] = {TIMED_OUT, NOT_CONTROLLER}
+    not_created: ClassVar[Set[int]] = {TIMED_OUT, NOT_CONTROLLER, INTERRUPTED}
     leaves_slowly = False
     """The answer to a deletion says that it has begun; until it is over the name is taken."""
     patience_ns = 0
@@ -72,7 +74,7 @@ class TopicMaker(Client):
         def answered(body: bytes | None) -> None:
             error = requests.read_created(body) if body is not None else TIMED_OUT
             self.note(f"creating {self.topic}: error {error}")
-            self._lost_creations += error == TIMED_OUT
+            self._lost_creations += error in (TIMED_OUT, INTERRUPTED)
             if error in (0, ALREADY_EXISTS):
                 self._generation += 1
                 self._may_be_leaving = error == ALREADY_EXISTS
@@ -171,7 +173,7 @@ class TopicMaker(Client):
                 self._known_dead.update(number for rows in self._acknowledged.values() for number in rows)
                 self._rounds_left -= 1
                 self._then(self._create)
-            elif error in (TIMED_OUT, NOT_CONTROLLER):
+            elif error in (TIMED_OUT, NOT_CONTROLLER, INTERRUPTED):
                 self._then(self._delete, 20)
             else:
                 raise Violated(f"{self.name} got error {error} for deleting {self.topic}")

@@ -146,8 +146,8 @@ class Producer(Client):
         self._asked_for_id = False
         if body is not None:
             error, producer_id = requests.read_producer_id(body)
-            # The controller may be dead for too long.
-            if error not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
+            # The controller may be dead for too long, or have died of this request, for all that anybody knows.
+            if error not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
                 raise Violated(f"{self.name} got error {error} instead of a producer id")
             self._producer_id = -1 if error else producer_id
         self.wake_in(1)

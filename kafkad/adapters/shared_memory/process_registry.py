@@ -1,8 +1,8 @@
 """Which processes of this broker live, in which incarnation, and which incarnations of others each has seen.
 
 One row of shared words per process, with one writer per word: the supervisor writes incarnation, pid and the states
-starting and dead; the process itself writes the rest of its row. Nothing here waits: a process looks, and looks
-again when it has a reason to.
+starting and dead; the controller writes which request of a process it handles; the process itself writes the rest of
+its row. Nothing here waits: a process looks, and looks again when it has a reason to.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,9 @@ FIRST_INCARNATION = 1
 GRACE_LOOK_MS = 5
 """How often an owner looks whether the readers of what it changes have all moved on."""
 _ROW = 128
-_INCARNATION, _PID, _STATE, _APPLIED, _PASS, _ASLEEP, _DONE, _TOTAL = range(8)
+_INCARNATION, _PID, _STATE, _APPLIED, _PASS, _ASLEEP, _DONE, _TOTAL, _HANDLED = range(9)
+HANDLING_THREADS = 2
+"""Threads of the controller process that handle requests: its loop and its store's."""
 _SEEN = 64
 _BROKER = PROCESS_SLOTS * _ROW
 _METADATA_VERSION, _BROKER_STATE = 0, 8
@@ -112,6 +114,8 @@ class ProcessRegistry:
         self._words[row + _PASS] = 0
         self._words[row + _ASLEEP] = 0
         self._words[row + _DONE] = self._words[row + _TOTAL] = 0
+        for thread in range(HANDLING_THREADS):
+            self._words[row + _HANDLED + thread] = 0
         for peer in range(PROCESS_SLOTS):
             self._words[row + _SEEN + peer] = 0
         self._words[row + _INCARNATION] += 1
@@ -151,6 +155,18 @@ class ProcessRegistry:
     def progress(self, key: ProcessKey) -> tuple[int, int]:
         row = self._slots[key] * _ROW
         return self._words[row + _DONE], self._words[row + _TOTAL]
+
+    def set_handled(self, sender: ProcessKey, thread: int, token: int) -> None:
+        """Only for the controller: `thread` handles this request of `sender` from now on; 0: none."""
+        self._words[self._slots[sender] * _ROW + _HANDLED + thread] = token
+
+    def handled(self, sender: ProcessKey) -> tuple[int, ...]:
+        """The requests of `sender` that the controller handles now, or that a dead one was handling when it died.
+
+        The next incarnation writes here only when it has received a request of `sender`.
+        """
+        row = self._slots[sender] * _ROW + _HANDLED
+        return tuple(token for token in self._words[row : row + HANDLING_THREADS] if token)
 
     def sleep_word(self, key: ProcessKey) -> tuple[memoryview, int]:
         """The word with which `key` says that it sleeps, for its doorbell."""

@@ -1,4 +1,4 @@
-"""Limits log lines about peers: the first complaint within a minute is logged, later ones are counted.
+"""Limits log lines about peers: the first ones within a minute are logged, later ones are counted.
 
 A peer that is disconnected thousands of times a second must neither fill the log nor the memory: IPv6 peers are counted
 by their /64, and those beyond `MOST_PEERS` within a minute share one entry.
@@ -12,18 +12,20 @@ OTHERS = "other addresses"
 
 
 class _Minute:
-    __slots__ = ("ends_ms", "suppressed")
+    __slots__ = ("ends_ms", "left", "suppressed")
 
-    def __init__(self, ends_ms: int) -> None:
+    def __init__(self, ends_ms: int, left: int) -> None:
         self.ends_ms = ends_ms
+        self.left = left
         self.suppressed = 0
 
 
 class PeerComplaints:
-    """The peers with a complaint in the last minute, ordered by the end of their minute."""
+    """The peers with a complaint in the last minute, ordered by the end of their minute. `lines` are logged of each."""
 
-    def __init__(self, most_peers: int = MOST_PEERS) -> None:
+    def __init__(self, most_peers: int = MOST_PEERS, *, lines: int = 1) -> None:
         self._most_peers = most_peers
+        self._lines = lines
         self._minutes: dict[str, _Minute] = {}
         self._suppressed = 0
 
@@ -38,7 +40,10 @@ class PeerComplaints:
             peer = OTHERS
             minute = self._minutes.get(peer)
         if minute is None:
-            self._minutes[peer] = _Minute(now_ms + QUIET_MS)
+            self._minutes[peer] = _Minute(now_ms + QUIET_MS, self._lines - 1)
+            return True
+        if minute.left > 0:
+            minute.left -= 1
             return True
         minute.suppressed += 1
         self._suppressed += 1

@@ -22,6 +22,7 @@ from kafkad.core.controller.image import NO_LEADER, MetadataImage, Topic
 from kafkad.core.controller.partition_rows import make_partition
 from kafkad.core.controller.settings import RandomSource
 from kafkad.core.controller.store.stored_metadata import PartitionState
+from kafkad.core.controller.topics.assignment import Assignment
 from kafkad.core.controller.topics.names import CLUSTER_METADATA_TOPIC, CollisionIndex, check_topic_name
 from kafkad.core.controller.topics.placement import NOT_HERE
 from kafkad.core.controller.topics.topics import (
@@ -110,7 +111,7 @@ def auto_create_topics(
 def create_partitions(
     controller: Controller, requested: Sequence[NewPartitions], *, validate_only: bool = False
 ) -> list[TopicResult]:
-    """CreatePartitions, each topic on its own."""
+    """CreatePartitions, each topic on its own; all additional partitions become visible together."""
     if adds_too_many(requested, controller.image.topics):
         return [_refused(new.name, ErrorCode.POLICY_VIOLATION, _TOO_MANY) for new in requested]
     counts = Counter(new.name for new in requested)
@@ -119,6 +120,8 @@ def create_partitions(
         for name, count in counts.items()
         if count > 1
     ]
+    planned: dict[str, Sequence[Assignment]] = {}
+    room_taken = 0
     for new in requested:
         if counts[new.name] > 1:
             continue
@@ -130,13 +133,18 @@ def create_partitions(
                 text = f"A partition reassignment is in progress for the topic '{new.name}'."
                 raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
             assignments = assign_more_partitions(topic, new, controller.image.brokers)
-            controller.require_room(assignments)
-            if not validate_only:
-                controller.add_partitions(new.name, assignments)
+            room_taken += controller.require_room(assignments, room_taken)
         except KafkaError as error:
             results.append(_failed(new.name, error))
             continue
+        planned[new.name] = assignments
         results.append(TopicResult(name=new.name, topic=topic))
+    if validate_only:
+        return results
+    try:
+        controller.add_partitions(planned)
+    except KafkaError as error:
+        return [_failed(each.name, error) if each.name in planned else each for each in results]
     return results
 
 

@@ -135,21 +135,34 @@ class Controller:
         self._publish(tuple(deltas.TopicCreated(topic) for topic in topics))
         return topics
 
-    def add_partitions(self, name: str, assignments: Sequence[Assignment]) -> None:
-        """Give the topic the additional partitions."""
-        self.require_room(assignments)
-        topic = self.image.topics[name]
-        first = len(topic.partitions)
+    def add_partitions(self, additional: Mapping[str, Sequence[Assignment]]) -> None:
+        """Give the topics these additional partitions; all become visible in one version.
+
+        Raises before any change when the partition table or the store has no room for them.
+        """
+        if not additional:
+            return
+        self.require_room([replicas for assignments in additional.values() for replicas in assignments])
         electorate = self._electorate()
+        topics = {name: self.image.topics[name] for name in additional}
         states = {
             (at := TopicPartition(name, index)): electorate.first_state(at, replicas)
-            for index, replicas in enumerate(assignments, first)
+            for name, assignments in additional.items()
+            for index, replicas in enumerate(assignments, len(topics[name].partitions))
         }
-        every = [*map(assignment_of, topic.partitions), *map(ReplicaAssignment, assignments)]
+        every = {
+            name: (topic.id, [*map(assignment_of, topic.partitions), *map(ReplicaAssignment, additional[name])])
+            for name, topic in topics.items()
+        }
         with stored_or_refused():
-            self._tree.set_assignments(name, topic.id, every)
+            self._tree.set_assignments(every)
         self._tree.create_states(states)
-        self._publish((deltas.PartitionsAdded(name, self._place(name, first, assignments, states)),))
+        self._publish(
+            tuple(
+                deltas.PartitionsAdded(name, self._place(name, len(topics[name].partitions), assignments, states))
+                for name, assignments in additional.items()
+            )
+        )
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Record the deletions and hide the topics; directories and nodes are removed later (`partitions_deleted`)."""

@@ -55,7 +55,8 @@ class Recipient(Protocol):
 
     def order_markers(self, wanted: TxnMarkersToSend) -> None: ...
 
-    def tell(self, line: str) -> None: ...
+    def tell(self, line: str, host: str) -> None:
+        """Log `line`, which a client at `host` has caused; empty: a timer."""
 
     def rebalanced(self, elapsed_ms: int) -> None:
         """A group has finished a rebalance, which took so long."""
@@ -290,7 +291,7 @@ class Runtime(Generic[Record]):
         for key, deadline_ms in outcome.timers:
             self._timers.set(key, deadline_ms)
         for line in outcome.log_lines:
-            self._recipient.tell(line)
+            self._recipient.tell(line, outcome.host)
         for elapsed_ms in outcome.rebalances_ms:
             self._recipient.rebalanced(elapsed_ms)
         if not (outcome.replies or outcome.after or outcome.markers):
@@ -315,13 +316,13 @@ class Runtime(Generic[Record]):
             self._reply(token, reply)
         for wanted in outcome.markers:
             self._recipient.order_markers(wanted)
-        return None if outcome.after is None else outcome.after(ErrorCode.NONE, moment)
+        return _following(outcome, ErrorCode.NONE, moment)
 
     def _refuse_outcome(self, outcome: Outcome[Record], code: ErrorCode, moment: Moment) -> Outcome[Record] | None:
         code = REFUSALS.get(code, code)
         for token, _reply in outcome.replies:
             self._refuse(token, code)
-        return None if outcome.after is None else outcome.after(code, moment)
+        return _following(outcome, code, moment)
 
     def _answer_last(self, outcome: Outcome[Record] | None) -> None:
         """When the shard goes, only the replies of an outcome still count."""
@@ -344,6 +345,14 @@ class Runtime(Generic[Record]):
     def deadline_of(self, key: Hashable) -> int | None:
         """When the timer `key` is due; None when it is not set."""
         return self._timers.deadline_of(key)
+
+
+def _following(outcome: Outcome[Record], code: ErrorCode, moment: Moment) -> Outcome[Record] | None:
+    if outcome.after is None:
+        return None
+    following = outcome.after(code, moment)
+    following.host = following.host or outcome.host
+    return following
 
 
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)

@@ -63,6 +63,8 @@ class Outcome(Generic[Record]):
     markers: list["TxnMarkersToSend"] = field(default_factory=list)
     log_lines: list[str] = field(default_factory=list)
     """Log lines: one for each rebalance, fenced producer and the like."""
+    host: str = ""
+    """The address of the client that has caused them, and what follows."""
     rebalances_ms: list[int] = field(default_factory=list)
     """The duration of each rebalance that this completes; for metrics."""
     shares_batch: bool = False

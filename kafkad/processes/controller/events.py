@@ -25,6 +25,7 @@ from kafkad.processes.controller.internal_topics import Refusals, warn_of_few_re
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
 from kafkad.processes.controller.quota_counts import pass_on
 from kafkad.processes.controller.replies import Replies, WaitingReply
+from kafkad.processes.controller.request_mark import LOOP, RequestMark
 from kafkad.processes.controller.startup import Opened, settings_of
 from kafkad.processes.controller.tables import LiveTables
 from kafkad.processes.controller.topic_deletion import TopicDeletions
@@ -94,6 +95,7 @@ class ControllerEvents:
         self._metadata_publisher = MetadataPublisher(context.registry, send)
         self._replies = Replies(send)
         self._turns = Turns()
+        self._mark = RequestMark(context.registry, LOOP)
         directories = context.log_directories
         self._topic_deletions = TopicDeletions(
             self._controller, context.table, directories, leaving_slots=opened.leaving_slots
@@ -135,11 +137,14 @@ class ControllerEvents:
         match message:
             case AdminRequest():
                 if len(message.body) > COSTLY_BYTES:
-                    self._turns.add(len(message.body), self._in_turn(peer, message))
+                    steps = self._mark.in_steps(peer, message.token, self._in_turn(peer, message))
+                    self._turns.add(len(message.body), steps)
                 else:
-                    self._answer(peer, message)
+                    with self._mark.handling(peer, message.token):
+                        self._answer(peer, message)
             case AutoCreateWanted(token, names):
-                self._create(peer, token, names)
+                with self._mark.handling(peer, token):
+                    self._create(peer, token, names)
             case SnapshotWanted(have_version):
                 self._metadata_publisher.asked(peer, have_version, self._controller.image)
             case Applied():

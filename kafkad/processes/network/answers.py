@@ -23,7 +23,7 @@ from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
 from kafkad.wire.api_table import reason_to_close
 from kafkad.wire.framing import response_head
-from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
+from kafkad.wire.primitives import MalformedRequest
 
 Steps = Generator[Waits, Any, bytes | None]
 """The steps of a handler; if they return no body, the answer is sent in another way."""
@@ -99,12 +99,15 @@ class Answers:
         """Send what `make` encodes; close the connection if it can't be encoded."""
         try:
             body = make()
-        except UnencodableMessage as error:
-            self._refuse(reply, error)
+        except Exception as error:  # noqa: BLE001  see `refuse`
+            self.refuse(reply, error)
             return
         self.send(reply, body)
 
-    def _refuse(self, reply: Reply, error: MalformedRequest | UnencodableMessage) -> None:
+    def refuse(self, reply: Reply, error: Exception) -> None:
+        """The request has met this error, which costs its connection, even if it is a bug: handlers in this process
+        only read what others share.
+        """
         context = reply.context
         self._refused(reply.connection, reason_to_close(context.api_key, context.version, error))
 
@@ -125,13 +128,20 @@ class Answers:
         if (size <= COSTLY_BYTES or self._large.begin(size, request)) and self._step(request):
             self._turns.add(size, self._in_turn(request))
 
+    def run_late(self, steps: Steps, reply: Reply, size: int) -> None:
+        """The same for a request that has waited for another process: what it raises costs the connection."""
+        try:
+            self.run(steps, reply, size)
+        except Exception as error:  # noqa: BLE001  see `refuse`
+            self.refuse(reply, error)
+
     def _in_turn(self, request: _Stepped) -> Iterator[None]:
         """Take steps of a request while it waits for nothing but its turn."""
         try:
             while self._step(request):
                 yield
-        except (MalformedRequest, UnencodableMessage) as error:
-            self._refuse(request.reply, error)
+        except Exception as error:  # noqa: BLE001  see `refuse`
+            self.refuse(request.reply, error)
 
     def _step(self, request: _Stepped) -> bool:
         """Take one step; True when the next may follow in its turn. Raises MalformedRequest."""
@@ -143,18 +153,17 @@ class Answers:
             return False
         try:
             waits = request.go_on()
-        except (MalformedRequest, UnencodableMessage):
-            self._ended(request)
-            raise
-        except MemoryError:
-            # Handlers only read what others share, so the request costs its own connection alone.
-            self._ended(request)
-            raise MalformedRequest(f"there is no memory to answer its {request.size} bytes") from None
         except StopIteration as finished:
             self._ended(request)
             if finished.value is not None:
                 self.send(request.reply, finished.value)
             return False
+        except MemoryError:
+            self._ended(request)
+            raise MalformedRequest(f"there is no memory to answer its {request.size} bytes") from None
+        except Exception:
+            self._ended(request)
+            raise
         request.go_on = partial(next, request.steps)
         if isinstance(waits, LogSearch):
             self._search(waits.reader, waits.look, partial(self._found, request))

@@ -34,7 +34,6 @@ from kafkad.processes.network.connections.clients import Clients
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.frame_reader import FrameReader
 from kafkad.processes.network.connections.loop_pass import ReadyConnections
-from kafkad.processes.network.connections.peer_log import PeerLog
 from kafkad.processes.network.connections.request_memory import RequestMemory
 from kafkad.processes.network.connections.throttle import Throttle
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
@@ -53,10 +52,13 @@ from kafkad.processes.network.produce_requests import ProduceRequests
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
 from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.peer_log import PeerLog
 from kafkad.processes.runtime.replication_quota import replication_quota
 from kafkad.processes.runtime.turns import Turns
 
 log = logging.getLogger(__name__)
+
+_OTHERS_REFUSED = "%d more connections from %s were closed or turned away in the minute after that"
 
 
 class Shell(Protocol):
@@ -85,7 +87,7 @@ class Assembly:
             wakes_up=shell.woke,
             block=context.block,
         )
-        self.peer_log = PeerLog()
+        self.peer_log = PeerLog(logging.WARNING, _OTHERS_REFUSED)
         self.acceptor = _acceptor(context, self.loop, self.peer_log)
         self.copy = MetadataCopy(config.node_id)
         self._block = context.block
@@ -211,9 +213,14 @@ class Assembly:
             answers=answers,
             produce=produce,
             fetch=self._fetch(context, throttle, workers, now_ms, view),
-            controller=ControllerRequests(answers, clients.close),
+            controller=ControllerRequests(
+                answers,
+                clients.close,
+                partial(context.registry.handled, context.key),
+                context.incarnation,
+            ),
             owners=owners,
-            coordinators=CoordinatorRequests(answers, self.copy.routing, shell.ask_owner, clients.close, self.turns),
+            coordinators=CoordinatorRequests(answers, self.copy.routing, shell.ask_owner, self.turns),
             throttle=throttle,
         )
 

@@ -1,15 +1,28 @@
-"""Requests of the network process to the controller: client requests, and topics to be auto-created."""
+"""Requests of the network process to the controller: client requests, and topics to be auto-created.
 
-from collections.abc import Callable
+A request is sent to the next incarnation of the controller, except the one that the controller was handling when it
+died: that one gets an error.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
 from time import monotonic_ns
 
 from kafkad.core.errors import ErrorCode
+from kafkad.core.quoting import logged
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.requests.timeouts import LONGEST_MS, is_between_brokers, patience_ms, timed_out
+from kafkad.handlers.controller.requests.timeouts import (
+    LONGEST_MS,
+    interrupted,
+    is_between_brokers,
+    patience_ms,
+    timed_out,
+)
 from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.runtime.turns import STEP_NS
+from kafkad.wire.api_table import APIS
 from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 from kafkad.wire.processes.controller_messages import (
     AdminReply,
@@ -22,6 +35,8 @@ from kafkad.wire.processes.controller_messages import (
     unpack_message,
 )
 
+log = logging.getLogger(__name__)
+
 CreatedTopics = Callable[[dict[str, int]], None]
 """Called with the error code of each requested topic."""
 SLOW_MS = 1_000
@@ -31,14 +46,13 @@ LARGE_BYTES = 64 * 1024
 """A larger request is not decoded for its timeout, but waits as long as any, and its connection is closed then."""
 CREATION_MS = 10_000
 """How long a request that needs a new topic waits for a controller; then its client retries."""
-MOST_INCARNATIONS = 2
-_KILLER = "the controller ended twice while it answered this request"
+_TOKEN_BITS = 32
 
 
 class _Question:
     """An open request. `deadline_ms` is known while there is no controller, or a slow one."""
 
-    __slots__ = ("asked_ms", "deadline_ms", "incarnations", "message", "names", "reply", "waiting")
+    __slots__ = ("asked_ms", "deadline_ms", "message", "names", "reply", "waiting")
 
     def __init__(self, message: bytes, asked_ms: int, reply: Reply | None, names: frozenset[str]) -> None:
         self.message = message
@@ -48,25 +62,32 @@ class _Question:
         self.names = names
         self.waiting: list[tuple[Connection, CreatedTopics]] = []
         self.deadline_ms: float = UNKNOWN_MS
-        self.incarnations = 0
-        """The number of incarnations of the controller that it was sent to."""
 
 
 class ControllerRequests:
     """The open requests of this process to the controller.
 
-    None is lost when the controller is replaced: every open request within its timeout is sent again to the new
-    incarnation. Each may be sent twice, as creating an existing topic has its own error code. Requests of closed
-    connections are not sent again.
+    When the controller is replaced, open requests within their timeouts are sent again to the new incarnation. Each may
+    be sent twice, as creating an existing topic has its own error code. Requests of closed connections are not sent
+    again. Nor is the one that the dead controller was handling, as `handled` says: its client gets an error, and no
+    second controller can die of it.
     """
 
-    def __init__(self, answers: Answers, refused: Callable[[Connection, str], None]) -> None:
+    def __init__(
+        self,
+        answers: Answers,
+        refused: Callable[[Connection, str], None],
+        handled: Callable[[], Iterable[int]],
+        incarnation: int,
+    ) -> None:
+        """`incarnation` of this process: the tokens of its requests are not those of an earlier one."""
         self._answers = answers
         self._refused = refused
+        self._handled = handled
         self._send: Callable[[bytes], None] | None = None
         self._is_last = False
         """The broker stops: no other controller will start."""
-        self._next_token = 1
+        self._next_token = incarnation << _TOKEN_BITS
         self._questions: dict[int, _Question] = {}
         self._creations: dict[frozenset[str], int] = {}
         """Tokens of open requests for topics: identical ones are sent once."""
@@ -86,16 +107,14 @@ class ControllerRequests:
         self.expire(now_ms)
         self._send = send
         self._look_ms = now_ms + SLOW_MS
-        for token, question in list(self._questions.items()):
-            if question.incarnations == MOST_INCARNATIONS:
-                # All these incarnations died while they had this request: it may be the cause.
-                self._give_up(token, _KILLER)
         for question in self._questions.values():
-            self._put(question, send)
+            send(question.message)
 
     def disconnected(self) -> None:
         """The controller has died; the next incarnation mostly comes at once."""
         self._send = None
+        for token in self._handled():
+            self._interrupt(token)
         if self._is_last:
             for token in list(self._questions):
                 self._time_out(token)
@@ -188,15 +207,11 @@ class ControllerRequests:
         if self._send is not None:
             if len(self._questions) == 1:
                 self._look_ms = question.asked_ms + SLOW_MS
-            self._put(question, self._send)
+            self._send(question.message)
         elif self._is_last:
             self._time_out(token)
         else:
             self._note_deadline(token, question)
-
-    def _put(self, question: _Question, send: Callable[[bytes], None]) -> None:
-        question.incarnations += 1
-        send(question.message)
 
     def heard(self, message: ControllerMessage) -> None:
         """Take an answer. One to a closed request (sent twice, or given up) is ignored."""
@@ -240,16 +255,37 @@ class ControllerRequests:
         if question.reply is None:
             _refuse_creation(question)
             return
+        self._answer(question, question.reply, timed_out, "no controller process took the request in time")
+
+    def _interrupt(self, token: int) -> None:
+        """The controller died while it handled this request."""
+        question = self._taken(token)
+        if question is None:
+            return
+        if question.reply is None:
+            first = logged(min(question.names))
+            log.error("the controller ended while it created %d topic(s), %s first", len(question.names), first)
+            _refuse_creation(question)
+            return
+        context = question.reply.context
+        reason = f"the controller ended while it handled {APIS[context.api_key].name} (version {context.version})"
+        log.error("%s: %s", question.reply.connection.peer, reason)
+        self._answer(question, question.reply, interrupted, reason)
+
+    def _answer(
+        self, question: _Question, reply: Reply, make: Callable[[int, int, memoryview], bytes], reason: str
+    ) -> None:
+        """The answer that `make` gives, or a closed connection with this reason."""
         request = _request_of(question)
         if is_between_brokers(request.context.api_key) or len(question.message) > LARGE_BYTES:
-            self._refused(question.reply.connection, "no controller process took the request in time")
+            self._refused(reply.connection, reason)
             return
         try:
-            body = timed_out(request.context.api_key, request.context.version, memoryview(request.body))
+            body = make(request.context.api_key, request.context.version, memoryview(request.body))
         except (MalformedRequest, UnencodableMessage) as error:
-            self._refused(question.reply.connection, str(error))
+            self._refused(reply.connection, str(error))
             return
-        self._answers.send(question.reply, body)
+        self._answers.send(reply, body)
 
     def _give_up(self, token: int, reason: str) -> None:
         question = self._taken(token)

@@ -19,9 +19,8 @@ from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.runtime.turns import Turns
-from kafkad.wire.api_table import malformed
 from kafkad.wire.kio_codec import codec
-from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
+from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
 
 MOST_UNANSWERED = 16
@@ -52,20 +51,18 @@ class _Part:
 
 
 class CoordinatorRequests:
-    """`ask` sends a frame to a worker and returns False when it can't be reached now; `refused` closes a connection."""
+    """`ask` sends a frame to a worker and returns False when it can't be reached now."""
 
     def __init__(
         self,
         answers: Answers,
         routes: Routing,
         ask: Callable[[int, bytes], bool],
-        refused: Callable[[Connection, str], None],
         turns: Turns,
     ) -> None:
         self._answers = answers
         self._routes = routes
         self._ask = ask
-        self._refused = refused
         self._turns = turns
         self._next_part = 1
         self._parts: dict[int, _Part] = {}
@@ -121,7 +118,11 @@ class CoordinatorRequests:
                 self._paused.append((opened, chain((row,), left)))
                 return
             if callable(piece.body):
-                body = part.body = piece.body()
+                try:
+                    body = part.body = piece.body()
+                except Exception as error:  # noqa: BLE001  see `Answers.refuse`
+                    self._close(opened, error)
+                    continue
             else:
                 body = piece.body
             question = pack_coordination(CoordinatorAsked(part_id, *place, context, body))
@@ -159,7 +160,7 @@ class CoordinatorRequests:
         if part is None:
             return
         if message.body is None:
-            self._close(part.opened, message.reason)
+            self._close(part.opened, MalformedRequest(message.reason))
         else:
             self._settle(part, message.body)
 
@@ -194,15 +195,14 @@ class CoordinatorRequests:
         try:
             request = codec(api.name, context.version).decode(memoryview(part.body))
             body = api.module.refuse(request, context.version, code)
-        except (MalformedRequest, UnencodableMessage) as error:
+        except Exception as error:  # noqa: BLE001  see `Answers.refuse`
             self._close(part.opened, error)
             return
         self._settle(part, body)
 
-    def _close(self, opened: _Open, error: object) -> None:
+    def _close(self, opened: _Open, error: Exception) -> None:
         self._forget(opened)
-        context = opened.reply.context
-        self._refused(opened.reply.connection, malformed(context.api_key, context.version, error))
+        self._answers.refuse(opened.reply, error)
 
     def _settle(self, part: _Part, body: bytes) -> None:
         opened = part.opened

@@ -115,7 +115,7 @@ class RequestDispatcher:
 
             def created(errors: dict[str, int]) -> None:
                 if not connection.closed:
-                    self._answers.run(answer_metadata(request, context, view, errors), reply, len(body))
+                    self._answers.run_late(answer_metadata(request, context, view, errors), reply, len(body))
 
             self._controller.create_topics(connection, unknown, created, context.received_ms)
             return None
@@ -135,7 +135,7 @@ class RequestDispatcher:
 
             def created(_errors: dict[str, int]) -> None:
                 if not connection.closed:
-                    self._answers.run(find_coordinator.answer(request, context, view), reply, len(body))
+                    self._answers.run_late(find_coordinator.answer(request, context, view), reply, len(body))
 
             self._controller.create_topics(connection, wanted, created, context.received_ms)
             return None

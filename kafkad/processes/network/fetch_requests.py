@@ -30,6 +30,7 @@ from kafkad.processes.network.fetch_watches import FetchWatches
 from kafkad.processes.network.large_fetches import AT_ONCE, LARGE_BYTES, LargeFetches, session_of
 from kafkad.processes.network.waiting_fetch import MANIFEST_PATIENCE_MS, WaitingFetch
 from kafkad.processes.runtime.turns import Turns
+from kafkad.wire.api_table import reason_to_close
 from kafkad.wire.framing import response_head
 from kafkad.wire.messages.fetch import TOPIC_IDS_FROM, Piece, length_of, pack_response
 from kafkad.wire.messages.fetch_request import FetchRequest, read_in_steps, read_request
@@ -68,6 +69,7 @@ class FetchRequests:
         self.max_bytes = max_bytes
         self._hints = hints
         self._answered = answered
+        self._refused = refused
         self._large = LargeFetches(self, turns, evaluator, watches, cache, self._counts, refused, hints)
         self._now_ms = now_ms
         self._purgatory: Purgatory[WaitingFetch, FetchRequests] = Purgatory(view=self, start_ms=now_ms)
@@ -134,8 +136,11 @@ class FetchRequests:
 
     def _begin(self, fetch: WaitingFetch, now_ms: int) -> None:
         connection, client = fetch.connection, fetch.reply.context.client
-        most = self.max_bytes if fetch.is_from_follower else self._throttle.fetch_limit(client, self.max_bytes)
-        fetch.limit(most)
+        try:
+            most = self.max_bytes if fetch.is_from_follower else self._throttle.fetch_limit(client, self.max_bytes)
+            fetch.limit(most)
+        except Exception as error:  # noqa: BLE001  `_finish` closes the connection
+            fetch.error = error
         if not self._purgatory.try_complete_else_watch(fetch):
             connection.exclusive_in_flight = True
             self._waiting[connection] = fetch
@@ -164,7 +169,14 @@ class FetchRequests:
         return self._cache.resume(request.session_id, request.session_epoch, uses_topic_ids=uses_ids)
 
     def is_enough(self, fetch: WaitingFetch) -> bool:
-        """Measure again; True when the fetch can be answered before its deadline."""
+        """Measure again; True when the fetch can be answered before its deadline, or has met a bug."""
+        try:
+            return fetch.error is not None or self._is_enough(fetch)
+        except Exception as error:  # noqa: BLE001  `_finish` closes the connection
+            fetch.error = error
+            return True
+
+    def _is_enough(self, fetch: WaitingFetch) -> bool:
         session = fetch.session
         if fetch.is_in_steps or len(session.dirty) > AT_ONCE:
             self._large.look(fetch)
@@ -273,6 +285,23 @@ class FetchRequests:
     # Answers.
 
     def _finish(self, fetch: WaitingFetch, now_ms: int) -> None:
+        if fetch.error is not None:
+            self.fail(fetch, fetch.error)
+            return
+        try:
+            self._answer(fetch, now_ms)
+        except Exception as error:  # noqa: BLE001  see `fail`
+            self.fail(fetch, error)
+
+    def fail(self, fetch: WaitingFetch, error: Exception) -> None:
+        """A bug, which costs the connection: a Fetch only reads. Its client then begins another session."""
+        self._purgatory.cancel(fetch)
+        self._waits_no_longer(fetch)
+        self.release(fetch)
+        context = fetch.reply.context
+        self._refused(fetch.connection, reason_to_close(context.api_key, context.version, error))
+
+    def _answer(self, fetch: WaitingFetch, now_ms: int) -> None:
         session, measure = fetch.session, fetch.measured
         assert measure is not None
         if len(measure.findings) > AT_ONCE:

@@ -21,10 +21,9 @@ from kafkad.processes.network.fetch_counts import FetchCounts
 from kafkad.processes.network.fetch_watches import FetchWatches
 from kafkad.processes.network.waiting_fetch import WaitingFetch
 from kafkad.processes.runtime.turns import Turns
-from kafkad.wire.api_table import malformed
+from kafkad.wire.api_table import reason_to_close
 from kafkad.wire.messages.fetch import FileSlice, PartitionData, Piece, pack_in_steps
 from kafkad.wire.messages.fetch_request import FetchRequest
-from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.steps import STEP
 
 AT_ONCE = 400
@@ -39,6 +38,8 @@ Each partition is several objects while it is answered, and the garbage collecto
 """
 _ROW_BYTES = 32
 """A partition in a request."""
+_Steps = Callable[[WaitingFetch, dict[PartitionKey, None]], Iterator[None]]
+"""With the partitions that change meanwhile."""
 
 
 class Fetches(Protocol):
@@ -56,6 +57,9 @@ class Fetches(Protocol):
         """True when it was throttled and answered without records; otherwise its session is open."""
 
     def answer(self, fetch: WaitingFetch, body: list[Piece]) -> None: ...
+
+    def fail(self, fetch: WaitingFetch, error: Exception) -> None:
+        """Close the connection."""
 
     def wants_manifest(self, fetch: WaitingFetch) -> None: ...
 
@@ -118,11 +122,11 @@ class LargeFetches:
                 yield next(request.steps)
         except StopIteration:
             return
-        except MalformedRequest as error:
-            header = request.reply.context
-            self._refused(connection, malformed(header.api_key, header.version, error))
         except MemoryError:
             self._refused(connection, f"there is no memory to read a Fetch of {request.size} bytes")
+        except Exception as error:  # noqa: BLE001  malformed, or a bug: a Fetch only reads
+            header = request.reply.context
+            self._refused(connection, reason_to_close(header.api_key, header.version, error))
         self.ended(connection)
 
     def ended(self, connection: Connection) -> None:
@@ -138,7 +142,17 @@ class LargeFetches:
         """Measure the partitions of the fetch's session that may have news; then answer it, or let it wait."""
         if not fetch.is_in_steps:
             fetch.is_in_steps = True
-            self._turns.add(_ROW_BYTES * len(fetch.session.dirty), self._looking(fetch, fetch.session.listen()))
+            self._turns.add(
+                _ROW_BYTES * len(fetch.session.dirty), self._guarded(fetch, self._looking, fetch.session.listen())
+            )
+
+    def _guarded(self, fetch: WaitingFetch, steps: _Steps, news: dict[PartitionKey, None]) -> Iterator[None]:
+        try:
+            yield from steps(fetch, news)
+        except Exception as error:  # noqa: BLE001  see `fail`
+            fetch.session.heard(news)
+            self._fetches.fail(fetch, error)
+            self.ended(fetch.connection)
 
     def _looking(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> Iterator[None]:
         session = fetch.session
@@ -202,7 +216,7 @@ class LargeFetches:
         fetch.is_in_steps = True
         assert fetch.measured is not None
         size = _ROW_BYTES * len(fetch.measured.findings)
-        self._turns.add(size, self._answering(fetch, fetch.session.listen()))
+        self._turns.add(size, self._guarded(fetch, self._answering, fetch.session.listen()))
 
     def _answering(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> Iterator[None]:
         session, measure = fetch.session, fetch.measured

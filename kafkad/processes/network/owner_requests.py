@@ -56,7 +56,10 @@ class OwnerRequests:
         known = self._parts.pop(message.part_id, None)
         if known is not None:
             opened, worker = known
-            opened.question.answered(worker, message)
+            try:
+                opened.question.answered(worker, message)
+            except Exception as error:  # noqa: BLE001  see `Answers.refuse`
+                self._answers.refuse(opened.reply, error)
             self._settle(opened)
 
     def worker_lost(self, worker: int) -> None:

@@ -16,7 +16,7 @@ from kafkad.handlers.produce import ProduceInFlight, ProducePart, plan
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.throttle import Throttle
-from kafkad.wire.api_table import PRODUCE
+from kafkad.wire.api_table import PRODUCE, reason_to_close
 from kafkad.wire.framing import response_head
 from kafkad.wire.messages.leader_hints import PRODUCE_FROM, LeaderHints
 from kafkad.wire.messages.produce import read_request
@@ -59,16 +59,18 @@ class ProduceRequests:
         assert frame.arena_extent is not None
         try:
             request = read_request(frame.view, frame.header.body_at, context.version)
+            produce = ProduceInFlight(request, context, frame.arena_extent)
+            parts = plan(request, produce, frame.arena_offset, self._routing)
+            if not self._throttle.manager.is_unlimited:
+                self._throttle.produced(connection, context.client, len(frame.view), context.received_ms)
         except BaseException:
             self._arena.release(frame.arena_extent)
             raise
-        produce = ProduceInFlight(request, context, frame.arena_extent)
         reply = None
         if request.acks != 0:
             reply = Reply(connection, context)
             connection.replies.append(reply)
         connection.begin(PRODUCE)
-        parts = plan(request, produce, frame.arena_offset, self._routing)
         deadline_ms = context.deadline_ms(request.timeout_ms)
         for part in list(parts):
             if not self.reachable[part.worker]:
@@ -82,8 +84,6 @@ class ProduceRequests:
                     part_id, deadline_ms, request.acks, context.version, part.slices, request.transactional_id
                 )
             )
-        if not self._throttle.manager.is_unlimited:
-            self._throttle.produced(connection, context.client, len(frame.view), context.received_ms)
         if produce.shares_open == 0:
             self._finish(produce, reply, connection)
 
@@ -126,8 +126,12 @@ class ProduceRequests:
                 return
         else:
             context = reply.context
-            hints = self._hints_of(produce, context) if produce.has_error else None
-            body = produce.reply(max(0, connection.muted_until_ms - context.received_ms), hints)
+            try:
+                hints = self._hints_of(produce, context) if produce.has_error else None
+                body = produce.reply(max(0, connection.muted_until_ms - context.received_ms), hints)
+            except Exception as error:  # noqa: BLE001  it costs the connection: the records are written or refused
+                self._refused(connection, reason_to_close(context.api_key, context.version, error))
+                return
             head = response_head(context.api_key, context.version, context.correlation_id, len(body))
             connection.answer(reply, (head + body,), len(head) + len(body))
         self._answered(connection)

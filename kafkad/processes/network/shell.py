@@ -284,6 +284,7 @@ class NetworkProcess:
             self._peer_log.next_ms,
             self.care.next_deadline_ms(self._now_ms),
             self._stop_at_ms,
+            self.clients.next_given_up_ms,
         )
         known = [deadline for deadline in deadlines if deadline is not None]
         self._due_ms = due_ms = min(known, default=_NEVER_MS)

@@ -25,6 +25,7 @@ class WaitingFetch(DelayedOperation[Hashable, Look]):
     __slots__ = (
         "absent",
         "connection",
+        "error",
         "is_full",
         "is_in_steps",
         "is_stale",
@@ -50,6 +51,8 @@ class WaitingFetch(DelayedOperation[Hashable, Look]):
         self.measured: Measure | None = None
         self.absent: frozenset[PartitionKey] | None = None
         """Partitions that did not exist at the first look."""
+        self.error: Exception | None = None
+        """What its measuring raised: a bug, which costs the connection."""
         self.is_in_steps = False
         """Whether its session is being measured, or its answer made, in steps."""
         self.is_stale = False

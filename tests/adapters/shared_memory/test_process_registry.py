@@ -49,6 +49,17 @@ def test_new_life_has_seen_and_applied_nothing(registry: ProcessRegistry) -> Non
     assert registry.passed_generation(WORKERS[0]) == 0
 
 
+def test_request_that_a_thread_handles_is_named_until_its_sender_dies(registry: ProcessRegistry) -> None:
+    registry.set_handled(NETWORKS[0], 1, 1 << 40)
+    assert (registry.handled(NETWORKS[0]), registry.handled(NETWORKS[1])) == ((1 << 40,), ())
+    registry.set_handled(NETWORKS[0], 0, 7)
+    assert registry.handled(NETWORKS[0]) == (7, 1 << 40)
+    registry.set_handled(NETWORKS[0], 1, 0)
+    assert registry.handled(NETWORKS[0]) == (7,)
+    registry.begin_incarnation(NETWORKS[0])
+    assert registry.handled(NETWORKS[0]) == ()
+
+
 def test_chunks_are_reused_only_after_every_live_worker_saw_the_new_life(registry: ProcessRegistry) -> None:
     registry.begin_incarnation(NETWORKS[0])
     registry.mark_seen(WORKERS[0], NETWORKS[0], 2)

@@ -14,6 +14,13 @@ def test_first_complaint_of_a_minute_is_said_and_the_others_are_counted() -> Non
     assert complaints.may_log("10.0.0.1", QUIET_MS + 5)
 
 
+def test_several_lines_may_be_said_within_a_minute() -> None:
+    complaints = PeerComplaints(lines=3)
+    assert [complaints.may_log("10.0.0.1", now) for now in range(5)] == [True, True, True, False, False]
+    assert complaints.over(QUIET_MS) == [("10.0.0.1", 2)]
+    assert complaints.may_log("10.0.0.1", QUIET_MS)
+
+
 def test_nobody_has_to_wake_up_for_peers_of_whom_everything_was_said() -> None:
     complaints = PeerComplaints()
     for number in range(10):

@@ -2,7 +2,7 @@ from uuid import UUID
 
 import pytest
 
-from kafkad.core.controller.admin import auto_create_topics
+from kafkad.core.controller.admin import auto_create_topics, create_partitions
 from kafkad.core.controller.deltas import apply, snapshot
 from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, MetadataImage
 from kafkad.core.controller.startup.reconciliation import StartRefused
@@ -10,6 +10,7 @@ from kafkad.core.controller.startup.startup import SharedMemoryState
 from kafkad.core.controller.startup.term import claim
 from kafkad.core.controller.store.nodes import DELETIONS, decode_state, decode_topic, encode_id
 from kafkad.core.controller.topics.deletion import TopicToDelete, delete_topics
+from kafkad.core.controller.topics.topics import NewPartitions
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.types import TopicPartition
 from tests.core.controller.world import BROKER_ID, World
@@ -39,6 +40,21 @@ def test_a_process_that_follows_the_deltas_has_the_controllers_image(world: Worl
     image = follow(image, world)
     assert image == world.controller.image
     assert world.controller.take_deltas() == []
+
+
+def test_partitions_of_many_topics_are_added_in_one_version(world: World) -> None:
+    """With a version and a transaction for each, ten thousand topics kept every process busy for many seconds."""
+    names = [f"t{number}" for number in range(200)]
+    world.create(*names)
+    image = follow(apply(MetadataImage(), snapshot(world.controller.image)), world)
+    added = [NewPartitions(name=name, count=2 + at % 2) for at, name in enumerate(names)]
+    results = create_partitions(world.controller, [*added, NewPartitions(name="missing", count=2)])
+    assert [result.code for result in results] == [ErrorCode.NONE] * 200 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    (delta,) = world.controller.take_deltas()
+    assert apply(image, delta) == world.controller.image
+    assert [len(world.controller.image.topics[name].partitions) for name in names] == [2, 3] * 100
+    world.start()
+    assert [len(world.controller.image.topics[name].partitions) for name in names] == [2, 3] * 100
 
 
 def test_nodes_of_a_topic_look_as_apache_kafka_writes_them(world: World) -> None:

@@ -96,6 +96,8 @@ class Bed(Generic[Record]):
         self.asked: list[int] = []
         self.markers: list[TxnMarkersToSend] = []
         self.lines: list[str] = []
+        self.hosts: list[str] = []
+        """Who has caused each line."""
         self.rebalances_ms: list[int] = []
         self._make_shard = make_shard
         self._codec = codec
@@ -115,8 +117,9 @@ class Bed(Generic[Record]):
     def order_markers(self, wanted: TxnMarkersToSend) -> None:
         self.markers.append(wanted)
 
-    def tell(self, line: str) -> None:
+    def tell(self, line: str, host: str) -> None:
         self.lines.append(line)
+        self.hosts.append(host)
 
     def rebalanced(self, elapsed_ms: int) -> None:
         self.rebalances_ms.append(elapsed_ms)

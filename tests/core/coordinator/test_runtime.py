@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kafkad.core.coordinator.runtime import RETRY_MS, SHARED_RECORDS, Runtime, State
-from kafkad.core.coordinator.shard import Outcome, Producer
+from kafkad.core.coordinator.shard import Moment, Outcome, Producer
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.records.batch import Codec, read_header
 from kafkad.core.log.records.record import NewRecord, build_batch
@@ -134,6 +134,17 @@ def test_refused_append_sets_no_timer_and_says_nothing() -> None:
     bed.perform(Outcome(records=[Added(name="a", amount=1)], timers=[("a", deadline_ms)], log_lines=["done"]))
     assert bed.runtime.deadline_of("a") is None
     assert bed.lines == []
+
+
+def test_what_follows_a_request_is_caused_by_its_client() -> None:
+    bed = bed_of()
+
+    def after(_code: ErrorCode, _moment: Moment) -> Outcome[Added]:
+        return Outcome(log_lines=["later"])
+
+    bed.perform(Outcome(records=[Added(name="a", amount=1)], log_lines=["now"], after=after, host="10.0.0.1"))
+    bed.replicate()
+    assert list(zip(bed.lines, bed.hosts, strict=True)) == [("now", "10.0.0.1"), ("later", "10.0.0.1")]
 
 
 def test_a_timer_whose_records_are_refused_comes_again_until_the_log_takes_them() -> None:

@@ -5,16 +5,17 @@ import struct
 
 import pytest
 
+from kafkad.adapters.shared_memory.process_registry import ProcessRegistry
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.controller.requests.timeouts import LONGEST_MS
+from kafkad.processes.controller.request_mark import LOOP
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.controller_requests import (
     CREATION_MS,
-    MOST_INCARNATIONS,
     SLOW_MS,
     ControllerRequests,
 )
-from kafkad.wire.api_table import CREATE_TOPICS
+from kafkad.wire.api_table import CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID
 from kafkad.wire.processes.controller_messages import (
     AdminReply,
     AdminRequest,
@@ -23,7 +24,7 @@ from kafkad.wire.processes.controller_messages import (
     unpack_message,
 )
 from tests.handlers.kio_calls import KioApi
-from tests.processes.pieces import Client, Pieces
+from tests.processes.pieces import NETWORK, Client, Pieces
 from tests.tools.raw_requests import create_topic, delete_topic, framed, metadata, text
 
 
@@ -32,18 +33,34 @@ class NextController:
 
     def __init__(self, handler: ControllerRequests, now_ms: int) -> None:
         self.frames: list[bytes] = []
+        self._handler = handler
         handler.connected(self.frames.append, 0, now_ms)
+
+    def handle(self, registry: ProcessRegistry, what: str) -> None:
+        """Begin to."""
+        (token,) = (
+            message.token
+            for message in map(unpack_message, self.frames)
+            if isinstance(message, AdminRequest | AutoCreateWanted) and what in _named(message)
+        )
+        registry.set_handled(NETWORK, LOOP, token)
+
+    def dies_of(self, registry: ProcessRegistry, what: str) -> None:
+        self.handle(registry, what)
+        self._handler.disconnected()
 
     @property
     def asked(self) -> list[str]:
         """APIs by their keys, and topics to be made."""
         found = []
         for message in map(unpack_message, self.frames):
-            if isinstance(message, AdminRequest):
-                found.append(str(message.context.api_key))
-            elif isinstance(message, AutoCreateWanted):
-                found += message.names
+            if isinstance(message, AdminRequest | AutoCreateWanted):
+                found += _named(message)
         return found
+
+
+def _named(message: AdminRequest | AutoCreateWanted) -> list[str]:
+    return message.names if isinstance(message, AutoCreateWanted) else [str(message.context.api_key)]
 
 
 @pytest.fixture
@@ -169,30 +186,62 @@ def test_topics_that_nobody_makes_are_unknown(pieces: Pieces, handler: Controlle
     assert b"new" in client.reply()
 
 
-def test_topics_whose_creation_ends_two_controllers_are_not_wanted_of_a_third(
+def test_topics_whose_creation_a_controller_died_of_are_not_wanted_of_the_next(
     pieces: Pieces, handler: ControllerRequests
 ) -> None:
     answers: list[dict[str, int]] = []
     handler.create_topics(any_connection(pieces), frozenset({"bad"}), answers.append, now_ms(pieces))
-    for _ in range(MOST_INCARNATIONS):
-        assert NextController(handler, now_ms(pieces)).asked == ["bad"]
-        assert answers == []
-    assert NextController(handler, now_ms(pieces)).asked == []
+    controller = NextController(handler, now_ms(pieces))
+    assert answers == []
+    controller.dies_of(pieces.registry, "bad")
     assert answers == [{"bad": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}]
+    assert NextController(handler, now_ms(pieces)).asked == []
 
 
-def test_a_request_that_ends_two_controllers_loses_its_connection_and_is_not_asked_of_a_third(
+def test_request_that_a_controller_died_of_gets_an_error_and_only_others_are_sent_to_the_next(
+    pieces: Pieces, handler: ControllerRequests, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, queued = sent(pieces, create_topic("bad")), sent(pieces, delete_topic("queued"))
+    NextController(handler, now_ms(pieces)).dies_of(pieces.registry, str(CREATE_TOPICS))
+    (topic,) = KioApi("create_topics", 2).read(bad.reply()).topics
+    assert (topic.name, int(topic.error_code)) == ("bad", ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert "which may have been carried out" in topic.error_message
+    for _ in range(3):
+        assert NextController(handler, now_ms(pieces)).asked == [str(DELETE_TOPICS)], "it is sent until one answers"
+        handler.disconnected()
+    assert not queued.replies and not queued.is_closed
+    assert caplog.messages == [f"{bad.name}: the controller ended while it handled CreateTopics (version 2)"]
+
+
+def test_request_of_an_earlier_incarnation_is_not_taken_for_one_of_the_next(pieces: Pieces) -> None:
+    """Its controller may still handle what the dead network process has sent."""
+    earlier = NextController(pieces.network.request_handlers.controller, now_ms(pieces))
+    sent(pieces, create_topic("bad"))
+    pieces.replace(NETWORK)
+    pieces.run_until_known()
+    handler = pieces.network.request_handlers.controller
+    later = NextController(handler, now_ms(pieces))
+    there = sent(pieces, create_topic("good"))
+    earlier.handle(pieces.registry, str(CREATE_TOPICS))
+    handler.disconnected()
+    assert later.asked == NextController(handler, now_ms(pieces)).asked == [str(CREATE_TOPICS)]
+    assert not there.replies
+
+
+def test_producer_whose_request_a_controller_died_of_may_ask_again(pieces: Pieces, handler: ControllerRequests) -> None:
+    client = sent(pieces, framed(INIT_PRODUCER_ID, 0, struct.pack(">hi", -1, 60_000)))
+    NextController(handler, now_ms(pieces)).dies_of(pieces.registry, str(INIT_PRODUCER_ID))
+    answer = KioApi("init_producer_id", 0).read(client.reply())
+    assert int(answer.error_code) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_large_request_that_a_controller_died_of_loses_its_connection(
     pieces: Pieces, handler: ControllerRequests
 ) -> None:
-    client = sent(pieces, create_topic("bad"))
-    for _ in range(MOST_INCARNATIONS):
-        assert NextController(handler, now_ms(pieces)).asked == [str(CREATE_TOPICS)]
-        assert not client.replies
-        handler.disconnected()
-    waiting = sent(pieces, create_topic("good"))
-    assert NextController(handler, now_ms(pieces)).asked == [str(CREATE_TOPICS)], "who had only waited is asked"
+    client = sent(pieces, many_topics(9_000))
+    NextController(handler, now_ms(pieces)).dies_of(pieces.registry, str(CREATE_TOPICS))
     pieces.run(lambda: client.is_closed, "its connection is closed")
-    assert not client.replies and not waiting.is_closed
+    assert handler.held_bytes == 0
 
 
 def test_any_number_of_clients_may_wait_for_one_topic(pieces: Pieces) -> None:

@@ -12,6 +12,7 @@ from tests.simulation.scheduler import NS, Scheduler, Violated
 from tests.simulation.sockets import Port
 
 REFUSALS = {
+    -1: "UNKNOWN_SERVER_ERROR",
     3: "UNKNOWN_TOPIC_OR_PARTITION",
     7: "REQUEST_TIMED_OUT",
     39: "INVALID_REPLICA_ASSIGNMENT",

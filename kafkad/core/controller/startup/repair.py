@@ -38,7 +38,7 @@ def identify(
     for name, topic in topics.items():
         if topic.id == NO_TOPIC_ID:
             topic = replace(topic, id=new_topic_id())
-            tree.set_assignments(name, topic.id, _assignments(topic))
+            tree.set_assignments({name: (topic.id, _assignments(topic))})
         identified[name] = topic
     return identified
 
@@ -59,7 +59,7 @@ def extend(
         topics[topic.name] = replace(topic, assignments=topic.assignments + more)
         extended.add(topic.name)
     for name in extended:
-        tree.set_assignments(name, topics[name].id, _assignments(topics[name]))
+        tree.set_assignments({name: (topics[name].id, _assignments(topics[name]))})
     return tuple(sorted(extended))
 
 

@@ -103,20 +103,16 @@ class MetadataTree:
 
     def create_topics(self, topics: Sequence[TopicToWrite]) -> None:
         """Write topic and configuration nodes, whole topics at a time; `create_states` writes the states later."""
-        batches: list[list[Change]] = [[]]
-        size = 0
-        for topic in topics:
-            assignments = [ReplicaAssignment(replicas) for replicas in topic.assignments]
-            changes = [
+        self._commit_parts(
+            [
                 self._config_change(nodes.topic_config_path(topic.name), topic.configs),
-                Create(nodes.topic_path(topic.name), _topic_data(topic.id, assignments)),
+                Create(
+                    nodes.topic_path(topic.name),
+                    _topic_data(topic.id, [ReplicaAssignment(replicas) for replicas in topic.assignments]),
+                ),
             ]
-            size += sum(len(change.data) + len(change.path) for change in changes)
-            if batches[-1] and size > _TRANSACTION_BYTES:
-                batches.append([])
-                size = 0
-            batches[-1] += changes
-        self._commit_each([batch for batch in batches if batch])
+            for topic in topics
+        )
 
     def create_states(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         """Create the state nodes and their parents; existing ones stay as they are."""
@@ -143,8 +139,9 @@ class MetadataTree:
         ]
         self._pipeline(changes)
 
-    def set_assignments(self, name: str, topic_id: UUID, assignments: Sequence[ReplicaAssignment]) -> None:
-        self._commit([SetData(nodes.topic_path(name), _topic_data(topic_id, assignments))])
+    def set_assignments(self, topics: Mapping[str, tuple[UUID, Sequence[ReplicaAssignment]]]) -> None:
+        """Topics by name, each with its id; whole topics at a time."""
+        self._commit_parts([SetData(nodes.topic_path(name), _topic_data(*topic))] for name, topic in topics.items())
 
     def set_all_assignments(self, topics: Mapping[str, tuple[UUID, Sequence[ReplicaAssignment]]]) -> None:
         """Topics by name, each with its id."""
@@ -304,6 +301,19 @@ class MetadataTree:
 
     def _commit(self, changes: Sequence[Change]) -> None:
         self._store.transaction([self.term.guard, *changes])
+
+    def _commit_parts(self, parts: Iterable[Sequence[Create | SetData]]) -> None:
+        """Each part in one transaction, with as many others as fit."""
+        batches: list[list[Change]] = [[]]
+        size = 0
+        for part in parts:
+            added = sum(len(change.data) + len(change.path) for change in part)
+            if batches[-1] and size + added > _TRANSACTION_BYTES:
+                batches.append([])
+                size = 0
+            size += added
+            batches[-1] += part
+        self._commit_each([batch for batch in batches if batch])
 
     def _commit_each(self, batches: Sequence[Sequence[Change]]) -> None:
         for number, batch in enumerate(batches):

@@ -121,6 +121,7 @@ class ClassicProtocol:
         group = self._groups.get(key.group_id)
         step = Step(self._config, moment)
         if isinstance(group, ClassicGroup):
+            step.outcome.host = _host(group, key.member_id)
             match key.kind:
                 case ClassicTimer.SESSION:
                     session_ended(group, key.member_id, step)
@@ -216,6 +217,12 @@ def new_member_id(owner: str, unique: str) -> str:
     if len(raw) > room:
         owner = raw[:room].decode(errors="ignore")
     return f"{owner}-{unique}"
+
+
+def _host(group: ClassicGroup, member_id: str) -> str:
+    """The address of this member, or of the first one when the timer is for all."""
+    member = group.members.get(member_id) or next(iter(group.members.values()), None)
+    return "" if member is None else member.client_host.removeprefix("/")
 
 
 def _answer(token: int, reply: object) -> GroupOutcome:

@@ -261,7 +261,7 @@ class ConsumerProtocol:
         assert isinstance(group, ConsumerGroup)
         match key.kind:
             case ConsumerTimer.SESSION:
-                return self._fencing.fence(group, [member], "its session expired", moment)
+                reason = "its session expired"
             case ConsumerTimer.REBALANCE if member.state is not MemberState.UNREVOKED_PARTITIONS:
                 return Outcome()
             case ConsumerTimer.REBALANCE:
@@ -270,7 +270,9 @@ class ConsumerProtocol:
                 reason = f"it did not join again within {member.rebalance_timeout_ms} ms"
             case ConsumerTimer.SYNC:
                 reason = f"it did not ask for its assignment within {member.rebalance_timeout_ms} ms"
-        return self._fencing.fence(group, [member], reason, moment)
+        outcome = self._fencing.fence(group, [member], reason, moment)
+        outcome.host = member.client_host.removeprefix("/")
+        return outcome
 
     def loaded(self, moment: Moment) -> Iterator[GroupOutcome]:
         """All members get a whole session timeout."""

@@ -1,7 +1,8 @@
 """Calls the handler of a client's request. An answer that can't be encoded ends no process.
 
 By the time it is encoded a change is stored and consistent. So the client gets UNKNOWN_SERVER_ERROR, and the process
-goes on. Any other exception of a handler is a bug in the middle of a change, and ends the process.
+goes on. So it does after any exception of a handler that only reads. One of another handler is a bug, perhaps in the
+middle of a change, and ends the process.
 """
 
 import logging
@@ -9,26 +10,44 @@ import logging
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView
-from kafkad.handlers.controller.requests.refusals import UNENCODABLE, refused
-from kafkad.wire.api_table import unencodable
+from kafkad.handlers.controller.requests.refusals import FAILED, UNENCODABLE, Refusal, refused
+from kafkad.wire.api_table import (
+    DESCRIBE_CONFIGS,
+    LIST_CONFIG_RESOURCES,
+    LIST_PARTITION_REASSIGNMENTS,
+    failed,
+    unencodable,
+)
 from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 
 log = logging.getLogger(__name__)
+
+READ_ONLY = frozenset({DESCRIBE_CONFIGS, LIST_CONFIG_RESOURCES, LIST_PARTITION_REASSIGNMENTS})
+"""Their handlers change nothing, so whatever they raise leaves the state as it was."""
 
 
 def answer_to(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
     """Raises MalformedRequest, also for a request that has no answer in its version: its connection is closed."""
     try:
         return DISPATCH[context.api_key](body, context, view)
+    except MalformedRequest:
+        raise
     except UnencodableMessage as error:
         return unencodable_answer(body, context, error)
+    except Exception as error:
+        if context.api_key not in READ_ONLY:
+            raise
+        return _instead(body, context, FAILED, failed(context.api_key, context.version, error))
 
 
 def unencodable_answer(body: memoryview, context: RequestContext, error: UnencodableMessage) -> bytes:
     """Raises MalformedRequest."""
-    reason = unencodable(context.api_key, context.version, error)
+    return _instead(body, context, UNENCODABLE, unencodable(context.api_key, context.version, error))
+
+
+def _instead(body: memoryview, context: RequestContext, refusal: Refusal, reason: str) -> bytes:
     log.error("%s: %s", context.client.address, reason)
     try:
-        return refused(context.api_key, context.version, body, UNENCODABLE)
-    except UnencodableMessage:
+        return refused(context.api_key, context.version, body, refusal)
+    except UnencodableMessage as error:
         raise MalformedRequest(reason) from error

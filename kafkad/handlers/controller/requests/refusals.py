@@ -24,6 +24,7 @@ UNENCODABLE = Refusal(
     ErrorCode.UNKNOWN_SERVER_ERROR, "The answer can't be encoded in this version; the request was carried out."
 )
 """All parts of a request get it, also those that failed: what the answer says of each can't be sent."""
+FAILED = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "The broker has met a bug, which its log names; it changed nothing.")
 
 
 def refused(api_key: int, version: int, body: memoryview, refusal: Refusal) -> bytes:

@@ -64,21 +64,27 @@ class CoordinatedApi:
     module: CoordinatorModule
     pack_in_steps: PackInSteps = _at_once
     """How large a reply is, and how it is packed in steps; None: it is short enough for `pack`."""
+    reads_only: bool = False
+    """Whether `handle` changes nothing: then whatever it raises leaves the state as it was."""
 
 
-def _api(name: str, module: CoordinatorModule, pack_in_steps: PackInSteps = _at_once) -> CoordinatedApi:
-    return CoordinatedApi(name=name, module=module, pack_in_steps=pack_in_steps)
+def _api(name: str, module: CoordinatorModule) -> CoordinatedApi:
+    return CoordinatedApi(name=name, module=module)
+
+
+def _reading(name: str, module: CoordinatorModule, pack_in_steps: PackInSteps = _at_once) -> CoordinatedApi:
+    return CoordinatedApi(name=name, module=module, pack_in_steps=pack_in_steps, reads_only=True)
 
 
 COORDINATED: dict[int, CoordinatedApi] = {
     api_table.OFFSET_COMMIT: _api("offset_commit", offset_commit),
-    api_table.OFFSET_FETCH: _api("offset_fetch", offset_fetch, offset_fetch.pack_in_steps),
+    api_table.OFFSET_FETCH: _reading("offset_fetch", offset_fetch, offset_fetch.pack_in_steps),
     api_table.JOIN_GROUP: _api("join_group", join_group),
     api_table.HEARTBEAT: _api("heartbeat", heartbeat),
     api_table.LEAVE_GROUP: _api("leave_group", leave_group),
     api_table.SYNC_GROUP: _api("sync_group", sync_group),
-    api_table.DESCRIBE_GROUPS: _api("describe_groups", describe_groups),
-    api_table.LIST_GROUPS: _api("list_groups", list_groups),
+    api_table.DESCRIBE_GROUPS: _reading("describe_groups", describe_groups),
+    api_table.LIST_GROUPS: _reading("list_groups", list_groups),
     api_table.INIT_PRODUCER_ID: _api("init_producer_id", init_producer_id),
     api_table.ADD_PARTITIONS_TO_TXN: _api("add_partitions_to_txn", add_partitions_to_txn),
     api_table.ADD_OFFSETS_TO_TXN: _api("add_offsets_to_txn", add_offsets_to_txn),
@@ -87,8 +93,8 @@ COORDINATED: dict[int, CoordinatedApi] = {
     api_table.DELETE_GROUPS: _api("delete_groups", delete_groups),
     api_table.OFFSET_DELETE: _api("offset_delete", offset_delete),
     api_table.CONSUMER_GROUP_HEARTBEAT: _api("consumer_group_heartbeat", consumer_group_heartbeat),
-    api_table.CONSUMER_GROUP_DESCRIBE: _api("consumer_group_describe", consumer_group_describe),
-    api_table.DESCRIBE_TRANSACTIONS: _api("describe_transactions", describe_transactions),
-    api_table.LIST_TRANSACTIONS: _api("list_transactions", list_transactions),
+    api_table.CONSUMER_GROUP_DESCRIBE: _reading("consumer_group_describe", consumer_group_describe),
+    api_table.DESCRIBE_TRANSACTIONS: _reading("describe_transactions", describe_transactions),
+    api_table.LIST_TRANSACTIONS: _reading("list_transactions", list_transactions),
 }
 """By API key. InitProducerId comes here only with a transactional id; without one it goes to the controller."""

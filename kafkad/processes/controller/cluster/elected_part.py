@@ -196,8 +196,11 @@ class ElectedPart:
         if not self.is_elected:
             self._passing_on.pass_on(peer, request)
             return
-        self._membership.read(
-            lambda _store: self._controller.answer_any(request), partial(self._answer_asked, peer, request)
+        self._membership.handle(
+            peer,
+            request.token,
+            lambda _store: self._controller.answer_any(request),
+            partial(self._answer_asked, peer, request),
         )
 
     def _answer_asked(
@@ -229,8 +232,11 @@ class ElectedPart:
                 )
             case AutoCreateWanted(token, names):
                 if self.is_elected:
-                    self._membership.read(
-                        lambda _store: self._controller.auto_create(names), partial(self._created, peer, token, names)
+                    self._membership.handle(
+                        peer,
+                        token,
+                        lambda _store: self._controller.auto_create(names),
+                        partial(self._created, peer, token, names),
                     )
                 else:
                     self._passing_on.create_topics(peer, token, names)

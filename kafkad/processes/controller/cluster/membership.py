@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Protocol, TypeVar
 
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
 from kafkad.core.controller.image import Broker, Listener
 from kafkad.core.controller.startup.reconciliation import StartRefused
@@ -19,6 +20,7 @@ from kafkad.processes.controller.cluster.opening import OpenedHost, register
 from kafkad.processes.controller.cluster.session import Sessions, Stopped
 from kafkad.processes.controller.cluster.store_thread import StoreThread
 from kafkad.processes.controller.cluster.tree_reader import Configs, finalized_features
+from kafkad.processes.controller.request_mark import LOOP, STORE_THREAD, RequestMark
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
 
@@ -59,6 +61,8 @@ class Membership:
         self._changes = opened.changes
         self._listeners = listeners
         self._say = say
+        self._mark = RequestMark(context.registry, LOOP)
+        self._mark_in_thread = RequestMark(context.registry, STORE_THREAD)
         self._is_registering = False
         self._is_ending = False
         loop.watch(self._store.fileno(), self._on_events)
@@ -85,6 +89,25 @@ class Membership:
         """Do `work` with the present session, in the store's thread."""
         store = self._store
         self._store_thread.submit(lambda: work(store), done)
+
+    def handle(
+        self,
+        sender: ProcessKey,
+        token: int,
+        work: Callable[[ZookeeperStore], Result],
+        done: Callable[["Future[Result]"], None],
+    ) -> None:
+        """`read` for a request of another process, which is marked as handled meanwhile."""
+
+        def marked(store: ZookeeperStore) -> Result:
+            with self._mark_in_thread.handling(sender, token):
+                return work(store)
+
+        def told(future: "Future[Result]") -> None:
+            with self._mark.handling(sender, token):
+                done(future)
+
+        self.read(marked, told)
 
     def read_features(self, then: Callable[[], object] | None = None) -> None:
         """Follow the finalized features of the store; `then` is called afterwards, even if they could not be read."""

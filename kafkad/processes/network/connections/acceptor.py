@@ -14,7 +14,7 @@ from kafkad.adapters.links.host_addresses import without_mapping
 from kafkad.adapters.shared_memory.connection_counts import ConnectionCounts
 from kafkad.config.listeners import Listener
 from kafkad.core.request_context import ConnectionContext
-from kafkad.processes.network.connections.peer_log import PeerLog
+from kafkad.processes.runtime.peer_log import PeerLog
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ class Acceptor:
         refusal = self._refusal_of_address(host) or (None if self.is_protected(fd) else excess)
         if refusal is not None:
             self._counts.leave(host)
-            self._peer_log.warn(host, now_ms, "%s is turned away: %s", peer, refusal)
+            self._peer_log.say(host, now_ms, "%s is turned away: %s", peer, refusal)
             sock.close()
             return None
         self._configure(sock)

@@ -60,6 +60,7 @@ class Connection:
         "interest",
         "is_finished",
         "is_muted",
+        "is_new",
         "is_prefetching",
         "large_frames",
         "last_active_ms",
@@ -92,6 +93,8 @@ class Connection:
         """The context of the last request."""
         self.context = context
         self.last_active_ms = now_ms
+        self.is_new = True
+        """No request of it has begun yet."""
         self.is_muted = False
         """Throttled: no request is read before `muted_until_ms`, as its client is over its quota."""
         self.is_prefetching = False

@@ -154,6 +154,7 @@ class Coordination:
         self._producer_ids.add(block.first, block.count)
 
     def close(self) -> None:
+        self._coordinator_shards.events.close()
         if self._others is not None:
             self._others.close()
 

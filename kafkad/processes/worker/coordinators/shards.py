@@ -23,6 +23,7 @@ from kafkad.core.metrics.histograms import observe_rebalance
 from kafkad.core.request_context import BROKER_ITSELF
 from kafkad.core.waiting.timing_wheel import TimingWheel
 from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
+from kafkad.processes.runtime.peer_log import PeerLog
 from kafkad.processes.worker.coordinators.coordinator_answers import InnerAnswer, PendingAnswers
 from kafkad.processes.worker.coordinators.coordinator_log import CoordinatorPartition
 from kafkad.processes.worker.coordinators.needs import OffsetVerification, TxnMarkersSender
@@ -30,7 +31,7 @@ from kafkad.processes.worker.coordinators.shard_kinds import ShardKind
 from kafkad.processes.worker.coordinators.shard_loading import Coordinator, ShardLoading, moment_now
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.api_table import LIST_GROUPS, LIST_TRANSACTIONS, OFFSET_COMMIT, TXN_OFFSET_COMMIT
+from kafkad.wire.api_table import LIST_GROUPS, LIST_TRANSACTIONS, OFFSET_COMMIT, TXN_OFFSET_COMMIT, failed
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
@@ -38,6 +39,10 @@ from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, Coor
 log = logging.getLogger(__name__)
 
 _LISTS = (LIST_GROUPS, LIST_TRANSACTIONS)
+EVENTS_A_MINUTE = 20
+"""Log lines about groups and transactions that one address causes. A rebalance is two or three."""
+_OTHERS = "%d more events of groups and transactions were caused by %s in the minute after that"
+_TIMERS = "timers"
 
 
 class CoordinatorShards:
@@ -70,6 +75,7 @@ class CoordinatorShards:
         """Shards with an unwritten batch of outcomes of this pass."""
         self._listing: deque[tuple[ProcessKey, CoordinatorAsked, bool]] = deque()
         self.answers = PendingAnswers(send)
+        self.events = PeerLog(logging.INFO, _OTHERS, lines=EVENTS_A_MINUTE)
         self._may_hold: dict[int, Coordinator] = {}
         """By slot the shards that may wait for replicas, because checking all shards took a tenth of each pass."""
 
@@ -80,7 +86,7 @@ class CoordinatorShards:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        due = (self._wheel.next_expiration_ms(), self._next_held_ms())
+        due = (self._wheel.next_expiration_ms(), self._next_held_ms(), self.events.next_ms)
         return min((deadline for deadline in due if deadline is not None), default=None)
 
     def _next_held_ms(self) -> int | None:
@@ -144,6 +150,8 @@ class CoordinatorShards:
 
     def work(self, budget_s: float, now_ms: int) -> None:
         """End of a pass: answer the requests of shards that left; load and run timers for about `budget_s` each."""
+        if self.events.next_ms is not None:
+            self.events.tick(now_ms)
         if self._leaving:
             self._send_away()
         if self._listing:
@@ -270,6 +278,15 @@ class CoordinatorShards:
         except KafkaError as error:
             runtime.refuse(caller.token, error.code)
             return
+        except Exception as error:
+            context = caller.context
+            api = COORDINATED.get(context.api_key)
+            if api is None or not api.reads_only:
+                raise
+            log.error("%s: %s", context.client.address, failed(context.api_key, context.version, error))
+            runtime.refuse(caller.token, ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
+        outcome.host = caller.context.client.address
         self._may_hold[coordinator.owned.slot] = coordinator
         coordinator.partition.guard = guard
         runtime.perform(outcome, moment)
@@ -332,8 +349,8 @@ class _Recipient:
     def order_markers(self, wanted: TxnMarkersToSend) -> None:
         self._coordinator_shards.order_markers(self._owned, wanted)
 
-    def tell(self, line: str) -> None:
-        log.info("%s", line)
+    def tell(self, line: str, host: str) -> None:
+        self._coordinator_shards.events.say(host or _TIMERS, moment_now().monotonic_ms, "%s", line)
 
     def rebalanced(self, elapsed_ms: int) -> None:
         observe_rebalance(self._coordinator_shards.block, elapsed_ms)

@@ -156,7 +156,7 @@ def test_topics_made_in_the_term_are_watched_when_their_names_are_new(ordered: O
 
 def test_what_the_controller_itself_adds_or_nobody_can_read_begins_no_term(ordered: Ordered) -> None:
     new_term(ordered)
-    ordered.world.controller.add_partitions("t", [(4, 1)])
+    ordered.world.controller.add_partitions({"t": [(4, 1)]})
     assert WatchFired(WatchKind.CHANGED, TOPIC) in ordered.world.store.events()
     assert not ordered.orders.topics.have_grown(TOPIC)
     for data in (b"no JSON", b"", b'{"partitions":{"0":[1],"7":[1],"8":[1],"9":[1],"10":[1]}}'):

@@ -241,6 +241,15 @@ def test_each_rebalance_is_told_once_with_its_cause() -> None:
     ]
 
 
+def test_end_of_a_session_is_caused_by_the_address_of_its_member() -> None:
+    bed = ClassicBed()
+    bed.stable(1)
+    bed.hosts.clear()
+    bed.advance(600_000)
+    assert "empty since" in bed.lines[-1]
+    assert set(bed.hosts) == {"127.0.0.1"}
+
+
 def test_reason_of_a_client_can_not_forge_a_line() -> None:
     bed = ClassicBed()
     leader, _ = bed.stable(2)

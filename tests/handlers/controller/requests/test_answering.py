@@ -1,11 +1,16 @@
-"""A request to the controller whose answer can't be encoded gets an error, and the process goes on."""
+"""A request to the controller whose answer can't be encoded gets an error, and the process goes on. So does one that
+only reads, whatever its handler raises.
+"""
 
 import logging
+from datetime import timedelta
+from typing import Any, NoReturn
 
 import pytest
 
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.controller.requests.answering import answer_to
+from kafkad.handlers.controller.requests.answering import READ_ONLY, answer_to
+from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import ControllerView
 from kafkad.wire.api_table import DESCRIBE_CONFIGS
 from kafkad.wire.primitives import MalformedRequest
@@ -44,3 +49,22 @@ def test_what_a_version_cant_carry_is_an_unknown_server_error(
 def test_a_request_that_cant_be_read_is_malformed(view: ControllerView) -> None:
     with pytest.raises(MalformedRequest):
         answer_to(memoryview(b""), a_context(1, api_key=DESCRIBE_CONFIGS), view)
+
+
+@pytest.mark.parametrize("key", sorted(DISPATCH), ids=str)
+def test_bug_of_a_handler_is_an_error_if_it_only_reads(
+    key: int, view: ControllerView, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> NoReturn:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setitem(DISPATCH, key, fail)
+    api = KioApi("describe_configs", 1)
+    body = api.request(resources=(), include_synonyms=False)
+    if key not in READ_ONLY:
+        with pytest.raises(ZeroDivisionError):
+            answer_to(body, a_context(1, api_key=key), view)
+    elif key == DESCRIBE_CONFIGS:
+        assert answer_to(body, a_context(1, api_key=key), view) == api.response(throttle_time=timedelta(0), results=())
+        (line,) = caplog.messages
+        assert line.startswith("127.0.0.1: DescribeConfigs (version 1) failed: ZeroDivisionError: a bug (")

@@ -2,7 +2,10 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace as replaced
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
 from msgspec.structs import replace
@@ -12,7 +15,9 @@ from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.records.batch import assign_offsets
 from kafkad.core.log.records.record import NewRecord, build_batch
+from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
 from kafkad.processes.runtime.turns import Turns
+from kafkad.processes.worker.coordinators.shards import EVENTS_A_MINUTE
 from tests.processes.group_requests import (
     DESCRIBE,
     JOIN,
@@ -201,3 +206,51 @@ def _append_damaged(file: Path) -> None:
     assign_offsets(memoryview(batch), 0, 1, 0)
     with file.open("ab") as log:
         log.write(batch)
+
+
+def fail(*_: Any) -> NoReturn:
+    raise ZeroDivisionError("a bug")
+
+
+def test_bug_in_a_request_that_only_reads_costs_that_request(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with_offsets_topic(pieces)
+    api = COORDINATED[DESCRIBE]
+    failing = SimpleNamespace(handle=fail, pack=api.module.pack, refuse=api.module.refuse)
+    monkeypatch.setitem(COORDINATED, DESCRIBE, replaced(api, module=failing))
+    client = pieces.connect()
+    (group,) = read(DESCRIBE, client.ask(asked(DESCRIBE, groups=("g",)))).groups
+    assert int(group.error_code) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert caplog.messages[-1].startswith("127.0.0.1: DescribeGroups (version 0) failed: ZeroDivisionError: a bug (")
+    assert committed_code(client) == 0, "the shard goes on"
+
+
+def test_bug_in_a_request_that_changes_something_ends_the_worker(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_offsets_topic(pieces)
+    api = COORDINATED[JOIN]
+    failing = SimpleNamespace(handle=fail, pack=api.module.pack, refuse=api.module.refuse)
+    monkeypatch.setitem(COORDINATED, JOIN, replaced(api, module=failing))
+    client = pieces.connect()
+    client.send(join())
+    with pytest.raises(ZeroDivisionError):
+        pieces.settle()
+
+
+def test_events_of_groups_are_limited_for_each_address(
+    make_pieces: Callable[..., Pieces], caplog: pytest.LogCaptureFixture
+) -> None:
+    pieces = make_pieces(group_initial_rebalance_delay_ms="600000")
+    with_offsets_topic(pieces)
+    with caplog.at_level(logging.INFO):
+        for number in range(3 * EVENTS_A_MINUTE):
+            pieces.connect().send(join(f"g{number}"))
+        pieces.run(lambda: len(pieces.network.request_handlers.coordinators) == 3 * EVENTS_A_MINUTE, "all wait")
+        pieces.settle()
+        assert len([line for line in caplog.messages if "rebalance of 1 member(s)" in line]) == EVENTS_A_MINUTE
+        pieces.worker.coordinator_messages.close()
+    count = 2 * EVENTS_A_MINUTE
+    expected = f"{count} more events of groups and transactions were caused by 127.0.0.1 in the minute after that"
+    assert caplog.messages[-1] == expected

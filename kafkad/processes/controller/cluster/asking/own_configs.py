@@ -71,8 +71,11 @@ class OwnConfigs:
             self._send(peer, pack_message(AdminReply(request.token, None, str(error))))
             return True
         image = self._host.image
-        self._membership.read(
-            lambda store: self._answer(store, request, image), partial(self._answered, peer, request.token)
+        self._membership.handle(
+            peer,
+            request.token,
+            lambda store: self._answer(store, request, image),
+            partial(self._answered, peer, request.token),
         )
         return True
 

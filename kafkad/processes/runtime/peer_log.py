@@ -1,0 +1,41 @@
+"""Log lines that any peer can cause: so many for each address and minute, then a count."""
+
+import logging
+
+from kafkad.core.connections.peer_complaints import PeerComplaints
+
+log = logging.getLogger(__name__)
+
+
+class PeerLog:
+    """Lines of one kind. `level` is theirs and that of the counts; `others` is the line of a count and an address."""
+
+    def __init__(self, level: int, others: str, *, lines: int = 1) -> None:
+        self._level = level
+        self._others = others
+        self._complaints = PeerComplaints(lines=lines)
+
+    def say(self, host: str, now_ms: int, message: str, *args: object) -> None:
+        self.tick(now_ms)
+        if self._complaints.may_log(host, now_ms):
+            log.log(self._level, message, *args)
+
+    def tick(self, now_ms: int) -> None:
+        """Log the counts of minutes that are over."""
+        self._say(self._complaints.over(now_ms))
+
+    def close(self) -> None:
+        self._say(self._complaints.end())
+
+    @property
+    def next_ms(self) -> int | None:
+        return self._complaints.next_ms
+
+    def _say(self, counts: list[tuple[str, int]]) -> None:
+        for peer, count in counts:
+            log.log(self._level, self._others, count, peer)
+
+
+def reason_of(error: OSError) -> str | None:
+    """The log text about a connection that broke; none about a peer that just disconnected."""
+    return None if isinstance(error, ConnectionResetError | BrokenPipeError) else str(error)
