@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.reading.log_reader import FoundOffset, LogReader, ManifestStale, SearchGoesOn
+from kafkad.core.log.segments.indexed_batches import WrongIndex
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.request_context import RequestContext
 from kafkad.core.types import HIGH_WATERMARK, TXN_COMMITTED, LogPosition
@@ -178,10 +179,13 @@ def _search(
             return found
         except SearchGoesOn:
             continue
-        except (ManifestStale, *DAMAGE) as error:
+        except (ManifestStale, WrongIndex, *DAMAGE) as error:
             now = view.slots.read(slot)
             if now.generation != published.generation:
                 raise LogMoved from error
+            if isinstance(error, WrongIndex):
+                view.logs.doubted(slot, now, error)
+                raise NotYet from None
             if isinstance(error, ManifestStale):
                 # The owner has removed segments meanwhile: its next manifest names the present files.
                 view.logs.outdated(slot, now)

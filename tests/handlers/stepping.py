@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kafkad.core.log.reading.log_reader import ManifestStale, SearchGoesOn
+from kafkad.core.log.segments.indexed_batches import WrongIndex
 from kafkad.handlers.partitions.damage import DAMAGE
 from kafkad.handlers.requests.broker_view import NotYet
 from kafkad.handlers.requests.steps import LogSearch, Pause, Waits
@@ -29,5 +30,5 @@ def finished(steps: Generator[Waits, Any, Result]) -> Result:
 def _searched(steps: Generator[Waits, Any, Any], search: LogSearch) -> Callable[[], Waits]:
     try:
         return partial(steps.send, search.look(search.reader))
-    except (SearchGoesOn, ManifestStale, *DAMAGE) as error:
+    except (SearchGoesOn, ManifestStale, WrongIndex, *DAMAGE) as error:
         return partial(steps.throw, error)

@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch import HEADER_SIZE
+from kafkad.core.log.segments.index import TIME_ENTRY
 from kafkad.core.log.segments.removal import delete_segments, remove_files
 from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, STATE_RECOVERING
 from kafkad.handlers import list_offsets
@@ -253,6 +254,20 @@ def test_a_manifest_that_names_files_which_are_gone_is_asked_for_again() -> None
     with pytest.raises(NotYet):
         ask(view, NOW + 100)
     assert logs.forgotten == [0]
+
+
+def test_an_index_that_contradicts_the_log_is_reported_to_its_owner() -> None:
+    log = filled_log()
+    log.advance_high_watermark(RECORDS)
+    view = a_view_of_a_log(log)
+    logs = view.logs
+    assert isinstance(logs, Logs)
+    segment = log.segments[0]
+    times = segment.time_index
+    times.file.write_at((b"\x7f",), (times.entries - 1) * TIME_ENTRY.size)
+    with pytest.raises(NotYet):
+        ask(view, NOW + 100)
+    assert logs.doubts == [(0, 0)]
 
 
 def _damage(log: PartitionLog, position: int, content: bytes) -> None:

@@ -5,6 +5,7 @@ from uuid import UUID
 from kafkad.core.controller.image import Broker, Listener, MetadataImage, Partition, Topic
 from kafkad.core.errors import KafkaError
 from kafkad.core.log.reading.log_reader import LogReader
+from kafkad.core.log.segments.indexed_batches import WrongIndex
 from kafkad.core.partition_slot import ROLE_LEADER, STATE_ONLINE, PartitionSlot
 from kafkad.handlers.partitions.damage import code_of
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
@@ -31,6 +32,7 @@ class Logs:
         self.readers: dict[int, LogReader] = {}
         self.asked: list[int] = []
         self.forgotten: list[int] = []
+        self.doubts: list[tuple[int, int]] = []
         self.complaints: list[tuple[int, str]] = []
 
     def reader(self, slot: int, published: PartitionSlot) -> LogReader | None:
@@ -40,6 +42,10 @@ class Logs:
 
     def outdated(self, slot: int, published: PartitionSlot) -> None:
         self.forgotten.append(slot)
+        self.readers.pop(slot, None)
+
+    def doubted(self, slot: int, published: PartitionSlot, error: WrongIndex) -> None:
+        self.doubts.append((slot, error.base_offset))
         self.readers.pop(slot, None)
 
     def unreadable(self, slot: int, published: PartitionSlot, error: Exception) -> KafkaError:

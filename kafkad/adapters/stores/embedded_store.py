@@ -79,16 +79,19 @@ class EmbeddedStore:
             # Or else what a change takes back goes through a file in /var/tmp, which may be full or missing.
             self._database.execute("PRAGMA temp_store = MEMORY")
             self._database.executescript(SCHEMA)
+            (found,) = self._database.execute("PRAGMA quick_check(1)").fetchone()
         except sqlite3.DatabaseError as error:
             kind = NoSpaceLeft if _is_full(error) else StorageFailed
             raise kind(f"coordination store {path}: {error}") from error
+        if found != "ok":
+            raise StorageFailed(f"coordination store {path} is damaged: {_in_one_line(found)}")
 
     def _keep_room(self, path: Path) -> None:
         """Reserve room for small changes on a full disk, so that topics can be deleted or get another retention:
         free pages in the database, and a write-ahead log of full length (SQLite ignores what follows the last change
         in it). A disk that is full already gives none, and a store in memory needs none.
         """
-        (free,) = self._database.execute("PRAGMA freelist_count").fetchone()
+        (free,) = self._read("/", lambda: self._database.execute("PRAGMA freelist_count").fetchone())
         with suppress(NoSpaceLeft, FileNotFoundError):
             if free < _SPARE_PAGES // 2:
                 self._change("/", self._free_pages)
@@ -102,8 +105,7 @@ class EmbeddedStore:
         self._database.execute("DROP TABLE spare")
 
     def get(self, path: str, *, watch: bool = False) -> Node:
-        self._require_session(path)
-        node = self._tree.find(path)
+        node = self._read(path, lambda: self._tree.find(path))
         if node is None:
             raise NoNode(path)
         if watch:
@@ -111,26 +113,23 @@ class EmbeddedStore:
         return node
 
     def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
-        self._require_session(paths[0] if paths else "/")
-        found = [self._tree.find(path) for path in paths]
+        found = self._read(paths[0] if paths else "/", lambda: [self._tree.find(path) for path in paths])
         if watch:
             self._data_watches.update(path for path, node in zip(paths, found, strict=True) if node is not None)
         return found
 
     def exists(self, path: str, *, watch: bool = False) -> NodeStat | None:
-        self._require_session(path)
+        node = self._read(path, lambda: self._tree.find(path))
         if watch:
             self._data_watches.add(path)
-        node = self._tree.find(path)
         return None if node is None else node.stat
 
     def children(self, path: str, *, watch: bool = False) -> list[str]:
-        self._require_session(path)
-        if self._tree.find(path) is None:
+        if self._read(path, lambda: self._tree.find(path)) is None:
             raise NoNode(path)
         if watch:
             self._child_watches.add(path)
-        return self._tree.children(path)
+        return self._read(path, lambda: self._tree.children(path))
 
     def sync(self, path: str) -> None:
         """Nobody else changes it."""
@@ -151,9 +150,7 @@ class EmbeddedStore:
             return []
         return self._change(operations[0].path, lambda: [self._tree.apply(each) for each in operations])
 
-    def pipelined(
-        self, changes: Sequence[Change], *, guard: Check | None = None
-    ) -> list[Outcome | CoordinationError]:
+    def pipelined(self, changes: Sequence[Change], *, guard: Check | None = None) -> list[Outcome | CoordinationError]:
         if not changes:
             return []
         return self._change(changes[0].path, lambda: [self._attempt(each, guard) for each in changes])
@@ -180,6 +177,18 @@ class EmbeddedStore:
     def session_id(self) -> int:
         return self._session_id
 
+    @property
+    def last_change(self) -> int:
+        """The number of the last change; equal numbers mean that nothing was changed in between."""
+        return self._tree.change_id
+
+    def serialized(self) -> bytes:
+        """The whole database, as its file is when everything is written to it. Raises `StorageFailed`."""
+        try:
+            return self._database.serialize()
+        except sqlite3.DatabaseError as error:
+            raise StorageFailed(f"coordination store: {error}") from error
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True
@@ -196,6 +205,13 @@ class EmbeddedStore:
     def _require_session(self, path: str) -> None:
         if self._state is SessionState.LOST:
             raise SessionLost(path)
+
+    def _read(self, path: str, act: Callable[[], Result]) -> Result:
+        self._require_session(path)
+        try:
+            return act()
+        except sqlite3.DatabaseError as error:
+            raise StorageFailed(f"coordination store: {error}") from error
 
     def _change(self, path: str, act: Callable[[], Result]) -> Result:
         self._require_session(path)
@@ -251,6 +267,10 @@ class EmbeddedStore:
         if event.path in watches:
             watches.remove(event.path)
             self._events.put(event)
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _is_full(error: sqlite3.DatabaseError) -> bool:

@@ -44,15 +44,13 @@ class SqliteTree:
     def __init__(self, database: sqlite3.Connection, session_id: int) -> None:
         self._database = database
         self._session_id = session_id
-        self._change_id = 0
+        self.change_id = 0
         self.changes: list[WatchFired] = []
 
     def begin(self) -> None:
         """Number the change that the operations up to the commit belong to (ZooKeeper: zxid)."""
         self.changes.clear()
-        (self._change_id,) = self._database.execute(
-            "UPDATE last_change SET id = id + 1 RETURNING id"
-        ).fetchone()
+        (self.change_id,) = self._database.execute("UPDATE last_change SET id = id + 1 RETURNING id").fetchone()
 
     def find(self, path: str) -> Node | None:
         row = self._database.execute(
@@ -61,9 +59,7 @@ class SqliteTree:
         if row is None:
             return None
         data, created_id, modified_id, version, owner = row
-        stat = NodeStat(
-            created_id=created_id, modified_id=modified_id, version=version, ephemeral_owner=owner
-        )
+        stat = NodeStat(created_id=created_id, modified_id=modified_id, version=version, ephemeral_owner=owner)
         return Node(data, stat)
 
     def children(self, path: str) -> list[str]:
@@ -93,7 +89,7 @@ class SqliteTree:
             raise NoChildrenForEphemerals(operation.path)
         path = f"{operation.path}{creations:010d}" if operation.sequence else operation.path
         owner = self._session_id if operation.ephemeral else 0
-        change = self._change_id
+        change = self.change_id
         inserted = self._database.execute(
             "INSERT OR IGNORE INTO node VALUES (?, ?, ?, 0, ?, ?, ?, 0)",
             (path, parent, operation.data, change, change, owner),
@@ -109,12 +105,12 @@ class SqliteTree:
         stat = self._expect(operation.path, operation.version).stat
         self._database.execute(
             "UPDATE node SET data = ?, version = ?, modified_id = ? WHERE path = ?",
-            (operation.data, stat.version + 1, self._change_id, operation.path),
+            (operation.data, stat.version + 1, self.change_id, operation.path),
         )
         self.changes.append(WatchFired(WatchKind.CHANGED, operation.path))
         return NodeStat(
             created_id=stat.created_id,
-            modified_id=self._change_id,
+            modified_id=self.change_id,
             version=stat.version + 1,
             ephemeral_owner=stat.ephemeral_owner,
         )

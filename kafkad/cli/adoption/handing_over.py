@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from kafkad.adapters.files.log_directory import LogDirectory, read_meta_properties
 from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
+from kafkad.adapters.stores.store_copy import COPY_NAME, is_lost
 from kafkad.cli.adoption.plan import KNOWN, NEW, TAKEN_OVER, TopicPlan
 from kafkad.core.controller.electorate import FIRST_LEADER_EPOCH
 from kafkad.core.controller.producer_ids import start_above_foreign_ids
@@ -24,6 +25,7 @@ from kafkad.core.coordination_store import Check
 from kafkad.core.types import TopicPartition
 from kafkad.processes.controller.log_dirs import claim_all, proposed_cluster_id
 from kafkad.processes.controller.startup import new_cluster_id, new_id
+from kafkad.processes.controller.store.lost_store import open_store
 
 DEFAULT_NODE_ID = 1
 _NOTHING = StoredMetadata({}, {}, {}, {})
@@ -40,12 +42,12 @@ def node_id_of(directories: Sequence[Path]) -> int:
 
 def stored_metadata(first: Path) -> StoredMetadata:
     """What a kafkad broker has stored in its first log directory; read from a copy, as opening a store writes to it."""
-    if not (first / FILE_NAME).exists():
+    if is_lost(first) and not (first / COPY_NAME).exists():
         return _NOTHING
     with TemporaryDirectory() as folder:
         for path in first.glob(f"{FILE_NAME}*"):
             shutil.copy(path, folder)
-        store = EmbeddedStore(Path(folder) / FILE_NAME, session_id=_session())
+        store = open_store([Path(folder)], _session(), DEFAULT_NODE_ID)
         try:
             # Of an adoption that was killed early on, some may be missing.
             ensure_paths(store)
@@ -59,7 +61,7 @@ def hand_over(paths: Sequence[Path], plans: Sequence[TopicPlan], node_id: int) -
     directories: list[LogDirectory] = []
     try:
         directories += map(LogDirectory, paths)
-        store = EmbeddedStore(paths[0] / FILE_NAME, session_id=_session())
+        store = open_store(paths, _session(), node_id)
         try:
             _store(store, directories, plans, node_id)
         finally:

@@ -3,6 +3,8 @@
 The rest of a block is abandoned when the process ends; 2^63 ids are enough for that.
 """
 
+from contextlib import suppress
+
 from msgspec import MsgspecError
 
 from kafkad.core.controller.store import nodes
@@ -13,15 +15,21 @@ BLOCK_SIZE = 1000
 _IDS_A_MS = 1000
 
 
-def start_above_foreign_ids(store: CoordinationStore, broker_id: int, wall_ms: int) -> None:
-    """Start above all producer ids in existing logs. They come from another store when this one has given none.
+def start_above_foreign_ids(
+    store: CoordinationStore, broker_id: int, wall_ms: int, *, is_restored: bool = False
+) -> None:
+    """Start above all producer ids in existing logs. They come from another store when this one has given none, or from
+    a later state of this one when it `is_restored` from a copy.
 
     Otherwise the sequences of those producers would be taken for ours. Apache Kafka counts from 0, and a store that was
-    lost began at an earlier time, so ours start at the present time. Does nothing once an id was given.
+    lost began at an earlier time, so ours start at the present time. Otherwise does nothing once an id was given.
     """
     node = store.get(nodes.PRODUCER_ID_BLOCK)
-    if not node.data:
+    if is_restored or not node.data:
         last = wall_ms * _IDS_A_MS - 1
+        if node.data:
+            with suppress(UnreadableBlock):
+                last = max(last, _end_of(node.data) + 1)
         claim = nodes.ProducerIdBlockNode(broker=broker_id, block_start=str(last), block_end=str(last))
         store.set_data(nodes.PRODUCER_ID_BLOCK, nodes.encode(claim), node.version)
 

@@ -18,13 +18,13 @@ from kafkad.adapters.files.segment_files import SegmentFile
 from kafkad.core.columns.window import BatchWindow, read_window
 from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.records.old_formats import old_message_at
+from kafkad.core.log.segments.index import OffsetPosition
 from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, SWAP, TXN_INDEX, file_name, parse_file_name
 from kafkad.core.log.segments.transaction_index import unpack_entries
 from kafkad.core.ports import StorageFailed
 from kafkad.export.problems import ExportFailed
 from kafkad.export.reading.damage import Damaged, base_of_whole, piece_at
 from kafkad.export.reading.positions import (
-    IndexEntry,
     end_in_active,
     end_in_sealed,
     parse_index,
@@ -261,7 +261,7 @@ class SegmentReader:
         if following is not None and last >= following and last >= (self._base_behind(base) or last + 1):
             raise CorruptBatch(window.place_of(-1), f"its last offset is {last}, beyond its segment")
 
-    def _index(self, base: int, size: int) -> list[IndexEntry]:
+    def _index(self, base: int, size: int) -> list[OffsetPosition]:
         name = file_name(base, OFFSET_INDEX)
         file = self._store.open(name)
         with self._failures(name):

@@ -7,6 +7,7 @@ from typing import Protocol
 from kafkad.core.controller.image import NO_CONTROLLER, MetadataImage
 from kafkad.core.errors import KafkaError
 from kafkad.core.log.reading.log_reader import LogReader
+from kafkad.core.log.segments.indexed_batches import WrongIndex
 from kafkad.core.partition_slot import PartitionSlot, SlotReader
 from kafkad.handlers.partitions.partition_routes import Routing
 from kafkad.handlers.requests.metadata_cache import MetadataCache
@@ -26,6 +27,12 @@ class LogLookups(Protocol):
         """Files of the manifest are missing: the owner is asked again, raise `NotYet`.
 
         Raises KafkaError when the owner has named the same files before.
+        """
+
+    def doubted(self, slot: int, published: PartitionSlot, error: WrongIndex) -> None:
+        """An index contradicts the log: the owner is asked to compare them, raise `NotYet`.
+
+        Raises KafkaError when the owner has found it right before: the log is damaged.
         """
 
     def unreadable(self, slot: int, published: PartitionSlot, error: Exception) -> KafkaError:

@@ -4,6 +4,7 @@ metadata to all processes, replies when it is applied. Slots are freed when no p
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
@@ -27,6 +28,7 @@ from kafkad.processes.controller.quota_counts import pass_on
 from kafkad.processes.controller.replies import Replies, WaitingReply
 from kafkad.processes.controller.request_mark import LOOP, RequestMark
 from kafkad.processes.controller.startup import Opened, settings_of
+from kafkad.processes.controller.store.copies import StoreCopies
 from kafkad.processes.controller.tables import LiveTables
 from kafkad.processes.controller.topic_deletion import TopicDeletions
 from kafkad.processes.runtime.child import ChildContext
@@ -102,6 +104,7 @@ class ControllerEvents:
         )
         self._checkpoints = checkpoints_of(context, opened.offline, now_ms, self._directory_failed)
         self._checkpoints.begin_anew(opened.found.missing)
+        self._store_copies = StoreCopies(opened.store, directories[0].path, partial(self._directory_failed, 0))
 
     def begin(self) -> None:
         """Send the first version of the metadata."""
@@ -303,12 +306,17 @@ class ControllerEvents:
         if not self._replies.is_empty:
             self._replies.send_ready(applied, self._controller.deletions_under_way(), now_ms)
         self._checkpoints.write_due(self._controller.image, self._now_ms)
+        self._store_copies.write_due(self._now_ms)
 
     @property
     def next_deadline_ms(self) -> int | None:
         if self._turns or self._controller.has_unfinished_deletions:
             return self._now_ms
-        deadlines = (self._replies.next_deadline_ms, self._checkpoints.next_deadline_ms)
+        deadlines = (
+            self._replies.next_deadline_ms,
+            self._checkpoints.next_deadline_ms,
+            self._store_copies.next_deadline_ms,
+        )
         return min((each for each in deadlines if each is not None), default=None)
 
     def finish(self) -> bool:
@@ -317,5 +325,6 @@ class ControllerEvents:
         self._topic_deletions.close()
         self._checkpoints.write(self._controller.image)
         self._opened.store.end_session()
+        self._store_copies.write()
         self._opened.store.close()
         return self._offline == failed_before

@@ -17,7 +17,7 @@ from kafkad.adapters.files.log_directory import LogDirectory
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION
-from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
+from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.config import BrokerConfig
 from kafkad.core.controller.controller import Controller
 from kafkad.core.controller.image import Listener
@@ -43,6 +43,7 @@ from kafkad.processes.controller.log_dirs import (
     sync_names,
     unreadable,
 )
+from kafkad.processes.controller.store.lost_store import open_store
 from kafkad.processes.runtime.child import ChildContext
 
 log = logging.getLogger(__name__)
@@ -68,7 +69,8 @@ def open_controller(context: ChildContext, handover: ControllerHandover) -> Open
     A full disk leaves the same state as a crash at that moment.
     """
     directories = context.log_directories
-    store = EmbeddedStore(directories[0].path / FILE_NAME, session_id(context.runtime_dir))
+    paths = [directories[0].path, *(each.path for each in directories[1:] if each.is_online)]
+    store = open_store(paths, session_id(context.runtime_dir), context.config.node_id)
     try:
         return _opened(context, handover, store)
     except StorageFailed:

@@ -140,6 +140,11 @@ class OwnedPartition:
         return changed
 
     @property
+    def generation(self) -> int | None:
+        """What the slot says of its log's files, or will say at the end of the pass."""
+        return None if self.log is None else self.generation_base + self.log.generation
+
+    @property
     def leads(self) -> bool:
         """Whether this broker may write to it as its leader."""
         return self.state == STATE_ONLINE and self.role == ROLE_LEADER

@@ -18,6 +18,7 @@ from kafkad.core.log.segments.removal import (
     delete_segments,
     each_segment,
     has_passed,
+    last_segment_below,
     remove_passed,
     request_sync_of_sealed,
 )
@@ -27,6 +28,7 @@ from kafkad.core.waiting.delayed_delete_records import DeletionProgress
 from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker.coordinators.transactions.marker_channel import WriteTxnMarker
 from kafkad.processes.worker.delete_records import PendingDeleteRecords
+from kafkad.processes.worker.disks.index_repairs import IndexRepairs
 from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.messages.describe_producers import ProducerRow, pack_producers
@@ -83,6 +85,7 @@ class Questions:
         self._failed_partitions = failed_partitions
         self._write = write_markers
         self._turns = Turns()
+        self._index_repairs = IndexRepairs(touched, failed_partitions)
         self._shortening: set[OwnedPartition] = set()
         """Partitions whose segments are being removed step by step."""
         self.pending_deletes = PendingDeleteRecords(
@@ -94,6 +97,9 @@ class Questions:
         match message:
             case ManifestWanted():
                 owned = self._owned(message.slot, message.short_id)
+                if owned is not None and message.wrong_index >= 0 and owned.generation == message.generation:
+                    self._turns.add(AT_ONCE, self._manifest_when_right(peer, owned, message))
+                    return
                 if owned is not None and (owned.is_recovering or owned.is_swapping):
                     owned.waiting_questions.append((peer, message))
                     return
@@ -147,15 +153,15 @@ class Questions:
         self._publish(owned)
         manifest = owned.log.manifest()
         generation = owned.generation_base + manifest.generation
-        return Manifest(
-            message.slot,
-            message.short_id,
-            True,
-            generation,
-            list(manifest.segment_bases),
-            list(manifest.epochs),
-            manifest.rewrites,
-        )
+        bases, epochs = list(manifest.segment_bases), list(manifest.epochs)
+        return Manifest(message.slot, message.short_id, True, generation, bases, epochs, manifest.rewrites)
+
+    def _manifest_when_right(self, peer: ProcessKey, owned: OwnedPartition, message: ManifestWanted) -> Iterator[None]:
+        """A reader has found an index wrong: it waits until that was looked at."""
+        incarnation = self.pending_deletes.incarnation_of(peer)
+        yield from self._index_repairs.steps(owned, message.wrong_index)
+        if incarnation == self.pending_deletes.incarnation_of(peer):
+            self.answer(peer, ManifestWanted(message.slot, message.short_id))
 
     def _delete(self, slot: int, short_id: int, offset: int) -> tuple[ErrorCode, int]:
         """Delete here; returns the offset at which the log must start on every replica."""
@@ -286,6 +292,8 @@ class Questions:
             return nothing
         if request_sync_of_sealed(partition_log, wall_clock_ms()):
             self._touched(owned)
+        if any(segment.wrong_index for segment in partition_log.segments):
+            self._turns.add(AT_ONCE, self._index_repairs.of_log(owned, partition_log))
         return SegmentsOf(slot, start, high_watermark, end, cleanable_end, cleaned_offset, rows)
 
     def _clean_up(self, order: CleanupOrdered) -> None:
@@ -307,7 +315,7 @@ class Questions:
             partition_log.roll(partition_log.log_end_offset, wall_clock_ms())
         # Batches appended since the plan stay, even if their segment was to be removed.
         decided = min(partition_log.high_watermark.offset, order.log_end_offset)
-        up_to = min(order.delete_up_to, _last_segment_below(partition_log, decided))
+        up_to = min(order.delete_up_to, last_segment_below(partition_log, decided))
         removed = delete_segments(partition_log, up_to, wall_clock_ms()) if up_to >= 0 else []
         self._moved(owned, removed)
         start = partition_log.log_start_offset
@@ -335,10 +343,3 @@ def _producer_row(entry: ProducerEntry) -> ProducerRow:
         entry.coordinator_epoch,
         -1 if entry.current_txn_first_offset is None else entry.current_txn_first_offset,
     )
-
-
-def _last_segment_below(partition_log: PartitionLog, offset: int) -> int:
-    """The newest segment that ends at or below `offset`; -1 when there is none."""
-    bases = partition_log.segments.base_offsets
-    ends = [*bases[1:], partition_log.log_end_offset]
-    return max((base for base, end in zip(bases, ends, strict=True) if end <= offset), default=-1)

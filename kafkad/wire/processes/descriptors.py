@@ -166,12 +166,15 @@ class RecordErrors(msgspec.Struct, tag="record_errors", array_like=True):
 class ManifestWanted(msgspec.Struct, tag="manifest_wanted", array_like=True):
     """A network process asks for the manifest of a slot.
 
-    It has none of the present generation, or one with files that are gone.
+    It has none of the present generation, or one with files that are gone, or one of `generation` in which an index of
+    the segment from offset `wrong_index` on contradicts the log.
     """
 
     slot: int
     short_id: int
     files_missing: bool = False
+    wrong_index: int = -1
+    generation: int = -1
 
 
 class Manifest(msgspec.Struct, tag="manifest", array_like=True):

@@ -73,6 +73,22 @@ def test_an_index_that_lies_cuts_nothing_wrongly(tmp_path: Path) -> None:
     assert reader.cuts(0, 30, 100) == []
 
 
+@pytest.mark.parametrize("ends_sealed", [True, False], ids=["sealed", "active"])
+def test_a_bit_that_has_flipped_in_an_index_hides_no_record(tmp_path: Path, *, ends_sealed: bool) -> None:
+    path = segment(tmp_path, range(20))
+    if ends_sealed:
+        segment(tmp_path, range(20, 25))
+    index = path.with_suffix(".index")
+    right = index.read_bytes()
+    for bit in range(8 * len(right)):
+        content = bytearray(right)
+        content[bit // 8] ^= 1 << bit % 8
+        index.write_bytes(content)
+        reader = SegmentReader(str(tmp_path))
+        for start, end in ((0, 20), (7, 12), (13, 18), (19, 20)):
+            assert offsets_in(reader, start, end) == list(range(start, end))
+
+
 def test_segments_that_are_being_replaced_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The old ones have lost their names, the new one has none yet: nothing is left out silently."""
     segment(tmp_path, range(20))

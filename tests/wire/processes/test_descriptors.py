@@ -115,6 +115,7 @@ def test_what_followers_have_shares_a_frame(rows: list[FollowerFetched]) -> None
         RecordErrors(7, 2, "text", [(0, None), (3, "why")]),
         ManifestWanted(5, 2**64 - 1),
         ManifestWanted(5, 9, True),
+        ManifestWanted(5, 9, False, 2**62, 7),
         FilesRemoved([3, 2**32 - 1]),
         Manifest(5, 9, True, 3, [0, 100], [(0, 0), (2, 50)]),
         DeleteRecordsWanted(7, 1000, [(1, 2, -1), (3, 4, 50)]),

@@ -2,8 +2,9 @@
 
 For processes that only read. A `LogReader` has the manifest of one generation; the caller says how far it may read,
 from the shared slot. A fetch gets whole batches of one segment, from the batch that holds its offset on; the bytes
-are sent from the file. Files that are gone and segments that the manifest lacks raise `ManifestStale`: ask again. A
-log may have thousands of segments: few are open at a time, and a search over all of them is made in steps.
+are sent from the file. Files that are gone and segments that the manifest lacks raise `ManifestStale`: ask again. An
+index that contradicts the log raises `WrongIndex`: its owner makes it anew. A log may have thousands of segments: few
+are open at a time, and a search over all of them is made in steps.
 """
 
 from collections.abc import Iterator
@@ -14,11 +15,18 @@ from kafkad.core.log.epochs import LeaderEpochCache
 from kafkad.core.log.reading.aborted_transactions import AbortedLookup
 from kafkad.core.log.reading.segment_facts import SegmentFacts
 from kafkad.core.log.records.batch import BatchHeader
-from kafkad.core.log.records.batch_scan import find_batch, largest_timestamp, walk_batches
+from kafkad.core.log.records.batch_scan import largest_timestamp, walk_batches
 from kafkad.core.log.records.compression import READ_BYTES
 from kafkad.core.log.records.record import TooManyRecords, iter_without_headers, record_timestamp
 from kafkad.core.log.records.record_checks import READ_RECORDS
-from kafkad.core.log.segments.index import first_offset_from, last_timestamp, lookup_timestamp
+from kafkad.core.log.segments.index import (
+    TimestampOffset,
+    first_entry_from,
+    known_time,
+    last_timestamp,
+    lookup_timestamp,
+)
+from kafkad.core.log.segments.indexed_batches import check_time_entry, contradiction, find_from_entry
 from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, TIME_INDEX, file_name
 from kafkad.core.log.segments.manifest import LogManifest
 from kafkad.core.log.segments.offset_lookup import OffsetLookup
@@ -76,17 +84,23 @@ class _SegmentReader:
         """The largest timestamp below this byte is known: batches without one are in no index."""
 
     def find(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
-        """The first batch below byte `end` that holds `offset` or comes after it."""
-        near = self.offsets.at_or_before(offset)
-        return find_batch(self.log, min(near.position, end), end, offset)
+        """The first batch below byte `end` that holds `offset` or comes after it. Raises `WrongIndex`."""
+        return find_from_entry(self.log, self.base_offset, self.offsets.at_or_before(offset), end, offset)
+
+    def position_of_time(self, entry: TimestampOffset) -> int:
+        """Where the batch of a time index entry begins. Raises `WrongIndex`."""
+        near = self.offsets.at_or_before(entry.offset)
+        return check_time_entry(self.log, self.base_offset, near, self.log.size(), entry)
 
     def largest_timestamp(self, end: int) -> int:
-        """At least the largest timestamp below byte `end`: from the time index and the batches after its last entry."""
+        """At least the largest timestamp below byte `end`: from the time index and the batches after its last entry.
+        Raises `WrongIndex`.
+        """
         if self._looked_at < end:
             known = last_timestamp(self.timeindex, self.timeindex.size(), self.base_offset)
             if known.timestamp > self.max_timestamp:
+                self._looked_at = max(self._looked_at, self.position_of_time(known))
                 self.max_timestamp = known.timestamp
-                self._looked_at = max(self._looked_at, self.offsets.at_or_before(known.offset).position)
             if not (self.is_sealed and known.timestamp >= 0):
                 found = largest_timestamp(self.log, min(self._looked_at, end), end)
                 self.max_timestamp = max(self.max_timestamp, found.timestamp)
@@ -116,7 +130,8 @@ class LogReader:
         return LogReader(store, self.manifest, self.facts)
 
     def locate(self, offset: int, upper: LogPosition, max_bytes: int, *, minimum_one_batch: bool = True) -> Extent:
-        """The bytes to answer a fetch at `offset` with; empty at `upper`. Raises `KafkaError`, `ManifestStale`.
+        """The bytes to answer a fetch at `offset` with; empty at `upper`. Raises `KafkaError`, `ManifestStale` and
+        `WrongIndex`.
 
         Never past `upper`, nor past the end of the segment that holds the offset. `max_bytes` is kept unless the
         first batch alone is larger and `minimum_one_batch` asks for it (T5, KIP-74).
@@ -170,10 +185,10 @@ class LogReader:
 
     def _bound_after(self, base: int, position: int, upper: LogPosition) -> int:
         """An upper bound of the offsets before byte `position` of the segment."""
-        index = self._segment(base).index
-        indexed = first_offset_from(index, index.size(), base, position)
-        if indexed is not None:
-            return min(indexed, upper.offset)
+        segment = self._segment(base)
+        entry = first_entry_from(segment.index, segment.index.size(), base, position)
+        if entry is not None and not contradiction(segment.log.read_at, base, entry, segment.log.size()):
+            return min(entry.offset, upper.offset)
         after = self.manifest.segment_number(base) + 1
         later = self.manifest.segment_bases[after : after + 1]
         return min(later[0], upper.offset) if later else upper.offset
@@ -274,8 +289,10 @@ class LogReader:
 def _first_at_or_after(segment: _SegmentReader, end: int, timestamp: int, log_start: int) -> FoundOffset | None:
     """The first record ≥ `timestamp` at or after `log_start`: both indexes, headers, then one batch's records."""
     times = lookup_timestamp(segment.timeindex, segment.timeindex.size(), segment.base_offset, timestamp)
-    offset = max(times.offset, log_start)
-    start = segment.offsets.at_or_before(offset).position
+    start = segment.position_of_time(times) if known_time(times.timestamp) >= 0 else 0
+    if log_start > times.offset:
+        found_start = segment.find(log_start, end)
+        start = end if found_start is None else max(start, found_start[0])
     for position, header in walk_batches(segment.log.read_at, min(start, end), end):
         if header.max_timestamp < timestamp or header.last_offset < log_start:
             continue

@@ -187,14 +187,22 @@ def _repair(
     """
     counts = segments.aborted_on_file
     index_from = yield from _rebuild_damaged(store, list(segments), epochs, sizes, counts, looks_inside=False)
-    if len(segments):
-        try:
-            segments.active.next_offset()
-        except CorruptBatch:
-            active_base = segments.active.base_offset
-            yield from recover_segments(store, segments, epochs, active_base)
-            return active_base if index_from is None else index_from
+    if len(segments) and not _finds_end(segments.active):
+        active = segments.active
+        if active.wrong_index:
+            yield Progress(0, active.size, f"{active.wrong_index}: the indexes of the segment are built anew")
+        yield from recover_segments(store, segments, epochs, active.base_offset)
+        return active.base_offset if index_from is None else index_from
     return index_from
+
+
+def _finds_end(segment: Segment) -> bool:
+    """Whether the index and the batches behind its last entry lead to the end of the segment."""
+    try:
+        segment.next_offset()
+    except CorruptBatch:
+        return False
+    return not segment.wrong_index
 
 
 def _recover(

@@ -1,8 +1,8 @@
 """Where in a segment is an offset, and from which offset on may a timestamp be found?
 
 Both indexes are sorted arrays on disk, sparse and always rebuildable: a reader walks batch headers forward from the
-entry below. The owner buffers new entries and writes several at once, so an index may lag behind the log but is
-never wrong. Preallocated, unused entries are zero.
+entry below. The owner buffers new entries and writes several at once, so an index may lag behind the log. Preallocated,
+unused entries are zero. Whether the disk still has what was written is checked by look-ups (`indexed_batches`).
 """
 
 from struct import Struct
@@ -186,8 +186,8 @@ def read_page(file: LogFile, size: int, entry: Struct, position: int) -> tuple[i
     return position, file.read_at(min(page_bytes, whole_bytes - position), position)
 
 
-def first_offset_from(file: LogFile, size: int, base_offset: int, position: int) -> int | None:
-    """The offset of the first entry whose batch starts at byte `position` or after it; None when there is none."""
+def first_entry_from(file: LogFile, size: int, base_offset: int, position: int) -> OffsetPosition | None:
+    """The first entry whose batch starts at byte `position` or after it; None when there is none."""
     low, high = 0, used_entries(file, size, OFFSET_ENTRY)
     found = None
     while low < high:
@@ -196,7 +196,7 @@ def first_offset_from(file: LogFile, size: int, base_offset: int, position: int)
         if start < position:
             low = middle + 1
         else:
-            found, high = base_offset + relative, middle
+            found, high = OffsetPosition(base_offset + relative, start), middle
     return found
 
 
@@ -214,3 +214,13 @@ def greatest_entry(page: bytes, entry: Struct, target: int) -> tuple[int, int] |
         return None
     first, second = entry.unpack_from(page, (low - 1) * entry.size)
     return first, second
+
+
+def entries_below(entries: bytes, key_at: int, entry_size: int, relative_offset: int) -> int:
+    """How many entries are about offsets below `relative_offset` (their four bytes stand at `key_at`)."""
+    count = 0
+    for start in range(key_at, len(entries), entry_size):
+        if int.from_bytes(entries[start : start + 4], "big", signed=True) >= relative_offset:
+            break
+        count += 1
+    return count

@@ -33,15 +33,16 @@ class OffsetLookup:
         """The page is good for relative offsets from `_first` to `_last`."""
 
     def at_or_before(self, offset: int) -> OffsetPosition:
-        """The greatest entry whose offset is ≤ `offset`, or the segment's beginning."""
+        """The greatest entry whose offset is ≤ `offset`, or the segment's beginning. It may be wrong
+        (`find_from_entry`).
+        """
         relative = offset - self._base_offset
         if not self._first <= relative <= self._last:
             self._turn_to(relative)
         found = greatest_entry(self._page, OFFSET_ENTRY, relative)
         if found is None:
             return OffsetPosition(self._base_offset, 0)
-        # A damaged index may have any number there: from the beginning on, the batches are found all the same.
-        return OffsetPosition(self._base_offset + found[0], max(found[1], 0))
+        return OffsetPosition(self._base_offset + found[0], found[1])
 
     def _turn_to(self, relative: int) -> None:
         """Load the page that answers `relative`, unless the kept page does."""

@@ -97,6 +97,13 @@ def remove_passed(log: PartitionLog) -> list[UnlinkFiles]:
     return _remove_first(log, count)
 
 
+def last_segment_below(log: PartitionLog, offset: int) -> int:
+    """The newest segment that ends at or below `offset`; -1 when there is none."""
+    bases = log.segments.base_offsets
+    ends = [*bases[1:], log.log_end_offset]
+    return max((base for base, end in zip(bases, ends, strict=True) if end <= offset), default=-1)
+
+
 def delete_segments(log: PartitionLog, up_to_base: int, now_ms: int) -> list[UnlinkFiles]:
     """Retention: remove the segments with base offsets up to and including `up_to_base`, as DeleteRecords does.
 

@@ -8,16 +8,18 @@ largest timestamp so far. A segment loaded from disk reads its indexes when it i
 from struct import Struct
 
 from kafkad.core.log.records.batch import CorruptBatch
-from kafkad.core.log.records.batch_scan import find_batch, walk_batches, walk_intact
+from kafkad.core.log.records.batch_scan import walk_intact
 from kafkad.core.log.segments.index import (
     LARGEST_RELATIVE_OFFSET,
     OFFSET_ENTRY,
     TIME_ENTRY,
     IndexAppender,
-    known_time,
+    entries_below,
     used_entries,
 )
+from kafkad.core.log.segments.index_entries import IndexEntries
 from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, PRODUCER_SNAPSHOT, TIME_INDEX, TXN_INDEX, file_name
+from kafkad.core.log.segments.owner_lookup import OwnerLookup
 from kafkad.core.log.segments.transaction_index import TransactionIndex
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import LogFile, NoSpaceLeft, SegmentStore
@@ -39,6 +41,7 @@ class Segment:
         "bytes_since_index_entry",
         "created_ms",
         "first_timestamp",
+        "index_was_checked",
         "is_index_full",
         "is_prepared",
         "log",
@@ -46,6 +49,7 @@ class Segment:
         "offset_of_max_timestamp",
         "roll_jitter",
         "size",
+        "wrong_index",
     )
 
     def __init__(
@@ -78,6 +82,10 @@ class Segment:
         self.bytes_since_index_entry = 0
         self.is_index_full = False
         self.is_prepared = size == 0
+        self.wrong_index = ""
+        """What a look-up has found wrong in an index: it has to be made anew (`index_mending`)."""
+        self.index_was_checked = False
+        """All entries were compared with the log, and are right."""
 
     @classmethod
     def create(
@@ -224,41 +232,26 @@ class Segment:
         Damage is no error here: it is the readers' matter, and who asks for the ages of segments is the owner.
         """
         if self.max_timestamp == NO_TIMESTAMP and self.size:
-            timestamp, relative = self.time_index.last
-            if known_time(timestamp) >= 0:
-                self.max_timestamp = timestamp
-                self.offset_of_max_timestamp = self.base_offset + relative
-            for header in walk_intact(self.log.read_at, max(self.offset_index.last[1], 0), self.size):
-                if header.largest_timestamp > self.max_timestamp:
-                    self.max_timestamp = header.largest_timestamp
-                    self.offset_of_max_timestamp = header.last_offset
+            found = OwnerLookup(self).largest_time(self.time_index)
+            if found.timestamp > NO_TIMESTAMP:
+                self.max_timestamp, self.offset_of_max_timestamp = found
         return self.max_timestamp
 
     def next_offset(self) -> int:
         """The offset after the last batch: from the last index entry the headers are walked to the end.
 
-        Raises `CorruptBatch` where file and index contradict each other: one of them is not as it was written.
+        Raises `CorruptBatch` where the log is damaged.
         """
         if self.size == 0:
             return self.base_offset
-        position = max(self.offset_index.last[1], 0)
-        if position >= self.size:
-            raise CorruptBatch(self.size, f"the index has a batch at byte {position}")
-        next_offset = self.base_offset
-        for at, header in walk_batches(self.log.read_at, position, self.size):
-            relative = header.last_offset - self.base_offset
-            if header.base_offset < next_offset or not 0 <= relative <= LARGEST_RELATIVE_OFFSET:
-                raise CorruptBatch(at, f"expected offset {next_offset} or a little more, found {header.base_offset}")
-            next_offset = header.next_offset
-        return next_offset
+        return OwnerLookup(self).next_offset()
 
     def position_of(self, offset: int) -> int:
         """Where the batch that holds `offset` starts, or a damaged one before it, behind which nobody reads; otherwise
         the end of the segment.
         """
-        near = self.offset_index.at_or_before(offset - self.base_offset)
         try:
-            found = find_batch(self.log, 0 if near is None else max(near[1], 0), self.size, offset)
+            found = OwnerLookup(self).find(offset)
         except CorruptBatch as damage:
             return damage.position
         return self.size if found is None else found[0]
@@ -275,6 +268,7 @@ class Segment:
         self.offset_of_max_timestamp = self.base_offset
         self.bytes_since_index_entry = 0
         self.is_index_full = False
+        self.wrong_index = ""
 
     def complete(self) -> None:
         """The segment is complete: add the final time entry and trim the indexes."""
@@ -315,6 +309,19 @@ class Segment:
             self.first_timestamp = NO_TIMESTAMP
         self.load_max_timestamp()
 
+    def take_indexes(self, entries: IndexEntries) -> None:
+        """These are the entries now. Readers of the old files must be told. Raises `StorageFailed`, `NoSpaceLeft`."""
+        for kind, content in ((OFFSET_INDEX, entries.offsets), (TIME_INDEX, entries.times)):
+            self._store.replace(file_name(self.base_offset, kind), bytes(content))
+        self._close_indexes()
+        self._offsets = self._times = None
+        self._index_sizes = (len(entries.offsets), len(entries.times))
+        self.max_timestamp = entries.max_timestamp
+        self.offset_of_max_timestamp = entries.offset_of_max_timestamp
+        self.bytes_since_index_entry = entries.bytes_since_entry
+        self.wrong_index = ""
+        self._look_whether_full()
+
     @property
     def index_bytes(self) -> tuple[int, int]:
         """The bytes of both indexes of a sealed segment; nothing is read for it."""
@@ -333,16 +340,9 @@ class Segment:
     def close(self) -> None:
         self.log.close()
         self.aborted.close()
+        self._close_indexes()
+
+    def _close_indexes(self) -> None:
         for index in (self._offsets, self._times):
             if index is not None:
                 index.close()
-
-
-def entries_below(entries: bytes, key_at: int, entry_size: int, relative_offset: int) -> int:
-    """How many entries are about offsets below `relative_offset` (their four bytes stand at `key_at`)."""
-    count = 0
-    for start in range(key_at, len(entries), entry_size):
-        if int.from_bytes(entries[start : start + 4], "big", signed=True) >= relative_offset:
-            break
-        count += 1
-    return count

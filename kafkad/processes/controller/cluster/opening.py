@@ -15,6 +15,7 @@ from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION
 from kafkad.adapters.stores.embedded_store import FILE_NAME
+from kafkad.adapters.stores.store_copy import COPY_NAME
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
 from kafkad.core.controller.elected.registrations import live_brokers
 from kafkad.core.controller.image import Broker, Listener
@@ -66,7 +67,7 @@ class OpenedHost:
 def open_host(context: ChildContext, handover: ControllerHandover, sessions: Sessions) -> OpenedHost:
     """Raises `LogDirectoryUnusable` and `StartRefused`, which end the broker, `StorageFailed` and `Stopped`."""
     directories = context.log_directories
-    if (directories[0].path / FILE_NAME).exists():
+    if any((directories[0].path / name).exists() for name in (FILE_NAME, COPY_NAME)):
         raise StartRefused(
             f"{directories[0].path} is that of a single broker, which keeps its topics there: use another log.dirs "
             "in a cluster, or remove zookeeper.connect"

@@ -14,6 +14,8 @@ from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.segment_files import SegmentFile, SegmentFiles
 from kafkad.core.errors import KafkaError
 from kafkad.core.log.reading.log_reader import Extent, LogReader, ManifestStale
+from kafkad.core.log.records.batch import CorruptBatch
+from kafkad.core.log.segments.indexed_batches import WrongIndex
 from kafkad.core.log.segments.manifest import LogManifest
 from kafkad.core.partition_slot import ROLE_LEADER, PartitionSlot, SlotReader
 from kafkad.core.ports import NotInMemory, StorageFailed
@@ -72,6 +74,10 @@ class LogReaders:
         """Generation in which a slot's files were found damaged, which is logged once."""
         self._missing: dict[int, int] = {}
         """Generation whose files were missing: its manifest is requested once more, then the log can't be read."""
+        self._wrong_indexes: dict[int, tuple[int, int]] = {}
+        """(generation, segment) of which an index was found wrong: its owner has looked, or will, and then the log is
+        damaged.
+        """
 
     def locate(self, slot: int, published: PartitionSlot, wanted: WantedRecords) -> Place | None:
         handle = self._handle(slot, published)
@@ -94,6 +100,9 @@ class LogReaders:
             return None
         except ManifestStale:
             self.outdated(slot, published)
+            return None
+        except WrongIndex as error:
+            self.doubted(slot, published, error)
             return None
         except KafkaError:
             # During a truncation the slot and the files differ for a moment: nothing can be read now.
@@ -152,7 +161,21 @@ class LogReaders:
             gone = StorageFailed("files that its owner names are not there")
             raise self.unreadable(slot, published, gone)
         self._missing[slot] = published.generation
-        self._want(slot, published, files_missing=True)
+        self._want(slot, published, ManifestWanted(slot, short_topic_id(published.topic_id), files_missing=True))
+
+    def doubted(self, slot: int, published: PartitionSlot, error: WrongIndex) -> None:
+        """An index contradicts the log: its owner compares both, and answers with a manifest. Raises `KafkaError` when
+        that was done already.
+        """
+        generation = published.generation
+        if self._asked.get(slot) == generation:
+            return
+        if self._wrong_indexes.get(slot) == (generation, error.base_offset):
+            raise self.unreadable(slot, published, CorruptBatch(error.position, error.reason))
+        short_id = short_topic_id(published.topic_id)
+        self._want(slot, published, ManifestWanted(slot, short_id, False, error.base_offset, generation))
+        if self._asked.get(slot) == generation:
+            self._wrong_indexes[slot] = (generation, error.base_offset)
 
     def epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
         reader = self.reader(slot, published)
@@ -211,6 +234,7 @@ class LogReaders:
         self._asked.pop(slot, None)
         self._unreadable.pop(slot, None)
         self._missing.pop(slot, None)
+        self._wrong_indexes.pop(slot, None)
 
     def files_removed(self, slots: list[int], table: SlotReader) -> None:
         """Their owner has unlinked files: close those of earlier generations."""
@@ -250,9 +274,9 @@ class LogReaders:
             self._segments -= handle.segments
         return handle
 
-    def _want(self, slot: int, published: PartitionSlot, *, files_missing: bool = False) -> None:
+    def _want(self, slot: int, published: PartitionSlot, question: ManifestWanted | None = None) -> None:
         if self._asked.get(slot) != published.generation and published.owner >= 0:
-            question = ManifestWanted(slot, short_topic_id(published.topic_id), files_missing)
+            question = question or ManifestWanted(slot, short_topic_id(published.topic_id))
             if self._ask(published.owner, pack_control(question)):
                 self._asked[slot] = published.generation
 

@@ -35,13 +35,6 @@ def _file(offsets: list[int], zero_entries: int) -> LogFile:
     return store.open("index")
 
 
-def test_a_place_before_the_beginning_is_the_beginning() -> None:
-    """Of a damaged index; the file can't be read there, and from its beginning on each batch is found."""
-    store = FakeStore()
-    store.replace("index", OFFSET_ENTRY.pack(-1, -1) * 5)
-    assert OffsetLookup(store.open("index"), BASE).at_or_before(BASE + 3).position == 0
-
-
 def _expected(offsets: list[int], target: int) -> OffsetPosition:
     number = bisect_right(offsets, target) - 1
     return OffsetPosition(BASE, 0) if number < 0 else OffsetPosition(BASE + offsets[number], number + 1)

@@ -1,0 +1,25 @@
+"""What does a store that was restored from a copy not know, and what must not be taken from it?
+
+Since the copy was written partitions may have got higher leader epochs, and producers ids that nobody may get again.
+"""
+
+from collections.abc import Collection
+
+from kafkad.core.controller.producer_ids import start_above_foreign_ids
+from kafkad.core.controller.startup.term import ensure_paths
+from kafkad.core.controller.store import nodes
+from kafkad.core.coordination_store import CoordinationStore, Delete
+
+
+def adjust_restored(store: CoordinationStore, on_disk: Collection[str], broker_id: int, wall_ms: int) -> None:
+    """The topics that are `on_disk` lose the states of their partitions: they get new ones, with leader epochs above
+    those in their logs. Raises `CoordinationError`, `UnreadableBlock`, `StorageFailed`.
+    """
+    ensure_paths(store)
+    for topic in set(store.children(nodes.TOPICS)).intersection(on_disk):
+        if store.exists(nodes.partitions_path(topic)) is None:
+            continue
+        numbers = [int(number) for number in store.children(nodes.partitions_path(topic)) if number.isdigit()]
+        states = [nodes.state_path(topic, number) for number in numbers]
+        store.pipelined([Delete(path) for path in states if store.exists(path) is not None])
+    start_above_foreign_ids(store, broker_id, wall_ms, is_restored=True)
