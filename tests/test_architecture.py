@@ -26,7 +26,8 @@ PLUGINS = ("kafkad.plugin_loading", "kafkad.hookspecs")
 SHARED_BY_PROCESSES = "kafkad.processes.runtime"
 """What is the same in every process; all else of one process is no other's business."""
 CORE_KERNEL = tuple(
-    f"kafkad.core.{name}" for name in ("types", "errors", "quoting", "ports", "settings", "request_context")
+    f"kafkad.core.{name}"
+    for name in ("types", "errors", "quoting", "partition_lines", "ports", "settings", "request_context")
 )
 
 LOG_RECORDS = tuple(f"kafkad.core.{name}" for name in ("groups.records", "transactions.records", "transactions.state"))
@@ -66,10 +67,11 @@ ALLOWED = {
     "kafkad.api": ("kafkad.core", "kafkad.hookspecs"),
     "kafkad.hookspecs": ("kafkad.core",),
     "kafkad.plugin_discovery": ("kafkad.plugins",),
+    "kafkad.plugin_permissions": ("kafkad.plugin_discovery",),
     "kafkad.plugin_registration": ("kafkad.hookspecs", "kafkad.plugin_discovery"),
     "kafkad.plugin_loading": (
         *("kafkad.core", "kafkad.hookspecs"),
-        *("kafkad.plugin_discovery", "kafkad.plugin_registration"),
+        *("kafkad.plugin_discovery", "kafkad.plugin_permissions", "kafkad.plugin_registration"),
     ),
     "kafkad.config": ("kafkad.core",),
     # The outermost: they put the rest together, and nobody imports them but each other.
@@ -132,6 +134,7 @@ BAD_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "tools"}
 
 BROAD_EXCEPTS = {
     "kafkad.adapters.operating_system.helper_threads": "what the work raises is in its future, as with any",
+    "kafkad.export.engines.processes": "what a task raises is the run's, as with any future",
     "kafkad.processes.runtime.child": "a process that met the impossible says so and ends",
     "kafkad.processes.cleaner.compactor": "somebody else's filter failed: it costs that partition its cleaning only",
     "kafkad.processes.cleaner.policy_questions": "somebody else's policy failed: it costs that partition only",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -53,7 +54,7 @@ def test_a_life_without_trouble_has_its_banner_and_nothing_to_warn_of(tmp_path: 
     assert f"data        {broker.log_dir}" in printed
     assert f"-b {broker.bootstrap} -t demo" in printed
     lines = broker.output.read_text().splitlines()
-    assert [line for line in lines if line.startswith(("WARNING", "ERROR", "CRITICAL", "kafkad: "))] == []
+    assert [line for line in lines if re.match(r"(\[.*\] (WARNING|ERROR|CRITICAL)|kafkad:) ", line)] == []
 
 
 def test_broker_stops_in_order_when_interrupted(tmp_path: Path) -> None:

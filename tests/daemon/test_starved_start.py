@@ -4,6 +4,7 @@ Real processes, as the kernel's own limits are set.
 """
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from kafkad.core.supervision.open_files import FEWEST_CONNECTIONS
 from tests.tools import raw_requests as raw
 from tests.tools.stranger import STRANGER, as_stranger
 
+STAMPED = r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] "
+"""The local time, which lines of the log have outside of the journal."""
 ON_ARM = """
 import os, sys
 known = os.uname()
@@ -86,7 +89,7 @@ def test_open_files_that_are_just_enough_serve_as_many_connections_as_was_said(t
             for _ in range(FEWEST_CONNECTIONS - 1):
                 assert clients.enter_context(raw.RawClient(broker.port)).ask(raw.api_versions())
         said = broker.output.read_text()
-    (line,) = (line for line in said.splitlines() if line.startswith("WARNING"))
+    (line,) = (line for line in said.splitlines() if re.match(STAMPED + "WARNING supervisor ", line))
     assert "may have 154 files open" in line
     assert "for 6 processes, 0 partitions and 1000 connections 1466 are better" in line
 
@@ -109,7 +112,7 @@ def test_little_memory_for_each_process_is_said_with_what_is_better(tmp_path: Pa
         with BrokerClient(broker.bootstrap) as client:
             client.create_topic("orders", partitions=3, replication_factor=1, configs={})
         said = broker.output.read_text()
-    (line,) = (line for line in said.splitlines() if line.startswith("WARNING"))
+    (line,) = (line for line in said.splitlines() if re.match(STAMPED + "WARNING supervisor ", line))
     assert "each process may have 150 MB of memory of its own (ulimit -d, LimitDATA=): 280 are better" in line
 
 

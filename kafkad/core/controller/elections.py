@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
-from kafkad.core.controller import deltas
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, NO_SLOT, MetadataImage, Partition
 from kafkad.core.controller.partition_rows import state_of
@@ -68,15 +67,3 @@ def _has_its_leader(row: Partition, kind: ElectionType) -> bool:
 
 def _is_offline_here(row: Partition) -> bool:
     return row.slot != NO_SLOT and row.log_dir == NO_LOG_DIR
-
-
-def unclean_elections(image: MetadataImage, changes: Iterable[deltas.Change]) -> int:
-    """How many partitions get a leader that was not in sync in `image`."""
-    count = 0
-    for change in changes:
-        topic = image.topics.get(change.name) if isinstance(change, deltas.PartitionsChanged) else None
-        if topic is not None and isinstance(change, deltas.PartitionsChanged):
-            known = {row.index: row.isr for row in topic.partitions}
-            led = [row for row in change.partitions if row.leader != NO_LEADER]
-            count += sum(row.leader not in known.get(row.index, (row.leader,)) for row in led)
-    return count

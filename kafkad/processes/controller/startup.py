@@ -9,7 +9,7 @@ import logging
 import random
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -20,6 +20,7 @@ from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.config import BrokerConfig
 from kafkad.core.controller.controller import Controller
+from kafkad.core.controller.elected.announcing import NOWHERE
 from kafkad.core.controller.image import Listener
 from kafkad.core.controller.producer_ids import start_above_foreign_ids
 from kafkad.core.controller.settings import ControllerSettings, RandomSource
@@ -220,6 +221,11 @@ def settings_of(config: BrokerConfig, *, workers: int) -> ControllerSettings:
         names_broker_epochs=config.cluster is None or config.cluster.versions.names_broker_epochs,
         internal_topics=internal_topics(config),
     )
+
+
+def elected_settings(config: BrokerConfig) -> ControllerSettings:
+    """Of the controller of a cluster, which has no partition itself."""
+    return replace(settings_of(config, workers=1), broker_id=NOWHERE)
 
 
 def registered_listeners(context: ChildContext) -> dict[str, Listener]:

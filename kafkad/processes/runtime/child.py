@@ -167,10 +167,12 @@ def _end_for_now(context: ChildContext, error: OutOfResources) -> None:
 
 
 def configure_logging(name: str) -> None:
-    """One format for all processes: `LEVEL role-index message`, to stderr; the journal gets its own level as well."""
+    """One format for all processes: `LEVEL role-index message`, to stderr, after the time; the journal has its own time
+    and level.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    formatter = _JournalFormatter if is_journal() else logging.Formatter
-    handler.setFormatter(formatter(f"%(levelname)s {name} %(message)s"))
+    text = f"%(levelname)s {name} %(message)s"
+    handler.setFormatter(_JournalFormatter(text) if is_journal() else logging.Formatter(f"[%(asctime)s] {text}"))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
 
 

@@ -35,6 +35,7 @@ from kafkad.processes.worker.partitions import Partitions
 from kafkad.processes.worker.periodic import Periodic
 from kafkad.processes.worker.replication.following import Following
 from kafkad.processes.worker.replication.leading import Leading
+from kafkad.processes.worker.replication.log_lines import ReplicationLog
 from kafkad.processes.worker.slot_publisher import SlotPublisher
 from kafkad.processes.worker.upkeep import Upkeep
 from kafkad.wire.processes.controller_messages import ControllerMessage
@@ -97,6 +98,7 @@ class Assembly:
             room=self.room,
         )
         self.upkeep = _upkeep(shell, context, failed_partitions, self.room)
+        self.replication_log = ReplicationLog()
         self.leading = self._leading(shell, context)
         self.questions = Questions(
             self.partitions.by_slot,
@@ -145,6 +147,7 @@ class Assembly:
             live=lambda: self.partitions.image.brokers,
             touched=shell.touched,
             tell=shell.tell,
+            lines=self.replication_log.lines,
             block=context.block,
         )
 
@@ -177,6 +180,7 @@ class Assembly:
             remove_later=shell.remove_later,
             failed=failed_partitions.failed,
             room=self.room,
+            lines=self.replication_log.lines,
             block=context.block,
         )
 

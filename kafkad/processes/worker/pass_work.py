@@ -30,6 +30,7 @@ class PassWork:
         self._periodic = assembly.periodic
         self._leading = assembly.leading
         self._following = assembly.following
+        self._replication_log = assembly.replication_log
         self._coordinator_shards = assembly.coordinator_shards
         self._marker_writer = assembly.marker_writer
         self._coordinator_messages = assembly.coordinator_messages
@@ -79,6 +80,7 @@ class PassWork:
             self._partitions.remove_left(now_ms)
         self._upkeep.remove_due(now_ms)
         self._room.look_again(now_ms)
+        self._replication_log.work(now_ms)
         self._periodic.run(now_ms)
 
     def due_ms(self) -> int | None:
@@ -96,6 +98,7 @@ class PassWork:
             self._appender.next_deadline_ms,
             self._leading.next_deadline_ms,
             self._following.next_deadline_ms,
+            self._replication_log.next_deadline_ms,
             self._questions.pending_deletes.next_deadline_ms,
             self._periodic.next_ms,
             self._loader.try_again_ms,

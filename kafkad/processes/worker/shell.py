@@ -70,6 +70,7 @@ class WorkerProcess:
         self.partitions, self.loader = assembly.partitions, assembly.loader
         self.appender, self.leading = assembly.appender, assembly.leading
         self.following, self.upkeep = assembly.following, assembly.upkeep
+        self._replication_log = assembly.replication_log
         self.questions = assembly.questions
         self.cleanings = assembly.cleanings
         self.moves = assembly.moves
@@ -339,6 +340,7 @@ class WorkerProcess:
         self.appender.finish()
         self._publish_dirty()
         self.appender.answer()
+        self._replication_log.write()
         closed = partial(self._registry.set_progress, self._context.key)
         is_clean = close_logs(self.partitions.by_slot.values(), self.publish, closed) and self.loader.is_idle
         self.peers.close()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from kafkad.core.controller import deltas
 from kafkad.core.controller.controller import Controller
 from kafkad.core.controller.elected.announcements import Announcer, Request, Rows
-from kafkad.core.controller.elections import unclean_elections
+from kafkad.core.controller.elected.partition_events import UnavailableReplicas, add_lines, elected_partitions
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.features import lacking
 from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
@@ -19,6 +19,7 @@ from kafkad.core.controller.topics.pending_deletion import PendingDeletion
 from kafkad.core.controller.topics.placement import Placement, SlotTable
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.election import LeaderElectionStrategy
+from kafkad.core.partition_lines import PartitionLine, PartitionLines
 from kafkad.core.types import TopicPartition
 
 NOWHERE = -2
@@ -46,6 +47,7 @@ class AnnouncingController(Controller):
         announcer: Announcer,
     ) -> None:
         self._unclean_elections = 0
+        self._lines = PartitionLines()
         super().__init__(
             settings=settings,
             tree=tree,
@@ -120,13 +122,24 @@ class AnnouncingController(Controller):
         return Electorate(self._election, live, self._shutting_down.intersection(live), self._announcer.offline)
 
     def _publish(self, changes: tuple[deltas.Change, ...]) -> None:
-        self._unclean_elections += unclean_elections(self.image, changes)
+        unavailable = self._unavailable()
+        for elected in elected_partitions(self.image, changes):
+            self._unclean_elections += elected.is_unclean
+            add_lines(self._lines, elected, unavailable)
         super()._publish(changes)
+
+    def _unavailable(self) -> UnavailableReplicas:
+        announcer = self._announcer
+        return UnavailableReplicas(announcer.live.keys(), announcer.gone, self._shutting_down, announcer.offline)
 
     def take_unclean_elections(self) -> int:
         """How many there were since."""
         taken, self._unclean_elections = self._unclean_elections, 0
         return taken
+
+    def take_lines(self) -> list[PartitionLine]:
+        """What the log says of elections since."""
+        return self._lines.take()
 
     def _change_states(self, following: Callable[[TopicPartition, Partition], PartitionState | None]) -> None:
         states: dict[TopicPartition, PartitionState] = {}

@@ -1,6 +1,6 @@
 """How a term begins: the controller loads everything, elects where leaders are gone, and tells all brokers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -10,6 +10,7 @@ from kafkad.core.controller.elected.announcements import Announcer
 from kafkad.core.controller.elected.announcing import NOWHERE
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.node_orders import refuse_deletions
+from kafkad.core.controller.elected.partition_events import ElectedPartition
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import NO_LEADER, MetadataImage, Partition, Topic
 from kafkad.core.controller.partition_rows import make_partition
@@ -69,13 +70,23 @@ def controller_failover(
     image = _with_features(image, tree, odd)
     controller = ElectedController(settings=settings, tree=tree, election=election, image=image, announcer=announcer)
     controller.unreadable_topics = frozenset(odd.topics)
-    controller.begin()
+    controller.begin(_elected(image, topics))
     paths = [nodes.topic_path(name) for name in stored.deletions]
     for name, node in zip(stored.deletions, store.get_many(paths), strict=True):
         controller.resume_deletion(_deleted_topic(name, node))
     while controller.has_unfinished_deletions:
         controller.finish_deletions()
     return controller
+
+
+def _elected(image: MetadataImage, topics: Mapping[str, StoredTopic]) -> Iterator[ElectedPartition]:
+    """The partitions whose stored state the image has with a new leader epoch."""
+    for name, topic in topics.items():
+        for row in image.topics[name].partitions:
+            stored = topic.states.get(row.index)
+            if stored is not None and stored.leader_epoch != row.leader_epoch:
+                before = _row(row.index, topic.assignment(row.index), stored)
+                yield ElectedPartition(TopicPartition(name, row.index), before, row)
 
 
 def _load(

@@ -22,7 +22,9 @@ from kafkad.core.cluster.control_requests import (
 from kafkad.core.controller import deltas
 from kafkad.core.controller.elected.balancing import led_elsewhere
 from kafkad.core.controller.elected.controlled_shutdown import led_by_others, not_in_sync, partitions_of
+from kafkad.core.controller.elected.partition_events import ElectedPartition, add_lines, add_without_leader
 from kafkad.core.controller.elected.reassigning import ReassigningController, left_over
+from kafkad.core.controller.elected.registrations import registration_lines
 from kafkad.core.controller.elections import ElectionType
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import NO_LEADER, Broker, Partition, Topic
@@ -39,9 +41,20 @@ UNCLEAN_LEADER_ELECTION_ENABLE = "unclean.leader.election.enable"
 class ElectedController(ReassigningController):
     """Made by `controller_failover`. Every verb raises the errors of the store: then the term may be over."""
 
-    def begin(self) -> None:
-        """Elect around brokers that went before the term, then tell all of them everything."""
+    def begin(self, elected: Iterable[ElectedPartition] = ()) -> None:
+        """Elect around brokers that went before the term, then tell all of them everything.
+
+        `elected` are the elections that made the image.
+        """
+        unavailable = self._unavailable()
+        for each in elected:
+            if each.after.leader != NO_LEADER:
+                add_lines(self._lines, each, unavailable)
         self._elect_around()
+        for topic in self.image.topics.values():
+            for row in topic.partitions:
+                if row.leader == NO_LEADER and row.isr:
+                    add_without_leader(self._lines, TopicPartition(topic.name, row.index), row)
         steps = left_over(self._electorate(), self.image.topics.values())
         self._take(steps)
         self.take_deltas()
@@ -53,6 +66,8 @@ class ElectedController(ReassigningController):
         may have other addresses than before: what was on its way to those was lost.
         """
         before = self._announcer.brokers
+        for line in registration_lines(before, registered):
+            self._lines.note(line)
         new = [each for each, at in registered.items() if each not in before or before[each].epoch != at.epoch]
         staying = {each: broker for each, broker in registered.items() if each not in new}
         self._shutting_down = self._shutting_down.intersection(staying)

@@ -46,6 +46,17 @@ def leave_out_without(brokers: dict[int, Broker], levels: Mapping[str, int]) -> 
     }
 
 
+def registration_lines(before: Mapping[int, Broker], brokers: Mapping[int, Broker]) -> list[str]:
+    """What the log says of those that came or went."""
+    gone = [f"broker {each} is gone: its session has ended" for each in before if each not in brokers]
+    come = [
+        f"broker {each} {'is back' if each in before else 'has joined'}: it is registered, its epoch is {broker.epoch}"
+        for each, broker in brokers.items()
+        if each not in before or before[each].epoch != broker.epoch
+    ]
+    return gone + come
+
+
 def _broker(name: str, data: bytes, epoch: int, listener: str) -> Broker:
     if not name.isdecimal() or name != str(int(name)) or int(name) > nodes.INT32_MAX:
         raise ValueError("this is no broker id")

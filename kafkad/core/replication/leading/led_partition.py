@@ -194,6 +194,11 @@ class LedPartition:
                 return replica
         return None
 
+    def log_end_of(self, replica: int) -> int:
+        """As the follower's last fetch said; UNKNOWN_OFFSET before it."""
+        follower = self._followers.get(replica)
+        return UNKNOWN_OFFSET if follower is None else follower.log_end_offset
+
     # Progress of followers.
 
     def fetched(self, progress: Progress, log_end: int) -> bool:

@@ -6,7 +6,6 @@ Each verb returns an `Outcome`: the requests that brokers are to get now, and wh
 import logging
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
@@ -24,7 +23,6 @@ from kafkad.core.cluster.control_requests import (
 from kafkad.core.cluster.request_parts import ControlResponse
 from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.elected.announcements import Announcer, Request, deleted_topics, offline_replicas
-from kafkad.core.controller.elected.announcing import NOWHERE
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.node_orders import NodeOrders
@@ -32,7 +30,7 @@ from kafkad.core.controller.elected.notifications import stored_states, take_isr
 from kafkad.core.controller.elected.registrations import leave_out_without, live_brokers
 from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
-from kafkad.core.controller.settings import ControllerSettings, RandomSource
+from kafkad.core.controller.settings import RandomSource
 from kafkad.core.controller.startup.term import UnreadableEpoch, claim, ensure_paths
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.tree import MetadataTree
@@ -47,7 +45,7 @@ from kafkad.handlers.controller.requests.controller_view import Answer, Controll
 from kafkad.plugin_loading import chosen
 from kafkad.processes.controller.cluster.asking.brokers_told import Outcome, encoded
 from kafkad.processes.controller.cluster.tree_reader import Configs, controller_id, finalized_features, may_replace
-from kafkad.processes.controller.startup import new_id, settings_of
+from kafkad.processes.controller.startup import elected_settings, new_id
 from kafkad.processes.controller.tables import LiveTables
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.wire import api_table
@@ -110,6 +108,8 @@ class ElectableController:
             store.exists(nodes.CONTROLLER, watch=True)
             return Outcome()
         store.exists(nodes.CONTROLLER, watch=True)
+        cause = "" if instead_of is None else f", in place of broker {instead_of}, whose host refuses connections"
+        log.info("broker %d is the controller now, its epoch is %d%s", self._broker_id, term.epoch, cause)
         brokers, gone = self._brokers(store)
         ensure_paths(store)  # Somebody may have removed some.
         for path in (nodes.TOPICS, nodes.DELETIONS):
@@ -121,7 +121,7 @@ class ElectableController:
         self._controller = controller_failover(
             store,
             tree,
-            settings=_settings(self._tables),
+            settings=elected_settings(self._tables.broker),
             election=self._election,
             announcer=Announcer(
                 controller_id=self._broker_id,
@@ -140,7 +140,6 @@ class ElectableController:
         self._view = self._new_view(store, self._controller, self._tables)
         self._orders = NodeOrders(self._controller, store, term, self._say)
         self._orders.carry_out()
-        log.info("broker %d is the controller now, its epoch is %d", self._broker_id, term.epoch)
         return self._outcome()
 
     def run_unless_elected(self, store: ZookeeperStore, cluster_id: str) -> Outcome:
@@ -172,7 +171,7 @@ class ElectableController:
     def broker_answers(self, store: ZookeeperStore, broker: int, epoch: int) -> Outcome:
         if self._controller is None or (broker, epoch) not in self._refusing:
             return self._outcome()
-        log.warning("broker %d answers again", broker)
+        log.info("broker %d is back: its host accepts connections again", broker)
         self._refusing.discard((broker, epoch))
         return self.brokers_changed(store)
 
@@ -267,7 +266,7 @@ class ElectableController:
             return Outcome()
         if brokers:
             self._tables.overlay(MetadataImage(broker_configs={**self._controller.image.broker_configs, **brokers}))
-        self._controller.configs_changed(topics, brokers, _settings(self._tables))
+        self._controller.configs_changed(topics, brokers, elected_settings(self._tables.broker))
         return self._outcome()
 
     def balance_leaders(self, percentage: int) -> Outcome:
@@ -332,6 +331,8 @@ class ElectableController:
             return Outcome()
         self._orders.let_go()
         self._context.block[UNCLEAN_ELECTIONS] += self._controller.take_unclean_elections()
+        for level, line in self._controller.take_lines():
+            log.log(level, "%s", line)
         brokers = self._registered.values()
         addresses = {each.id: (each.epoch, at) for each in brokers if (at := self._address(each)) is not None}
         told = encoded(self._controller.take_requests(), self._broker_id, self._versions)
@@ -340,10 +341,6 @@ class ElectableController:
     def _address(self, broker: Broker) -> tuple[str, int] | None:
         at = {each.name: (each.host, each.port) for each in broker.listeners}
         return at.get(self._control_plane, at.get(self._listener))
-
-
-def _settings(tables: LiveTables) -> ControllerSettings:
-    return replace(settings_of(tables.broker, workers=1), broker_id=NOWHERE)
 
 
 def _left_out(reasons: Mapping[str, str]) -> dict[str, str]:

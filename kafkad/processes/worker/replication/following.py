@@ -20,11 +20,13 @@ from kafkad.adapters.shared_memory.process_registry import (
     ProcessKey,
     ProcessRegistry,
 )
+from kafkad.core.controller.image import NO_LEADER
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.metrics.catalogue import REPLICATION_BYTES_IN
+from kafkad.core.partition_lines import PartitionLines
 from kafkad.core.partition_slot import ROLE_FOLLOWER, STATE_OFFLINE
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.replication.following.following_log import (
@@ -38,6 +40,7 @@ from kafkad.core.replication.following.following_log import (
     truncate,
 )
 from kafkad.core.replication.following.requests import FollowKind, FollowOrder, FollowResult
+from kafkad.core.replication.following.truncation_lines import truncation_event
 from kafkad.processes.runtime.turns import STEP_NS
 from kafkad.processes.worker.disks.room import DiskRoom
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
@@ -96,6 +99,7 @@ class Following:
         remove_later: Callable[[OwnedPartition, UnlinkFiles], None],
         failed: Callable[[OwnedPartition, Failure | CorruptBatch], None],
         room: DiskRoom,
+        lines: PartitionLines,
         block: CounterBlock,
     ) -> None:
         self._by_slot = by_slot
@@ -109,6 +113,7 @@ class Following:
         self._remove_later = remove_later
         self._failed = failed
         self._room = room
+        self._lines = lines
         self._block = block
         self._orders: deque[tuple[ProcessKey, FollowOrder]] = deque()
         self._early: dict[int, tuple[ProcessKey, FollowOrder]] = {}
@@ -296,11 +301,16 @@ class Following:
         assert log is not None, "checked by the caller"
         owned.truncating_to = None
         recovery_point = log.recovery_point
+        leader = NO_LEADER if owned.row is None else owned.row.leader
+        said = truncation_event(owned.name, log, pending.truncation, order, leader)
+        has_lost = pending.truncation.removes_from(log) and log.log_end_offset > log.log_start_offset
         error: int = ErrorCode.KAFKA_STORAGE_ERROR
         try:
             for effect in truncate(log, pending.truncation, wall_clock_ms()):
                 self._remove_later(owned, effect)
             error = ErrorCode.NONE
+            if has_lost:
+                self._lines.add(*said)
         except NoSpaceLeft as no_room:
             say_no_room(owned, "not truncated", no_room)
         except (*FAILURES, CorruptBatch) as failure:

@@ -14,6 +14,8 @@ from kafkad.core.controller.image import Partition
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.metrics.catalogue import FAILED_ISR_UPDATES, ISR_EXPANDS, ISR_SHRINKS
+from kafkad.core.partition_lines import PartitionLines
+from kafkad.core.replication.leading.isr_lines import add_isr_change
 from kafkad.core.replication.leading.led_partition import LedPartition, PartitionState, Progress
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.controller_messages import ControllerMessage, IsrChangeDone, IsrChangeWanted
@@ -32,6 +34,7 @@ class Leading:
         live: Callable[[], Collection[int]],
         touched: Callable[[OwnedPartition], None],
         tell: Callable[[ControllerMessage], None],
+        lines: PartitionLines,
         block: CounterBlock,
     ) -> None:
         self._by_slot = by_slot
@@ -40,6 +43,7 @@ class Leading:
         self._live = live
         self._touched = touched
         self._tell = tell
+        self._lines = lines
         self._block = block
         self._looks: list[tuple[int, int]] = []
         """A heap of (when, slot): when to look whether a follower is behind for too long."""
@@ -67,7 +71,7 @@ class Leading:
         else:
             before, wanted = led.state.isr, led.wanted
             if led.update(state, now_ms) and state.isr == wanted:
-                self._count_change(before, wanted)
+                self._isr_changed(owned, led, log, before)
         early, owned.early_progress = owned.early_progress, None
         for fetched in early.values() if early is not None else ():
             self._progressed(owned, log, fetched)
@@ -195,14 +199,18 @@ class Leading:
             # The metadata will say who leads.
             return
         state = PartitionState(message.leader_epoch, message.partition_epoch, (), tuple(message.isr))
-        before = owned.led.state.isr
-        if owned.led.answered(message.code, state, now_ms):
-            self._count_change(before, state.isr)
+        led, before = owned.led, owned.led.state.isr
+        if led.answered(message.code, state, now_ms) and owned.log is not None:
+            self._isr_changed(owned, led, owned.log, before)
         self._block[FAILED_ISR_UPDATES] += message.code != ErrorCode.NONE
         self._look(owned, now_ms)
 
-    def _count_change(self, before: tuple[int, ...], isr: tuple[int, ...]) -> None:
-        """The ISR was changed as this leader asked, whoever said so first."""
+    def _isr_changed(
+        self, owned: OwnedPartition, led: LedPartition, log: PartitionLog, before: tuple[int, ...]
+    ) -> None:
+        """As this leader asked, whoever said so first."""
+        isr = led.state.isr
+        add_isr_change(self._lines, owned.name, before, led, log.log_end_offset)
         self._block[ISR_EXPANDS] += len(isr) > len(before)
         self._block[ISR_SHRINKS] += len(isr) < len(before)
 

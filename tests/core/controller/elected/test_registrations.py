@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
-from kafkad.core.controller.elected.registrations import live_brokers
+from kafkad.core.controller.elected.registrations import live_brokers, registration_lines
+from kafkad.core.controller.image import Broker
 from kafkad.core.controller.startup.term import ensure_paths
 from kafkad.core.coordination_store import WatchFired, WatchKind
 
@@ -66,3 +69,14 @@ def test_who_is_not_the_controller_watches_no_registration() -> None:
     store.set_data("/brokers/ids/1", b"no JSON")
     store.create("/brokers/ids/2", KAFKAS)
     assert store.events() == []
+
+
+def test_brokers_that_came_and_went_are_logged() -> None:
+    first = Broker(id=1, epoch=5, listeners=(), rack=None)
+    again, second = replace(first, epoch=9), replace(first, id=2, epoch=7)
+    assert registration_lines({1: first}, {1: first}) == []
+    assert registration_lines({1: first}, {2: second}) == [
+        "broker 1 is gone: its session has ended",
+        "broker 2 has joined: it is registered, its epoch is 7",
+    ]
+    assert registration_lines({1: first}, {1: again}) == ["broker 1 is back: it is registered, its epoch is 9"]

@@ -1,5 +1,6 @@
 """A leader with followers on other brokers: they are raw Fetch requests, and the image says who leads."""
 
+import logging
 from collections.abc import Callable
 from struct import Struct
 
@@ -197,7 +198,10 @@ def test_a_follower_that_has_everything_is_asked_into_the_isr_once(pieces: Piece
     assert len(wishes(pieces)) == 1
 
 
-def test_changes_of_the_isr_and_bytes_for_followers_are_counted(pieces: Pieces) -> None:
+def test_changes_of_the_isr_and_bytes_for_followers_are_counted(
+    pieces: Pieces, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     change(pieces, leader_epoch=2, partition_epoch=2, isr=(US, SECOND))
     client = pieces.connect()
     append(client)
@@ -215,6 +219,7 @@ def test_changes_of_the_isr_and_bytes_for_followers_are_counted(pieces: Pieces) 
     assert network[REPLICATION_BYTES_OUT] == len(records)
     assert network[BYTES_OUT] == pieces.table.bytes_out(pieces.slot()) == len(records), "a topic's traffic is clients'"
     assert pieces.published().min_in_sync == 1
+    assert caplog.messages == [f"ISR expanded for {TOPIC}-0 from [1,2] to [1,2,3]: replica 3 is caught up"]
 
 
 def test_a_wish_is_told_again_to_the_next_life_of_the_controller_process(pieces: Pieces) -> None:

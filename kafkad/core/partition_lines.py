@@ -1,0 +1,82 @@
+"""Log lines about what happened to partitions.
+
+Ten thousand partitions may change at once: those with the same event and cause share a line, which names the first few
+and counts the others.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+NAMED = 3
+
+
+class Level(IntEnum):
+    """The numbers of `logging`."""
+
+    INFO = 20
+    WARNING = 30
+    ERROR = 40
+
+
+class PartitionEvent(NamedTuple):
+    """`what` is followed by the partitions, then by the cause and what an operator can do."""
+
+    level: Level
+    what: str
+    cause: str
+
+
+class PartitionLine(NamedTuple):
+    level: Level
+    text: str
+
+
+class _Batch:
+    __slots__ = ("count", "named")
+
+    def __init__(self) -> None:
+        self.named: list[str] = []
+        self.count = 0
+
+
+class PartitionLines:
+    """What happened since the last line."""
+
+    __slots__ = ("_batches", "_noted")
+
+    def __init__(self) -> None:
+        self._noted: list[PartitionLine] = []
+        self._batches: dict[PartitionEvent, _Batch] = {}
+
+    def __len__(self) -> int:
+        return len(self._noted) + len(self._batches)
+
+    def note(self, text: str) -> None:
+        """A line of its own, about no partition."""
+        self._noted.append(PartitionLine(Level.INFO, text))
+
+    def add(self, event: PartitionEvent, subject: str) -> None:
+        """`subject` is the partition with its values, such as `orders-3 from [1,2,3] to [1,2]`."""
+        batch = self._batches.setdefault(event, _Batch())
+        if batch.count < NAMED:
+            batch.named.append(subject)
+        batch.count += 1
+
+    def take(self) -> list[PartitionLine]:
+        """The lines; empties the batches."""
+        noted, self._noted = self._noted, []
+        batches, self._batches = self._batches, {}
+        return noted + [
+            PartitionLine(event.level, f"{event.what} {_subjects(batch)}: {event.cause}")
+            for event, batch in batches.items()
+        ]
+
+
+def _subjects(batch: _Batch) -> str:
+    more = batch.count - len(batch.named)
+    return ", ".join(batch.named) + (f" and {more} more partitions" if more else "")
+
+
+def shown(brokers: tuple[int, ...]) -> str:
+    """Replicas as Kafka's tools show them."""
+    return f"[{','.join(str(broker) for broker in brokers)}]"
