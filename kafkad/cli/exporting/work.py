@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -23,14 +24,17 @@ from kafkad.export.coverage import Returned
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import Prepared, continued, directories_of, prepare, topic_facts
-from kafkad.export.problems import ExportFailed, NotInstalled, StoreUnfit
+from kafkad.export.problems import BrokerAway, ExportFailed, NotInstalled, StoreUnfit
 from kafkad.export.ranges import TopicFacts
 from kafkad.export.reading.source import Source
+from kafkad.export.retrying import Retries
 from kafkad.export.run import RunTasks, Summary, carry_out, orphans, remove_orphans
 from kafkad.export.sinks.sink import Merging, Sink, TableState
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task
 from kafkad.export.wanted import Wanted
+
+_Answer = TypeVar("_Answer")
 
 
 def run(
@@ -298,10 +302,24 @@ def _broker(wanted: Wanted) -> Iterator[BrokerClient]:
 
 
 def _prepared(wanted: Wanted, sink: Sink) -> Prepared:
-    prepared = prepare(wanted, sink)
+    prepared = _answered(partial(prepare, wanted, sink), wanted.timeout_s)
     if wanted.bootstrap and not prepared.has_broker:
         click.echo(f"kafkad: no broker answers at {wanted.bootstrap}: the log directories say where it ends", err=True)
     return prepared
+
+
+def _answered(ask: Callable[[], _Answer], timeout_s: float) -> _Answer:
+    """As soon as the broker answers, which may be restarting."""
+    retries = Retries(timeout_s)
+    is_told = False
+    while True:
+        try:
+            return ask()
+        except BrokerAway as away:
+            retries.wait(away)
+            if not is_told:
+                click.echo(f"kafkad: {away}; asking again for {timeout_s:g} s", err=True)
+            is_told = True
 
 
 class _Engine(NamedTuple):
