@@ -49,7 +49,9 @@ class Summary:
     ends: Mapping[int, int] = field(default_factory=dict)
     lost: tuple[OffsetRange, ...] = ()
     unparsed: int = 0
-    """Values that could not be parsed, and batches that are damaged: they are among the dead letters, or null."""
+    """Records of which something could not be parsed, and batches that are damaged: they are among the dead letters, or
+    null.
+    """
     complete_until: int | None = None
     """Up to when the table is complete, in microseconds; None: no hour is known to be."""
 
@@ -143,7 +145,7 @@ def _completes_an_hour(prepared: Prepared) -> bool:
 
 def _folders(wanted: Wanted) -> list[TableFolder]:
     """Of the table, and of its dead letters."""
-    has_dead_letters = wanted.values is not None or wanted.sets_damage_aside
+    has_dead_letters = bool(wanted.formats) or wanted.sets_damage_aside
     outs = [wanted.out, *([folder_of_dead_letters(wanted.out)] if has_dead_letters else [])]
     return [TableFolder(out) for out in outs]
 

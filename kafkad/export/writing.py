@@ -16,7 +16,7 @@ from kafkad.export.places import UNFINISHED, TableFolder
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.schema import RECORDS
-from kafkad.export.values.columns import VALUE, leaves
+from kafkad.export.values.columns import PARSED, leaves
 
 _GROUP_BYTES = 64 * 1024 * 1024
 DATE, HOUR = "date", "hour"
@@ -174,7 +174,8 @@ class _FileWriter:
         self._unfinished = "/".join(parts)
         self._schema = layout.file_schema
         dates = [name for name in (DATE, HOUR) if name in self._schema.names]
-        typed = leaves(self._schema.field(VALUE)) if VALUE in self._schema.names else []
+        parsed = [self._schema.field(name) for name in PARSED.values() if name in self._schema.names]
+        typed = [leaf for field in parsed for leaf in leaves(field)]
         self._sink = folder.create(self._unfinished)
         self._writer = pq.ParquetWriter(
             self._sink,

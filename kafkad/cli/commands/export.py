@@ -110,6 +110,17 @@ Example:
     help="Every record; or the latest of each key, where one without value deletes its key.",
 )
 @click.option(
+    "--key",
+    type=click.Choice(["raw", "string", "json", "avro"]),
+    default="raw",
+    show_default=True,
+    help="What keys are; other than raw, the text or the fields become the column key_parsed.",
+)
+@click.option(
+    "--key-schema-file", type=click.Path(path_type=Path), metavar="FILE", help="Of keys: a JSON or an Avro schema."
+)
+@click.option("--key-schema-subject", default="", metavar="NAME", help="In the registry; default: TOPIC-key.")
+@click.option(
     "--value",
     type=click.Choice(["raw", "json", "avro", "protobuf"]),
     default="raw",
@@ -127,14 +138,15 @@ Example:
     "--schema-registry",
     default="",
     metavar="URL",
-    help="Where schemas are, if values begin with the id of theirs; user:password in KAFKAD_SCHEMA_REGISTRY_AUTH.",
+    help="Where schemas are, if values (or keys) begin with the id of theirs; user:password in"
+    " KAFKAD_SCHEMA_REGISTRY_AUTH.",
 )
 @click.option("--schema-subject", default="", metavar="NAME", help="In the registry; default: TOPIC-value.")
 @click.option(
     "--on-bad-record",
     type=click.Choice(["dlq", "fail", "null"]),
-    help="When a value can't be parsed: into the table DIR__dlq (default), stop, or null in value_parsed. dlq also"
-    " takes damaged batches there, which stop the run otherwise.",
+    help="When a key or value can't be parsed: into the table DIR__dlq (default), stop, or null in its column. dlq"
+    " also takes damaged batches there, which stop the run otherwise.",
 )
 @click.option(
     "--on-schema-change",

@@ -84,7 +84,7 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
         for each in summary.lost:
             click.echo(f"{summary.topic}-{each.partition}: offsets {each.start} to {each.end - 1} were lost", err=True)
         if summary.unparsed:
-            click.echo(f"{summary.unparsed} values or batches could not be read", err=True)
+            click.echo(f"{summary.unparsed} records or batches could not be read", err=True)
 
 
 def iso_hour(until: int | None) -> str | None:
