@@ -69,9 +69,12 @@ Example:
     default="earliest",
     show_default=True,
     metavar="WHEN",
-    help="Where a new table begins: earliest, latest or milliseconds since 1970.",
+    help="Where a new table begins: earliest, latest, a time (2026-01-31T12:00, in UTC unless it says where) or"
+    " milliseconds since 1970.",
 )
-@click.option("--end", default="latest", show_default=True, metavar="WHEN", help="Up to where: latest or milliseconds.")
+@click.option(
+    "--end", default="latest", show_default=True, metavar="WHEN", help="Up to where: latest, a time or milliseconds."
+)
 @click.option(
     "--partition-by",
     type=click.Choice(["none", "day", "hour"]),

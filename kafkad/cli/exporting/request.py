@@ -1,10 +1,12 @@
 """The options of `kafkad export` as what they ask for."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from kafkad.cli.exporting.formats import formats_of
 from kafkad.cli.failing import WrongConfiguration
+from kafkad.cli.times import iso_milliseconds
 from kafkad.client.broker_client import parse_bootstrap
 from kafkad.export.values.format import DEAD_LETTERS, ValueFormat
 from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST, Wanted
@@ -32,7 +34,7 @@ def wanted_of(
     idle_after: float | None = None,
     **rest: Any,
 ) -> Wanted:
-    _check_spelling(start, end, out, format_, rest.get("catalog", ""), rest.get("table", ""))
+    _check_spelling(out, format_, rest.get("catalog", ""), rest.get("table", ""))
     formats, rest = formats_of(topic, on_bad_record, **rest)
     _check_kept(keep, formats, on_bad_record, recreated, rest.get("partition_by", "none"))
     return Wanted(
@@ -46,8 +48,8 @@ def wanted_of(
         skips_lost=on_data_loss == "skip",
         accepts_recreated=recreated == "append",
         target_file_bytes=target_file_size,
-        start=start,
-        end=end,
+        start=_when("--start", start, "earliest", "latest"),
+        end=_when("--end", end, "latest"),
         formats=formats,
         # A damaged batch may be whole on another broker: only who says so goes on without it.
         sets_damage_aside=on_bad_record == DEAD_LETTERS,
@@ -58,10 +60,19 @@ def wanted_of(
     )
 
 
-def _check_spelling(start: str, end: str, out: str, format_: str, catalog: str, table: str) -> None:
-    for option, when, words in (("start", start, ("earliest", "latest")), ("end", end, ("latest",))):
-        if when not in words and not (when.isascii() and when.isdigit() and int(when) < 1 << 63):
-            raise WrongConfiguration([f"--{option}: expected {' or '.join(words)} or milliseconds, found {when!r}"])
+def _when(option: str, text: str, *words: str) -> str:
+    """One of the words, or milliseconds."""
+    if text in words:
+        return text
+    with suppress(ValueError, OverflowError):
+        time_ms = int(text) if text.isascii() and text.isdigit() else iso_milliseconds(text)
+        if 0 <= time_ms < 1 << 63:
+            return str(time_ms)
+    known = f"{', '.join(words)}, milliseconds or a time like 2026-01-31T12:00 from 1970 on"
+    raise WrongConfiguration([f"{option}: expected {known}, found {text!r}"])
+
+
+def _check_spelling(out: str, format_: str, catalog: str, table: str) -> None:
     if not out:
         raise WrongConfiguration(["--out: expected a folder or an address, found nothing"])
     if format_ != "iceberg" and (catalog or table):
