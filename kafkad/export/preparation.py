@@ -143,6 +143,7 @@ def _prepare(
             columns,
             dead_letters,
             run_id,
+            has_dates=state.has_dates,
             is_new=not committed,
         ),
         bytes=sum(sizes),
@@ -227,6 +228,7 @@ def _tasks(
     dead_letters: DeadLetters | None,
     run_id: str,
     *,
+    has_dates: bool,
     is_new: bool,
 ) -> tuple[Task, ...]:
     layout = Layout(
@@ -235,7 +237,8 @@ def _tasks(
         run_id=run_id,
         schema=columns.files,
         partition_by=wanted.partition_by,
-        has_dates=wanted.format == "iceberg",
+        has_dates=has_dates,
+        by_transform=wanted.format == "iceberg" and not has_dates,
         target_file_bytes=wanted.target_file_bytes,
         compression=wanted.compression,
     )
