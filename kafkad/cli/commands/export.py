@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from kafkad.cli.exporting.options import (
+    OF_ALL_TABLES,
     Duration,
+    OneTableCommand,
     Size,
     names_table,
     names_tables,
@@ -35,7 +37,7 @@ def export() -> None:
     """Bring topics into tables: Parquet files, Delta or Iceberg, each record once."""
 
 
-_RUN = """Bring what is new in a topic into its table, in one commit.
+_RUN = """Bring what is new in a topic into its table, in one commit; of several topics, each into its own.
 
 The table itself says up to where it goes: the command may be run again at any time, by hand, by cron or a timer, and
 killed at any time; no record is in the table twice, and none is left out. Records of aborted transactions are left
@@ -51,6 +53,7 @@ Example:
   kafkad export run --topic users --out /lake/users --format delta --keep latest
   kafkad export run --topic orders --out /lake/orders --dry-run
   kafkad export run --topic orders --out /lake/orders --every 5m
+  kafkad export run --topic-pattern 'shop\\..*' --out '/lake/{topic}'
   spark-submit spark/export.py --conf-file orders.toml
 """
 
@@ -185,8 +188,9 @@ Example:
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be exported.")
 @json_option
-def run(**asked: Any) -> None:
-    _work().run(**asked)
+@click.pass_context
+def run(ctx: click.Context, /, **asked: Any) -> None:
+    _work().run(tables_of(ctx), **{name: asked[name] for name in OF_ALL_TABLES})
 
 
 _STATUS = """
@@ -206,16 +210,13 @@ Example:
 def status(ctx: click.Context, /, conf_files: Sequence[Path], **asked: Any) -> None:
     """Print up to where the table goes, and how much the topic has beyond that.
 
-    Each FILE is one as for --conf-file, with a table of its own: a line for each. Exit code 1: of one of them it can't
+    Each FILE is one as for --conf-file, with tables of its own: a line for each. Exit code 1: of one of them it can't
     be said.
     """
-    if conf_files:
-        _work().status_of_all(tables_of(ctx, conf_files), as_json=asked["as_json"])
-    else:
-        _work().status(**asked)
+    _work().status(tables_of(ctx), as_json=asked["as_json"], is_list=bool(conf_files))
 
 
-@export.command(epilog="\b\nExample:\n  kafkad export verify --topic orders --out /lake/orders")
+@export.command(cls=OneTableCommand, epilog="\b\nExample:\n  kafkad export verify --topic orders --out /lake/orders")
 @names_table
 @reads_topic
 @json_option
@@ -232,7 +233,7 @@ Example:
 """
 
 
-@export.command(epilog=_MAINTAIN)
+@export.command(cls=OneTableCommand, epilog=_MAINTAIN)
 @names_table
 @click.option(
     "--older-than",
@@ -254,9 +255,9 @@ def maintain(**asked: Any) -> None:
     _work().maintain(**asked)
 
 
-@export.command(epilog="\b\nExample:\n  kafkad export files --topic orders --out /lake/orders")
+@export.command(cls=OneTableCommand, epilog="\b\nExample:\n  kafkad export files --topic orders --out /lake/orders")
 @names_table
-@click.option("--dead-letters", is_flag=True, help="Of the table of records whose value could not be parsed.")
+@click.option("--dead-letters", is_flag=True, help="Of the table of records that could not be parsed.")
 def files(**asked: Any) -> None:
     """Print the files of the table, one on a line: these and no others belong to it."""
     _work().files(**asked)
