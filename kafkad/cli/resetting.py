@@ -4,12 +4,12 @@ An offset outside of the log becomes the nearest offset in it, with a warning, a
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import click
 
 from kafkad.cli.asking import CommandFailed
+from kafkad.cli.times import iso_milliseconds
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.group_commits import Partition
 from kafkad.client.groups import committed_offsets
@@ -85,14 +85,11 @@ def offsets_to_go_to(
 def milliseconds_of(text: str) -> int:
     """A time in ISO 8601, in UTC when it has no time zone."""
     try:
-        moment = datetime.fromisoformat(text)
+        return iso_milliseconds(text)
     except ValueError as error:
         raise click.BadParameter(
             f"expected a time like 2026-01-31T12:00:00.000, found {text!r}", param_hint="--to-datetime"
         ) from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
 
 
 def _offsets_at(client: BrokerClient, partitions: Sequence[Partition], timestamp: int) -> dict[Partition, int]:

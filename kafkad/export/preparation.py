@@ -119,7 +119,7 @@ def _prepare(
     # A Delta table that was made, but whose first commit was not reached, has no offsets either.
     planned = _planned(client, wanted, facts, committed, is_new=not state.offsets)
     # After the bounds: what was written before them has no newer schema.
-    columns = columns_for(wanted.values if planned.ranges else None, state.columns, may_widen=wanted.may_widen)
+    columns = columns_for(wanted.formats if planned.ranges else (), state.columns, may_widen=wanted.may_widen)
     dead_letters = _dead_letters(wanted, columns, facts)
     source = _source(wanted, facts, client, led)
     # A range without records is what a new table begins with.
@@ -143,6 +143,7 @@ def _prepare(
             columns,
             dead_letters,
             run_id,
+            has_dates=state.has_dates,
             is_new=not committed,
         ),
         bytes=sum(sizes),
@@ -186,7 +187,7 @@ def _planned(
 
 
 def _dead_letters(wanted: Wanted, columns: Columns, facts: TopicFacts) -> DeadLetters | None:
-    parsing = columns.values is not None and columns.values.on_bad == DEAD_LETTERS
+    parsing = any(each.on_bad == DEAD_LETTERS for each in columns.formats)
     if not parsing and not wanted.sets_damage_aside:
         return None
     sink = open_dead_letters(wanted)
@@ -227,6 +228,7 @@ def _tasks(
     dead_letters: DeadLetters | None,
     run_id: str,
     *,
+    has_dates: bool,
     is_new: bool,
 ) -> tuple[Task, ...]:
     layout = Layout(
@@ -235,7 +237,8 @@ def _tasks(
         run_id=run_id,
         schema=columns.files,
         partition_by=wanted.partition_by,
-        has_dates=wanted.format == "iceberg",
+        has_dates=has_dates,
+        by_transform=wanted.format == "iceberg" and not has_dates,
         target_file_bytes=wanted.target_file_bytes,
         compression=wanted.compression,
     )
@@ -246,7 +249,7 @@ def _tasks(
             source=source,
             ranges=ranges,
             layout=layout,
-            values=columns.values,
+            formats=columns.formats,
             keeps=wanted.keeps,
             drops_tombstones=is_new,
             dead_letters_from=dict(done),

@@ -19,6 +19,7 @@ from kafkad.export.preparation import Prepared
 from kafkad.export.problems import AnotherExport, ExportFailed, after_commit, not_answered
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.kept_files import keep_open
+from kafkad.export.retrying import Retries
 from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.sinks.complete_hours import completes_an_hour, reached_by
 from kafkad.export.sinks.rebasing import commit_behind_others
@@ -48,7 +49,9 @@ class Summary:
     ends: Mapping[int, int] = field(default_factory=dict)
     lost: tuple[OffsetRange, ...] = ()
     unparsed: int = 0
-    """Values that could not be parsed, and batches that are damaged: they are among the dead letters, or null."""
+    """Records of which something could not be parsed, and batches that are damaged: they are among the dead letters, or
+    null.
+    """
     complete_until: int | None = None
     """Up to when the table is complete, in microseconds; None: no hour is known to be."""
 
@@ -142,7 +145,7 @@ def _completes_an_hour(prepared: Prepared) -> bool:
 
 def _folders(wanted: Wanted) -> list[TableFolder]:
     """Of the table, and of its dead letters."""
-    has_dead_letters = wanted.values is not None or wanted.sets_damage_aside
+    has_dead_letters = bool(wanted.formats) or wanted.sets_damage_aside
     outs = [wanted.out, *([folder_of_dead_letters(wanted.out)] if has_dead_letters else [])]
     return [TableFolder(out) for out in outs]
 
@@ -235,10 +238,17 @@ def _with_kept(task: Task, kept: Mapping[int, str]) -> Task:
 def _show_progress(wanted: Wanted, ends: Mapping[int, int]) -> None:
     """The group shows the lag of the table, and says what retention may delete; nothing begins there."""
     with_topic = {(wanted.topic, partition): end for partition, end in ends.items()}
-    try:
-        with BrokerClient(wanted.bootstrap, wanted.timeout_s) as client:
-            commit_offsets(client, f"{GROUP_PREFIX}{wanted.name}", with_topic, retention=_KEPT)
-    except BrokerCallFailed as failed:
-        raise type(not_answered(failed))(
-            f"the table has what was exported, but the group {GROUP_PREFIX}{wanted.name} could not be told: {failed}"
-        ) from failed
+    retries = Retries(wanted.timeout_s)
+    while True:
+        try:
+            with BrokerClient(wanted.bootstrap, wanted.timeout_s) as client:
+                commit_offsets(client, f"{GROUP_PREFIX}{wanted.name}", with_topic, retention=_KEPT)
+        except BrokerCallFailed as failed:
+            retries.wait(
+                type(not_answered(failed))(
+                    f"the table has what was exported, but the group {GROUP_PREFIX}{wanted.name} could not be told:"
+                    f" {failed}"
+                )
+            )
+        else:
+            return

@@ -4,7 +4,7 @@ Values in, values out: engines send tasks to other processes and machines.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """`values` is None where values stay bytes."""
+    """`formats`: of what is parsed; keys and values stay bytes, too."""
 
     source: Source
     ranges: tuple[OffsetRange, ...]
     layout: Layout
-    values: ValueFormat | None = None
+    formats: tuple[ValueFormat, ...] = ()
     keeps: str = KEEP_ALL
     drops_tombstones: bool = False
     """With the latest of each key, for a table that has none of them yet."""
@@ -59,7 +59,7 @@ class Task:
 
 def run_task(task: Task) -> Iterator[Returned]:
     """Each file as soon as it is complete, and of each range that it is through. Raises `ExportFailed`."""
-    parser = _parser(task.values, task.layout.schema) if task.values is not None else None
+    parser = _parser(task.formats, task.layout.schema) if task.formats else None
     with SharedClient() as client:
         for wanted in task.ranges:
             yield from _run_range(task, wanted, client, parser)
@@ -91,11 +91,11 @@ def _run_range(
         dead.abandon()
 
 
-def _parser(values: ValueFormat, schema: pa.Schema) -> "BatchParser":
-    # Only who has values to parse needs it.
+def _parser(formats: Sequence[ValueFormat], schema: pa.Schema) -> "BatchParser":
+    # Only who has something to parse needs it.
     from kafkad.export.values.batches import BatchParser  # noqa: PLC0415
 
-    return BatchParser(values, schema)
+    return BatchParser(formats, schema)
 
 
 def _pieces(task: Task, wanted: OffsetRange, client: SharedClient) -> Iterator[pa.RecordBatch | Damaged]:

@@ -26,8 +26,8 @@ class Wanted:
     """Every record, or the latest of each key."""
     sets_damage_aside: bool = False
     """Batches that are damaged go to the table of dead letters."""
-    values: ValueFormat | None = None
-    """None: they stay bytes."""
+    formats: tuple[ValueFormat, ...] = ()
+    """What is parsed: keys, values, both or, where both stay bytes, nothing."""
     partitions: str = ALL
     """All of the topic, or those that are led by a broker of this machine."""
     source: str = "broker"

@@ -16,7 +16,7 @@ from kafkad.export.places import UNFINISHED, TableFolder
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.schema import RECORDS
-from kafkad.export.values.columns import VALUE, leaves
+from kafkad.export.values.columns import PARSED, leaves
 
 _GROUP_BYTES = 64 * 1024 * 1024
 DATE, HOUR = "date", "hour"
@@ -27,6 +27,7 @@ FIRST_US = -62_135_596_800_000_000
 END_US = 253_402_300_800_000_000
 """Times of the years 1 to 9999 are from the first to before the end."""
 _HOUR_US = 3_600_000_000
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _NAME = re.compile(r".+-\d+-\d{20}-\d{20}-\d{8}T\d{6}-[0-9a-f]{8}(-[0-9a-f]{8})?\.parquet")
 """Topic, partition, first and last offset, run, and attempt."""
 
@@ -45,6 +46,13 @@ def is_written_by_run(path: str) -> bool:
     """Whether a file below a table's folder is where runs write those of this table, with such a name."""
     *folders, name = path.split("/")
     return is_named_by_run(name) and all(each.startswith((f"{DATE}=", f"{HOUR}=")) for each in folders)
+
+
+def hour_number(date: str | None, hour: str | None) -> int | None:
+    """Of the first hour of a file's date and hour, counted from 1970; None: it has no date."""
+    if date in (None, NO_DATE):
+        return None
+    return int((datetime.fromisoformat(f"{date}T{hour or '00'}:00Z") - _EPOCH) / timedelta(hours=1))
 
 
 class WrittenFile(NamedTuple):
@@ -82,6 +90,10 @@ class Layout:
     partition_by: str = "none"
     has_dates: bool = False
     """Whether date and hour are columns of the files, too."""
+    by_transform: bool = False
+    """Whether the table is divided by a function of the timestamp (Iceberg): what is outside the years 1 to 9999 is
+    then with the first or last hour of these, where readers that look for times find it.
+    """
     target_file_bytes: int = 256 * 1024 * 1024
     compression: str = "zstd"
     is_dead_letters: bool = False
@@ -116,7 +128,7 @@ class RangeWriter:
             return
         if self._folder is None:
             self._folder = TableFolder(self._layout.out)
-        for date, hour, part in _divided(batch, self._layout.partition_by):
+        for date, hour, part in _divided(batch, self._layout):
             has_bounds = self._layout.has_bounds and not any(map(_has_no_date, part.columns))
             file = self._files.get((date, hour))
             if file is not None and file.has_bounds and not has_bounds:
@@ -174,7 +186,8 @@ class _FileWriter:
         self._unfinished = "/".join(parts)
         self._schema = layout.file_schema
         dates = [name for name in (DATE, HOUR) if name in self._schema.names]
-        typed = leaves(self._schema.field(VALUE)) if VALUE in self._schema.names else []
+        parsed = [self._schema.field(name) for name in PARSED.values() if name in self._schema.names]
+        typed = [leaf for field in parsed for leaf in leaves(field)]
         self._sink = folder.create(self._unfinished)
         self._writer = pq.ParquetWriter(
             self._sink,
@@ -269,24 +282,28 @@ def _bounds(times: pa.Array, kind: pa.DataType) -> tuple[int, ...]:
     return (int(known.min()), int(known.max())) if known.size else ()
 
 
-def _divided(batch: pa.RecordBatch, partition_by: str) -> Iterator[tuple[str | None, str | None, pa.RecordBatch]]:
+def _divided(batch: pa.RecordBatch, layout: Layout) -> Iterator[tuple[str | None, str | None, pa.RecordBatch]]:
     """The rows of each date (and hour) of UTC, in the order of their offsets."""
-    if partition_by == "none":
+    if layout.partition_by == "none":
         yield None, None, batch
         return
-    times = batch.column("timestamp").cast(pa.int64()).fill_null(END_US).to_numpy()
-    hours = np.where((times >= FIRST_US) & (times < END_US), times // _HOUR_US, END_US // _HOUR_US)
-    if partition_by == "day":
+    times = batch.column("timestamp").cast(pa.int64())
+    is_dated = times.is_valid().to_numpy(zero_copy_only=False)
+    times = times.fill_null(0).to_numpy()
+    if layout.by_transform:
+        times = times.clip(FIRST_US, END_US - 1)
+    hours = np.where(is_dated & (times >= FIRST_US) & (times < END_US), times // _HOUR_US, END_US // _HOUR_US)
+    if layout.partition_by == "day":
         hours = hours // 24 * 24
     for hour in np.unique(hours).tolist():
         rows = np.flatnonzero(hours == hour)
         part = batch if rows.size == batch.num_rows else batch.take(pa.array(rows))
         date, clock = _names(hour)
-        yield date, clock if partition_by == "hour" else None, part
+        yield date, clock if layout.partition_by == "hour" else None, part
 
 
 def _names(hour: int) -> tuple[str, str]:
     if hour >= END_US // _HOUR_US // 24 * 24:
         return NO_DATE, NO_DATE
-    at = datetime.fromtimestamp(0, UTC) + timedelta(hours=hour)
+    at = _EPOCH + timedelta(hours=hour)
     return f"{at.year:04d}-{at:%m-%d}", f"{at.hour:02d}"

@@ -150,5 +150,5 @@ def test_an_iceberg_table_is_in_the_catalog_that_is_named(lake: Lake, tmp_path: 
     assert lake.run(*options).exit_code == 0
     table = load_catalog("kafkad", type="sql", uri=address).load_table("shop.orders")
     assert sorted(table.scan().to_arrow().column("offset").to_pylist()) == list(range(9))
-    assert [field.name for field in table.spec().fields] == ["date"]
+    assert [field.name for field in table.spec().fields] == ["timestamp_day"]
     assert not list(lake.out.glob("*.db"))

@@ -1,11 +1,13 @@
 """Options of `kafkad export` from a file."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from kafkad.cli.commands.export import export
+from kafkad.cli.exporting.request import wanted_of
 
 EXAMPLE = Path(__file__).parents[2] / "spark/export.example.toml"
 ONE_FILE_FOR_ALL = pytest.mark.parametrize("command", ["run", "status", "verify", "maintain", "files"])
@@ -45,15 +47,23 @@ def test_what_is_no_option_of_any_command_is_named(command: str, tmp_path: Path)
     [
         (["--catalog", "sqlite:////c.db"], "--catalog and --table are of --format iceberg"),
         (["--format", "delta", "--table", "a.b"], "--catalog and --table are of --format iceberg"),
-        (["--schema-registry", "http://127.0.0.1:1"], "need --value json, avro or protobuf"),
-        (["--on-bad-record", "null"], "need --value json, avro or protobuf"),
+        (["--schema-registry", "http://127.0.0.1:1"], "needs --value json, avro or protobuf"),
+        (["--on-bad-record", "null"], "needs --value json, avro or protobuf"),
         (["--value", "json", "--schema-message", "M"], "--schema-message is of --value protobuf"),
+        (["--key", "avro"], "--key avro needs either --key-schema-file or --schema-registry"),
+        (["--key", "string", "--key-schema-file", "/s"], "options of schemas of keys need --key json or avro"),
+        (["--key", "json", "--key-schema-file", "/s", "--key-schema-subject", "s"], "is of --schema-registry"),
+        (["--key", "json", "--key-schema-file", "/s", "--schema-registry", "http://r"], "--schema-registry needs"),
+        (["--key", "json", "--key-schema-file", "/nowhere"], "--key-schema-file: /nowhere can't be read"),
+        (["--key", "string", "--keep", "latest"], "--keep latest has no dead letters"),
         (["--value", "json", "--schema-file", "/s", "--schema-subject", "s"], "is of --schema-registry"),
         (["--target-file-size", "0"], "expected a size such as 256MiB, found '0'"),
         (["--metrics-file", "/nowhere/m.prom"], "--metrics-file: /nowhere/m.prom can't be written: No such file"),
         (["--metrics-file", "/proc"], "--metrics-file: /proc can't be written: Is a directory"),
-        (["--start", "9" * 20], "--start: expected earliest or latest or milliseconds"),
-        (["--end", "9" * 20], "--end: expected latest or milliseconds"),
+        (["--start", "9" * 20], "--start: expected earliest, latest, milliseconds or a time like 2026-01-31T12:00"),
+        (["--end", "9" * 20], "--end: expected latest, milliseconds or a time like 2026-01-31T12:00"),
+        (["--start", "2026-02-30"], "--start: expected earliest, latest, milliseconds or a time"),
+        (["--end", "1969-12-31"], "--end: expected latest, milliseconds or a time"),
         (["--out", ""], "--out: expected a folder or an address"),
         (["--log-dirs", "/nowhere/data"], "/nowhere/data is no log directory"),
     ],
@@ -66,6 +76,30 @@ def test_what_would_have_no_effect_or_no_place_is_told_before_the_work(
     assert done.exit_code == (1 if "--log-dirs" in options else 2)
     assert said in done.output
     assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    ("when", "milliseconds"),
+    [
+        ("2026-01-31", "1769817600000"),
+        ("2026-01-31T12:00:00.250", "1769860800250"),
+        ("2026-01-31 13:00+01:00", "1769860800000"),
+        ("2026-01-31T12:00Z", "1769860800000"),
+        ("20260131", "20260131"),
+        ("latest", "latest"),
+    ],
+)
+def test_a_time_is_in_utc_unless_it_says_where(when: str, milliseconds: str) -> None:
+    asked: dict[str, Any] = {
+        "topic": "t",
+        "out": "/lake",
+        "format_": "parquet",
+        "name": None,
+        "log_dirs": "",
+        "bootstrap": "none",
+    }
+    wanted = wanted_of(**asked, start=when, end=when)
+    assert wanted.start == wanted.end == milliseconds
 
 
 def test_a_file_with_a_list_for_a_text_is_one_line(tmp_path: Path) -> None:

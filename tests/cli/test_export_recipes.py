@@ -100,4 +100,6 @@ def test_files_of_options_have_options(tmp_path: Path) -> None:
         file.write_text(block)
         context = click.Context(export.commands["run"], parent=click.Context(export))
         # Each of them, by its parameter.
-        assert len(read_options(context, file)) == len(tomllib.loads(block))
+        content = tomllib.loads(block)
+        for table, found_of_table in zip(content.pop("tables", [{}]), read_options(context, file), strict=True):
+            assert len(found_of_table) == len({**content, **table})

@@ -9,10 +9,12 @@ from pathlib import Path
 from random import Random
 
 import fastavro
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 
 from bench.brokers.processes import WITHIN_S
 from tests.daemon.lake import FORMATS, PARTITIONS, Lake, one_line
@@ -53,6 +55,36 @@ def test_json_becomes_columns_and_a_wider_schema_widens_the_table(lake: Lake, ta
         found = sorted((row["n"], row["note"]) for row in rows if row is not None)
         assert found == [*((number, None) for number in range(100)), (100, "x")]
         assert len(rows) == 103
+
+
+@FORMATS
+def test_keys_become_a_column_also_of_a_table_that_is_there(lake: Lake, table: str) -> None:
+    options = ("--format", table)
+    lake.produce(20)
+    lake.run("run", *options)
+    producer = Producer({"bootstrap.servers": lake.bootstrap})
+    keys = [b"a", None, b"\xff", "ä".encode()]
+    for key in keys:
+        producer.produce(lake.topic, key=key, value=b"v")
+    assert producer.flush(WITHIN_S) == 0
+    row = json.loads(lake.run("run", *options, "--key", "string", "--json"))
+    assert (row["records"], row["unparsed"]) == (4, 1)
+    letters = lake.dead_letters(*options)
+    assert letters.column("key").to_pylist() == [b"\xff"]
+    assert letters.column("reason")[0].as_py().startswith("key: UnicodeDecodeError")
+    lake.send(b"behind")
+    lake.run("run", *options)
+    lake.run("verify", *options)
+    if table == "delta":
+        rows = DeltaTable(str(lake.out)).to_pyarrow_table()
+    elif table == "iceberg":
+        catalog = load_catalog("kafkad", type="sql", uri=f"sqlite:///{lake.out}/_catalog.db")
+        rows = catalog.load_table(f"kafkad.{lake.topic}").scan().to_arrow()
+    else:
+        paths = lake.run("files").splitlines()
+        rows = pa.concat_tables([pq.ParquetFile(path).read() for path in paths], promote_options="default")
+    assert rows.num_rows == 24
+    assert sorted(filter(None, rows.column("key_parsed").to_pylist())) == ["a", "ä"]
 
 
 def test_a_bad_value_may_stop_the_run_or_be_null(lake: Lake, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def wanted(kind: str, folder: Path, number: int) -> Wanted:
         format=kind.partition("-")[0],
         catalog=f"sqlite:///{folder}/catalog-{number}.db" if kind == f"iceberg{IN_S3}" else "",
         keeps=KEEP_LATEST if kind.endswith(LATEST) else KEEP_ALL,
-        values=None if kind.endswith(LATEST) else ValueFormat(kind="json", schema=schema),
+        formats=() if kind.endswith(LATEST) else (ValueFormat(kind="json", schema=schema),),
     )
 
 

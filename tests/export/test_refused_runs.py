@@ -50,7 +50,7 @@ def test_a_run_that_lost_a_race_leaves_nothing(tmp_path: Path, table: str, keeps
         tmp_path,
         format=table,
         keeps=keeps,
-        values=ValueFormat(kind="json", schema=SCHEMA) if keeps == KEEP_ALL else None,
+        formats=(ValueFormat(kind="json", schema=SCHEMA),) if keeps == KEEP_ALL else (),
     )
     for end in [6, 12][1 - commits_before :]:
         checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=end)

@@ -1,5 +1,6 @@
 """Into which folders, and how large files, the records of a range are written."""
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,6 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table
 
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
@@ -21,12 +24,13 @@ from kafkad.export.sinks.sink import Merging
 from kafkad.export.tables import open_sink
 from kafkad.export.values.columns import VALUE
 from kafkad.export.wanted import Wanted
-from kafkad.export.writing import END_US, FIRST_US, Layout, RangeWriter, WrittenFile
+from kafkad.export.writing import END_US, FIRST_US, Layout, RangeWriter, WrittenFile, hour_number
 from tests.export.from_files import from_files
-from tests.export.reading.test_log_directories import checkpoint, partition
+from tests.export.reading.test_log_directories import ID, checkpoint, partition
 
 NO_TIMESTAMP = -1
 HOUR_US = 3_600_000_000
+TWELVE, THIRTEEN = "2026-01-31T12:00:00+00:00", "2026-01-31T13:00:00+00:00"
 
 
 def written(layout: Layout, *times_us: int | None, value: bytes = b"v") -> list[WrittenFile]:
@@ -65,6 +69,27 @@ def test_times_that_are_no_date_have_a_folder_of_their_own(partition_by: str, ha
         assert table.column("date").null_count == 5
 
 
+@pytest.mark.parametrize("partition_by", ["day", "hour"])
+def test_where_a_function_of_the_time_divides_every_time_has_a_date(partition_by: str, tmp_path: Path) -> None:
+    layout = Layout(out=str(tmp_path), topic="t", run_id="r", partition_by=partition_by, by_transform=True)
+    times = [FIRST_US, FIRST_US - 1, -(1 << 63), END_US - 1, END_US, (1 << 63) - 1, None]
+    found = []
+    for file in written(layout, *times):
+        clock = file.hour if partition_by == "hour" else "-"
+        rows = pq.ParquetFile(tmp_path / file.path).read().column("offset").to_pylist()
+        found.append((file.date, clock, hour_number(file.date, file.hour), rows))
+    first, last, nowhere = -17_259_888, 70_389_527, "__HIVE_DEFAULT_PARTITION__"
+    is_hour = partition_by == "hour"
+    # Files have bounds of times unless one of these is no date: that one begins a file.
+    assert sorted(found, key=lambda each: each[3]) == [
+        ("0001-01-01", "00" if is_hour else "-", first, [0]),
+        ("0001-01-01", "00" if is_hour else "-", first, [1, 2]),
+        ("9999-12-31", "23" if is_hour else "-", last if is_hour else last - 23, [3]),
+        ("9999-12-31", "23" if is_hour else "-", last if is_hour else last - 23, [4, 5]),
+        (nowhere, nowhere if is_hour else "-", None, [6]),
+    ]
+
+
 @pytest.mark.parametrize("partition_by", ["none", "day"])
 @pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
 def test_a_table_has_records_of_any_time(kind: str, partition_by: str, tmp_path: Path) -> None:
@@ -78,7 +103,8 @@ def test_a_table_has_records_of_any_time(kind: str, partition_by: str, tmp_path:
         sink = open_sink(asked)
         carry_out(prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
     day, nowhere = "date=1970-01-01", "date=__HIVE_DEFAULT_PARTITION__"
-    dates = ["date=1969-12-31", day, nowhere, nowhere, day, nowhere]
+    far, before = ("date=9999-12-31", "date=0001-01-01") if kind == "iceberg" else (nowhere, nowhere)
+    dates = ["date=1969-12-31", day, far, nowhere, day, before]
     for _ in range(2):
         assert folders(asked) == dict(enumerate(dates if partition_by == "day" else [""] * 6))
         assert dates_of(asked) == {
@@ -86,7 +112,7 @@ def test_a_table_has_records_of_any_time(kind: str, partition_by: str, tmp_path:
             for at, name in enumerate(dates)
         }
         open_sink(asked).merge_small(Merging(asked.target_file_bytes, asked.compression))
-    assert len(open_sink(asked).files()) == (1 if partition_by == "none" else 3)
+    assert len(open_sink(asked).files()) == (1 if partition_by == "none" else len(set(dates)))
 
 
 def folders(asked: Wanted) -> dict[int, str]:
@@ -104,13 +130,78 @@ def dates_of(asked: Wanted) -> dict[int, str | None]:
     if asked.format == "delta":
         rows = DeltaTable(asked.out).to_pyarrow_table()
     elif asked.format == "iceberg":
-        catalog = load_catalog("kafkad", type="sql", uri=f"sqlite:///{asked.out}/_catalog.db")
-        rows = catalog.load_table("kafkad.t").scan().to_arrow()
+        table = table_of(asked)
+        rows = table.scan().to_arrow()
+        days = {"0001-01-01": -719_162, "1969-12-31": -1, "1970-01-01": 0, "9999-12-31": 2_932_896}
+        named = {day: date for date, day in days.items()}
+        if asked.partition_by == "day":
+            partitions = {task.file.file_path: task.file.partition[0] for task in table.scan().plan_files()}
+            return {
+                offset: named.get(day)
+                for path, day in partitions.items()
+                for offset in pq.ParquetFile(path.removeprefix("file://")).read(["offset"]).column(0).to_pylist()
+            }
     else:
         paths = [f"{asked.out}/{name}" for name in open_sink(asked).files()]
         rows = ds.dataset(paths, partitioning="hive", partition_base_dir=asked.out).to_table()
     dates = rows.column("date").to_pylist() if "date" in rows.column_names else [None] * len(rows)
     return dict(sorted(zip(rows.column("offset").to_pylist(), dates, strict=True)))
+
+
+def table_of(asked: Wanted) -> Table:
+    return load_catalog("kafkad", type="sql", uri=f"sqlite:///{asked.out}/_catalog.db").load_table("kafkad.t")
+
+
+def exported(asked: Wanted, folder: Path, *times_ms: int) -> None:
+    """A run for each of the records with these times."""
+    batches = [build_batch([NewRecord(each, None, b"v")], base_offset=at) for at, each in enumerate(times_ms)]
+    partition(folder / "log", "t-0", *batches)
+    for end in range(1, len(times_ms) + 1):
+        checkpoint(folder / "log", HIGH_WATERMARKS, p0=end)
+        sink = open_sink(asked)
+        carry_out(prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
+
+
+@pytest.mark.parametrize(("partition_by", "hours"), [("day", 24), ("hour", 1)])
+def test_readers_of_iceberg_find_the_files_of_a_time(partition_by: str, hours: int, tmp_path: Path) -> None:
+    noon = 1_769_860_800_000
+    asked = from_files(tmp_path, format="iceberg", partition_by=partition_by)
+    exported(asked, tmp_path, noon, noon + 3_600_000, noon + 86_400_000, 300_000_000_000_000)
+    table = table_of(asked)
+    assert [str(field.transform) for field in table.spec().fields] == [partition_by]
+    assert [field.name for field in table.schema().fields] == RECORDS.names
+    hour = f"timestamp >= '{TWELVE}' and timestamp < '{THIRTEEN}'"
+    (task,) = table.scan(hour).plan_files()
+    assert task.file.partition[0] == noon // 3_600_000 // hours
+    assert table.scan(hour).to_arrow().column("offset").to_pylist() == [0]
+    later = table.scan("timestamp >= '2026-02-01T00:00:00+00:00'").to_arrow()
+    assert sorted(later.column("offset").to_pylist()) == [2, 3]
+
+
+@pytest.mark.parametrize("partition_by", ["day", "hour"])
+def test_an_iceberg_table_of_an_earlier_version_keeps_its_columns_of_dates(partition_by: str, tmp_path: Path) -> None:
+    names = {"day": ["date"], "hour": ["date", "hour"]}[partition_by]
+    asked = from_files(tmp_path, format="iceberg", partition_by=partition_by)
+    Path(asked.out).mkdir()
+    catalog = SqlCatalog("kafkad", uri=f"sqlite:///{asked.out}/_catalog.db")
+    catalog.create_namespace("kafkad")
+    known = {"cluster_id": "c", "topic_id": str(ID), "topic": "t", "offsets": {}}
+    columns = pa.schema([*RECORDS, *((name, pa.string()) for name in names)])
+    properties = {"kafkad.export": json.dumps(known), "commit.retry.num-retries": "0"}
+    made = catalog.create_table_transaction("kafkad.t", columns, asked.out, properties=properties)
+    with made, made.update_spec() as spec:
+        for name in names:
+            spec.add_identity(name)
+    exported(asked, tmp_path, 0, 3_600_000, 300_000_000_000_000)
+    for _ in range(2):
+        table = table_of(asked)
+        assert [str(field.transform) for field in table.spec().fields] == ["identity"] * len(names)
+        found = table.scan().to_arrow().select(["offset", *names])
+        rows = sorted(found.to_pylist(), key=lambda row: row["offset"])
+        assert [row["date"] for row in rows] == ["1970-01-01", "1970-01-01", None]
+        if partition_by == "hour":
+            assert [row["hour"] for row in rows] == ["00", "01", None]
+        open_sink(asked).merge_small(Merging(asked.target_file_bytes, asked.compression))
 
 
 def test_files_are_about_as_large_as_wanted(tmp_path: Path) -> None:

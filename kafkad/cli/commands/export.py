@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from kafkad.cli.exporting.options import (
+    OF_ALL_TABLES,
     Duration,
+    OneTableCommand,
     Size,
     names_table,
     names_tables,
@@ -35,7 +37,7 @@ def export() -> None:
     """Bring topics into tables: Parquet files, Delta or Iceberg, each record once."""
 
 
-_RUN = """Bring what is new in a topic into its table, in one commit.
+_RUN = """Bring what is new in a topic into its table, in one commit; of several topics, each into its own.
 
 The table itself says up to where it goes: the command may be run again at any time, by hand, by cron or a timer, and
 killed at any time; no record is in the table twice, and none is left out. Records of aborted transactions are left
@@ -51,6 +53,7 @@ Example:
   kafkad export run --topic users --out /lake/users --format delta --keep latest
   kafkad export run --topic orders --out /lake/orders --dry-run
   kafkad export run --topic orders --out /lake/orders --every 5m
+  kafkad export run --topic-pattern 'shop\\..*' --out '/lake/{topic}'
   spark-submit spark/export.py --conf-file orders.toml
 """
 
@@ -69,9 +72,12 @@ Example:
     default="earliest",
     show_default=True,
     metavar="WHEN",
-    help="Where a new table begins: earliest, latest or milliseconds since 1970.",
+    help="Where a new table begins: earliest, latest, a time (2026-01-31T12:00, in UTC unless it says where) or"
+    " milliseconds since 1970.",
 )
-@click.option("--end", default="latest", show_default=True, metavar="WHEN", help="Up to where: latest or milliseconds.")
+@click.option(
+    "--end", default="latest", show_default=True, metavar="WHEN", help="Up to where: latest, a time or milliseconds."
+)
 @click.option(
     "--partition-by",
     type=click.Choice(["none", "day", "hour"]),
@@ -110,6 +116,17 @@ Example:
     help="Every record; or the latest of each key, where one without value deletes its key.",
 )
 @click.option(
+    "--key",
+    type=click.Choice(["raw", "string", "json", "avro"]),
+    default="raw",
+    show_default=True,
+    help="What keys are; other than raw, the text or the fields become the column key_parsed.",
+)
+@click.option(
+    "--key-schema-file", type=click.Path(path_type=Path), metavar="FILE", help="Of keys: a JSON or an Avro schema."
+)
+@click.option("--key-schema-subject", default="", metavar="NAME", help="In the registry; default: TOPIC-key.")
+@click.option(
     "--value",
     type=click.Choice(["raw", "json", "avro", "protobuf"]),
     default="raw",
@@ -127,14 +144,15 @@ Example:
     "--schema-registry",
     default="",
     metavar="URL",
-    help="Where schemas are, if values begin with the id of theirs; user:password in KAFKAD_SCHEMA_REGISTRY_AUTH.",
+    help="Where schemas are, if values (or keys) begin with the id of theirs; user:password in"
+    " KAFKAD_SCHEMA_REGISTRY_AUTH.",
 )
 @click.option("--schema-subject", default="", metavar="NAME", help="In the registry; default: TOPIC-value.")
 @click.option(
     "--on-bad-record",
     type=click.Choice(["dlq", "fail", "null"]),
-    help="When a value can't be parsed: into the table DIR__dlq (default), stop, or null in value_parsed. dlq also"
-    " takes damaged batches there, which stop the run otherwise.",
+    help="When a key or value can't be parsed: into the table DIR__dlq (default), stop, or null in its column. dlq"
+    " also takes damaged batches there, which stop the run otherwise.",
 )
 @click.option(
     "--on-schema-change",
@@ -170,8 +188,9 @@ Example:
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be exported.")
 @json_option
-def run(**asked: Any) -> None:
-    _work().run(**asked)
+@click.pass_context
+def run(ctx: click.Context, /, **asked: Any) -> None:
+    _work().run(tables_of(ctx), **{name: asked[name] for name in OF_ALL_TABLES})
 
 
 _STATUS = """
@@ -191,16 +210,13 @@ Example:
 def status(ctx: click.Context, /, conf_files: Sequence[Path], **asked: Any) -> None:
     """Print up to where the table goes, and how much the topic has beyond that.
 
-    Each FILE is one as for --conf-file, with a table of its own: a line for each. Exit code 1: of one of them it can't
+    Each FILE is one as for --conf-file, with tables of its own: a line for each. Exit code 1: of one of them it can't
     be said.
     """
-    if conf_files:
-        _work().status_of_all(tables_of(ctx, conf_files), as_json=asked["as_json"])
-    else:
-        _work().status(**asked)
+    _work().status(tables_of(ctx), as_json=asked["as_json"], is_list=bool(conf_files))
 
 
-@export.command(epilog="\b\nExample:\n  kafkad export verify --topic orders --out /lake/orders")
+@export.command(cls=OneTableCommand, epilog="\b\nExample:\n  kafkad export verify --topic orders --out /lake/orders")
 @names_table
 @reads_topic
 @json_option
@@ -217,7 +233,7 @@ Example:
 """
 
 
-@export.command(epilog=_MAINTAIN)
+@export.command(cls=OneTableCommand, epilog=_MAINTAIN)
 @names_table
 @click.option(
     "--older-than",
@@ -239,9 +255,9 @@ def maintain(**asked: Any) -> None:
     _work().maintain(**asked)
 
 
-@export.command(epilog="\b\nExample:\n  kafkad export files --topic orders --out /lake/orders")
+@export.command(cls=OneTableCommand, epilog="\b\nExample:\n  kafkad export files --topic orders --out /lake/orders")
 @names_table
-@click.option("--dead-letters", is_flag=True, help="Of the table of records whose value could not be parsed.")
+@click.option("--dead-letters", is_flag=True, help="Of the table of records that could not be parsed.")
 def files(**asked: Any) -> None:
     """Print the files of the table, one on a line: these and no others belong to it."""
     _work().files(**asked)

@@ -3,6 +3,7 @@
 import errno
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
@@ -25,25 +26,32 @@ def check_metrics_file(path: Path) -> None:
         raise WrongConfiguration([f"--metrics-file: {path} can't be written: {error.strerror}"]) from error
 
 
-def write_metrics(path: Path, wanted: Wanted, summary: Summary) -> None:
+def write_metrics(path: Path, summaries: Sequence[tuple[Wanted, Summary]]) -> None:
     """It is replaced as a whole. Raises `ExportFailed`."""
     registry = CollectorRegistry()
+    gauges: dict[str, Gauge] = {}
+    for wanted, summary in summaries:
+        for name, text, value in _rows(summary):
+            if name not in gauges:
+                gauges[name] = Gauge(f"kafkad_export_{name}", text, ["name", "topic"], registry=registry)
+            gauges[name].labels(wanted.name, wanted.topic).set(value)
+    try:
+        write_to_textfile(str(path), registry)
+    except OSError as error:
+        raise ExportFailed(f"{path} can't be written: {error.strerror}") from error
+
+
+def _rows(summary: Summary) -> list[tuple[str, str, float]]:
     until = summary.complete_until
     rows: list[tuple[str, str, float]] = [
         ("records", "Records of the last run.", summary.records),
         ("bytes", "Bytes of the files that it wrote.", summary.bytes),
         ("seconds", "How long it took.", summary.seconds),
-        ("unparsed_values", "Values and damaged batches that could not be read.", summary.unparsed),
+        ("unparsed_values", "Records and damaged batches that could not be read.", summary.unparsed),
         ("lost_offsets", "What retention took before it was exported.", sum(e.end - e.start for e in summary.lost)),
     ]
     if until is not None:
         # Without one there is no number that would not mislead.
         text = "Up to which hour the table is complete, in seconds since 1970."
         rows.append(("complete_until_timestamp_seconds", text, hour_of(until).timestamp()))
-    for name, text, value in rows:
-        gauge = Gauge(f"kafkad_export_{name}", text, ["name", "topic"], registry=registry)
-        gauge.labels(wanted.name, wanted.topic).set(value)
-    try:
-        write_to_textfile(str(path), registry)
-    except OSError as error:
-        raise ExportFailed(f"{path} can't be written: {error.strerror}") from error
+    return rows

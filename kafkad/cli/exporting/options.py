@@ -1,7 +1,7 @@
 """Options that all commands of `kafkad export` have, and the types of their values."""
 
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +14,12 @@ from kafkad.cli.options import DEFAULT_BOOTSTRAP
 _MB = 1 << 20
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": _MB, "gib": 1 << 30, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
 _COMMANDLINE = ParameterSource.COMMANDLINE
+_TABLES = "kafkad.export.tables"
+"""What the files say of each table, in what belongs to a context."""
+OF_ALL_TABLES = ("engine", "jobs", "dry_run", "every", "as_json", "metrics_file")
+"""Parameters that a run has once, whatever its tables are."""
+TOPIC = "{topic}"
+"""In the place of a table: the name of its topic."""
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -42,6 +48,8 @@ class Duration(click.ParamType[float]):
     name = "DURATION"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
         text = str(value).strip().lower()
         digits = text.rstrip("smhd")
         if not digits.isascii() or not digits.isdigit() or text[len(digits) :] not in _SECONDS or int(digits) == 0:
@@ -50,24 +58,41 @@ class Duration(click.ParamType[float]):
 
 
 def _read_file(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
-    """What the file says stands in for options that are not given."""
+    """What the file says stands in for options that are not given; of several tables it is the first one."""
     if value is not None:
-        ctx.default_map = {**(ctx.default_map or {}), **read_options(ctx, value)}
+        _take_options(ctx, [value])
 
 
-def read_options(ctx: click.Context, file: Path) -> dict[str, Any]:
-    """What the file says, by the parameters of the command. One file serves all commands: each takes from it what it
-    has options for.
+def _take_options(ctx: click.Context, files: Sequence[Path]) -> None:
+    tables = ctx.meta[_TABLES] = [table for file in files for table in read_options(ctx, file)]
+    ctx.default_map = {**(ctx.default_map or {}), **tables[0]}
+
+
+def read_options(ctx: click.Context, file: Path) -> list[dict[str, Any]]:
+    """What the file says, by the parameters of the command: of its only table, or of each below [[tables]]. One file
+    serves all commands: each takes from it what it has options for.
     """
     try:
         content = tomllib.loads(file.read_text())
     except (OSError, ValueError) as error:
         raise WrongConfiguration([f"{file} can't be read: {error}"]) from error
+    tables = content.pop("tables", [{}])
+    if not isinstance(tables, list) or not tables or not all(isinstance(each, dict) for each in tables):
+        raise WrongConfiguration([f"{file}: tables: expected [[tables]], found {tables}"])
+    common = _parameters(ctx, file, content)
+    found = [_parameters(ctx, file, each) for each in tables]
+    for written, name in _options_of(ctx.command).items():
+        if name in OF_ALL_TABLES and any(name in each for each in found):
+            raise WrongConfiguration([f"{file}: {written} is of all tables: it belongs above [[tables]]"])
+    return [{**common, **each} for each in found]
+
+
+def _parameters(ctx: click.Context, file: Path, content: Mapping[str, Any]) -> dict[str, Any]:
     own = _options_of(ctx.command)
     group = ctx.parent.command if ctx.parent is not None else None
     commands = group.commands.values() if isinstance(group, click.Group) else [ctx.command]
     known = {name for each in commands for name in _options_of(each)}
-    defaults = {}
+    found = {}
     for written, each in content.items():
         name = written.replace("_", "-")
         if name not in known:
@@ -75,14 +100,13 @@ def read_options(ctx: click.Context, file: Path) -> dict[str, Any]:
         if not isinstance(each, str | int | float):
             raise WrongConfiguration([f"{file}: {name}: expected text, a number, true or false, found {each}"])
         if name in own:
-            defaults[own[name]] = each
-    return defaults
+            found[own[name]] = each
+    return found
 
 
-def _read_first(ctx: click.Context, param: click.Parameter, value: Sequence[Path]) -> Sequence[Path]:
-    """The others are read by `tables_of`, with what is given beside them."""
-    for file in value[:1]:
-        _read_file(ctx, param, file)
+def _read_files(ctx: click.Context, param: click.Parameter, value: Sequence[Path]) -> Sequence[Path]:
+    if value:
+        _take_options(ctx, value)
     return value
 
 
@@ -91,22 +115,64 @@ names_tables = click.argument(
     nargs=-1,
     type=click.Path(path_type=Path),
     is_eager=True,
-    callback=_read_first,
+    callback=_read_files,
     metavar="[FILE]...",
 )
-"""Files as for --conf-file, each with a table of its own."""
+"""Files as for --conf-file, with tables of their own."""
 
 
-def tables_of(ctx: click.Context, conf_files: Sequence[Path]) -> list[dict[str, Any]]:
-    """What is asked of the table of each file: options that are given count for all of them."""
+def tables_of(ctx: click.Context) -> list[dict[str, Any]]:
+    """What is asked of each table of the files, or of the only one: options that are given count for all of them, and a
+    topic that is given says which of them.
+    """
     given = {name: each for name, each in ctx.params.items() if ctx.get_parameter_source(name) is _COMMANDLINE}
-    if ctx.get_parameter_source("conf_file") is _COMMANDLINE:
+    if given.get("conf_files") and ctx.get_parameter_source("conf_file") is _COMMANDLINE:
         raise WrongConfiguration(["--conf-file and FILE exclude each other"])
+    # Who names topics wants no others.
+    without = {"topic": "topic_pattern", "topic_pattern": "topic"}
+    hidden = {without[name] for name in given if name in without} - given.keys()
+    tables = ctx.meta.get(_TABLES, [{}])
+    if len(tables) > 1 and "topic" in given:
+        tables = [table for table in tables if table.get("topic") == given["topic"]]
+        if len(tables) != 1:
+            raise WrongConfiguration([f"--topic: of the tables, {len(tables)} are of topic {given['topic']!r}"])
     found = []
-    for file in conf_files:
-        options = {**read_options(ctx, file), **given, "conf_files": ()}
+    for table in tables:
+        options = {**{name: each for name, each in table.items() if name not in hidden}, **given, "conf_files": ()}
         found.append(ctx.command.make_context(ctx.info_name, [], ctx.parent, default_map=options).params)
     return found
+
+
+class OneTableCommand(click.Command):
+    """It is about one table."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        tables = tables_of(ctx)
+        topics = topics_of(tables[0])
+        if len(tables) > 1 or topics is None or len(topics) > 1:
+            raise WrongConfiguration([f"{ctx.info_name} is about one table: --topic says which"])
+        ctx.params = of_topic(tables[0], topics[0])
+        return super().invoke(ctx)
+
+
+def topics_of(asked: Mapping[str, Any]) -> list[str] | None:
+    """The names that are given; None: there is a pattern."""
+    if (asked["topic"] is None) == (asked["topic_pattern"] is None):
+        raise WrongConfiguration(["either --topic or --topic-pattern has to be given"])
+    if asked["topic"] is None:
+        return None
+    names = [name.strip() for name in asked["topic"].split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise WrongConfiguration([f"--topic: expected names with commas, each once, found {asked['topic']!r}"])
+    return names
+
+
+def of_topic(asked: Mapping[str, Any], topic: str) -> dict[str, Any]:
+    """What is asked of the table of this topic."""
+    found = {name: each for name, each in asked.items() if name not in ("topic_pattern", "conf_files")}
+    # Dots divide namespaces.
+    table = asked["table"].replace(TOPIC, topic.replace(".", "_"))
+    return {**found, "topic": topic, "out": asked["out"].replace(TOPIC, topic), "table": table}
 
 
 def _options_of(command: click.Command) -> dict[str, str]:
@@ -122,10 +188,20 @@ _TABLE_OPTIONS = (
         expose_value=False,
         callback=_read_file,
         metavar="FILE",
-        help="Options from a TOML file, by their names.",
+        help="Options from a TOML file, by their names; with [[tables]], of several tables.",
     ),
-    click.option("--topic", required=True, metavar="TOPIC", help="The topic."),
-    click.option("--out", required=True, metavar="DIR|URL", help="The folder of the table, or s3://…, gs://…"),
+    click.option("--topic", metavar="TOPIC", help="The topic; several with commas, where DIR has {topic}."),
+    click.option(
+        "--topic-pattern",
+        metavar="REGEX",
+        help="All topics whose whole name matches, but for internal ones, where DIR has {topic}.",
+    ),
+    click.option(
+        "--out",
+        required=True,
+        metavar="DIR|URL",
+        help="The folder of the table, or s3://…, gs://…; {topic} in it is the name of the topic.",
+    ),
     click.option(
         "--format",
         "format_",
@@ -140,7 +216,12 @@ _TABLE_OPTIONS = (
         metavar="URL|NAME",
         help="Of Iceberg: sqlite:///…, http://… (REST), or one that pyiceberg knows; default: a file in DIR.",
     ),
-    click.option("--table", default="", metavar="NAMESPACE.NAME", help="In the catalog; default: kafkad.TOPIC."),
+    click.option(
+        "--table",
+        default="",
+        metavar="NAMESPACE.NAME",
+        help="In the catalog, maybe with {topic}; default: kafkad.TOPIC.",
+    ),
     click.option("--name", help="The name of the export, for its group kafkad-export-NAME; default: the topic's."),
     click.option(
         "--bootstrap-server",
@@ -168,7 +249,7 @@ _TABLE_OPTIONS = (
         help="How long to wait for an answer.",
     ),
 )
-"""With these every command names a table and its topic."""
+"""With these every command names tables and their topics."""
 
 
 def names_table(command: Command) -> Command:

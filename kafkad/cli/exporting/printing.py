@@ -40,21 +40,21 @@ def with_progress(prepared: Prepared, work: Callable[[Callable[[WrittenFile], No
 
 
 def print_plan(prepared: Prepared, *, as_json: bool) -> None:
+    topic = prepared.wanted.topic
     ranges = [each for each in prepared.plan.ranges if each.start < each.end]
     rows = [each._asdict() for each in ranges]
     lost = [each._asdict() for each in prepared.plan.lost]
     if as_json:
         known = {"lag": prepared.lag, "bytes": prepared.bytes, "tasks": len(prepared.tasks), "files": prepared.files}
-        click.echo(json.dumps({"ranges": rows, "lost": lost, **known}))
+        click.echo(json.dumps({"topic": topic, "ranges": rows, "lost": lost, **known}))
         return
-    topic = prepared.wanted.topic
     for each in ranges:
         click.echo(f"{topic}-{each.partition}: offsets {each.start} to {each.end - 1}")
     for each in prepared.plan.lost:
         click.echo(f"{topic}-{each.partition}: offsets {each.start} to {each.end - 1} are lost")
     click.echo(
-        f"{prepared.lag} offsets, about {prepared.bytes / 1e6:.1f} MB of the log, in {len(prepared.tasks)} tasks and"
-        f" about {prepared.files} files; nothing was done"
+        f"{prepared.lag} offsets of {topic}, about {prepared.bytes / 1e6:.1f} MB of the log, in"
+        f" {len(prepared.tasks)} tasks and about {prepared.files} files; nothing was done"
     )
 
 
@@ -84,7 +84,7 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
         for each in summary.lost:
             click.echo(f"{summary.topic}-{each.partition}: offsets {each.start} to {each.end - 1} were lost", err=True)
         if summary.unparsed:
-            click.echo(f"{summary.unparsed} values or batches could not be read", err=True)
+            click.echo(f"{summary.unparsed} records or batches could not be read", err=True)
 
 
 def iso_hour(until: int | None) -> str | None:

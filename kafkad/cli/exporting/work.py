@@ -2,38 +2,43 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from kafkad.cli.asking import CommandFailed
+from kafkad.cli.exporting.options import OF_ALL_TABLES, TOPIC, of_topic, topics_of
 from kafkad.cli.exporting.printing import iso_hour, print_plan, print_summary, with_progress
 from kafkad.cli.exporting.request import NO_BROKER, wanted_of
 from kafkad.cli.exporting.rounds import repeat
 from kafkad.cli.failing import WrongConfiguration
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
-from kafkad.export.coverage import Returned
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import Prepared, continued, directories_of, prepare, topic_facts
-from kafkad.export.problems import ExportFailed, NotInstalled, StoreUnfit
+from kafkad.export.problems import AnotherExport, BrokerAway, ExportFailed, NotInstalled, StoreUnfit, not_answered
 from kafkad.export.ranges import TopicFacts
 from kafkad.export.reading.source import Source
+from kafkad.export.retrying import Retries
 from kafkad.export.run import RunTasks, Summary, carry_out, orphans, remove_orphans
 from kafkad.export.sinks.sink import Merging, Sink, TableState
 from kafkad.export.tables import open_dead_letters, open_sink
-from kafkad.export.task import Task
 from kafkad.export.wanted import Wanted
+
+_Answer = TypeVar("_Answer")
 
 
 def run(
+    tables: Sequence[Mapping[str, Any]],
     *,
     engine: str,
     jobs: int | None,
@@ -41,22 +46,27 @@ def run(
     every: float | None,
     as_json: bool,
     metrics_file: Path | None,
-    **asked: Any,
 ) -> None:
     if dry_run and every is not None:
         raise WrongConfiguration(["--dry-run and --every exclude each other"])
     with _failing():
-        wanted = wanted_of(**asked, jobs=jobs or 1)
+        # Before the work, and again in each round: a pattern may find more.
+        wanted = _wanted(tables)
         if dry_run:
-            print_plan(_prepared(wanted, open_sink(wanted)), as_json=as_json)
+            for each in wanted:
+                print_plan(_prepared(replace(each, jobs=jobs or 1), open_sink(each)), as_json=as_json)
             return
-        write_metrics = _writes_metrics(metrics_file, wanted)
+        write_metrics = _writes_metrics(metrics_file)
         with _engine(engine, wanted, jobs) as working:
 
             def one_round() -> None:
-                summary = _run_once(working)
-                write_metrics(summary)
-                print_summary(summary, as_json=as_json)
+                asked = _wanted(tables)
+                done, failures = _run_all(asked, working, as_json=as_json)
+                write_metrics(done)
+                if failures:
+                    helps_itself = all(isinstance(each, BrokerAway | AnotherExport) for each in failures)
+                    kind = BrokerAway if helps_itself else ExportFailed
+                    raise kind(f"{len(failures)} of {len(asked)} tables are not up to date")
 
             if every is None:
                 one_round()
@@ -64,24 +74,107 @@ def run(
                 repeat(one_round, every)
 
 
-def _writes_metrics(path: Path | None, wanted: Wanted) -> Callable[[Summary], None]:
+def _wanted(tables: Sequence[Mapping[str, Any]]) -> list[Wanted]:
+    """What is asked of the table of each topic. Raises `ExportFailed`, `WrongConfiguration`."""
+    return [
+        wanted_of(**{name: each for name, each in asked.items() if name not in OF_ALL_TABLES})
+        for asked in _of_topics(tables)
+    ]
+
+
+def _run_all(
+    tables: Sequence[Wanted], engine: "_Engine", *, as_json: bool
+) -> tuple[list[tuple[Wanted, Summary]], list[ExportFailed]]:
+    """Each of them, whatever becomes of the others. The failures of several are told; that of one is raised."""
+    done: list[tuple[Wanted, Summary]] = []
+    failures: list[ExportFailed] = []
+    for wanted in tables:
+        try:
+            summary = _run_once(wanted, engine)
+        except ExportFailed as failed:
+            if len(tables) == 1:
+                raise
+            click.echo(f"kafkad: {wanted.topic}: {failed}", err=True)
+            failures.append(failed)
+        else:
+            print_summary(summary, as_json=as_json)
+            done.append((wanted, summary))
+    return done, failures
+
+
+def _writes_metrics(path: Path | None) -> Callable[[Sequence[tuple[Wanted, Summary]]], None]:
     """Raises `WrongConfiguration` where they can't be written."""
     if path is None:
-        return lambda _summary: None
+        return lambda _summaries: None
     # Only who has such a file needs its library.
     from kafkad.cli.exporting.metrics_file import check_metrics_file, write_metrics  # noqa: PLC0415
 
     check_metrics_file(path)
-    return lambda summary: write_metrics(path, wanted, summary)
+    return lambda summaries: write_metrics(path, summaries)
 
 
-def _run_once(engine: "_Engine") -> Summary:
-    sink = open_sink(engine.wanted)
-    prepared = _prepared(engine.wanted, sink)
-    return with_progress(prepared, lambda told: carry_out(prepared, sink, engine.run_tasks, told))
+def _run_once(wanted: Wanted, engine: "_Engine") -> Summary:
+    wanted = replace(wanted, jobs=engine.jobs)
+    sink = open_sink(wanted)
+    prepared = _prepared(wanted, sink)
+    return with_progress(prepared, lambda told: carry_out(prepared, sink, engine.run_tasks_of(wanted), told))
 
 
-def status(*, as_json: bool, **asked: Any) -> None:
+def _of_topics(tables: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What is asked of the table of each topic. Raises `WrongConfiguration`, `ExportFailed`."""
+    return [of_topic(asked, topic) for asked in tables for topic in _topics(asked)]
+
+
+def _topics(asked: Mapping[str, Any]) -> Sequence[str]:
+    names = topics_of(asked)
+    if names is not None and len(names) == 1:
+        return names
+    if TOPIC not in asked["out"] or (asked["table"] and TOPIC not in asked["table"]):
+        raise WrongConfiguration([f"several topics have tables of their own: --out (and --table) with {TOPIC} in it"])
+    return names or _matching(asked)
+
+
+def _matching(asked: Mapping[str, Any]) -> list[str]:
+    """The topics that match the pattern."""
+    # Who names topics needs none of these.
+    from kafkad.core.controller.topics.names import is_internal  # noqa: PLC0415
+    from kafkad.export.reading.log_directories import check_folders, topics_in  # noqa: PLC0415
+
+    try:
+        pattern = re.compile(asked["topic_pattern"])
+    except re.error as error:
+        raise WrongConfiguration([f"--topic-pattern: {error}"]) from error
+    if asked["bootstrap"] == NO_BROKER:
+        folders = [each for each in asked["log_dirs"].split(",") if each]
+        check_folders(folders)
+        names = [each for each in topics_in(folders) if not is_internal(each)]
+    else:
+        names = _answered(partial(_topics_of_broker, asked), asked["timeout_s"])
+    found = sorted(name for name in names if pattern.fullmatch(name))
+    if not found:
+        raise ExportFailed(f"no topic matches {asked['topic_pattern']!r}")
+    return found
+
+
+def _topics_of_broker(asked: Mapping[str, Any]) -> list[str]:
+    try:
+        with BrokerClient(asked["bootstrap"], asked["timeout_s"]) as client:
+            return [each.name for each in client.topics() if not each.is_internal]
+    except BrokerCallFailed as failed:
+        raise not_answered(failed) from failed
+
+
+def status(tables: Sequence[Mapping[str, Any]], *, as_json: bool, is_list: bool) -> None:
+    """`is_list`: also of one table."""
+    with _failing():
+        of_topics = _of_topics(tables)
+    if is_list or len(of_topics) > 1:
+        _status_of_all(of_topics, as_json=as_json)
+    else:
+        _status_of_one(of_topics[0], as_json=as_json)
+
+
+def _status_of_one(asked: Mapping[str, Any], *, as_json: bool) -> None:
     row = _status(asked)
     if as_json:
         click.echo(json.dumps(row))
@@ -92,7 +185,7 @@ def status(*, as_json: bool, **asked: Any) -> None:
     click.echo(f"{row['topic']}: {_complete(row)}")
 
 
-def status_of_all(tables: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+def _status_of_all(tables: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     """Of one that can't be asked it is said why; the others are."""
     rows = [_status_or_error(asked) for asked in tables]
     if as_json:
@@ -298,35 +391,50 @@ def _broker(wanted: Wanted) -> Iterator[BrokerClient]:
 
 
 def _prepared(wanted: Wanted, sink: Sink) -> Prepared:
-    prepared = prepare(wanted, sink)
+    prepared = _answered(partial(prepare, wanted, sink), wanted.timeout_s)
     if wanted.bootstrap and not prepared.has_broker:
         click.echo(f"kafkad: no broker answers at {wanted.bootstrap}: the log directories say where it ends", err=True)
     return prepared
 
 
-class _Engine(NamedTuple):
-    """`wanted` knows how many tasks run at once."""
+def _answered(ask: Callable[[], _Answer], timeout_s: float) -> _Answer:
+    """As soon as the broker answers, which may be restarting."""
+    retries = Retries(timeout_s)
+    is_told = False
+    while True:
+        try:
+            return ask()
+        except BrokerAway as away:
+            retries.wait(away)
+            if not is_told:
+                click.echo(f"kafkad: {away}; asking again for {timeout_s:g} s", err=True)
+            is_told = True
 
-    wanted: Wanted
-    run_tasks: RunTasks
+
+class _Engine(NamedTuple):
+    """`jobs`: how many tasks run at once."""
+
+    jobs: int
+    run_tasks_of: Callable[[Wanted], RunTasks]
 
 
 @contextmanager
-def _engine(engine: str, wanted: Wanted, jobs: int | None) -> Iterator[_Engine]:
+def _engine(engine: str, tables: Sequence[Wanted], jobs: int | None) -> Iterator[_Engine]:
     """Into how many pieces a topic is divided, only Spark can tell if nobody else does."""
     if engine == "local":
         # Processes that wait for a file want nothing of Spark, and the other way round.
         from kafkad.export.engines.local import run_here  # noqa: PLC0415
 
-        yield _Engine(wanted, lambda tasks: run_here(tasks, wanted.jobs))
+        at_once = jobs or 1
+        yield _Engine(at_once, lambda _wanted: lambda tasks: run_here(tasks, at_once))
         return
     # The workers have to be this Python, which has pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from kafkad.export.engines.spark import open_session, run_in_spark  # noqa: PLC0415
 
-    with open_session(f"kafkad export {wanted.topic}") as session:
+    with open_session(f"kafkad export {tables[0].topic if len(tables) == 1 else f'{len(tables)} topics'}") as session:
 
-        def run_tasks(tasks: Sequence[Task]) -> Iterator[Returned]:
-            return run_in_spark(session, tasks, f"kafkad export: {wanted.topic} to {wanted.out}")
+        def run_tasks_of(wanted: Wanted) -> RunTasks:
+            return lambda tasks: run_in_spark(session, tasks, f"kafkad export: {wanted.topic} to {wanted.out}")
 
-        yield _Engine(replace(wanted, jobs=jobs or session.sparkContext.defaultParallelism), run_tasks)
+        yield _Engine(jobs or session.sparkContext.defaultParallelism, run_tasks_of)

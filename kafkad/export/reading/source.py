@@ -22,6 +22,7 @@ from kafkad.export.reading.kept_files import can_be_read
 from kafkad.export.reading.segments import OffsetGone, SegmentReader
 from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.transactions import Aborted, CommittedFilter
+from kafkad.export.retrying import Retries
 
 FETCH_BYTES = 16 * 1024 * 1024
 _WAIT_MS = 500
@@ -95,7 +96,7 @@ def _windows(
                     committed.learn(reader.aborted(start, wanted.end))
                 read = reader.pieces if source.sets_damage_aside else reader.windows
                 for window in read(start, wanted.end):
-                    start = window.end if isinstance(window, Damaged) else int(window.last_offset[-1]) + 1
+                    start = _end_of(window)
                     yield window
                 return
             if source.bootstrap is None:
@@ -110,30 +111,45 @@ def _windows(
 def _fetched(
     source: Source, wanted: OffsetRange, start: int, shared: SharedClient, committed: CommittedFilter
 ) -> Iterator[BatchWindow | Damaged]:
-    """Through the broker, from `start` on: a response has whole batches, and a part of one behind them."""
+    """Through the broker, from `start` on. A broker that restarts meanwhile is asked again, behind what it has sent."""
     if source.bootstrap is None:
         raise ExportFailed(f"{source.topic}-{wanted.partition} is in no directory here, and no broker is named")
-    try:
-        client = shared.connected(source.bootstrap, source.timeout_s)
-        while True:
-            try:
-                yield from _fetched_from(client, source, wanted, start, committed)
-            except DataLost:
-                earliest = offsets(client, source.topic, [wanted.partition], EARLIEST)[wanted.partition]
-                if not source.skips_lost or earliest <= start:
-                    raise
-                start = earliest
-            else:
-                shared.used()
-                return
-    except BrokerCallFailed as failed:
-        shared.close()
-        raise not_answered(failed) from failed
+    retries = Retries(source.timeout_s)
+    while True:
+        try:
+            client = shared.connected(source.bootstrap, source.timeout_s)
+            for window in _fetched_or_skipped(client, source, wanted, start, committed):
+                start = _end_of(window)
+                yield window
+                retries.answered()
+        except BrokerCallFailed as failed:
+            shared.close()
+            retries.wait(not_answered(failed))
+        else:
+            shared.used()
+            return
+
+
+def _fetched_or_skipped(
+    client: BrokerClient, source: Source, wanted: OffsetRange, start: int, committed: CommittedFilter
+) -> Iterator[BatchWindow | Damaged]:
+    """What is no longer in the log is left out, if so wanted."""
+    while True:
+        try:
+            yield from _fetched_from(client, source, wanted, start, committed)
+        except DataLost:
+            earliest = offsets(client, source.topic, [wanted.partition], EARLIEST)[wanted.partition]
+            if not source.skips_lost or earliest <= start:
+                raise
+            start = earliest
+        else:
+            return
 
 
 def _fetched_from(
     client: BrokerClient, source: Source, wanted: OffsetRange, start: int, committed: CommittedFilter
 ) -> Iterator[BatchWindow | Damaged]:
+    """A response has whole batches, and a part of one behind them."""
     partition, first, end = wanted
     name = f"{source.topic}-{partition}"
     ask = partial(_ask, client, source, partition, committed)
@@ -160,8 +176,13 @@ def _fetched_from(
             continue
         deadline_s = time.monotonic() + source.timeout_s
         size, cut_off = FETCH_BYTES, 0
-        start = int(window.last_offset[-1]) + 1
+        start = _end_of(window)
         yield window
+
+
+def _end_of(piece: BatchWindow | Damaged) -> int:
+    """The first offset behind it."""
+    return piece.end if isinstance(piece, Damaged) else int(piece.last_offset[-1]) + 1
 
 
 def _ask(

@@ -26,7 +26,7 @@ from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
 from kafkad.export.sinks.strangers import check_strangers
 from kafkad.export.values.columns import field_paths, plain
 from kafkad.export.wanted import KEEP_ALL
-from kafkad.export.writing import PARTITIONS, Layout, WrittenFile, divided_by
+from kafkad.export.writing import Layout, WrittenFile
 
 try:
     import pyarrow as pa
@@ -46,7 +46,17 @@ try:
     from sqlalchemy.engine import URL
     from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-    from kafkad.export.sinks.iceberg_files import bounds, data_files, has_deleted_rows, kept_files, replace_files
+    from kafkad.export.sinks.iceberg_files import (
+        TRANSFORMS,
+        add_files,
+        bounds,
+        data_files,
+        date_columns,
+        divided_by,
+        has_deleted_rows,
+        kept_files,
+        replace_files,
+    )
 except ImportError as error:
     raise NotInstalled("iceberg", "pyiceberg") from error
 
@@ -66,7 +76,7 @@ class IcebergSink:
 
     def __init__(self, folder: TableFolder, partition_by: str, catalog: str, name: str) -> None:
         self._folder = folder
-        self._partition_by = PARTITIONS[partition_by]
+        self._partition_by = partition_by
         self._location = folder.root if folder.is_local else folder.out.rstrip("/")
         self._catalog_address = catalog
         self._name = name
@@ -87,14 +97,16 @@ class IcebergSink:
             return TableState(None, None, None, {}, -1)
         known = self._identity(table)
         offsets = {int(partition): end for partition, end in known["offsets"].items()}
-        columns = _columns(table, self._partition_by)
+        columns = _columns(table)
         version = table.metadata.current_snapshot_id
         of_topic = (known["cluster_id"], UUID(known["topic_id"]), known["topic"])
         reached = {int(partition): time for partition, time in known.get("reached", {}).items()}
         begins = {int(partition): start for partition, start in known.get("begins", {}).items()}
         keeps, until = known.get("keeps", KEEP_ALL), known.get("complete_until")
-        more = (begins, divided_by(_dates(table)), known.get("has_earlier_topic", False))
-        return TableState(*of_topic, offsets, version or 0, columns, keeps, reached, until, *more)
+        more = (begins, divided_by(table), known.get("has_earlier_topic", False))
+        return TableState(
+            *of_topic, offsets, version or 0, columns, keeps, reached, until, *more, has_dates=bool(date_columns(table))
+        )
 
     def begins(self, state: TableState) -> Mapping[int, int]:
         return state.begins
@@ -116,11 +128,7 @@ class IcebergSink:
             )
             if commit.replaces(state):
                 files = self._replace(transaction, commit)
-            transaction.add_files(
-                [f"{self._location}/{file.path}" for file in files],
-                snapshot_properties={"kafkad": json.dumps(details)},
-                check_duplicate_files=False,
-            )
+            add_files(transaction, self._located(files), {"kafkad": json.dumps(details)})
             table = transaction.commit_transaction()
         except (CommitFailedException, ConflictError, TableAlreadyExistsError) as error:
             discard_refused(self._folder, self, set(files) - set(commit.files))
@@ -179,15 +187,16 @@ class IcebergSink:
             out=self._folder.out,
             topic=topic,
             run_id=new_run_id(),
-            schema=_columns(table, _dates(table)),
-            has_dates=True,
+            schema=_columns(table),
+            has_dates=bool(date_columns(table)),
+            by_transform=not date_columns(table),
             compression=merging.compression,
         )
         return merge(self._folder, layout, groups, partial(self._replace_files, table, layout.run_id))
 
     def _known_files(self, table: Table) -> Iterator[KnownFile]:
         """Those of which nothing else has to be minded."""
-        if has_deleted_rows(table) or _dates(table) not in PARTITIONS.values():
+        if has_deleted_rows(table) or divided_by(table) is None:
             return
         for file in data_files(table):
             path, (first, last) = self._path(file.file_path), bounds(table, file, "partition")
@@ -208,7 +217,7 @@ class IcebergSink:
             until = self._identity(table).get("complete_until")
             details = json.dumps({"run": run_id, "completeUntil": until, "lost": []})
             try:
-                replace_files(table, gone, [f"{self._location}/{file.path}" for file in new], {"kafkad": details})
+                replace_files(table, gone, self._located(new), {"kafkad": details})
             except (CommitFailedException, ConflictError):
                 with self._reading():
                     table = table.refresh()
@@ -216,6 +225,9 @@ class IcebergSink:
                 raise ExportFailed(f"{self._folder.out} could not be committed to: {_reason(error)}") from error
             else:
                 return
+
+    def _located(self, files: Iterable[WrittenFile]) -> list[tuple[str, WrittenFile]]:
+        return [(f"{self._location}/{file.path}", file) for file in files]
 
     def _path(self, full: str) -> str:
         return full.removeprefix("file://").removeprefix(f"{self._location}/")
@@ -245,25 +257,23 @@ class IcebergSink:
 
     def _begin(self, state: TableState, commit: Commit) -> Transaction:
         """With the table that the state is of, or a new one, which is made by the commit."""
-        names = [pa.field(name, pa.string()) for name in self._partition_by]
-        schema = pa.schema([*commit.schema, *names])
         if self._table is not None:
             transaction = self._table.transaction()
             if state.columns is not None and field_paths(commit.schema) != field_paths(state.columns):
+                names = [pa.field(name, pa.string()) for name in date_columns(self._table)]
                 with transaction.update_schema() as update:
-                    update.union_by_name(schema)
+                    update.union_by_name(pa.schema([*commit.schema, *names]))
             return transaction
         catalog = self._catalog(is_made=True)
         assert catalog is not None
         namespace = self._name.rpartition(".")[0]
         make_namespace(catalog, namespace)
         transaction = catalog.create_table_transaction(
-            self._name, schema, location=self._location, properties={"commit.retry.num-retries": "0"}
+            self._name, commit.schema, location=self._location, properties={"commit.retry.num-retries": "0"}
         )
-        if self._partition_by:
+        if self._partition_by != "none":
             with transaction.update_spec() as spec:
-                for name in self._partition_by:
-                    spec.add_identity(name)
+                spec.add_field("timestamp", TRANSFORMS[self._partition_by], f"timestamp_{self._partition_by}")
         return transaction
 
     def _catalog(self, *, is_made: bool = False) -> Catalog | None:
@@ -281,15 +291,11 @@ class IcebergSink:
         return self._opened
 
 
-def _columns(table: Table, dates: Sequence[str]) -> pa.Schema:
-    """But for those by which it is divided."""
+def _columns(table: Table) -> pa.Schema:
+    """But for date and hour."""
+    dates = date_columns(table)
     fields = [field for field in table.schema().as_arrow() if field.name not in dates]
     return pa.schema([pa.field(field.name, plain(field.type)) for field in fields])
-
-
-def _dates(table: Table) -> list[str]:
-    """The columns by whose values it is divided; another engine may have changed that."""
-    return [field.name if str(field.transform) == "identity" else "" for field in table.spec().fields]
 
 
 def make_namespace(catalog: Catalog, namespace: str) -> None:

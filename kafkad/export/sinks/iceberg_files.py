@@ -1,14 +1,29 @@
 """The files of an Iceberg table as its manifests have them, and the snapshot that has others for the same rows."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pyiceberg.conversions import from_bytes
-from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntryStatus, ManifestFile
-from pyiceberg.table import Table
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table, TableProperties, Transaction, _parquet_files_to_data_files
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update.snapshot import _OverwriteFiles
+from pyiceberg.transforms import DayTransform, HourTransform, Transform
+
+from kafkad.export.writing import DATE, HOUR, WrittenFile, hour_number
+
+_SPECS: dict[tuple[tuple[str, str | None], ...], str] = {
+    (): "none",
+    (("day", "timestamp"),): "day",
+    (("hour", "timestamp"),): "hour",
+    (("identity", DATE),): "day",
+    (("identity", DATE), ("identity", HOUR)): "hour",
+}
+"""The latter two are those of earlier versions, with columns of text."""
+TRANSFORMS: dict[str, Transform[Any, Any]] = {"day": DayTransform(), "hour": HourTransform()}
+_HOURS = {"day": 24, "hour": 1}
 
 
 class _Replacement(_OverwriteFiles):
@@ -19,14 +34,56 @@ class _Replacement(_OverwriteFiles):
         return Summary(Operation.REPLACE, **summary.additional_properties)
 
 
-def replace_files(table: Table, gone: Iterable[DataFile], paths: Iterable[str], properties: dict[str, str]) -> None:
+def divided_by(table: Table) -> str | None:
+    """none, day or hour. None: another engine has changed it."""
+    return _SPECS.get(tuple(_divisions(table.spec(), table.schema())))
+
+
+def date_columns(table: Table) -> list[str]:
+    """The columns date and hour of a table that is divided by their values, as earlier versions made them."""
+    divisions = _divisions(table.spec(), table.schema())
+    return [column for function, column in divisions if function == "identity" and column in (DATE, HOUR)]
+
+
+def _divisions(spec: PartitionSpec, schema: Schema) -> list[tuple[str, str | None]]:
+    """Functions of columns."""
+    return [(str(field.transform), schema.find_column_name(field.source_id)) for field in spec.fields]
+
+
+def add_files(transaction: Transaction, files: Sequence[tuple[str, WrittenFile]], properties: dict[str, str]) -> None:
+    """As the library's `add_files` does, also where a file does not say between which times its records are."""
+    metadata = transaction.table_metadata
+    if metadata.name_mapping() is None:
+        mapping = metadata.schema().name_mapping.model_dump_json()
+        transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
+    with transaction._append_snapshot_producer(properties) as appended:
+        for each in _data_files(transaction, files):
+            appended.append_data_file(each)
+
+
+def _data_files(transaction: Transaction, files: Sequence[tuple[str, WrittenFile]]) -> Iterator[DataFile]:
+    """With the partition by the date and hour of each."""
+    metadata = transaction.table_metadata
+    functions = [function for function, _ in _divisions(metadata.spec(), metadata.schema())]
+    found = _parquet_files_to_data_files(metadata, [path for path, _ in files], transaction._table.io)
+    for data_file, (_, file) in zip(found, files, strict=True):
+        hours = hour_number(file.date, file.hour)
+        for number, function in enumerate(functions):
+            if function in _HOURS:
+                data_file.partition[number] = None if hours is None else hours // _HOURS[function]
+        yield data_file
+
+
+def replace_files(
+    table: Table, gone: Iterable[DataFile], new: Sequence[tuple[str, WrittenFile]], properties: dict[str, str]
+) -> None:
     """One commit, conditional on the snapshot that `table` has. Raises what the library does."""
     transaction = table.transaction()
     replacement = _Replacement(Operation.OVERWRITE, transaction, table.io, snapshot_properties=properties)
     with replacement as files:
         for each in gone:
             files.delete_data_file(each)
-        for each in parquet_files_to_data_files(table.io, transaction.table_metadata, iter(paths)):
+        for each in _data_files(transaction, new):
             files.append_data_file(each)
     transaction.commit_transaction()
 

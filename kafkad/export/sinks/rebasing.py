@@ -51,7 +51,11 @@ def rebase(commit: Commit, seen: TableState, now: TableState) -> Commit | None:
     """The commit as it can be made on the table as it is `now`; None if it was planned on something else."""
     if (now.cluster_id, now.topic_id, now.keeps) != (commit.cluster_id, commit.topic_id, commit.keeps):
         return None
-    if now.columns is None or field_paths(now.columns) not in _known_columns(commit, seen):
+    if (
+        now.has_dates != seen.has_dates
+        or now.columns is None
+        or field_paths(now.columns) not in _known_columns(commit, seen)
+    ):
         return None
     ranges = [each for each in commit.ranges if not _is_beginning_of_known(each, now)]
     rebased = commit._replace(ranges=ranges)

@@ -36,6 +36,8 @@ class TableState(NamedTuple):
     """By what its files are divided: none, day or hour. None: nobody knows."""
     has_earlier_topic: bool = False
     """Whether it also has records of a topic of this name that was there before, with the same offsets."""
+    has_dates: bool = False
+    """Whether it is divided by columns date and hour, as Iceberg tables of earlier versions are."""
 
 
 class Commit(NamedTuple):

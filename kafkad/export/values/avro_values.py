@@ -40,12 +40,9 @@ _LOGICAL = {
 _LARGEST_PRECISION = 38
 
 
-def columns_of(schema: Schema) -> pa.StructType:
-    """Raises `ExportFailed`."""
-    kind = _type(_parsed(schema, expand=True), "")
-    if not pa.types.is_struct(kind):
-        raise ExportFailed("the Avro schema is not of a record")
-    return kind
+def columns_of(schema: Schema) -> pa.DataType:
+    """Of a record its fields. Raises `ExportFailed`."""
+    return _type(_parsed(schema, expand=True), "")
 
 
 def decoder_of(schema: Schema) -> Decode:

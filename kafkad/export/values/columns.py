@@ -1,4 +1,4 @@
-"""Which columns does a table have for values, and how do they change with the schema? Pure.
+"""Which columns does a table have for keys and values, and how do they change with the schema? Pure.
 
 The types are those that every kind of table knows: integers have 64 bits, floating-point numbers too, times have
 microseconds. So a field that becomes wider in its schema (int to long) is no change here.
@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from kafkad.export.problems import ExportFailed
 
-VALUE = "value_parsed"
+KEY, VALUE = "key_parsed", "value_parsed"
+PARSED = {"key": KEY, "value": VALUE}
+"""The column of what is parsed of each of these."""
 TIMESTAMP = pa.timestamp("us", "UTC")
 
 

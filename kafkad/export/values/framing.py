@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from kafkad.export.values.parsed import Parsed, Parser, decoded
 from kafkad.export.values.registry import PROTOBUF, Registry, Schema
-from kafkad.export.values.schema_headers import CONFLUENT
 
 ID_END, GUID_END = 5, 17
 _NO_ID = "neither it nor a header of it begins with the id of a schema"
@@ -24,7 +23,7 @@ Decode = Callable[[bytes], Any]
 class FramedParser:
     """See `Parser`. Decodes each value by the schema that it was written with."""
 
-    def __init__(self, registry: Registry, columns: pa.StructType, open_schema: Callable[[Schema], Decode]) -> None:
+    def __init__(self, registry: Registry, columns: pa.DataType, open_schema: Callable[[Schema], Decode]) -> None:
         self._registry = registry
         self._columns = columns
         self._open_schema = open_schema
@@ -43,7 +42,7 @@ class FramedParser:
         schema_id, message = _parse_id(header)
         decode, has_message = self._open(schema_id)
         if has_message != bool(message):
-            raise ValueError(f"the header {CONFLUENT} has {len(message)} bytes behind the id")
+            raise ValueError(f"the header with the id of its schema has {len(message)} bytes behind it")
         return decode(message + value)
 
     def _open(self, schema_id: int | UUID) -> tuple[Decode, bool]:

@@ -1,4 +1,4 @@
-"""What headers of records say of the schemas of their values, as serializers of Confluent and of Apicurio write them.
+"""What headers of records say of the schemas of their keys and values, as serializers of Confluent and Apicurio do.
 
 Confluent's has an id or a GUID, behind a byte that says which; Apicurio's have numbers of eight bytes. Its content ids
 are the ids that Confluent's interface to its registry knows; its global ids are other numbers.
@@ -11,11 +11,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-CONFLUENT = "__value_schema_id"
-CONTENT_ID, GLOBAL_ID, ENCODING = "apicurio.value.contentId", "apicurio.value.globalId", "apicurio.value.encoding"
-_NO_NUMBER = f"the header {CONTENT_ID} is no number that a schema can have"
-_GLOBAL = f"it has the header {GLOBAL_ID}, and Confluent's interface to the registry knows only {CONTENT_ID}"
-_NOT_BINARY = f"its header {ENCODING} is not BINARY"
+
+class Names(NamedTuple):
+    """Of the headers."""
+
+    confluent: str
+    content_id: str
+    global_id: str
+    encoding: str
+
+
+NAMES = {
+    of: Names(f"__{of}_schema_id", *(f"apicurio.{of}.{each}" for each in ("contentId", "globalId", "encoding")))
+    for of in ("key", "value")
+}
 _PROTOBUF = "it is Protobuf of Apicurio's serializer; only that of Confluent's can be read"
 
 
@@ -26,10 +35,11 @@ class SchemaIds(NamedTuple):
     refused: Mapping[int, str]
 
 
-def schema_ids(headers: pa.Array, kind: str) -> SchemaIds:
-    """`kind`: json, avro or protobuf. Confluent's header comes before the others."""
-    ids = last_values(headers, CONFLUENT)
-    content, other = (last_values(headers, name) for name in (CONTENT_ID, GLOBAL_ID))
+def schema_ids(headers: pa.Array, kind: str, of: str) -> SchemaIds:
+    """`kind`: json, avro or protobuf; `of`: key or value. Confluent's header comes before the others."""
+    names = NAMES[of]
+    ids = last_values(headers, names.confluent)
+    content, other = (last_values(headers, name) for name in (names.content_id, names.global_id))
     number = pc.coalesce(content, other)
     theirs = pc.and_(ids.is_null(), number.is_valid())
     if not pc.any(theirs).as_py():
@@ -42,11 +52,15 @@ def schema_ids(headers: pa.Array, kind: str) -> SchemaIds:
         return SchemaIds(ids, {})
     if kind == "protobuf":
         return SchemaIds(ids, _rows(theirs, _PROTOBUF))
-    not_binary = pc.not_equal(last_values(headers, ENCODING), b"BINARY")
+    not_binary = pc.not_equal(last_values(headers, names.encoding), b"BINARY")
+    no_number = f"the header {names.content_id} is no number that a schema can have"
+    is_global = (
+        f"it has the header {names.global_id}, and Confluent's interface to the registry knows only {names.content_id}"
+    )
     refused = {
-        **_rows(pc.and_(theirs, pc.invert(is_number)), _NO_NUMBER),
-        **_rows(pc.and_(theirs, content.is_null()), _GLOBAL),
-        **_rows(pc.and_(theirs, not_binary), _NOT_BINARY),
+        **_rows(pc.and_(theirs, pc.invert(is_number)), no_number),
+        **_rows(pc.and_(theirs, content.is_null()), is_global),
+        **_rows(pc.and_(theirs, not_binary), f"its header {names.encoding} is not BINARY"),
     }
     return SchemaIds(ids, refused)
 

@@ -5,7 +5,7 @@ import pytest
 
 from kafkad.export.problems import ExportFailed
 from kafkad.export.schema import RECORDS
-from kafkad.export.values.columns import VALUE, plain, widened
+from kafkad.export.values.columns import KEY, VALUE, plain, widened
 from kafkad.export.values.format import ValueFormat
 from kafkad.export.values.table_columns import columns_for
 
@@ -43,9 +43,20 @@ def test_names_of_libraries_are_ours() -> None:
 def test_a_table_keeps_what_the_schema_has_no_longer() -> None:
     wanted = ValueFormat(kind="json", schema=b'{"properties": {"b": {"type": "integer"}}}')
     table = pa.schema([*RECORDS, pa.field(VALUE, item("a"))])
-    found = columns_for(wanted, table, may_widen=True)
-    assert found.table.field(VALUE).type == item("a", "b") == (found.values and found.values.columns)
+    found = columns_for([wanted], table, may_widen=True)
+    assert [each.columns for each in found.formats] == [found.table.field(VALUE).type] == [item("a", "b")]
     with pytest.raises(ExportFailed, match="--on-schema-change widen"):
-        columns_for(wanted, table, may_widen=False)
-    assert columns_for(None, table, may_widen=False)[:2] == (table, RECORDS)
-    assert columns_for(wanted, None, may_widen=False).table.field(VALUE).type == item("b")
+        columns_for([wanted], table, may_widen=False)
+    assert columns_for([], table, may_widen=False)[:2] == (table, RECORDS)
+    assert columns_for([wanted], None, may_widen=False).table.field(VALUE).type == item("b")
+
+
+def test_keys_have_a_column_of_their_own() -> None:
+    keys = ValueFormat(kind="string", of="key")
+    table = pa.schema([*RECORDS, pa.field(VALUE, item("a"))])
+    found = columns_for([keys], table, may_widen=False)
+    assert found.table == pa.schema([*RECORDS, pa.field(KEY, pa.string()), pa.field(VALUE, item("a"))])
+    assert found.files == pa.schema([*RECORDS, pa.field(KEY, pa.string())])
+    fields = ValueFormat(kind="json", schema=b'{"properties": {"b": {"type": "integer"}}}', of="key")
+    with pytest.raises(ExportFailed, match="key_parsed is string in the table"):
+        columns_for([fields], found.table, may_widen=True)

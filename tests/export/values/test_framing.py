@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -12,17 +13,19 @@ from confluent_kafka.schema_registry.serde import SchemaId
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto as F
 
+from kafkad.export.problems import ExportFailed
 from kafkad.export.schema import HEADERS, RECORDS
 from kafkad.export.values.batches import BatchParser, ParsedBatch
-from kafkad.export.values.columns import VALUE
+from kafkad.export.values.columns import PARSED, VALUE
 from kafkad.export.values.format import ValueFormat
 from kafkad.export.values.opening import resolve
-from kafkad.export.values.schema_headers import CONFLUENT, CONTENT_ID, ENCODING, GLOBAL_ID, last_values
+from kafkad.export.values.schema_headers import NAMES, last_values
 from tests.export.values.registry_server import RegistryServer, serving
 from tests.export.values.test_avro_values import ORDER, WIDER, written
 from tests.export.values.test_protobuf_values import class_of, field, file_of, message, serialized
 
 Headers = list[tuple[str, str | bytes | None]]
+CONFLUENT, CONTENT_ID, GLOBAL_ID, ENCODING = NAMES["value"]
 
 
 @pytest.fixture
@@ -31,10 +34,12 @@ def registry() -> Iterator[RegistryServer]:
         yield running
 
 
-def header(kind: str, number: int, message_indexes: list[int] | None = None) -> Headers:
+def header(
+    kind: str, number: int, message_indexes: list[int] | None = None, field: MessageField = MessageField.VALUE
+) -> Headers:
     """As Confluent's serializer makes it."""
     headers: Headers = [("trace", b"x")]
-    context = SerializationContext("orders", MessageField.VALUE, headers)
+    context = SerializationContext("orders", field, headers)
     schema_id = SchemaId(kind, guid=str(UUID(int=number)), message_indexes=message_indexes)
     header_schema_id_serializer(b"", context, schema_id)
     return headers
@@ -42,12 +47,12 @@ def header(kind: str, number: int, message_indexes: list[int] | None = None) -> 
 
 def parsed(wanted: ValueFormat, *rows: tuple[bytes | None, Headers | None]) -> ParsedBatch:
     columns: dict[str, list[Any]] = {name: [None] * len(rows) for name in RECORDS.names}
-    columns |= {"value": [value for value, _ in rows], "headers": [headers for _, headers in rows]}
+    columns |= {wanted.of: [value for value, _ in rows], "headers": [headers for _, headers in rows]}
     columns |= {"offset": list(range(len(rows)))}
     resolved = resolve(wanted)
-    schema = pa.schema([*RECORDS, pa.field(VALUE, resolved.columns)])
+    schema = pa.schema([*RECORDS, pa.field(PARSED[wanted.of], resolved.columns)])
     (batch,) = pa.table(columns, schema=RECORDS).to_batches()
-    return BatchParser(resolved, schema).parse(batch, 0)
+    return BatchParser([resolved], schema).parse(batch, 0)
 
 
 def values(found: ParsedBatch) -> list[Any]:
@@ -95,9 +100,56 @@ def test_avro_values_with_their_schema_in_a_header_or_before_them(registry: Regi
     assert reasons(found) == {
         6: "ValueError: schema 00000000-0000-0000-0000-000000000063 is not in the registry",
         7: "ValueError: neither it nor a header of it begins with the id of a schema",
-        8: "ValueError: the header __value_schema_id has 1 bytes behind the id",
+        8: "ValueError: the header with the id of its schema has 1 bytes behind it",
     }
     assert registry.asked.count(f"/schemas/guids/{UUID(int=new)}") == 1
+
+
+def test_keys_have_headers_of_their_own(registry: RegistryServer) -> None:
+    """Confluent's Avro serializer writes a text as a schema that is no record."""
+    text, number = (registry.register("orders-key", f'"{kind}"') for kind in ("string", "string"))
+    of_value = header("AVRO", 99)
+    rows: list[tuple[bytes | None, Headers | None]] = [
+        (b"\0" + text.to_bytes(4, "big") + b"\2a", of_value),
+        (b"\2b", [*of_value, *header("AVRO", number, field=MessageField.KEY)]),
+        (b"\2c", [*of_value, ("apicurio.key.contentId", text.to_bytes(8, "big"))]),
+        (None, of_value),
+        (b"\2d", of_value),
+        (b"\2e", [("apicurio.key.globalId", text.to_bytes(8, "big"))]),
+    ]
+    found = parsed(ValueFormat(kind="avro", of="key", registry=registry.url, subject="orders-key"), *rows)
+    assert found.records.column("key_parsed").to_pylist() == ["a", "b", "c", None]
+    assert {row: reason.split(",")[0] for row, reason in reasons(found).items()} == {
+        4: "key: ValueError: neither it nor a header of it begins with the id of a schema",
+        5: "key: it has the header apicurio.key.globalId",
+    }
+
+
+def test_a_record_is_a_dead_letter_if_either_of_both_is_none() -> None:
+    schema = b'{"properties": {"n": {"type": "integer"}}}'
+    formats = [ValueFormat(kind="string", of="key"), ValueFormat(kind="json", schema=schema)]
+    rows = [(b"a", b'{"n": 1}'), (b"\xff", b'{"n": 2}'), (b"b", b"rubbish"), (b"\xff", b"rubbish"), (None, None)]
+    columns: dict[str, list[Any]] = {name: [None] * len(rows) for name in RECORDS.names}
+    columns |= {"key": [key for key, _ in rows], "value": [value for _, value in rows], "offset": [0, 1, 2, 3, 4]}
+    (batch,) = pa.table(columns, schema=RECORDS).to_batches()
+
+    def parsed_with(on_bad: str) -> ParsedBatch:
+        resolved = [resolve(replace(each, on_bad=on_bad)) for each in formats]
+        schema = pa.schema([*RECORDS, *((PARSED[each.of], each.columns) for each in resolved)])
+        return BatchParser(resolved, schema).parse(batch, 0)
+
+    found = parsed_with("dlq")
+    assert found.records.column("key_parsed").to_pylist() == ["a", None]
+    assert values(found) == [{"n": 1}, None]
+    said = reasons(found)
+    assert said[1].startswith("key: UnicodeDecodeError") and "key:" not in said[2] and list(said) == [1, 2, 3]
+    assert said[3] == f"{said[1]}; {said[2]}"
+    kept = parsed_with("null")
+    assert kept.unparsed == 3
+    assert kept.records.column("key_parsed").to_pylist() == ["a", None, "b", None, None]
+    assert values(kept) == [{"n": 1}, {"n": 2}, None, None, None]
+    with pytest.raises(ExportFailed, match="the key at offset 1 can't be parsed as string"):
+        parsed_with("fail")
 
 
 def test_numbers_in_apicurios_headers(registry: RegistryServer) -> None:
