@@ -6,10 +6,6 @@ complete. Ranges are those that Apache Kafka 4.3.0 answers.
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from traceback import extract_tb
-
-from kafkad.core.quoting import logged
-from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 
 PRODUCE = 0
 FETCH = 1
@@ -180,19 +176,3 @@ def malformed(api_key: int, version: int, error: object) -> str:
 def unencodable(api_key: int, version: int, error: object) -> str:
     """Why a request gets an error although it was carried out."""
     return f"the answer to {APIS[api_key].name} (version {version}) can't be encoded: {error}"
-
-
-def failed(api_key: int, version: int, error: Exception) -> str:
-    """The bug that a request has met, in one line."""
-    where = extract_tb(error.__traceback__)
-    place = f" ({where[-1].filename}:{where[-1].lineno})" if where else ""
-    return f"{APIS[api_key].name} (version {version}) failed: {type(error).__name__}: {logged(str(error))}{place}"
-
-
-def reason_to_close(api_key: int, version: int, error: Exception) -> str:
-    """Why the connection is closed on which a request came that has met this error."""
-    if isinstance(error, UnencodableMessage):
-        return unencodable(api_key, version, error)
-    if isinstance(error, MalformedRequest):
-        return malformed(api_key, version, error)
-    return failed(api_key, version, error)

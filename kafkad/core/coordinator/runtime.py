@@ -55,8 +55,7 @@ class Recipient(Protocol):
 
     def order_markers(self, wanted: TxnMarkersToSend) -> None: ...
 
-    def tell(self, line: str, host: str) -> None:
-        """Log `line`, which a client at `host` has caused; empty: a timer."""
+    def tell(self, line: str, host: str) -> None: ...
 
     def rebalanced(self, elapsed_ms: int) -> None:
         """A group has finished a rebalance, which took so long."""
@@ -316,13 +315,13 @@ class Runtime(Generic[Record]):
             self._reply(token, reply)
         for wanted in outcome.markers:
             self._recipient.order_markers(wanted)
-        return _following(outcome, ErrorCode.NONE, moment)
+        return outcome.follow(ErrorCode.NONE, moment)
 
     def _refuse_outcome(self, outcome: Outcome[Record], code: ErrorCode, moment: Moment) -> Outcome[Record] | None:
         code = REFUSALS.get(code, code)
         for token, _reply in outcome.replies:
             self._refuse(token, code)
-        return _following(outcome, code, moment)
+        return outcome.follow(code, moment)
 
     def _answer_last(self, outcome: Outcome[Record] | None) -> None:
         """When the shard goes, only the replies of an outcome still count."""
@@ -345,14 +344,6 @@ class Runtime(Generic[Record]):
     def deadline_of(self, key: Hashable) -> int | None:
         """When the timer `key` is due; None when it is not set."""
         return self._timers.deadline_of(key)
-
-
-def _following(outcome: Outcome[Record], code: ErrorCode, moment: Moment) -> Outcome[Record] | None:
-    if outcome.after is None:
-        return None
-    following = outcome.after(code, moment)
-    following.host = following.host or outcome.host
-    return following
 
 
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)

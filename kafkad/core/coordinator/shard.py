@@ -64,13 +64,22 @@ class Outcome(Generic[Record]):
     log_lines: list[str] = field(default_factory=list)
     """Log lines: one for each rebalance, fenced producer and the like."""
     host: str = ""
-    """The address of the client that has caused them, and what follows."""
+    """The address of the client that has caused them, and what follows; empty: a timer has."""
     rebalances_ms: list[int] = field(default_factory=list)
     """The duration of each rebalance that this completes; for metrics."""
     shares_batch: bool = False
     """The append may wait for the end of the loop pass, where such outcomes are written together, in their order. So no
     other such outcome may depend on the state that these records change. It has neither `producer`, `after` nor
     `markers`."""
+
+
+    def follow(self, code: ErrorCode, moment: Moment) -> "Outcome[Record] | None":
+        """What `after` gives, caused by the same client."""
+        if self.after is None:
+            return None
+        following = self.after(code, moment)
+        following.host = following.host or self.host
+        return following
 
 
 class TxnMarkersToSend(NamedTuple):

@@ -10,6 +10,7 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.quoting import quoted
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, DescribedOption
+from kafkad.handlers.controller.requests.pieces import distinct
 from kafkad.wire.kio_codec import Codec, codec
 
 _DYNAMIC_BROKER_LOGGER_SOURCE = 6
@@ -35,7 +36,7 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
     request = messages.decode(body)
     documented = getattr(request, "include_documentation", False)
     results = []
-    for resource in request.resources:
+    for resource in distinct(request.resources):
         keys = frozenset(resource.configuration_keys or ())
         code, message = ErrorCode.NONE, ""
         options: tuple[Any, ...] = ()

@@ -26,13 +26,13 @@ from kafkad.processes.controller.internal_topics import Refusals, warn_of_few_re
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
 from kafkad.processes.controller.quota_counts import pass_on
 from kafkad.processes.controller.replies import Replies, WaitingReply
-from kafkad.processes.controller.request_mark import LOOP, RequestMark
 from kafkad.processes.controller.startup import Opened, settings_of
 from kafkad.processes.controller.store.copies import StoreCopies
 from kafkad.processes.controller.tables import LiveTables
 from kafkad.processes.controller.topic_deletion import TopicDeletions
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
+from kafkad.processes.runtime.request_mark import LOOP, RequestMark
 from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import (

@@ -9,22 +9,23 @@ few large requests are begun at once: the others wait undecoded.
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from kafkad.core.log.reading.log_reader import FoundOffset, LogReader
 from kafkad.core.request_context import RequestContext
 from kafkad.core.waiting.size_classes import SizeClasses
 from kafkad.handlers.requests.apis_of_network import LocalHandler
 from kafkad.handlers.requests.broker_view import BrokerView
+from kafkad.handlers.requests.failures import reason_to_close
 from kafkad.handlers.requests.steps import LogSearch, Pause, Waits
 from kafkad.processes.network.connections.connection import JOINED_BYTES, Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
-from kafkad.wire.api_table import reason_to_close
 from kafkad.wire.framing import response_head
 from kafkad.wire.primitives import MalformedRequest
 
+Result = TypeVar("Result")
 Steps = Generator[Waits, Any, bytes | None]
 """The steps of a handler; if they return no body, the answer is sent in another way."""
 Look = Callable[[LogReader], FoundOffset | None]
@@ -97,19 +98,23 @@ class Answers:
 
     def send_made(self, reply: Reply, make: Callable[[], bytes]) -> None:
         """Send what `make` encodes; close the connection if it can't be encoded."""
+        body = self.attempt(reply, make)
+        if body is not None:
+            self.send(reply, body)
+
+    def attempt(self, reply: Reply, act: Callable[[], Result]) -> Result | None:
+        """What `act` gives for this request; None: it has failed, and the connection is closed."""
         try:
-            body = make()
+            return act()
         except Exception as error:  # noqa: BLE001  see `refuse`
             self.refuse(reply, error)
-            return
-        self.send(reply, body)
+            return None
 
     def refuse(self, reply: Reply, error: Exception) -> None:
         """The request has met this error, which costs its connection, even if it is a bug: handlers in this process
         only read what others share.
         """
-        context = reply.context
-        self._refused(reply.connection, reason_to_close(context.api_key, context.version, error))
+        self._refused(reply.connection, reason_to_close(reply.context, error))
 
     def answer_locally(
         self, handler: LocalHandler, connection: Connection, frame: Frame, context: RequestContext
@@ -130,10 +135,7 @@ class Answers:
 
     def run_late(self, steps: Steps, reply: Reply, size: int) -> None:
         """The same for a request that has waited for another process: what it raises costs the connection."""
-        try:
-            self.run(steps, reply, size)
-        except Exception as error:  # noqa: BLE001  see `refuse`
-            self.refuse(reply, error)
+        self.attempt(reply, partial(self.run, steps, reply, size))
 
     def _in_turn(self, request: _Stepped) -> Iterator[None]:
         """Take steps of a request while it waits for nothing but its turn."""

@@ -52,13 +52,11 @@ from kafkad.processes.network.produce_requests import ProduceRequests
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
 from kafkad.processes.runtime.event_loop import EventLoop
-from kafkad.processes.runtime.peer_log import PeerLog
+from kafkad.processes.runtime.peer_log import PeerLog, refusals
 from kafkad.processes.runtime.replication_quota import replication_quota
 from kafkad.processes.runtime.turns import Turns
 
 log = logging.getLogger(__name__)
-
-_OTHERS_REFUSED = "%d more connections from %s were closed or turned away in the minute after that"
 
 
 class Shell(Protocol):
@@ -87,7 +85,7 @@ class Assembly:
             wakes_up=shell.woke,
             block=context.block,
         )
-        self.peer_log = PeerLog(logging.WARNING, _OTHERS_REFUSED)
+        self.peer_log = refusals()
         self.acceptor = _acceptor(context, self.loop, self.peer_log)
         self.copy = MetadataCopy(config.node_id)
         self._block = context.block
@@ -207,18 +205,14 @@ class Assembly:
             hints=partial(leader_hints, view=view),
         )
         owners = OwnerRequests(answers, shell.ask_owner)
+        handled = partial(context.registry.handled, context.key)
         clients.unread.is_describing = owners.is_describing
         return RequestHandlers(
             view=view,
             answers=answers,
             produce=produce,
             fetch=self._fetch(context, throttle, workers, now_ms, view),
-            controller=ControllerRequests(
-                answers,
-                clients.close,
-                partial(context.registry.handled, context.key),
-                context.incarnation,
-            ),
+            controller=ControllerRequests(answers, clients.close, handled, context.incarnation),
             owners=owners,
             coordinators=CoordinatorRequests(answers, self.copy.routing, shell.ask_owner, self.turns),
             throttle=throttle,

@@ -118,11 +118,10 @@ class CoordinatorRequests:
                 self._paused.append((opened, chain((row,), left)))
                 return
             if callable(piece.body):
-                try:
-                    body = part.body = piece.body()
-                except Exception as error:  # noqa: BLE001  see `Answers.refuse`
-                    self._close(opened, error)
+                made = self._answers.attempt(opened.reply, piece.body)
+                if made is None:
                     continue
+                body = part.body = made
             else:
                 body = piece.body
             question = pack_coordination(CoordinatorAsked(part_id, *place, context, body))
@@ -160,7 +159,7 @@ class CoordinatorRequests:
         if part is None:
             return
         if message.body is None:
-            self._close(part.opened, MalformedRequest(message.reason))
+            self._answers.refuse(part.opened.reply, MalformedRequest(message.reason))
         else:
             self._settle(part, message.body)
 
@@ -190,19 +189,9 @@ class CoordinatorRequests:
             self._parts[part_id] = part
             return
         self._answered(part_id)
-        context = part.opened.reply.context
-        api = COORDINATED[context.api_key]
-        try:
-            request = codec(api.name, context.version).decode(memoryview(part.body))
-            body = api.module.refuse(request, context.version, code)
-        except Exception as error:  # noqa: BLE001  see `Answers.refuse`
-            self._close(part.opened, error)
-            return
-        self._settle(part, body)
-
-    def _close(self, opened: _Open, error: Exception) -> None:
-        self._forget(opened)
-        self._answers.refuse(opened.reply, error)
+        body = self._answers.attempt(part.opened.reply, partial(_refused, part.body, part.opened.reply.context, code))
+        if body is not None:
+            self._settle(part, body)
 
     def _settle(self, part: _Part, body: bytes) -> None:
         opened = part.opened
@@ -227,3 +216,8 @@ class CoordinatorRequests:
             others.pop(opened, None)
             if not others:
                 del self._by_connection[connection]
+
+
+def _refused(body: bytes, context: RequestContext, code: ErrorCode) -> bytes:
+    api = COORDINATED[context.api_key]
+    return api.module.refuse(codec(api.name, context.version).decode(memoryview(body)), context.version, code)

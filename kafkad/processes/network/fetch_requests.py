@@ -22,6 +22,7 @@ from kafkad.handlers.fetch import FetchEvaluator
 from kafkad.handlers.partitions.fetch_access import rows_of
 from kafkad.handlers.partitions.fetch_findings import Measure
 from kafkad.handlers.partitions.leader_hints import Hints, hints_of_fetch
+from kafkad.handlers.requests.failures import reason_to_close
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.throttle import Throttle
@@ -30,7 +31,6 @@ from kafkad.processes.network.fetch_watches import FetchWatches
 from kafkad.processes.network.large_fetches import AT_ONCE, LARGE_BYTES, LargeFetches, session_of
 from kafkad.processes.network.waiting_fetch import MANIFEST_PATIENCE_MS, WaitingFetch
 from kafkad.processes.runtime.turns import Turns
-from kafkad.wire.api_table import reason_to_close
 from kafkad.wire.framing import response_head
 from kafkad.wire.messages.fetch import TOPIC_IDS_FROM, Piece, length_of, pack_response
 from kafkad.wire.messages.fetch_request import FetchRequest, read_in_steps, read_request
@@ -136,11 +136,8 @@ class FetchRequests:
 
     def _begin(self, fetch: WaitingFetch, now_ms: int) -> None:
         connection, client = fetch.connection, fetch.reply.context.client
-        try:
-            most = self.max_bytes if fetch.is_from_follower else self._throttle.fetch_limit(client, self.max_bytes)
-            fetch.limit(most)
-        except Exception as error:  # noqa: BLE001  `_finish` closes the connection
-            fetch.error = error
+        most = self.max_bytes if fetch.is_from_follower else self._throttle.fetch_limit(client, self.max_bytes)
+        fetch.limit(most)
         if not self._purgatory.try_complete_else_watch(fetch):
             connection.exclusive_in_flight = True
             self._waiting[connection] = fetch
@@ -169,14 +166,7 @@ class FetchRequests:
         return self._cache.resume(request.session_id, request.session_epoch, uses_topic_ids=uses_ids)
 
     def is_enough(self, fetch: WaitingFetch) -> bool:
-        """Measure again; True when the fetch can be answered before its deadline, or has met a bug."""
-        try:
-            return fetch.error is not None or self._is_enough(fetch)
-        except Exception as error:  # noqa: BLE001  `_finish` closes the connection
-            fetch.error = error
-            return True
-
-    def _is_enough(self, fetch: WaitingFetch) -> bool:
+        """Measure again; True when the fetch can be answered before its deadline."""
         session = fetch.session
         if fetch.is_in_steps or len(session.dirty) > AT_ONCE:
             self._large.look(fetch)
@@ -199,19 +189,7 @@ class FetchRequests:
         return is_found
 
     def is_found(self, fetch: WaitingFetch, measure: Measure) -> bool:
-        """Whether these findings are enough for an answer before the deadline."""
-        if fetch.absent is None:
-            fetch.absent = frozenset(measure.absent)
-        if self._is_stopping:
-            return True
-        if measure.needs_manifest and not measure.has_something_to_say:
-            return False
-        return (
-            measure.is_urgent
-            or measure.bytes_found >= fetch.min_bytes
-            or fetch.request.max_wait_ms <= 0
-            or len(fetch.session.partitions) == len(measure.absent)
-        )
+        return fetch.is_found(measure) or self._is_stopping
 
     # Events while fetches wait.
 
@@ -266,7 +244,7 @@ class FetchRequests:
         is_follower = fetch.session.replica_id != NO_REPLICA
         if measured is None or measured.bytes_found or is_follower or fetch.session in self._to_look:
             # Records may be gone since it was measured; new ones, and for followers what is committed, are not missed.
-            self.is_enough(fetch)
+            fetch.look(self)
         if not fetch.is_in_steps:
             self._finish(fetch, now_ms)
 
@@ -285,25 +263,21 @@ class FetchRequests:
     # Answers.
 
     def _finish(self, fetch: WaitingFetch, now_ms: int) -> None:
-        if fetch.error is not None:
-            self.fail(fetch, fetch.error)
-            return
         try:
             self._answer(fetch, now_ms)
         except Exception as error:  # noqa: BLE001  see `fail`
-            self.fail(fetch, error)
+            self.fail(fetch, fetch.error or error)
 
     def fail(self, fetch: WaitingFetch, error: Exception) -> None:
         """A bug, which costs the connection: a Fetch only reads. Its client then begins another session."""
         self._purgatory.cancel(fetch)
         self._waits_no_longer(fetch)
         self.release(fetch)
-        context = fetch.reply.context
-        self._refused(fetch.connection, reason_to_close(context.api_key, context.version, error))
+        self._refused(fetch.connection, reason_to_close(fetch.reply.context, error))
 
     def _answer(self, fetch: WaitingFetch, now_ms: int) -> None:
         session, measure = fetch.session, fetch.measured
-        assert measure is not None
+        assert measure is not None and fetch.error is None
         if len(measure.findings) > AT_ONCE:
             self._large.answer(fetch)
             return
@@ -329,14 +303,11 @@ class FetchRequests:
                 return True
         if fetch.is_full:
             self._cache.open(fetch.session, fetch.request.session_epoch, self._now_ms)
-        self._end_evicted()
-        return False
-
-    def _end_evicted(self) -> None:
         for evicted in self._cache.take_evicted():
             self._large.unbind(evicted)
             self._block[FETCH_SESSION_EVICTIONS] += 1
         self._block[FETCH_SESSIONS] = len(self._cache)
+        return False
 
     def answer(self, fetch: WaitingFetch, body: list[Piece]) -> None:
         fetch.connection.exclusive_in_flight = False

@@ -16,12 +16,12 @@ from kafkad.handlers.fetch import FetchEvaluator
 from kafkad.handlers.partitions.fetch_access import each_row_of
 from kafkad.handlers.partitions.fetch_findings import Measure
 from kafkad.handlers.partitions.leader_hints import Hints, hints_of_fetch
+from kafkad.handlers.requests.failures import reason_to_close
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.fetch_counts import FetchCounts
 from kafkad.processes.network.fetch_watches import FetchWatches
 from kafkad.processes.network.waiting_fetch import WaitingFetch
 from kafkad.processes.runtime.turns import Turns
-from kafkad.wire.api_table import reason_to_close
 from kafkad.wire.messages.fetch import FileSlice, PartitionData, Piece, pack_in_steps
 from kafkad.wire.messages.fetch_request import FetchRequest
 from kafkad.wire.steps import STEP
@@ -125,8 +125,7 @@ class LargeFetches:
         except MemoryError:
             self._refused(connection, f"there is no memory to read a Fetch of {request.size} bytes")
         except Exception as error:  # noqa: BLE001  malformed, or a bug: a Fetch only reads
-            header = request.reply.context
-            self._refused(connection, reason_to_close(header.api_key, header.version, error))
+            self._refused(connection, reason_to_close(request.reply.context, error))
         self.ended(connection)
 
     def ended(self, connection: Connection) -> None:

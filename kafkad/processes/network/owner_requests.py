@@ -1,6 +1,7 @@
 """Requests to the owners of partitions, other than Produce. Each owner is asked once, and the answers are joined."""
 
 from collections.abc import Callable
+from functools import partial
 
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.describe_producers import DescribeProducersQuestion
@@ -56,10 +57,7 @@ class OwnerRequests:
         known = self._parts.pop(message.part_id, None)
         if known is not None:
             opened, worker = known
-            try:
-                opened.question.answered(worker, message)
-            except Exception as error:  # noqa: BLE001  see `Answers.refuse`
-                self._answers.refuse(opened.reply, error)
+            self._answers.attempt(opened.reply, partial(opened.question.answered, worker, message))
             self._settle(opened)
 
     def worker_lost(self, worker: int) -> None:

@@ -13,10 +13,11 @@ from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leader_hints import Hints
 from kafkad.handlers.partitions.partition_routes import Routing
 from kafkad.handlers.produce import ProduceInFlight, ProducePart, plan
+from kafkad.handlers.requests.failures import reason_to_close
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.throttle import Throttle
-from kafkad.wire.api_table import PRODUCE, reason_to_close
+from kafkad.wire.api_table import PRODUCE
 from kafkad.wire.framing import response_head
 from kafkad.wire.messages.leader_hints import PRODUCE_FROM, LeaderHints
 from kafkad.wire.messages.produce import read_request
@@ -130,7 +131,7 @@ class ProduceRequests:
                 hints = self._hints_of(produce, context) if produce.has_error else None
                 body = produce.reply(max(0, connection.muted_until_ms - context.received_ms), hints)
             except Exception as error:  # noqa: BLE001  it costs the connection: the records are written or refused
-                self._refused(connection, reason_to_close(context.api_key, context.version, error))
+                self._refused(connection, reason_to_close(context, error))
                 return
             head = response_head(context.api_key, context.version, context.correlation_id, len(body))
             connection.answer(reply, (head + body,), len(head) + len(body))

@@ -20,6 +20,7 @@ from kafkad.core.partition_slot import PartitionSlot
 from kafkad.processes.network.assembly import Assembly
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.connection_care import ConnectionCare
+from kafkad.processes.network.connections.graceful_close import next_given_up_ms
 from kafkad.processes.network.dispatch import RequestHandlers
 from kafkad.processes.network.worker_messages import WorkerMessages
 from kafkad.processes.runtime.child import ChildContext
@@ -284,7 +285,7 @@ class NetworkProcess:
             self._peer_log.next_ms,
             self.care.next_deadline_ms(self._now_ms),
             self._stop_at_ms,
-            self.clients.next_given_up_ms,
+            next_given_up_ms(self.clients, self._now_ms) if self._stop_at_ms is not None else None,
         )
         known = [deadline for deadline in deadlines if deadline is not None]
         self._due_ms = due_ms = min(known, default=_NEVER_MS)

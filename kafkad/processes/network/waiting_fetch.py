@@ -74,8 +74,29 @@ class WaitingFetch(DelayedOperation[Hashable, Look]):
         self.max_bytes = min(self.max_bytes, max_bytes)
         self.min_bytes = min(self.min_bytes, self.max_bytes)
 
+    def look(self, view: Look) -> bool:
+        """Whether it can be answered: it has found enough, or has met a bug."""
+        try:
+            return view.is_enough(self)
+        except Exception as error:  # noqa: BLE001  who answers it closes the connection
+            self.error = error
+            return True
+
+    def is_found(self, measure: Measure) -> bool:
+        """Whether these findings are enough for an answer before the deadline."""
+        if self.absent is None:
+            self.absent = frozenset(measure.absent)
+        if measure.needs_manifest and not measure.has_something_to_say:
+            return False
+        return (
+            measure.is_urgent
+            or measure.bytes_found >= self.min_bytes
+            or self.request.max_wait_ms <= 0
+            or len(self.session.partitions) == len(measure.absent)
+        )
+
     def try_complete(self, view: Look) -> bool:
-        is_enough = view.is_enough(self)
+        is_enough = self.look(view)
         if not is_enough and self.wants_manifest:
             # The place of its records is not known yet: too early to answer that there are none.
             self.deadline_ms = max(self.deadline_ms, self.reply.context.deadline_ms(MANIFEST_PATIENCE_MS))
@@ -88,4 +109,4 @@ class WaitingFetch(DelayedOperation[Hashable, Look]):
         return measured is None or (measured.needs_manifest and not measured.has_something_to_say)
 
     def try_complete_key(self, key: Hashable, view: Look) -> bool:
-        return view.is_enough(self)
+        return self.look(view)

@@ -6,6 +6,9 @@ from kafkad.core.connections.peer_complaints import PeerComplaints
 
 log = logging.getLogger(__name__)
 
+EVENTS_A_MINUTE = 20
+"""About groups and transactions. A rebalance is two or three."""
+
 
 class PeerLog:
     """Lines of one kind. `level` is theirs and that of the counts; `others` is the line of a count and an address."""
@@ -19,6 +22,9 @@ class PeerLog:
         self.tick(now_ms)
         if self._complaints.may_log(host, now_ms):
             log.log(self._level, message, *args)
+
+    def closing(self, host: str, now_ms: int, peer: str, reason: str) -> None:
+        self.say(host, now_ms, "closing the connection from %s: %s", peer, reason)
 
     def tick(self, now_ms: int) -> None:
         """Log the counts of minutes that are over."""
@@ -34,6 +40,19 @@ class PeerLog:
     def _say(self, counts: list[tuple[str, int]]) -> None:
         for peer, count in counts:
             log.log(self._level, self._others, count, peer)
+
+
+def refusals() -> PeerLog:
+    """About connections that are closed or turned away: once a minute."""
+    return PeerLog(
+        logging.WARNING, "%d more connections from %s were closed or turned away in the minute after that"
+    )
+
+
+def events_of_coordinators() -> PeerLog:
+    """About groups and transactions."""
+    others = "%d more events of groups and transactions were caused by %s in the minute after that"
+    return PeerLog(logging.INFO, others, lines=EVENTS_A_MINUTE)
 
 
 def reason_of(error: OSError) -> str | None:

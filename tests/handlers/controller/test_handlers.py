@@ -300,6 +300,16 @@ def test_describe_configs_of_topic_broker_and_loggers(client: Client, _: int, ve
     assert [each.name for each in client.describe(LOGGER, "1", version=version).configs] == ["root"]
 
 
+def test_describe_configs_describes_once_what_is_named_very_often(client: Client) -> None:
+    """Twenty thousand times the same topic kept all other admin requests waiting for twenty seconds."""
+    resource = client.message(
+        32, 4, "DescribeConfigsResource", resource_type=TOPIC, resource_name="missing", configuration_keys=()
+    )
+    asked = {"include_synonyms": False, "include_documentation": False}
+    assert len(client.send(32, 4, resources=(resource,) * 101, **asked).results) == 1
+    assert len(client.send(32, 4, resources=(resource,) * 100, **asked).results) == 100
+
+
 def test_describe_configs_explains_what_it_does_not_describe(client: Client) -> None:
     for kind, name, expected in (
         (TOPIC, "missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),

@@ -8,13 +8,13 @@ import pytest
 from kafkad.adapters.shared_memory.process_registry import ProcessRegistry
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.controller.requests.timeouts import LONGEST_MS
-from kafkad.processes.controller.request_mark import LOOP
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.controller_requests import (
     CREATION_MS,
     SLOW_MS,
     ControllerRequests,
 )
+from kafkad.processes.runtime.request_mark import LOOP
 from kafkad.wire.api_table import CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID
 from kafkad.wire.processes.controller_messages import (
     AdminReply,

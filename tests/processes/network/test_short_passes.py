@@ -41,7 +41,7 @@ def test_what_is_due_is_done_though_requests_come_all_the_time(
 ) -> None:
     _append(pieces)
     limits: list[int] = []
-    monkeypatch.setattr(pieces.network.clients, "close_idle", limits.append)
+    monkeypatch.setattr(pieces.network.care, "close_idle", limits.append)
     pieces.network.care.look_for_idle(10_000, pieces.network._now_ms - 10_000)
     _append(pieces)
     assert limits == [10_000]

@@ -176,7 +176,7 @@ def test_peer_that_does_not_read_its_replies_is_closed_when_no_byte_moves(
     clients = pieces.network.clients
     pieces.run(lambda: any(each.out for each in clients.unread.connections()), "a part of the reply can't be sent")
     clients.now_ms += 600_001
-    clients.close_idle(600_000)
+    pieces.network.care.close_idle(600_000)
     (line,) = [line for line in _lines(caplog) if stuck.name in line]
     assert line.endswith("bytes of replies are not read")
     stuck.close()

@@ -103,16 +103,12 @@ class MetadataTree:
 
     def create_topics(self, topics: Sequence[TopicToWrite]) -> None:
         """Write topic and configuration nodes, whole topics at a time; `create_states` writes the states later."""
-        self._commit_parts(
-            [
-                self._config_change(nodes.topic_config_path(topic.name), topic.configs),
-                Create(
-                    nodes.topic_path(topic.name),
-                    _topic_data(topic.id, [ReplicaAssignment(replicas) for replicas in topic.assignments]),
-                ),
-            ]
-            for topic in topics
-        )
+        parts: list[list[Create | SetData]] = []
+        for topic in topics:
+            data = _topic_data(topic.id, [ReplicaAssignment(replicas) for replicas in topic.assignments])
+            config = self._config_change(nodes.topic_config_path(topic.name), topic.configs)
+            parts.append([config, Create(nodes.topic_path(topic.name), data)])
+        self._commit_parts(parts)
 
     def create_states(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         """Create the state nodes and their parents; existing ones stay as they are."""
@@ -304,18 +300,15 @@ class MetadataTree:
 
     def _commit_parts(self, parts: Iterable[Sequence[Create | SetData]]) -> None:
         """Each part in one transaction, with as many others as fit."""
-        batches: list[list[Change]] = [[]]
+        batches: list[list[Change]] = []
         size = 0
         for part in parts:
             added = sum(len(change.data) + len(change.path) for change in part)
-            if batches[-1] and size + added > _TRANSACTION_BYTES:
+            if not batches or size + added > _TRANSACTION_BYTES:
                 batches.append([])
                 size = 0
             size += added
             batches[-1] += part
-        self._commit_each([batch for batch in batches if batch])
-
-    def _commit_each(self, batches: Sequence[Sequence[Change]]) -> None:
         for number, batch in enumerate(batches):
             try:
                 self._commit(batch)

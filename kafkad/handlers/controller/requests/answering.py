@@ -11,13 +11,8 @@ from kafkad.core.request_context import RequestContext
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView
 from kafkad.handlers.controller.requests.refusals import FAILED, UNENCODABLE, Refusal, refused
-from kafkad.wire.api_table import (
-    DESCRIBE_CONFIGS,
-    LIST_CONFIG_RESOURCES,
-    LIST_PARTITION_REASSIGNMENTS,
-    failed,
-    unencodable,
-)
+from kafkad.handlers.requests.failures import failed
+from kafkad.wire.api_table import DESCRIBE_CONFIGS, LIST_CONFIG_RESOURCES, LIST_PARTITION_REASSIGNMENTS, unencodable
 from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 
 log = logging.getLogger(__name__)
@@ -37,7 +32,7 @@ def answer_to(body: memoryview, context: RequestContext, view: ControllerView) -
     except Exception as error:
         if context.api_key not in READ_ONLY:
             raise
-        return _instead(body, context, FAILED, failed(context.api_key, context.version, error))
+        return _instead(body, context, FAILED, failed(context, error))
 
 
 def unencodable_answer(body: memoryview, context: RequestContext, error: UnencodableMessage) -> bytes:

@@ -33,13 +33,17 @@ def pieces_of(api_key: int, version: int, body: memoryview) -> list[bytes]:
     messages = codec(name, version)
     request = messages.decode(body)
     resources = request.resources
-    if api_key == api_table.DESCRIBE_CONFIGS and len(resources) > _MANY:
-        # A resource that is named twice is described once: both answers would be the same, and large.
-        resources = tuple(dict.fromkeys(resources))
+    if api_key == api_table.DESCRIBE_CONFIGS:
+        resources = distinct(resources)
     if len(resources) <= _RESOURCES:
         return [bytes(body) if resources is request.resources else _with(messages, request, resources)]
     cut = _in_order if api_key == api_table.DESCRIBE_CONFIGS else _cut
     return [_with(messages, request, each) for each in cut(resources)]
+
+
+def distinct(resources: Sequence[Any]) -> Sequence[Any]:
+    """Of very many, a resource that is named twice is described once: both answers would be the same, and large."""
+    return resources if len(resources) <= _MANY else tuple(dict.fromkeys(resources))
 
 
 def _with(messages: Any, request: Any, resources: Sequence[Any]) -> bytes:

@@ -98,3 +98,9 @@ COORDINATED: dict[int, CoordinatedApi] = {
     api_table.LIST_TRANSACTIONS: _reading("list_transactions", list_transactions),
 }
 """By API key. InitProducerId comes here only with a transactional id; without one it goes to the controller."""
+
+
+def reads_only(api_key: int) -> bool:
+    """Whether nothing has changed, whatever the handler of such a request raises."""
+    api = COORDINATED.get(api_key)
+    return api is not None and api.reads_only

@@ -298,7 +298,7 @@ class ElectableController:
         answer = answer_to(memoryview(request.body), request.context, self._view)
         return self._outcome(), answer
 
-    def answer_any(self, request: AdminRequest) -> tuple[Outcome, bytes | None]:
+    def answer_any(self, request: AdminRequest, _store: ZookeeperStore) -> tuple[Outcome, bytes | None]:
         """Also what other brokers ask the controller. Raises MalformedRequest."""
         context = request.context
         if context.api_key == api_table.ALTER_PARTITION:
@@ -320,7 +320,7 @@ class ElectableController:
         outcome, reply = self.answer(request)
         return outcome, reply.body if isinstance(reply, ReplyAfter) else reply
 
-    def auto_create(self, names: list[str]) -> tuple[Outcome, TopicResults | None]:
+    def auto_create(self, names: list[str], _store: ZookeeperStore) -> tuple[Outcome, TopicResults | None]:
         if self._view is None or self._controller is None:
             return Outcome(), None
         results = auto_create_topics(self._controller, names, self._view.configs, self._random)

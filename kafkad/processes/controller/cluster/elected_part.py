@@ -196,12 +196,8 @@ class ElectedPart:
         if not self.is_elected:
             self._passing_on.pass_on(peer, request)
             return
-        self._membership.handle(
-            peer,
-            request.token,
-            lambda _store: self._controller.answer_any(request),
-            partial(self._answer_asked, peer, request),
-        )
+        answer, answered = partial(self._controller.answer_any, request), partial(self._answer_asked, peer, request)
+        self._membership.handle(peer, request.token, answer, answered)
 
     def _answer_asked(
         self, peer: ProcessKey, request: AdminRequest, future: "Future[tuple[Outcome, bytes | None]]"
@@ -232,12 +228,8 @@ class ElectedPart:
                 )
             case AutoCreateWanted(token, names):
                 if self.is_elected:
-                    self._membership.handle(
-                        peer,
-                        token,
-                        lambda _store: self._controller.auto_create(names),
-                        partial(self._created, peer, token, names),
-                    )
+                    create, created = partial(self._controller.auto_create, names), partial(self._created, peer, token)
+                    self._membership.handle(peer, token, create, partial(created, names))
                 else:
                     self._passing_on.create_topics(peer, token, names)
             case _:

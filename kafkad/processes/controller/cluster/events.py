@@ -32,7 +32,6 @@ from kafkad.processes.controller.gauges import count_partitions
 from kafkad.processes.controller.internal_topics import internal_topics
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
 from kafkad.processes.controller.quota_counts import pass_on
-from kafkad.processes.controller.request_mark import LOOP, RequestMark
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
 from kafkad.wire.api_table import CLUSTER_APIS
@@ -56,8 +55,6 @@ from kafkad.wire.processes.controller_messages import (
 )
 
 log = logging.getLogger(__name__)
-
-NOT_SERVED = "this broker does not answer such requests in a cluster yet"
 
 
 class HostEvents:
@@ -97,7 +94,6 @@ class HostEvents:
             self._removals.remove_leftovers(opened.leftovers)
         self._checkpoints = checkpoints_of(context, opened.offline, now_ms, self._directory_failed)
         self._moves = DirectoryMoves(opened.hosting, self._checkpoints, directories, self._publish, send)
-        self._mark = RequestMark(context.registry, LOOP)
         self._is_to_count = True
         self._reconfigure()
 
@@ -161,10 +157,10 @@ class HostEvents:
     def heard(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> None:
         self._now_ms = now_ms
         match message:
-            case AdminRequest() if message.context.api_key in MESSAGES:
+            case AdminRequest() if message.context.api_key in MESSAGES:  # Repeated until it is answered: no mark.
                 self._asked_by_controller(peer, message)
             case AdminRequest():
-                with self._mark.handling(peer, message.token):
+                with self._membership.mark.handling(peer, message.token):
                     self._asked(peer, message)
             case SnapshotWanted(have_version):
                 self._metadata_publisher.asked(peer, have_version, self._hosting.image)
@@ -190,18 +186,16 @@ class HostEvents:
         if self._moves.takes(peer, message, self._offline, self._now_ms):
             return
         if context.api_key in CLUSTER_APIS and context.connection.listener not in self._for_brokers:
-            self._send(peer, pack_message(AdminReply(message.token, None, "it is for brokers, not for clients")))
+            self._reply(peer, AdminReply(message.token, None, "it is for brokers, not for clients"))
         elif self._elected is not None:
             self._elected.asked(peer, message, self._now_ms)
         else:
-            self._send(peer, pack_message(AdminReply(message.token, None, NOT_SERVED)))
+            self._reply(peer, AdminReply(message.token, None, "this broker does not answer such requests in a cluster"))
 
     def _asked_by_controller(self, peer: ProcessKey, message: AdminRequest) -> None:
-        """The elected controller sends such a request again until it is answered, so it is not marked as handled."""
         context = message.context
         if context.connection.listener not in self._for_brokers:
-            refusal = unauthorized(context.api_key, context.version)
-            self._send(peer, pack_message(AdminReply(message.token, refusal)))
+            self._reply(peer, AdminReply(message.token, unauthorized(context.api_key, context.version)))
             return
         reply = partial(self._reply, peer)
         self._requests.add_in_steps(read_asked(message, reply), partial(write_answer, message, reply), self._now_ms)

@@ -20,9 +20,9 @@ from kafkad.processes.controller.cluster.opening import OpenedHost, register
 from kafkad.processes.controller.cluster.session import Sessions, Stopped
 from kafkad.processes.controller.cluster.store_thread import StoreThread
 from kafkad.processes.controller.cluster.tree_reader import Configs, finalized_features
-from kafkad.processes.controller.request_mark import LOOP, STORE_THREAD, RequestMark
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.request_mark import LOOP, STORE_THREAD, RequestMark
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -61,7 +61,7 @@ class Membership:
         self._changes = opened.changes
         self._listeners = listeners
         self._say = say
-        self._mark = RequestMark(context.registry, LOOP)
+        self.mark = RequestMark(context.registry, LOOP)
         self._mark_in_thread = RequestMark(context.registry, STORE_THREAD)
         self._is_registering = False
         self._is_ending = False
@@ -104,7 +104,7 @@ class Membership:
                 return work(store)
 
         def told(future: "Future[Result]") -> None:
-            with self._mark.handling(sender, token):
+            with self.mark.handling(sender, token):
                 done(future)
 
         self.read(marked, told)

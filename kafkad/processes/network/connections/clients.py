@@ -13,26 +13,24 @@ from time import monotonic_ns
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.metrics.catalogue import CONNECTIONS, CONNECTIONS_CLOSED, CONNECTIONS_CREATED, request_index
 from kafkad.core.request_context import ANONYMOUS, ClientIdentity, RequestContext
+from kafkad.handlers.requests.failures import reason_to_close
 from kafkad.processes.network.connections.acceptor import Accepted
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.frame_reader import FrameReader
 from kafkad.processes.network.connections.frames import Frame, Unacceptable
-from kafkad.processes.network.connections.graceful_close import mark_end, part
+from kafkad.processes.network.connections.graceful_close import is_awaited, mark_end, part
 from kafkad.processes.network.connections.loop_pass import TURNS_OF_A_PASS, ReadyConnections
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch
 from kafkad.processes.runtime.peer_log import PeerLog, reason_of
 from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
-from kafkad.wire.api_table import API_VERSIONS, APIS, PRODUCE, reason_to_close
+from kafkad.wire.api_table import API_VERSIONS, APIS, PRODUCE
 from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 
 _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
-FIRST_REQUEST_MS = 2_000
-"""At a stop, how long a new connection is given for its first request: its client has sent it, or is about to."""
 STARVED_MISSES = 16
 """Failed attempts in one pass for connections that wait for the arena. Room too small for one may do for another."""
 _HANG_UP = select.EPOLLHUP | select.EPOLLERR
-_CLOSING = "closing the connection from %s: %s"
 
 Start = Callable[[Connection, Frame, RequestContext], None]
 """Begins to answer a request. Sets `exclusive_in_flight` when the answer comes later. Raises MalformedRequest."""
@@ -137,7 +135,7 @@ class Clients:
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         """Its last bytes are no valid request, and nothing more is read. Its earlier requests are still answered."""
-        self._peer_log.say(connection.host, self.now_ms, _CLOSING, connection.peer, reason)
+        self._peer_log.closing(connection.host, self.now_ms, connection.peer, reason)
         self._finished(connection)
 
     def _arrived(self, connection: Connection, frame: Frame) -> None:
@@ -162,9 +160,7 @@ class Clients:
         self._in_line.discard(connection)
         self.queued_bytes -= size
         frame = connection.parked
-        if frame is None or not connection.may_start(frame.request_class):
-            return
-        if self.is_closing and not self._is_awaited(connection):
+        if frame is None or not self._takes_more(connection) or not connection.may_start(frame.request_class):
             return
         if not self.unread.must_wait(connection, frame.header.api_key):
             connection.parked = None
@@ -192,9 +188,9 @@ class Clients:
             self._start(connection, frame, connection.context_of(frame.header, self.now_ms))
         except (MalformedRequest, UnencodableMessage) as error:
             connection.keep_replies(before)
-            self._refuse(connection, reason_to_close(frame.header.api_key, frame.header.version, error))
-        except Exception as error:  # noqa: BLE001  a bug costs the connection, as this process only reads what others share
-            self.close(connection, reason_to_close(frame.header.api_key, frame.header.version, error))
+            self._refuse(connection, reason_to_close(frame.header, error))
+        except Exception as error:  # noqa: BLE001  a bug: this process only reads what others share
+            self.close(connection, reason_to_close(frame.header, error))
 
     def _discard(self, frame: Frame) -> None:
         if frame.arena_extent is not None:
@@ -222,7 +218,7 @@ class Clients:
         if connection.is_finished and not (connection.replies or connection.out or connection.parked):
             self.close(connection, None)
             return
-        if self.is_closing and connection.is_quiet and not self._is_awaited(connection):
+        if connection.is_quiet and not self._takes_more(connection):
             mark_end(connection.sock)
         self._set_interest(connection)
 
@@ -266,9 +262,7 @@ class Clients:
     def _is_read(self, connection: Connection) -> bool:
         reader = self.reader
         waits_for_memory = connection in reader.starved or connection in reader.space.crowded
-        if connection.is_finished or waits_for_memory:
-            return False
-        if self.is_closing and not self._is_awaited(connection):
+        if not self._takes_more(connection) or connection.is_finished or waits_for_memory:
             return False
         return connection.filling is not None or not connection.is_blocked()
 
@@ -313,40 +307,18 @@ class Clients:
     def next_unmute_ms(self) -> int | None:
         return self._muted[0][0] if self._muted else None
 
-    def close_idle(self, max_idle_ms: int) -> None:
-        """Close connections on which no byte moved for `max_idle_ms`; as in Apache Kafka, even with requests under way.
-
-        Nothing else detects a peer that is gone without closing, or that does not read its replies.
-        """
-        for connection in list(self._by_fd.values()):
-            if self.now_ms - connection.last_active_ms > max_idle_ms:
-                unread = f"{connection.out_bytes} bytes of replies are not read" if connection.out else None
-                self.close(connection, unread)
-
     def stop_reading(self) -> None:
-        """Take no further requests: a client that has all its replies sees the end at once, whatever others do.
-
-        Only the first request of a new connection is taken, so that a restart refuses nobody: other clients wait in the
-        kernel's queue, and this one was accepted a moment too early.
-        """
+        """Take no further requests: a client that has all its replies sees the end at once, whatever others do."""
         self.is_closing = True
         for connection in self._by_fd.values():
             self._ready.add(connection)
 
-    def _is_awaited(self, connection: Connection) -> bool:
-        """Whether its first request may still come while the process stops."""
-        return connection.is_new and self.now_ms < connection.last_active_ms + FIRST_REQUEST_MS
-
     def is_quiet(self) -> bool:
-        return all(each.is_quiet and not self._is_awaited(each) for each in self._by_fd.values())
+        return all(each.is_quiet and not self._takes_more(each) for each in self._by_fd.values())
 
-    @property
-    def next_given_up_ms(self) -> int | None:
-        """When the process, which stops, no longer waits for the first request of some connection."""
-        if not self.is_closing:
-            return None
-        awaited = (each.last_active_ms for each in self._by_fd.values() if self._is_awaited(each))
-        return min((last_ms + FIRST_REQUEST_MS for last_ms in awaited), default=None)
+    def _takes_more(self, connection: Connection) -> bool:
+        """Whether requests of it are read: at a stop the first one only, so that a restart refuses nobody."""
+        return not self.is_closing or is_awaited(connection, self.now_ms)
 
     def part(self) -> None:
         """Close all connections when their replies have arrived."""
@@ -362,7 +334,7 @@ class Clients:
         if connection.closed:
             return
         if reason is not None:
-            self._peer_log.say(connection.host, self.now_ms, _CLOSING, connection.peer, reason)
+            self._peer_log.closing(connection.host, self.now_ms, connection.peer, reason)
         del self._by_fd[connection.fd]
         self._epoll.unregister(connection.fd)
         if connection.parked is not None:

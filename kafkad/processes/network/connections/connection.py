@@ -93,8 +93,7 @@ class Connection:
         """The context of the last request."""
         self.context = context
         self.last_active_ms = now_ms
-        self.is_new = True
-        """No request of it has begun yet."""
+        self.is_new = True  # No request of it has begun.
         self.is_muted = False
         """Throttled: no request is read before `muted_until_ms`, as its client is over its quota."""
         self.is_prefetching = False

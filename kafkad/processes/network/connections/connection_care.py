@@ -56,7 +56,7 @@ class ConnectionCare:
             self._look_after_waiting(now_ms)
         if self._next_idle_check_ms is not None and now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + max(1, self._max_idle_ms // IDLE_CHECKS)
-            self._clients.close_idle(self._max_idle_ms)
+            self.close_idle(self._max_idle_ms)
 
     def _look_after_waiting(self, now_ms: int) -> None:
         clients, reader, unread = self._clients, self._reader, self._unread
@@ -90,6 +90,17 @@ class ConnectionCare:
                 filling = connection.filling
                 came = f"{filling.got} of {filling.total}" if filling is not None else f"{len(connection.head)}"
                 self._clients.close(connection, f"{came} bytes of a request came, then nothing")
+
+    def close_idle(self, max_idle_ms: int) -> None:
+        """Close connections on which no byte moved for `max_idle_ms`; as in Apache Kafka, even with requests under way.
+
+        Nothing else detects a peer that is gone without closing, or that does not read its replies.
+        """
+        now_ms = self._clients.now_ms
+        for connection in list(self._clients):
+            if now_ms - connection.last_active_ms > max_idle_ms:
+                unread = f"{connection.out_bytes} bytes of replies are not read" if connection.out else None
+                self._clients.close(connection, unread)
 
     @property
     def is_busy(self) -> bool:

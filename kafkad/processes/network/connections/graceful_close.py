@@ -12,10 +12,27 @@ import termios
 from collections.abc import Callable, Iterable
 from struct import Struct
 
+from kafkad.processes.network.connections.connection import Connection
+
+FIRST_REQUEST_MS = 2_000
+"""How long a new connection is given for its first request: its client has sent it, or is about to. Clients that come a
+moment later wait in the kernel's queue for the next start, and this one was accepted too early for that.
+"""
 LINGER_MS = 400
 _LOOK_MS = 10
 _FORGOTTEN_BYTES = 1 << 16
 _INT = Struct("i")
+
+
+def is_awaited(connection: Connection, now_ms: int) -> bool:
+    """Whether the first request of the connection may still come."""
+    return connection.is_new and now_ms < connection.last_active_ms + FIRST_REQUEST_MS
+
+
+def next_given_up_ms(connections: Iterable[Connection], now_ms: int) -> int | None:
+    """When the first of those whose requests are awaited is given up."""
+    active_ms = min((each.last_active_ms for each in connections if is_awaited(each, now_ms)), default=None)
+    return None if active_ms is None else active_ms + FIRST_REQUEST_MS
 
 
 def part(sockets: Iterable[socket.socket], now_ms: Callable[[], int]) -> None:

@@ -65,7 +65,7 @@ class ClientAnswer:
             return
         try:
             body = self._api.module.pack(reply, version)
-        except Exception as error:  # noqa: BLE001  see the module's docstring
+        except UnencodableMessage as error:
             self._answer_instead(error)
             return
         self._answer(body)
@@ -73,12 +73,12 @@ class ClientAnswer:
     def _in_steps(self, packing: Reading[bytes]) -> Iterator[None]:
         try:
             body = yield from packing
-        except Exception as error:  # noqa: BLE001  see the module's docstring
+        except UnencodableMessage as error:
             self._answer_instead(error)
             return
         self._answer(body)
 
-    def _answer_instead(self, error: Exception) -> None:
+    def _answer_instead(self, error: UnencodableMessage) -> None:
         context = self._context
         log.error("%s: %s", context.client.address, unencodable(context.api_key, context.version, error))
         self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -22,8 +22,9 @@ from kafkad.core.log.producers.verification import NO_GUARD
 from kafkad.core.metrics.histograms import observe_rebalance
 from kafkad.core.request_context import BROKER_ITSELF
 from kafkad.core.waiting.timing_wheel import TimingWheel
-from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
-from kafkad.processes.runtime.peer_log import PeerLog
+from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED, reads_only
+from kafkad.handlers.requests.failures import failed
+from kafkad.processes.runtime.peer_log import events_of_coordinators
 from kafkad.processes.worker.coordinators.coordinator_answers import InnerAnswer, PendingAnswers
 from kafkad.processes.worker.coordinators.coordinator_log import CoordinatorPartition
 from kafkad.processes.worker.coordinators.needs import OffsetVerification, TxnMarkersSender
@@ -31,18 +32,15 @@ from kafkad.processes.worker.coordinators.shard_kinds import ShardKind
 from kafkad.processes.worker.coordinators.shard_loading import Coordinator, ShardLoading, moment_now
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.api_table import LIST_GROUPS, LIST_TRANSACTIONS, OFFSET_COMMIT, TXN_OFFSET_COMMIT, failed
+from kafkad.wire.api_table import LIST_GROUPS, LIST_TRANSACTIONS, OFFSET_COMMIT, TXN_OFFSET_COMMIT
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
 
 log = logging.getLogger(__name__)
 
-_LISTS = (LIST_GROUPS, LIST_TRANSACTIONS)
-EVENTS_A_MINUTE = 20
-"""Log lines about groups and transactions that one address causes. A rebalance is two or three."""
-_OTHERS = "%d more events of groups and transactions were caused by %s in the minute after that"
-_TIMERS = "timers"
+_LISTS = LIST_GROUPS, LIST_TRANSACTIONS
+_NOT_LOADED = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 class CoordinatorShards:
@@ -75,7 +73,7 @@ class CoordinatorShards:
         """Shards with an unwritten batch of outcomes of this pass."""
         self._listing: deque[tuple[ProcessKey, CoordinatorAsked, bool]] = deque()
         self.answers = PendingAnswers(send)
-        self.events = PeerLog(logging.INFO, _OTHERS, lines=EVENTS_A_MINUTE)
+        self.events = events_of_coordinators()
         self._may_hold: dict[int, Coordinator] = {}
         """By slot the shards that may wait for replicas, because checking all shards took a tenth of each pass."""
 
@@ -150,8 +148,7 @@ class CoordinatorShards:
 
     def work(self, budget_s: float, now_ms: int) -> None:
         """End of a pass: answer the requests of shards that left; load and run timers for about `budget_s` each."""
-        if self.events.next_ms is not None:
-            self.events.tick(now_ms)
+        self.events.tick(now_ms)
         if self._leaving:
             self._send_away()
         if self._listing:
@@ -219,7 +216,7 @@ class CoordinatorShards:
         pending = self.answers.of_client(peer, message, request)
         coordinator = self._by_slot.get(message.slot)
         if coordinator is None or coordinator.owned.short_id != message.short_id:
-            pending.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_recovering else ErrorCode.NOT_COORDINATOR)
+            pending.refuse(_NOT_LOADED if is_recovering else ErrorCode.NOT_COORDINATOR)
             return
         caller = Caller(self.answers.add(pending), context)
 
@@ -261,10 +258,9 @@ class CoordinatorShards:
         *,
         shares_batch: bool = False,
     ) -> None:
-        runtime = coordinator.runtime
+        runtime, context = coordinator.runtime, caller.context
         if runtime.state is not State.ACTIVE:
-            is_loading = runtime.state is State.LOADING
-            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR
+            code = _NOT_LOADED if runtime.state is State.LOADING else ErrorCode.NOT_COORDINATOR
             self.answers.refuse(caller.token, code)
             return
         runtime.begin(caller.token)
@@ -279,14 +275,12 @@ class CoordinatorShards:
             runtime.refuse(caller.token, error.code)
             return
         except Exception as error:
-            context = caller.context
-            api = COORDINATED.get(context.api_key)
-            if api is None or not api.reads_only:
+            if not reads_only(context.api_key):
                 raise
-            log.error("%s: %s", context.client.address, failed(context.api_key, context.version, error))
+            log.error("%s: %s", context.client.address, failed(context, error))
             runtime.refuse(caller.token, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
-        outcome.host = caller.context.client.address
+        outcome.host = context.client.address
         self._may_hold[coordinator.owned.slot] = coordinator
         coordinator.partition.guard = guard
         runtime.perform(outcome, moment)
@@ -350,7 +344,7 @@ class _Recipient:
         self._coordinator_shards.order_markers(self._owned, wanted)
 
     def tell(self, line: str, host: str) -> None:
-        self._coordinator_shards.events.say(host or _TIMERS, moment_now().monotonic_ms, "%s", line)
+        self._coordinator_shards.events.say(host or "timers", moment_now().monotonic_ms, "%s", line)
 
     def rebalanced(self, elapsed_ms: int) -> None:
         observe_rebalance(self._coordinator_shards.block, elapsed_ms)

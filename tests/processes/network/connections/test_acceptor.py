@@ -14,7 +14,7 @@ from kafkad.adapters.shared_memory.connection_counts import TABLE_BYTES, Connect
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.config.listeners import Listener
 from kafkad.processes.network.connections.acceptor import FAILED_PAUSE_MS, Acceptor, ConnectionLimits
-from kafkad.processes.runtime.peer_log import PeerLog
+from kafkad.processes.runtime.peer_log import refusals
 from tests.processes.pieces import NETWORK, Pieces
 from tests.tools.raw_requests import api_versions
 
@@ -62,7 +62,7 @@ def _acceptor(
             per_ip_overrides=overrides or {},
             per_second=1000,
         ),
-        peer_log=PeerLog(logging.WARNING, "%d more from %s"),
+        peer_log=refusals(),
         protected=protected,
     )
     return acceptor, sock

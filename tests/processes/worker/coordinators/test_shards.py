@@ -16,8 +16,8 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.log.records.batch import assign_offsets
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
+from kafkad.processes.runtime.peer_log import EVENTS_A_MINUTE
 from kafkad.processes.runtime.turns import Turns
-from kafkad.processes.worker.coordinators.shards import EVENTS_A_MINUTE
 from tests.processes.group_requests import (
     DESCRIBE,
     JOIN,

@@ -7,7 +7,7 @@ import pytest
 from kafkad.adapters.shared_memory.process_registry import REGISTRY_BYTES, ProcessKey, ProcessRegistry
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.processes.controller.request_mark import LOOP, STORE_THREAD, RequestMark
+from kafkad.processes.runtime.request_mark import LOOP, STORE_THREAD, RequestMark
 from kafkad.wire.primitives import MalformedRequest
 
 NETWORK, OTHER = ProcessKey("network", 0), ProcessKey("network", 1)

@@ -1,0 +1,26 @@
+"""What is logged of a request that has met an error, in one line: malformed, not to be encoded, or a bug."""
+
+from traceback import extract_tb
+
+from kafkad.core.quoting import logged
+from kafkad.core.request_context import RequestContext
+from kafkad.wire.api_table import APIS, malformed, unencodable
+from kafkad.wire.framing import RequestHeader
+from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
+
+
+def failed(request: RequestContext | RequestHeader, error: Exception) -> str:
+    """The bug that a request has met."""
+    where = extract_tb(error.__traceback__)
+    place = f" ({where[-1].filename}:{where[-1].lineno})" if where else ""
+    name, cause = APIS[request.api_key].name, f"{type(error).__name__}: {logged(str(error))}"
+    return f"{name} (version {request.version}) failed: {cause}{place}"
+
+
+def reason_to_close(request: RequestContext | RequestHeader, error: Exception) -> str:
+    """Why the connection is closed on which a request came that has met this error."""
+    if isinstance(error, UnencodableMessage):
+        return unencodable(request.api_key, request.version, error)
+    if isinstance(error, MalformedRequest):
+        return malformed(request.api_key, request.version, error)
+    return failed(request, error)
