@@ -256,7 +256,7 @@ MUTANTS = {
     "tells no latecomer": _mutant((SlotPublisher, "watch", _never_late), found="has read everything", seed=141),
     "gives no arena back": _mutant(also=_keeps_the_arena, found="are lent to nobody", seed=0),
     "cleans what has grown": _mutant(
-        (owner_questions, "_last_segment_below", _below_the_watermark),
+        (owner_questions, "last_segment_below", _below_the_watermark),
         shape=_held_up,
         found="went when it was",
         seed=131,
