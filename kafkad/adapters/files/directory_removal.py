@@ -52,7 +52,8 @@ class DirectoryRemovals:
         except OSError as error:
             yield error
             return
-        yield _try(os.rmdir, path)
+        # A partition's directory may be a symbolic link: where it leads to stays, empty.
+        yield _try(os.unlink if os.path.islink(path) else os.rmdir, path)
 
 
 def _try(remove: Callable[[str], None], path: str) -> OSError | None:

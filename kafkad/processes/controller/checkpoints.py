@@ -40,6 +40,13 @@ _FIELDS: dict[str, Callable[[PartitionSlot], int]] = {
     CLEANED_OFFSETS: lambda slot: slot.cleaned_offset,
 }
 """A negative value stands for none, and is not written."""
+_WITHOUT = {
+    HIGH_WATERMARKS: "what of logs with other replicas is committed, their leaders have to say",
+    RECOVERY_POINTS: "after a crash its logs are checked from their start on",
+    LOG_START_OFFSETS: "its logs begin with their first segments, records that were deleted may be there again",
+    CLEANED_OFFSETS: "its logs are compacted from their start on",
+}
+"""What follows when a file can't be read."""
 _LOWERED = (RECOVERY_POINTS, LOG_START_OFFSETS, CLEANED_OFFSETS)
 
 
@@ -171,7 +178,7 @@ def _on_disk(path: Path, name: str) -> Offsets:
     try:
         return read_offsets(path, name)
     except (CheckpointCorrupt, StorageFailed) as error:
-        log.warning("%s/%s can't be read and is written anew, its logs are checked: %s", path, name, error)
+        log.warning("%s/%s can't be read and is written anew; %s: %s", path, name, _WITHOUT[name], error)
         return {}
 
 

@@ -11,7 +11,12 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from kafkad.adapters.files.atomic_write import sync_directory
-from kafkad.adapters.files.log_directory import LogDirectory, LogDirectoryUnusable, read_meta_properties
+from kafkad.adapters.files.log_directory import (
+    META_PROPERTIES,
+    LogDirectory,
+    LogDirectoryUnusable,
+    read_meta_properties,
+)
 from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.core.controller.startup.reconciliation import FoundDirectory, future_of, parse_directory
 from kafkad.core.log.epochs import CorruptCheckpoint, LeaderEpochCache
@@ -51,10 +56,15 @@ def sync_names(directories: Sequence[LogDirectory], offline: Collection[int]) ->
 
 
 def proposed_cluster_id(paths: Sequence[Path]) -> str | None:
-    """The cluster that the directories belong to already. Raises `LogDirectoryUnusable` when there are several."""
+    """The cluster that the directories belong to already. Raises `LogDirectoryUnusable` when there are several, or a
+    file can't be read.
+    """
     ids: dict[str, Path] = {}
     for path in paths:
-        found = read_meta_properties(path)
+        try:
+            found = read_meta_properties(path)
+        except StorageFailed as failure:
+            raise LogDirectoryUnusable(f"{META_PROPERTIES} can't be read: {failure}") from failure
         if found is not None and found.cluster_id is not None:
             ids.setdefault(found.cluster_id, path)
     if len(ids) > 1:
@@ -64,7 +74,19 @@ def proposed_cluster_id(paths: Sequence[Path]) -> str | None:
 
 
 def claim_all(directories: Sequence[LogDirectory], cluster_id: str, node_id: int) -> None:
-    """Write or check each `meta.properties`. Raises `LogDirectoryUnusable`."""
+    """Write or check each `meta.properties`. Raises `LogDirectoryUnusable`, also for two with the same directory id, as
+    Apache Kafka does.
+    """
+    paths: dict[UUID, Path] = {}
+    for directory in directories:
+        found = read_meta_properties(directory.path)
+        if found is not None and found.directory_id is not None:
+            first = paths.setdefault(found.directory_id, directory.path)
+            if first != directory.path:
+                raise LogDirectoryUnusable(
+                    f"{first} and {directory.path} have the same directory.id, as one is a copy of the other: "
+                    f"use one of them, or remove {META_PROPERTIES} of one if both belong to this broker"
+                )
     for directory in directories:
         directory.claim(cluster_id=cluster_id, node_id=node_id, new_directory_id=uuid4())
 
@@ -77,18 +99,15 @@ def partition_counts(partitions: Mapping[str, int]) -> IsKnown:
 def scan(log_dir: int, path: Path, is_known: IsKnown) -> Iterator[FoundDirectory]:
     """Every directory that may be a partition's. Raises `StorageFailed`."""
     with storage_errors(str(path)), os.scandir(path) as entries:
-        names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        # Also by a symbolic link, as in Apache Kafka: somebody has moved the partition to a larger disk.
+        names = [entry.name for entry in entries if entry.is_dir()]
     for name in names:
         partition = parse_directory(name)
         directory = f"{path}/{name}"
-        if partition is None:
-            topic_id = _topic_id(directory) if future_of(name) else None
-            yield FoundDirectory(log_dir=log_dir, name=name, topic_id=topic_id)
-            continue
         with storage_errors(directory):
-            topic_id = _topic_id(directory)
-            known = is_known(partition.topic, partition.partition)
-            epoch = -1 if known else _latest_epoch(directory)
+            topic_id = _topic_id(directory) if partition is not None or future_of(name) else None
+            is_new = partition is not None and not is_known(partition.topic, partition.partition)
+            epoch = _latest_epoch(directory) if is_new else -1
         yield FoundDirectory(log_dir=log_dir, name=name, topic_id=topic_id, leader_epoch=epoch)
 
 
@@ -98,8 +117,13 @@ def _topic_id(directory: str) -> UUID | None:
         return None
     try:
         return parse_partition_metadata(text)
-    except CheckpointCorrupt:
-        # Torn by a crash: assume the present topic of this name.
+    except CheckpointCorrupt as damage:
+        log.warning(
+            "%s/%s is damaged, the directory is taken for the topic of its name: %s",
+            directory,
+            PARTITION_METADATA,
+            damage,
+        )
         return None
 
 

@@ -7,7 +7,6 @@ lowered silently. A partition for which the disk has no room is offline, and tri
 """
 
 import logging
-import os
 import random
 import time
 from collections import OrderedDict
@@ -31,6 +30,7 @@ from kafkad.core.log.recovery.checkpoints import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     CheckpointCorrupt,
+    parse_partition_metadata,
 )
 from kafkad.core.log.recovery.crash_recovery import Progress
 from kafkad.core.log.recovery.loading import LoadRequest, load_steps
@@ -208,9 +208,7 @@ class Loader:
             was_clean=was_clean,
             now_ms=wall_clock_ms(),
             recovery_point=max(recovery_point, before.leo_offset) if follows_a_dead_worker else recovery_point,
-            log_start_offset=max(
-                state.log_starts.get(owned.name, 0), before.log_start if follows_a_dead_worker else 0
-            ),
+            log_start_offset=max(state.log_starts.get(owned.name, 0), before.log_start if follows_a_dead_worker else 0),
             cleaned_offset=max(before.cleaned_offset if follows_a_dead_worker else NOT_CLEANED, cleaned_offset),
             roll_jitter=random.random(),
             producer_expiration_ms=self.producer_expiration_ms,
@@ -224,16 +222,13 @@ class Loader:
         task, steps = self._current
         owned = task.owned
         try:
-            progress = next(steps)
-            self._permille = 1000 * progress.bytes_done // max(1, progress.bytes_total)
-            self._block[of_log_dir(REMAINING_SEGMENTS, owned.log_dir)] = progress.segments_left
-            if progress.bytes_total >= READ_AHEAD_FROM_BYTES:
-                self.read_ahead.go_on()
-            if progress.finding:
-                log.warning("%s: %s", owned.name, progress.finding)
-            return
-        except StopIteration as finished:
-            self._finish(owned, finished.value, task.before)
+            try:
+                progress = next(steps)
+            except StopIteration as finished:
+                self._finish(owned, finished.value, task.before)
+            else:
+                self._show(owned, progress)
+                return
         except (StorageFailed, CorruptBatch, OldMessageFormat, FileNotFoundError) as error:
             self._give_up(task, error, loaded)
             return
@@ -242,6 +237,14 @@ class Loader:
         if self._without_room.pop(owned.slot, None):
             log.info("%s is loaded, as there is room again", owned.name)
         loaded(owned)
+
+    def _show(self, owned: OwnedPartition, progress: Progress) -> None:
+        self._permille = 1000 * progress.bytes_done // max(1, progress.bytes_total)
+        self._block[of_log_dir(REMAINING_SEGMENTS, owned.log_dir)] = progress.segments_left
+        if progress.bytes_total >= READ_AHEAD_FROM_BYTES:
+            self.read_ahead.go_on()
+        if progress.finding:
+            log.warning("%s: %s", owned.name, progress.finding)
 
     def _finish(self, owned: OwnedPartition, partition_log: PartitionLog, before: PartitionSlot) -> None:
         if before.topic_id == owned.topic_id and partition_log.log_end_offset < before.hw_offset:
@@ -253,11 +256,12 @@ class Loader:
             )
             owned.state = STATE_OFFLINE
             return
+        # It may have to be looked up in the files.
+        self._begin_high_watermark(owned, partition_log, before)
         owned.log = partition_log
         owned.needs_recovery = False
         owned.generation_base = before.generation
         owned.state = STATE_ONLINE
-        self._begin_high_watermark(owned, partition_log, before)
 
     def _begin_high_watermark(self, owned: OwnedPartition, partition_log: PartitionLog, before: PartitionSlot) -> None:
         """All of a log without other replicas is committed; of others what was known to be."""
@@ -324,8 +328,9 @@ def _make(directory: Path, topic_id: bytes) -> bool:
 
 
 def _has_metadata(directory: Path) -> bool:
-    """A loss of power may have left the name of the file without its content."""
+    """A loss of power may have left the name of the file without its content, and a disk may have damaged it."""
     try:
-        return os.stat(directory / PARTITION_METADATA).st_size > 0
-    except FileNotFoundError:
+        parse_partition_metadata((directory / PARTITION_METADATA).read_text(errors="replace"))
+    except (FileNotFoundError, CheckpointCorrupt):
         return False
+    return True

@@ -57,8 +57,8 @@ class WorkerProcess:
         self._index = context.key.index
         self._now_ms = monotonic_ms()
         self._applied = 0
-        self._is_ready = False
-        self._is_done = False
+        self._is_ready = self._is_done = False
+        self._failed_dirs: set[int] = set()
         self._next_notice_ms = 0
         self._early: list[tuple[ProcessKey, bytes]] = []
         """Questions from network processes that came before the first metadata; they wait for it."""
@@ -310,8 +310,9 @@ class WorkerProcess:
         self._work.has_news = True
         self.room.forget(log_dir)
         lost = self.partitions.take_offline(log_dir)
-        if not lost:
+        if not lost and log_dir in self._failed_dirs:
             return
+        self._failed_dirs.add(log_dir)
         path = self._context.config.log_dirs.log_dirs[log_dir]
         log.error("log directory %s is offline with %d partitions of this worker: %s", path, len(lost), cause)
         self.appender.flush_ended()

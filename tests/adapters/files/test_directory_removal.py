@@ -53,6 +53,17 @@ def test_one_comes_after_the_other(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_symbolic_link_goes_with_the_content_of_where_it_leads_to(
+    removals: DirectoryRemovals, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    elsewhere = partition(tmp_path, "elsewhere", 3)
+    (tmp_path / "t-0").symlink_to(elsewhere)
+    removals.add(tmp_path / "t-0")
+    wait_until(lambda: not os.path.lexists(tmp_path / "t-0"))
+    assert list(tmp_path.iterdir()) == [elsewhere] and not list(elsewhere.iterdir())
+    assert not caplog.records
+
+
 def test_nobody_waits_for_the_file_system(
     removals: DirectoryRemovals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from kafkad.adapters.files.checkpoint_files import read_offsets
 from kafkad.adapters.shared_memory.partition_table import TABLE_BYTES, PartitionTable
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.core.controller.image import MetadataImage, Partition
-from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from kafkad.core.log.recovery.checkpoints import CLEANED_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.core.types import TopicPartition
 from kafkad.processes.controller.checkpoints import Checkpoints
@@ -138,3 +138,14 @@ def test_a_directory_that_takes_no_checkpoint_is_reported(scene: Scene) -> None:
     assert scene.failed == [1]
     (here,) = (row.index for row in scene.rows if row.log_dir == 0)
     assert read_offsets(scene.data[0], HIGH_WATERMARKS) == {TopicPartition("t", here): 7}
+
+
+def test_a_damaged_checkpoint_says_what_follows(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    names = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS)
+    for name in names:
+        (scene.data[0] / name).write_bytes(b"\xff" * 100)
+    scene.checkpoints()
+    lines = [record.getMessage() for record in caplog.records]
+    said = [line.partition(" and is written anew; ")[2].partition(":")[0] for line in lines]
+    assert [name for name in names if not any(f"{scene.data[0]}/{name} can't be read" in line for line in lines)] == []
+    assert len(set(said)) == len(names) == len(lines)

@@ -149,6 +149,7 @@ def _find_segments(
     known = set(bases)
     for name, file in parsed.items():
         if file is not None and file.base_offset not in known and file.kind != PRODUCER_SNAPSHOT:
+            yield Progress(0, 0, f"there is no {file_name(file.base_offset, LOG)}: {name} is removed")
             store.unlink(name)
     segments = Segments(store)
     segments.aborted_on_file = read_aborted_counts(store, sizes)
@@ -234,6 +235,10 @@ def _rebuild_damaged(
     for number, segment in enumerate(segments, 1):
         if number % SEGMENTS_A_STEP == 0:
             yield _BEGUN
+        if not segment.size and segment.index_bytes != (0, 0):
+            name = file_name(segment.base_offset, LOG)
+            yield Progress(0, 0, f"{name} is empty and its indexes are not: the records that were in it are lost")
+            segment.rebuild_started()
         damage = find_damaged_index(store, segment, sizes, looks_inside=looks_inside) if segment.size else ""
         if damage:
             yield Progress(0, segment.size, f"{damage}: the indexes of the segment are built anew")

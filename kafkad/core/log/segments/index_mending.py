@@ -134,7 +134,8 @@ class _OffsetEntries(_Entries):
         """All batches, up to byte `size`, were compared."""
         while not self._is_over():
             entry = self._place()
-            self._pass(self._next()[0], f"it has offset {entry.offset} at byte {entry.position} of {size}")
+            what = f"it has offset {entry.offset} at byte {entry.position}, the log ends at {size}: records may be lost"
+            self._pass(self._next()[0], what)
         return self.wrong
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from kafkad.adapters.files.log_directory import LogDirectoryUnusable
+from kafkad.adapters.files.log_directory import META_PROPERTIES, LogDirectoryUnusable
 from kafkad.adapters.files.reserved_room import FILE_NAME as RESERVED
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
@@ -46,7 +46,8 @@ def _restore(paths: Sequence[Path], session_id: int, node_id: int) -> None:
         )
     except FileNotFoundError:
         _refuse_another_first(paths)
-        if how == "empty" or (first / RESERVED).exists():
+        # A new broker that is killed in its first moment leaves an empty store, too, but no claim.
+        if (first / META_PROPERTIES).exists() and (how == "empty" or (first / RESERVED).exists()):
             _say_lost(first, how, f"there is no {COPY_NAME}")
     except NoSpaceLeft:
         raise

@@ -13,7 +13,7 @@ from kafkad.core.log.recovery import loading
 from kafkad.core.log.recovery.crash_recovery import Progress
 from kafkad.core.log.recovery.loading import LoadRequest, load_steps
 from kafkad.core.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
-from kafkad.core.log.segments.layout import CLEANED, DELETED, SWAP, file_name
+from kafkad.core.log.segments.layout import CLEANED, DELETED, LOG, OFFSET_INDEX, SWAP, TIME_INDEX, file_name
 from kafkad.core.log.segments.transaction_index import ENTRY_SIZE
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.types import TopicPartition
@@ -99,6 +99,29 @@ def test_indexes_without_a_log_are_removed() -> None:
         store.replace(f"{777:020d}{kind}", bytes(24))
     load(store, was_clean=True)
     assert not [name for name in store.sizes() if name.startswith(f"{777:020d}")]
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_what_is_removed_with_a_log_that_is_gone_is_named(*, was_clean: bool) -> None:
+    store = FakeStore()
+    bases = closed(store).segments.base_offsets
+    store.unlink(file_name(bases[1], LOG))
+    said = findings(store, was_clean=was_clean, recovery_point=60)
+    assert said == [
+        f"there is no {file_name(bases[1], LOG)}: {file_name(bases[1], kind)} is removed"
+        for kind in (OFFSET_INDEX, TIME_INDEX)
+    ]
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_a_segment_that_was_emptied_is_named(*, was_clean: bool) -> None:
+    store = FakeStore()
+    bases = closed(store).segments.base_offsets
+    store.open(file_name(bases[1], LOG)).truncate(0)
+    (line,) = findings(store, was_clean=was_clean, recovery_point=60)
+    assert line.startswith(f"{file_name(bases[1], LOG)} is empty and its indexes are not")
+    assert load(store, was_clean=was_clean, recovery_point=60).log_end_offset == 60
+    assert findings(store, was_clean=was_clean, recovery_point=60) == []
 
 
 def test_files_of_others_are_left_alone() -> None:

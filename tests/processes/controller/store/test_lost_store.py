@@ -88,6 +88,14 @@ def test_a_damaged_copy_is_named_and_not_used(tmp_path: Path, caplog: pytest.Log
     assert "its copy can't be read" in line
 
 
+def test_a_start_that_was_killed_at_once_has_lost_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / FILE_NAME).touch()
+    with started(tmp_path):
+        pass
+    assert not _lines(caplog)
+
+
 def test_data_of_apache_kafka_has_lost_no_store(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     make(tmp_path / "one" / "a-0")
     with started(tmp_path):

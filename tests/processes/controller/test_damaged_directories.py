@@ -1,0 +1,66 @@
+"""Log directories in which something is not as a broker leaves it: what the start says, and what it makes of it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kafkad.adapters.files.log_directory import LogDirectoryUnusable
+from tests.processes.controller.opened import make, started
+
+
+def _lines(caplog: pytest.LogCaptureFixture, part: str) -> list[str]:
+    return [record.getMessage() for record in caplog.records if part in record.getMessage()]
+
+
+def test_a_partition_behind_a_symbolic_link_is_served(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Somebody has moved it to a larger disk, as with Apache Kafka."""
+    make(tmp_path / "elsewhere")
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "a-0").symlink_to(tmp_path / "elsewhere")
+    with started(tmp_path) as opened:
+        assert [row.log_dir for row in opened.controller.image.topics["a"].partitions] == [0]
+    caplog.clear()
+    with started(tmp_path) as opened:
+        assert [row.log_dir for row in opened.controller.image.topics["a"].partitions] == [0]
+    assert not _lines(caplog, "begin anew")
+
+
+def test_a_partition_whose_topic_id_is_damaged_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    make(tmp_path / "one" / "a-0")
+    with started(tmp_path):
+        pass
+    (tmp_path / "one" / "a-0" / "partition.metadata").write_bytes(bytes(44))
+    with started(tmp_path) as opened:
+        assert [row.log_dir for row in opened.controller.image.topics["a"].partitions] == [0]
+    (line,) = _lines(caplog, "partition.metadata")
+    assert str(tmp_path / "one" / "a-0") in line and "taken for the topic of its name" in line
+
+
+@pytest.mark.parametrize("name", ["a-0", f"a-0.{7:032x}-future"])
+def test_a_topic_id_that_can_not_be_read_costs_the_log_directory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    make(tmp_path / "two" / "b-0")
+    (tmp_path / "two" / name / "partition.metadata").mkdir(parents=True)
+    with started(tmp_path) as opened:
+        assert opened.offline == {1}
+    (line,) = _lines(caplog, "can't be read and is offline")
+    assert str(tmp_path / "two" / name) in line
+
+
+def test_two_directories_with_one_id_are_refused(tmp_path: Path) -> None:
+    """A disk and its copy; Apache Kafka refuses them, too."""
+    make(tmp_path / "one" / "a-0")
+    with started(tmp_path):
+        pass
+    shutil.copy(tmp_path / "one" / "meta.properties", tmp_path / "two" / "meta.properties")
+    with pytest.raises(LogDirectoryUnusable, match=r"have the same directory\.id") as refused, started(tmp_path):
+        pass
+    assert f"{tmp_path}/one and {tmp_path}/two" in str(refused.value)
+
+
+def test_meta_properties_of_the_first_directory_that_can_not_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "one" / "meta.properties").mkdir(parents=True)
+    with pytest.raises(LogDirectoryUnusable, match=r"^meta\.properties can't be read: "), started(tmp_path):
+        pass

@@ -1,0 +1,114 @@
+"""Files of a partition that can't be read, or are damaged: one line, an error code, and the others go on."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkad.core.errors import ErrorCode
+from kafkad.core.log.recovery.checkpoints import parse_partition_metadata
+from kafkad.core.log.segments.layout import LEADER_EPOCHS, PARTITION_METADATA
+from kafkad.core.partition_slot import STATE_OFFLINE
+from kafkad.wire.processes.controller_messages import LogDirFailed
+from tests.processes.pieces import TOPIC, WORKER, Client, Pieces
+from tests.tools.raw_requests import batch, fetch, list_offsets, produce, read_fetched, read_produced
+
+STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
+LONG_MS = 60_000
+
+
+def _written(client: Client, partition: int = 0) -> int:
+    return read_produced(client.ask(produce({(TOPIC, partition): batch()})))[TOPIC, partition].error
+
+
+def _told(pieces: Pieces) -> list[LogDirFailed]:
+    return [message for message in pieces.heard if isinstance(message, LogDirFailed)]
+
+
+@pytest.fixture
+def lonely(tmp_path: Path) -> Iterator[Pieces]:
+    """A broker with one partition."""
+    pieces = Pieces(tmp_path / "lonely", partitions=1)
+    pieces.start()
+    yield pieces
+    pieces.close()
+
+
+def test_a_log_directory_fails_although_nothing_else_is_in_it(lonely: Pieces) -> None:
+    """The controller was told only of those with other partitions: new ones were put there."""
+    client = lonely.connect()
+    assert _written(client) == 0
+    name = lonely.directory() / LEADER_EPOCHS
+    name.unlink()
+    name.mkdir()
+    lonely.replace(WORKER)
+    lonely.run(lambda: lonely.published().state == STATE_OFFLINE, "the partition is offline")
+    lonely.settle()
+    (told,) = _told(lonely)
+    assert LEADER_EPOCHS in told.cause
+    assert _written(client) == STORAGE_ERROR
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", bytes(44), b"\xff" * 60, b"version: 0\ntopic_id: abc"],
+    ids=["empty", "zeros", "garbage", "short"],
+)
+def test_a_damaged_topic_id_is_written_anew(pieces: Pieces, content: bytes) -> None:
+    path = pieces.directory() / PARTITION_METADATA
+    right = path.read_bytes()
+    path.write_bytes(content)
+    pieces.replace(WORKER)
+    pieces.run_until_online()
+    assert path.read_bytes() == right
+    assert parse_partition_metadata(right.decode()).bytes == pieces.image.topics[TOPIC].id.bytes
+
+
+@pytest.fixture
+def fail(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Each read of a file below this folder fails from now on, as one of a bad sector does."""
+
+    def begin(folder: Path) -> None:
+        reads = {"pread": os.pread, "preadv": os.preadv}
+
+        def failing(name: str) -> Callable[..., object]:
+            def read(fd: int, *rest: object) -> object:
+                if os.readlink(f"/proc/self/fd/{fd}").startswith(str(folder)):
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+                return reads[name](fd, *rest)  # type: ignore[operator]
+
+            return read
+
+        for name in reads:
+            monkeypatch.setattr(os, name, failing(name))
+
+    return begin
+
+
+def test_records_that_can_not_be_read_cost_those_who_read_them(
+    pieces: Pieces, fail: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    client = pieces.connect()
+    assert [_written(client), _written(client), _written(client, 1)] == [0, 0, 0]
+    fail(pieces.directory())
+    for _ in range(2):
+        body = client.ask(fetch({(TOPIC, 0): 0}, max_wait_ms=LONG_MS))
+        assert read_fetched(body)[TOPIC, 0].error == STORAGE_ERROR
+    assert client.ask(list_offsets(TOPIC, 0, 1))[-18:-16] == STORAGE_ERROR.to_bytes(2, "big")
+    assert read_fetched(client.ask(fetch({(TOPIC, 1): 0})))[TOPIC, 1].records
+    assert sum("can't read" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_a_log_that_can_not_be_read_when_it_is_loaded_costs_its_log_directory(
+    pieces: Pieces, fail: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    client = pieces.connect()
+    assert _written(client) == 0
+    fail(pieces.directory())
+    pieces.replace(WORKER)
+    pieces.run(lambda: _told(pieces), "the controller is told")
+    assert os.strerror(errno.EIO) in _told(pieces)[0].cause
+    assert _written(client) == STORAGE_ERROR
+    assert sum("can't be loaded" in record.getMessage() for record in caplog.records) == 1
