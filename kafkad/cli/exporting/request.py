@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkad.cli.failing import WrongConfiguration
+from kafkad.cli.options import INT64_MAX, number_in
 from kafkad.client.broker_client import parse_bootstrap
 from kafkad.export.values.format import DEAD_LETTERS, ValueFormat
 from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST, Wanted
@@ -66,7 +67,7 @@ def wanted_of(
 
 def _check_spelling(start: str, end: str, out: str, format_: str, catalog: str, table: str) -> None:
     for option, when, words in (("start", start, ("earliest", "latest")), ("end", end, ("latest",))):
-        if when not in words and not (when.isascii() and when.isdigit() and int(when) < 1 << 63):
+        if when not in words and number_in(when, INT64_MAX) is None:
             raise WrongConfiguration([f"--{option}: expected {' or '.join(words)} or milliseconds, found {when!r}"])
     if not out:
         raise WrongConfiguration(["--out: expected a folder or an address, found nothing"])
