@@ -134,9 +134,9 @@ def dump_log(
             raise click.UsageError(f"{path}: {error}") from error
     if len(unknown) == len(paths):
         raise click.UsageError("{}: {}".format(*unknown[0]))
-    for path, error in unknown:
+    for path, reason in unknown:
         # data/orders-0/* matches such files too; the others are meant.
-        click.echo(f"{path} is ignored: {error}", err=True)
+        click.echo(f"{path} is ignored: {reason}", err=True)
     if exit_code:
         raise click.exceptions.Exit(exit_code)
 
