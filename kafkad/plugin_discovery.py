@@ -3,6 +3,7 @@
 Finding is cheap and imports nothing; `load` runs the plugin's code.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ def _importer(module: str) -> Callable[[], object]:
 
 def installed(directory: str) -> Iterator[FoundPlugin]:
     """What installed packages declare as entry points, those in the plugins folder among them."""
-    for package in sorted(Path(directory, PACKAGES).glob("[!.]*")) if directory else ():
+    for package in sorted(Path(directory, PACKAGES).glob("[!.]*")) if os.path.isdir(directory) else ():
         if str(package) not in sys.path:
             # At the end: what kafkad itself was installed with is always found first.
             sys.path.append(str(package))
@@ -76,7 +77,7 @@ def in_folder(directory: str) -> Iterator[FoundPlugin]:
     if not directory:
         return
     folder = Path(directory)
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise PluginFailed("folder", directory, "kafkad.plugins.dir is not a folder")
     for path in sorted(folder.iterdir()):
         file = path / "__init__.py" if path.is_dir() else path

@@ -4,6 +4,7 @@
 on. A plugin that can't be used stops the start (`PluginFailed`): half a set of rules is worse than none.
 """
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -23,6 +24,7 @@ from kafkad.core.settings.option import Setting
 from kafkad.core.settings.topic_config import problem_of, setting_of
 from kafkad.hookspecs import HOOKSPEC_VERSION, PROJECT, BrokerInfo
 from kafkad.plugin_discovery import FoundPlugin, PluginFailed, built_in, in_folder, installed
+from kafkad.plugin_permissions import check_permissions
 from kafkad.plugin_registration import Kind, Registration
 
 T = TypeVar("T")
@@ -146,6 +148,8 @@ def load(
     manager.add_hookspecs(hookspecs)
     for name in blocked:
         manager.set_blocked(name)
+    if enabled and os.path.isdir(directory):
+        check_permissions(directory)
     found = [*built_in(), *(installed(directory) if enabled else ()), *(in_folder(directory) if enabled else ())]
     for plugin in found:
         if not manager.is_blocked(plugin.name):

@@ -1,10 +1,13 @@
 """What the docs name is there: files, pages, modules."""
 
 import re
+import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from kafkad.cli.configuring import read_configuration
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -41,3 +44,16 @@ def test_index_names_every_page() -> None:
 def test_differences_say_each_thing_once() -> None:
     rows = [line.split(" | ")[0] for line in (DOCS / "differences.md").read_text().splitlines() if line[:2] == "| "]
     assert [row for row, count in Counter(rows).items() if count > 1] == []
+
+
+def test_brokers_on_one_host_can_be_started_by_hand_from_the_files_of_the_cluster_page(tmp_path: Path) -> None:
+    """Without systemd each broker would take the folder of the user who starts it."""
+    page = (DOCS / "cluster.md").read_text()
+    section = re.search(r"## Three brokers on one host\n.*?(for n in .*?done\n)", page, re.DOTALL)
+    assert section is not None
+    script = section[1].replace("/etc/kafkad", str(tmp_path)).replace("systemctl", "true")
+    subprocess.run(["sh", "-euc", script], check=True)
+    configs = [read_configuration(str(tmp_path / f"{n}.properties"), ()) for n in (1, 2, 3)]
+    assert len({config.node_id for config in configs}) == 3
+    assert len({config.log_dirs.log_dirs for config in configs}) == 3
+    assert len({config.network.listeners for config in configs}) == 3

@@ -10,7 +10,8 @@ from typing import IO, Any, TypeVar
 
 import click
 
-from kafkad.cli.options import DEFAULT_BOOTSTRAP
+from kafkad.cli.failing import fail
+from kafkad.cli.options import DEFAULT_BOOTSTRAP, number_in, timeout_option
 from kafkad.client.broker_client import BrokerClient, TopicDescription
 from kafkad.client.connection import BrokerCallFailed
 
@@ -23,7 +24,7 @@ class CommandFailed(click.ClickException):
     exit_code = 1
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"kafkad: {self.format_message()}", err=True, file=file)
+        fail(self.format_message())
 
 
 def asks_broker(command: Command) -> Command:
@@ -36,16 +37,7 @@ def asks_broker(command: Command) -> Command:
         metavar="HOST:PORT",
         help="The broker to ask; several with commas.",
     )
-    timeout = click.option(
-        "--timeout",
-        "timeout_s",
-        type=click.FloatRange(min=0.1),
-        default=10.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="How long to wait for an answer.",
-    )
-    return bootstrap(timeout(command))
+    return bootstrap(timeout_option(10.0)(command))
 
 
 @contextmanager
@@ -65,9 +57,9 @@ def wanted_partitions(names: Sequence[str], topics: Sequence[TopicDescription]) 
     for name in names:
         topic, _, number = name.rpartition("-")
         if name in known:
-            found += ((name, index) for index in known[name])
-        elif number.isascii() and number.isdigit() and int(number) in known.get(topic, ()):
-            found.append((topic, int(number)))
+            found += ((name, each) for each in known[name])
+        elif (index := number_in(number)) is not None and index in known.get(topic, ()):
+            found.append((topic, index))
         else:
             raise CommandFailed(f"there is no topic and no partition {name}")
     return list(dict.fromkeys(found))

@@ -1,9 +1,14 @@
-"""How a command ends that was asked for something wrong. Imports nothing but click, as many commands import it."""
+"""How a command ends that failed or was asked for something wrong, in one line. Imports nothing but click."""
 
 from collections.abc import Sequence
 from typing import IO, Any
 
 import click
+
+
+def fail(text: str) -> None:
+    """On stderr, in one line whatever was quoted."""
+    click.echo(f"kafkad: {' '.join(text.splitlines())}", err=True)
 
 
 class WrongConfiguration(click.ClickException):
@@ -17,4 +22,4 @@ class WrongConfiguration(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         for line in self.lines:
-            click.echo(f"kafkad: {line}", err=True, file=file)
+            fail(line)

@@ -1,16 +1,19 @@
-"""A command group that imports a command's module when the command is used, not before.
+"""The groups of commands. `LazyGroup` imports a command's module when the command is used, not before.
 
-It also handles Ctrl-C, with no output and the exit code that shells use for SIGINT, and output that can't be written.
+They handle Ctrl-C, with no output and the exit code that shells use for SIGINT, output that can't be written, and
+wrong usage, which is one line.
 """
 
 import gc
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import click
 
+from kafkad.cli.failing import fail
 from kafkad.standard_streams import drop_unwritten, hold_standard_streams, is_no_room, say
 
 INTERRUPTED = 130
@@ -28,7 +31,57 @@ class LazyCommand(NamedTuple):
     summary: str
 
 
-class LazyGroup(click.Group):
+class WrongUsage(click.UsageError):
+    """Ends the command: one line on stderr, exit code 2."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        where = "" if self.ctx is None else f" ({self.ctx.command_path} --help)"
+        fail(f"{self.format_message()}{where}")
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except (click.exceptions.NoArgsIsHelpError, WrongUsage):
+        raise
+    except click.UsageError as wrong:
+        raise WrongUsage(wrong.format_message(), wrong.ctx) from None
+
+
+class CommandGroup(click.Group):
+    """How all commands end: see the module."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
+        hold_standard_streams()
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            if not is_no_room(error):
+                raise
+            say(f"kafkad: the output can't be written: {error.strerror}", sys.stderr)
+            drop_unwritten()
+            sys.exit(NOT_WRITTEN)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with _in_one_line():
+            for argument in args:
+                if not _is_utf8(argument):
+                    raise click.UsageError(f"expected UTF-8 in arguments, found {argument!r}")
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            with _in_one_line():
+                return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+class LazyGroup(CommandGroup):
     """Lists its commands from the table alone; `commands_by_name` is in the order of the help page."""
 
     def __init__(self, *, commands_by_name: Mapping[str, LazyCommand], **attributes: Any) -> None:
@@ -52,20 +105,11 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
-    def main(self, *args: Any, **kwargs: Any) -> Any:
-        gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
-        hold_standard_streams()
-        try:
-            return super().main(*args, **kwargs)
-        except OSError as error:
-            if not is_no_room(error):
-                raise
-            say(f"kafkad: the output can't be written: {error.strerror}", sys.stderr)
-            drop_unwritten()
-            sys.exit(NOT_WRITTEN)
 
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise click.exceptions.Exit(INTERRUPTED) from None
+def _is_utf8(text: str) -> bool:
+    """Whether it has no bytes that could not be decoded (PEP 383)."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import click
 
 from kafkad.cli.asking import CommandFailed
+from kafkad.cli.options import number_in
 from kafkad.cli.times import iso_milliseconds
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.group_commits import Partition
@@ -40,9 +41,10 @@ def parse_topics(wanted: Sequence[str]) -> list[tuple[str, list[int] | None]]:
     for entry in wanted:
         topic, colon, numbers = entry.partition(":")
         parts = numbers.split(",") if colon else []
-        if not topic or not all(part.isascii() and part.isdigit() for part in parts):
+        found = [number for part in parts if (number := number_in(part)) is not None]
+        if not topic or len(found) < len(parts):
             raise click.BadParameter(f"expected TOPIC or TOPIC:0,1, found {entry!r}", param_hint="--topic")
-        parsed.append((topic, [int(part) for part in parts] if colon else None))
+        parsed.append((topic, found if colon else None))
     return parsed
 
 
@@ -86,7 +88,7 @@ def milliseconds_of(text: str) -> int:
     """A time in ISO 8601, in UTC when it has no time zone."""
     try:
         return iso_milliseconds(text)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise click.BadParameter(
             f"expected a time like 2026-01-31T12:00:00.000, found {text!r}", param_hint="--to-datetime"
         ) from error

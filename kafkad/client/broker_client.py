@@ -266,7 +266,7 @@ def parse_bootstrap(bootstrap: str) -> list[tuple[str, int]]:
         host, colon, port = entry.rpartition(":")
         if not colon or entry.endswith("]"):
             host, port = entry, str(DEFAULT_PORT)
-        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        if not host or not port.isascii() or not port.isdigit() or len(port) > 5 or not 0 < int(port) < 65536:
             raise BrokerCallFailed(f"expected host:port as bootstrap server, found {entry!r}")
         addresses.append((host.strip("[]"), int(port)))
     if not addresses:

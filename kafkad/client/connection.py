@@ -20,8 +20,6 @@ from kio.static.protocol import Payload
 
 from kafkad import __version__
 from kafkad.core.errors import ErrorCode
-from kafkad.wire.cluster.schema import Message
-from kafkad.wire.primitives import MalformedRequest
 
 CLIENT_ID = "kafkad-cli"
 LARGEST_RESPONSE = 256 * 1024 * 1024
@@ -32,8 +30,6 @@ _ERROR_CODE = Struct(">h")
 _CORRELATION_ID = Struct(">i")
 
 Response = TypeVar("Response", bound=Payload)
-Request = TypeVar("Request")
-Answer = TypeVar("Answer")
 
 
 class BrokerCallFailed(Exception):
@@ -81,16 +77,6 @@ class BrokerConnection:
         """Send `request` and return its response; `wait_s` is how long the broker itself may delay it."""
         self.send(request)
         return self._decode(response_type, self._answer(wait_s), 5 if request.__flexible__ else 4)
-
-    def ask_as_broker(self, api_key: int, message: Message[Request, Answer], version: int, request: Request) -> Answer:
-        """As `call`, with a request that brokers send each other."""
-        self._check_served(api_key, version, message.name)
-        is_flexible = message.is_flexible(version)
-        self._send(api_key, version, message.encode_request(request, version), is_flexible=is_flexible)
-        try:
-            return message.decode_response(memoryview(self._answer(0.0))[5 if is_flexible else 4 :], version)
-        except MalformedRequest as error:
-            raise BrokerCallFailed(f"{self.peer} sent a response that can't be read: {error}") from error
 
     def send(self, request: Payload) -> None:
         """Send a request without waiting for an answer: Produce with acks=0 has none."""

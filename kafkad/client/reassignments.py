@@ -71,7 +71,7 @@ def reassignments(client: BrokerClient) -> list[Reassignment]:
 def elect_leaders(
     client: BrokerClient, wanted: Sequence[Partition] | None, *, unclean: bool
 ) -> dict[Partition, Reason]:
-    """By partition why it keeps its leader, None: it has another one; `wanted` None: all that need one."""
+    """By partition why no leader was elected, None: one was; `wanted` None: all that need one."""
     topics = None
     if wanted is not None:
         by_topic: dict[str, list[i32]] = {}

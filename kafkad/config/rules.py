@@ -171,7 +171,8 @@ def zookeeper_hosts(connect: str) -> str:
     for server in servers:
         try:
             at = urlsplit(f"//{server}")
-            is_one = bool(at.hostname) and at.netloc == server and at.port != 0 and not any(map(str.isspace, server))
+            host = (at.hostname or "").encode("idna")
+            is_one = bool(host) and at.netloc == server and at.port != 0 and not any(map(str.isspace, server))
         except ValueError:
             is_one = False
         if not is_one:

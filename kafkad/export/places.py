@@ -170,7 +170,10 @@ class TableFolder:
 
 def _check_address(out: str) -> None:
     """Raises `ExportFailed`, which does not say what it was: that may be a password."""
-    parts = urlsplit(out)
+    try:
+        parts = urlsplit(out)
+    except ValueError as error:
+        raise ExportFailed(f"expected an address as s3://BUCKET/PATH: {error}") from None
     if any(each in out for each in "%?#") or (parts.scheme == "s3" and (not parts.netloc or "@" in parts.netloc)):
         raise ExportFailed("expected an address as s3://BUCKET/PATH, without %, ? and #: variables say all else")
 

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Gets what the tests of a checkout need beside Python packages: by apt-get when this runs as root, otherwise by naming
+# Gets what the tests and builds of a checkout need beside Python packages: by apt-get when this runs as root, otherwise by naming
 # the command in one line.
 #
 # Usage: tools.sh ENVIRONMENT...      those of tox, as in `make test ENVS=unit,daemon`; `cluster` for `make cluster`,
-#                                     `native` for `make native`, and `ci`
+#                                     `native` for `make native`, `deb` for `make deb`, and `ci`
 set -eu
 
 # Apache Kafka's own tools and a ZooKeeper, which many tests compare with.
@@ -25,9 +25,13 @@ packages_of() {
         compiled-daemon) packages_of daemon && packages_of native ;;
         chaos) echo "iproute2 nftables procps $java" ;;
         spark) echo "$java" ;;
+        deb)
+            echo "build-essential debhelper dh-python fakeroot po-debconf python3 python3-dev python3-pip" \
+                "python3-setuptools python3-wheel"
+            ;;
         package)
-            echo "buildah build-essential debhelper dh-python fakeroot git iproute2 kcat lintian make mmdebstrap pipx" \
-                "po-debconf procps python3 python3-dev python3-pip python3-setuptools python3-venv python3-wheel systemd-container" \
+            packages_of deb
+            echo "buildah git iproute2 kcat lintian make mmdebstrap pipx procps python3-venv systemd-container" \
                 "default-jre-headless zookeeper"
             ;;
         *)
@@ -63,6 +67,6 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     # shellcheck disable=SC2086
     install $missing
 else
-    say "these tests need more; get it with: sudo apt-get install --no-install-recommends$missing"
+    say "more packages are needed; get them with: sudo apt-get install --no-install-recommends$missing"
     exit 1
 fi

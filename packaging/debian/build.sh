@@ -1,6 +1,7 @@
 #!/bin/bash
 # Builds kafkad_VERSION_amd64.deb from a checkout: fetches the wheels of requirements.lock (hashes are checked), then
-# builds in a scratch folder without looking at the network.
+# builds in a scratch folder without looking at the network. As root it installs the Debian packages that it lacks,
+# otherwise it names the command.
 #
 # Usage: packaging/debian/build.sh [FOLDER]     where the .deb goes (default: the top of the checkout)
 #   KAFKAD_DEB_VERSION  another version than the changelog's, for tests of upgrades
@@ -19,17 +20,8 @@ output=$(realpath "${1:-$checkout}")
 wheels=${KAFKAD_DEB_WHEELS:-$checkout/build/wheels}
 kept=${KAFKAD_KEPT-$checkout/build/native/kept}
 python=/usr/bin/python3.11
-build_packages=(build-essential debhelper dh-python fakeroot po-debconf python3 python3-dev python3-pip python3-setuptools
-    python3-wheel)
 
-missing=()
-for package in "${build_packages[@]}"; do
-    dpkg-query -W -f '${Status}\n' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
-done
-if [ ${#missing[@]} -gt 0 ]; then
-    echo "kafkad: to build the package, first: apt-get install --no-install-recommends ${missing[*]}" >&2
-    exit 1
-fi
+"$checkout/packaging/checkout/tools.sh" deb
 if [ ! -x "$python" ] || [ "$(dpkg --print-architecture)" != amd64 ]; then
     echo "kafkad: the package is built on amd64 with Debian's Python 3.11 (its wheels are for that)" >&2
     exit 1

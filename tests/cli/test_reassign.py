@@ -9,7 +9,7 @@ from kafkad.cli import main
 from kafkad.cli.asking import CommandFailed
 from kafkad.cli.commands.cluster.brokers import broker_lines, loads
 from kafkad.cli.commands.cluster.carrying_out import moves_to
-from kafkad.cli.commands.cluster.drain import without
+from kafkad.cli.commands.cluster.drain import led_by_others, without
 from kafkad.cli.commands.cluster.planned import compared
 from kafkad.cli.commands.cluster.reassign import reassignment_lines
 from kafkad.cli.commands.cluster.reassignment_plan import as_document, from_document, proposed
@@ -58,12 +58,16 @@ def test_brokers_are_shown_with_what_they_lead_and_lack() -> None:
     ], "replicas are assigned to it, and it is not registered"
 
 
-def topic(*replicas: tuple[int, ...]) -> TopicDescription:
-    rows = tuple(
-        PartitionDescription(partition=at, leader=ids[0], replicas=ids, isr=ids, offline_replicas=())
-        for at, ids in enumerate(replicas)
-    )
+def partition(at: int, *, leader: int, replicas: tuple[int, ...], isr: tuple[int, ...]) -> PartitionDescription:
+    return PartitionDescription(partition=at, leader=leader, replicas=replicas, isr=isr, offline_replicas=())
+
+
+def of_rows(*rows: PartitionDescription) -> TopicDescription:
     return TopicDescription(name="t", topic_id=None, is_internal=False, partitions=rows)
+
+
+def topic(*replicas: tuple[int, ...]) -> TopicDescription:
+    return of_rows(*(partition(at, leader=ids[0], replicas=ids, isr=ids) for at, ids in enumerate(replicas)))
 
 
 def in_racks(*racks: str | None) -> list[BrokerDescription]:
@@ -89,6 +93,33 @@ def test_replicas_that_go_already_are_not_moved() -> None:
     """1 goes from the first partition, 3 from the second: it may come back there."""
     under_way = [Reassignment("t", 0, (2, 1), (2,), (1,)), Reassignment("t", 1, (1, 2, 3), (2,), (3,))]
     assert without(1, in_racks(None, None, None), [topic((2, 1), (1, 2, 3))], under_way) == {("t", 1): (3, 2)}
+
+
+def test_a_broker_that_is_to_lead_nothing_becomes_the_last_replica_behind_one_in_sync() -> None:
+    rows = [
+        partition(0, leader=1, replicas=(1, 2, 3), isr=(1, 3)),
+        partition(1, leader=2, replicas=(1, 2, 3), isr=(1, 2, 3)),
+        partition(2, leader=1, replicas=(2, 1, 3), isr=(1, 2, 3)),
+        partition(3, leader=2, replicas=(2, 1), isr=(2, 1)),
+    ]
+    orders, reasons = led_by_others(1, [of_rows(*rows)], [])
+    assert orders == {("t", 0): (3, 2, 1), ("t", 1): (2, 3, 1), ("t", 2): (2, 3, 1)}
+    assert reasons == {}
+
+
+def test_what_a_broker_has_to_lead_on_is_named_with_the_reason() -> None:
+    rows = [
+        partition(0, leader=1, replicas=(1,), isr=(1,)),
+        partition(1, leader=1, replicas=(1, 2), isr=(1,)),
+        partition(2, leader=1, replicas=(1, 2), isr=(1, 2)),
+    ]
+    orders, reasons = led_by_others(1, [of_rows(*rows)], [Reassignment("t", 2, (1, 2), (2,), ())])
+    assert orders == {}
+    assert reasons == {
+        ("t", 0): "broker 1 has the only replica",
+        ("t", 1): "no other replica is in sync",
+        ("t", 2): "the partition is being reassigned: wait for the end",
+    }
 
 
 @pytest.mark.parametrize("target", ["", "1,", "a", "1 2", "-1"])

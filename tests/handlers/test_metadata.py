@@ -97,6 +97,13 @@ def test_an_empty_list_asks_for_no_topic_from_version_1_on(version: int) -> None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_the_broker_that_is_asked_is_always_among_the_brokers(version: int) -> None:
+    """Kafka's AdminClient says "Failed to find brokers" where none is."""
+    response = answer(asked(version), version, a_view(brokers=()), advertised=("h", 1))
+    assert [(each.host, each.port) for each in response.brokers] == [("h", 1)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_only_the_topics_named_are_told_and_the_missing_ones_last(version: int) -> None:
     view = a_view(a_topic("a", 1), a_topic("b", 2))
 

@@ -1,4 +1,6 @@
-"""What `make test` gets or asks for on machines that lack its tools. The machines are folders of stand-in commands."""
+"""What `make test` and `make deb` get or ask for on machines that lack its tools. The machines are folders of
+stand-in commands.
+"""
 
 import re
 import shutil
@@ -47,7 +49,7 @@ def test_user_is_told_the_command_that_gets_what_is_missing(tmp_path: Path) -> N
     code, said, called = run(tmp_path, 1000, HAS_GIT, "interpreted-unit")
     assert (code, called) == (1, [])
     assert said == (
-        "kafkad: these tests need more; get it with: sudo apt-get install --no-install-recommends"
+        "kafkad: more packages are needed; get them with: sudo apt-get install --no-install-recommends"
         " default-jdk-headless maven zookeeper\n"
     )
 
@@ -67,6 +69,19 @@ def test_compiled_tests_need_a_compiler_besides(tmp_path: Path) -> None:
         0,
         ["install -y -qq --no-install-recommends default-jdk-headless maven zookeeper gcc libc6-dev libpython3-dev"],
     )
+
+
+def test_the_debian_package_is_built_with_what_the_same_script_gets(tmp_path: Path) -> None:
+    code, _, called = run(tmp_path, 0, HAS_GIT, "deb")
+    assert code == 0
+    (wanted,) = called
+    assert wanted.startswith("install -y -qq --no-install-recommends build-essential debhelper dh-python fakeroot ")
+    other = tmp_path / "other"
+    other.mkdir()
+    packages = set(wanted.split()[4:])
+    assert packages < set(run(other, 0, HAS_GIT, "package")[2][0].split())
+    build = CHECKOUT / "packaging/debian/build.sh"
+    assert '\n"$checkout/packaging/checkout/tools.sh" deb\n' in build.read_text()
 
 
 def test_types_and_lint_need_nothing(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import logging
 
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore, ZookeeperUnreachable
 from kafkad.cli.adoption.foreign_topics import ForeignCluster, ForeignTopic, UnreadableSource
+from kafkad.config.rules import zookeeper_hosts
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationError, Node
 
@@ -15,8 +16,8 @@ def read_zookeeper(hosts: str) -> ForeignCluster:
     # kazoo logs each attempt, and Python prints warnings that nobody handles.
     logging.getLogger("kazoo").addHandler(logging.NullHandler())
     try:
-        store = ZookeeperStore(hosts, session_timeout_s=_WITHIN_S, connect_timeout_s=_WITHIN_S)
-    except ZookeeperUnreachable as error:
+        store = ZookeeperStore(zookeeper_hosts(hosts), session_timeout_s=_WITHIN_S, connect_timeout_s=_WITHIN_S)
+    except (ZookeeperUnreachable, ValueError) as error:
         raise UnreadableSource(str(error)) from error
     try:
         for path in (nodes.TOPICS, nodes.TOPIC_CONFIGS):

@@ -1,6 +1,7 @@
 """`kafkad adopt`: what a broker would take over from log directories of Apache Kafka, and with which configs."""
 
 import json
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -102,7 +103,7 @@ def adopt(
 
 
 def _check(directories: tuple[Path, ...]) -> None:
-    wrong = [f"{path} is not a directory" for path in directories if not path.is_dir()]
+    wrong = [f"{path} is not a directory" for path in directories if not os.path.isdir(path)]
     if len(set(directories)) < len(directories):
         wrong.append("a directory is named twice")
     if wrong:

@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from kafkad.cli.asking import CommandFailed, asking, asks_broker
-from kafkad.cli.options import json_option
+from kafkad.cli.options import json_option, number_in, timeout_option
 from kafkad.cli.transaction_tables import table
 from kafkad.client.compactions import LastCompaction, LogCompaction, NoCompactions, compactions
 from kafkad.client.configs import touch_topic_config
@@ -33,15 +33,7 @@ def cleaner() -> None:
     metavar="HOST:PORT",
     help="The kafkad.metrics.listener of the broker.",
 )
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0.1),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for an answer.",
-)
+@timeout_option(10.0)
 @json_option
 def status(topic: str | None, listener: str, timeout_s: float, as_json: bool) -> None:
     """Print how dirty each compacted log of a broker is, its state, and how its last compaction ended.
@@ -50,10 +42,11 @@ def status(topic: str | None, listener: str, timeout_s: float, as_json: bool) ->
     tried again.
     """
     host, colon, port = listener.rpartition(":")
-    if not colon or not port.isdecimal():
+    number = number_in(port, 65_535)
+    if not colon or not number:
         raise click.UsageError(f"expected HOST:PORT, not {listener!r}")
     try:
-        found = compactions(host.strip("[]"), int(port), timeout_s)
+        found = compactions(host.strip("[]"), number, timeout_s)
     except NoCompactions as failed:
         raise CommandFailed(str(failed)) from None
     rows = [row for row in found if topic in (None, row.topic)]

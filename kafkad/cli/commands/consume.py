@@ -7,6 +7,7 @@ from time import monotonic
 import click
 
 from kafkad.cli.asking import CommandFailed, asking, asks_broker
+from kafkad.cli.options import INT32, INT64, INT64_MAX
 from kafkad.cli.record_format import (
     TOKENS,
     ConsumedRecord,
@@ -31,10 +32,10 @@ _LENGTH_AT = 12
 )
 @click.argument("topic")
 @click.option("--from-beginning", is_flag=True, help="Start at the oldest record instead of the next new one.")
-@click.option("--offset", type=click.IntRange(min=0), help="Start at this offset of each partition.")
-@click.option("--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="Repeatable.")
-@click.option("--max-messages", type=click.IntRange(min=1), help="Stop after so many records.")
-@click.option("--timeout-ms", type=click.IntRange(min=1), help="Stop when no record came for so long.")
+@click.option("--offset", type=INT64, help="Start at this offset of each partition.")
+@click.option("--partition", "partitions", type=INT32, multiple=True, help="Repeatable.")
+@click.option("--max-messages", type=click.IntRange(1, INT64_MAX), help="Stop after so many records.")
+@click.option("--timeout-ms", type=click.IntRange(1, INT64_MAX), help="Stop when no record came for so long.")
 @click.option("--exit-at-end", is_flag=True, help="Stop at what is the end of the log now.")
 @click.option(
     "--format",

@@ -20,7 +20,7 @@ from kafkad.adapters.links.messaging import RuntimePathTooLong, check_runtime_pa
 from kafkad.adapters.operating_system.parent_watch import stop_with_parent
 from kafkad.banner import Ready, banner
 from kafkad.cli.configuring import override_option, parse_overrides, read_configuration
-from kafkad.cli.options import json_option
+from kafkad.cli.options import INT32, json_option
 from kafkad.standard_streams import say
 from kafkad.startup import start_broker
 
@@ -34,7 +34,7 @@ LEAST_FREE_BYTES = 16 << 20
 )
 @click.option("--port", type=click.IntRange(1, 65535), help="Default: a free one.")
 @click.option("--folder", hidden=True, help="An empty folder to use, and to remove at exit.")
-@click.option("--parent", "parent_pid", type=int, hidden=True, help="Stop when this parent process ends.")
+@click.option("--parent", "parent_pid", type=INT32, hidden=True, help="Stop when this parent process ends.")
 @override_option
 @json_option
 def dev(

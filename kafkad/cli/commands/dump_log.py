@@ -124,18 +124,19 @@ def dump_log(
         decoder=next((decoder for decoder, is_on in zip(DECODERS.values(), wanted, strict=True) if is_on), None),
     )
     exit_code = 0
-    unknown: list[UnknownFile] = []
+    unknown: list[tuple[Path, UnknownFile]] = []
     for path in paths:
         try:
             exit_code |= _dump_directory(path, asked) if path.is_dir() else _dump_file(path, asked)
         except UnknownFile as error:
-            # data/orders-0/* matches such files too; the others are meant.
-            click.echo(f"{path} is ignored: {error}", err=True)
-            unknown.append(error)
+            unknown.append((path, error))
         except (FileNotFoundError, PermissionError) as error:
             raise click.UsageError(f"{path}: {error}") from error
     if len(unknown) == len(paths):
-        raise click.UsageError(str(unknown[0]))
+        raise click.UsageError("{}: {}".format(*unknown[0]))
+    for path, reason in unknown:
+        # data/orders-0/* matches such files too; the others are meant.
+        click.echo(f"{path} is ignored: {reason}", err=True)
     if exit_code:
         raise click.exceptions.Exit(exit_code)
 

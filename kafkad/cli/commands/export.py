@@ -20,10 +20,11 @@ from kafkad.cli.exporting.options import (
     writes_files,
 )
 from kafkad.cli.failing import WrongConfiguration
-from kafkad.cli.options import json_option
+from kafkad.cli.lazy_group import CommandGroup
+from kafkad.cli.options import INT32_MAX, Seconds, json_option
 
 _OPTIONAL = ("pyarrow",)
-
+MOST_JOBS = 1_024
 
 _GROUP = """
 Example:
@@ -32,7 +33,7 @@ Example:
 """
 
 
-@click.group(epilog=_GROUP)
+@click.group(cls=CommandGroup, epilog=_GROUP)
 def export() -> None:
     """Bring topics into tables: Parquet files, Delta or Iceberg, each record once."""
 
@@ -170,7 +171,7 @@ Example:
 )
 @click.option(
     "--jobs",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, MOST_JOBS),
     help="How much is done at once: processes of the local engine (default: 1), or cores of Spark (default: all).",
 )
 @click.option("--max-bytes-per-sec", type=Size(0), default=0, metavar="SIZE", help="Read no faster than that.")
@@ -237,7 +238,7 @@ Example:
 @names_table
 @click.option(
     "--older-than",
-    type=click.FloatRange(min=0),
+    type=Seconds(0, INT32_MAX),
     default=86_400.0,
     show_default=True,
     metavar="SECONDS",

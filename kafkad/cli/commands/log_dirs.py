@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from kafkad.cli.asking import CommandFailed, asking, asks_broker, wanted_partitions
-from kafkad.cli.options import json_option
+from kafkad.cli.options import INT32, json_option
 from kafkad.cli.transaction_tables import table
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.log_dirs import UNKNOWN, LogDirDescription, describe_log_dirs
@@ -69,7 +69,7 @@ Example:
 @log_dirs.command(help=_MOVE_HELP, short_help="Move partitions to another log directory.")
 @click.argument("partitions", metavar="PARTITION...", nargs=-1, required=True)
 @click.option("--to", "target", required=True, metavar="DIR", help="The log directory, as log.dirs has it.")
-@click.option("--broker", type=int, help="The broker; needed if several have a directory of this name.")
+@click.option("--broker", type=INT32, help="The broker; needed if several have a directory of this name.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be moved.")
 @click.option("--no-wait", is_flag=True, help="Don't wait until the partitions are there.")
 @json_option

@@ -10,7 +10,7 @@ import click
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.cli.asking import CommandFailed, asking, asks_broker
 from kafkad.cli.lines import line_groups
-from kafkad.cli.options import json_option
+from kafkad.cli.options import INT32, json_option
 from kafkad.cli.partitioning import partition_of_key
 from kafkad.client.producing import produce as produce_batch
 from kafkad.core.log.records.batch import Codec
@@ -38,7 +38,7 @@ Headers = tuple[tuple[str, bytes], ...]
     show_default=True,
 )
 @click.option("--acks", type=click.Choice(list(_ACKS)), default="all", show_default=True, help="Who confirms.")
-@click.option("--partition", type=click.IntRange(min=0), help="Default: by key, else in turn.")
+@click.option("--partition", type=INT32, help="Default: by key, else in turn.")
 @click.option("--header", "headers", multiple=True, metavar="KEY=VALUE", help="Of every record; repeatable.")
 @json_option
 @asks_broker

@@ -7,7 +7,7 @@ from uuid import UUID
 import click
 
 from kafkad.cli.asking import asking, asks_broker
-from kafkad.cli.options import json_option
+from kafkad.cli.options import INT16_MAX, INT32_MAX, json_option
 from kafkad.client.broker_client import BROKER_DEFAULT, PartitionDescription, TopicDescription
 from kafkad.client.configs import topic_configs
 from kafkad.client.connection import BrokerCallFailed
@@ -23,8 +23,8 @@ def topics() -> None:
     epilog="\b\nExample:\n  kafkad topics create orders --partitions 12 --config retention.ms=86400000"
 )
 @click.argument("name")
-@click.option("--partitions", type=click.IntRange(min=1), help="Default: the broker's num.partitions.")
-@click.option("--replication-factor", type=click.IntRange(min=1), help="Default: the broker's.")
+@click.option("--partitions", type=click.IntRange(1, INT32_MAX), help="Default: the broker's num.partitions.")
+@click.option("--replication-factor", type=click.IntRange(1, INT16_MAX), help="Default: the broker's.")
 @click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="A topic config; repeatable.")
 @click.option("--if-not-exists", is_flag=True, help="Succeed when the topic is there already.")
 @json_option

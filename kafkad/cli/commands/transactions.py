@@ -9,7 +9,7 @@ import click
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.cli.asking import CommandFailed, asking, asks_broker
 from kafkad.cli.hanging import hanging, overdue
-from kafkad.cli.options import json_option
+from kafkad.cli.options import INT16, INT32, INT32_MAX, INT64, INT64_MAX, json_option
 from kafkad.cli.transaction_tables import description_lines, hanging_lines, listing_lines
 from kafkad.client.broker_client import BrokerClient, PartitionDescription
 from kafkad.client.connection import BrokerCallFailed
@@ -36,7 +36,13 @@ def transactions() -> None:
 
 
 @transactions.command("list", epilog="\b\nExample:\n  kafkad transactions list --duration-filter 60000")
-@click.option("--duration-filter", type=int, default=-1, metavar="MS", help="Only transactions open for longer.")
+@click.option(
+    "--duration-filter",
+    type=click.IntRange(-1, INT64_MAX),
+    default=-1,
+    metavar="MS",
+    help="Only transactions open for longer.",
+)
 @click.option("--transactional-id-pattern", metavar="REGEX", help="Only ids that match as a whole.")
 @json_option
 @asks_broker
@@ -67,11 +73,11 @@ def describe(transactional_id: str, as_json: bool, bootstrap: str, timeout_s: fl
     epilog="\b\nExample:\n  kafkad transactions abort --topic orders --partition 0 --start-offset 1234"
 )
 @click.option("--topic", required=True, help="The topic that it hangs in.")
-@click.option("--partition", type=click.IntRange(min=0), required=True, help="The partition that it hangs in.")
-@click.option("--start-offset", type=click.IntRange(min=0), help="Where the transaction begins in the partition.")
-@click.option("--producer-id", type=click.IntRange(min=0), help="Instead of the start, with both epochs.")
-@click.option("--producer-epoch", type=click.IntRange(min=0), help="As find-hanging shows it.")
-@click.option("--coordinator-epoch", type=int, help="As find-hanging shows it.")
+@click.option("--partition", type=INT32, required=True, help="The partition that it hangs in.")
+@click.option("--start-offset", type=INT64, help="Where the transaction begins in the partition.")
+@click.option("--producer-id", type=INT64, help="Instead of the start, with both epochs.")
+@click.option("--producer-epoch", type=INT16, help="As find-hanging shows it.")
+@click.option("--coordinator-epoch", type=click.IntRange(-1, INT32_MAX), help="As find-hanging shows it.")
 @asks_broker
 def abort(
     topic: str,
@@ -100,11 +106,11 @@ def abort(
 
 @transactions.command("find-hanging", epilog="\b\nExample:\n  kafkad transactions find-hanging --topic orders")
 @click.option("--topic", help="Look at this topic only.")
-@click.option("--partition", type=click.IntRange(min=0), help="Look at this partition of the topic only.")
-@click.option("--broker-id", type=int, help="Look at the partitions that have a replica on this broker.")
+@click.option("--partition", type=INT32, help="Look at this partition of the topic only.")
+@click.option("--broker-id", type=INT32, help="Look at the partitions that have a replica on this broker.")
 @click.option(
     "--max-transaction-timeout",
-    type=click.IntRange(min=0),
+    type=INT32,
     default=15,
     show_default=True,
     metavar="MINUTES",

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from kafkad.cli.failing import WrongConfiguration
-from kafkad.cli.options import DEFAULT_BOOTSTRAP
+from kafkad.cli.options import DEFAULT_BOOTSTRAP, INT32_MAX, INT64_MAX, number_in, timeout_option
 
 _MB = 1 << 20
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": _MB, "gib": 1 << 30, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
@@ -37,9 +37,11 @@ class Size(click.ParamType[int]):
         text = str(value).strip().lower()
         digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
         unit = text[len(digits) :].strip()
-        if not digits.isascii() or not digits.isdigit() or unit not in _UNITS or int(digits) < self._smallest:
+        number = number_in(digits, INT64_MAX)
+        size = None if number is None or unit not in _UNITS else number * _UNITS[unit]
+        if size is None or not self._smallest <= size <= INT64_MAX:
             self.fail(f"expected a size such as 256MiB, found {value!r}", param, ctx)
-        return int(digits) * _UNITS[unit]
+        return size
 
 
 class Duration(click.ParamType[float]):
@@ -52,9 +54,11 @@ class Duration(click.ParamType[float]):
             return value
         text = str(value).strip().lower()
         digits = text.rstrip("smhd")
-        if not digits.isascii() or not digits.isdigit() or text[len(digits) :] not in _SECONDS or int(digits) == 0:
+        number = number_in(digits)
+        seconds = (number or 0) * _SECONDS.get(text[len(digits) :], 0)
+        if not 0 < seconds <= INT32_MAX:
             self.fail(f"expected a time such as 5m, found {value!r}", param, ctx)
-        return float(int(digits) * _SECONDS[text[len(digits) :]])
+        return float(seconds)
 
 
 def _read_file(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
@@ -239,15 +243,7 @@ _TABLE_OPTIONS = (
         help="Read through the broker, or its segment files on this machine.",
     ),
     click.option("--log-dirs", metavar="DIR,DIR", default="", help="With --source files: where to look."),
-    click.option(
-        "--timeout",
-        "timeout_s",
-        type=click.FloatRange(min=0.1),
-        default=30.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="How long to wait for an answer.",
-    ),
+    timeout_option(30.0),
 )
 """With these every command names tables and their topics."""
 

@@ -74,9 +74,9 @@ class ShutdownTries:
             remaining = response.remaining_partitions
             stuck = [each for each in remaining if _has_nowhere_to_go(each, image, broker_id)]
             if len(stuck) == len(remaining):
-                self._end(f"it leads until it ends, as no other replica lives: {_names(stuck)}")
+                self._end(f"it leads until it ends, as no other replica lives: {names_of(stuck)}")
             else:
-                self._go_on(f"no in-sync replica can take over yet: {_names(remaining)}", now_ms, self._pause_ms)
+                self._go_on(f"no in-sync replica can take over yet: {names_of(remaining)}", now_ms, self._pause_ms)
 
     def _go_on(self, why: str, now_ms: int, pause_ms: int) -> None:
         if self._tries <= 0 or now_ms >= self._gives_up_ms:
@@ -97,6 +97,7 @@ def _has_nowhere_to_go(at: RemainingPartition, image: MetadataImage, broker_id: 
     return not any(each in image.brokers for each in replicas if each != broker_id)
 
 
-def _names(partitions: Sequence[RemainingPartition]) -> str:
+def names_of(partitions: Sequence[RemainingPartition]) -> str:
+    """For a log line: the first few, and how many others."""
     shown = ", ".join(f"{each.topic_name}-{each.partition_index}" for each in partitions[:5])
     return shown if len(partitions) <= 5 else f"{shown} and {len(partitions) - 5} more"

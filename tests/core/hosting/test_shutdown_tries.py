@@ -5,7 +5,7 @@ from uuid import UUID
 from kafkad.core.cluster.control_requests import ControlledShutdownResponse, RemainingPartition
 from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
 from kafkad.core.errors import ErrorCode
-from kafkad.core.hosting.shutdown_tries import AWAY_MS, NOBODY_PAUSE_MS, ShutdownTries
+from kafkad.core.hosting.shutdown_tries import AWAY_MS, NOBODY_PAUSE_MS, ShutdownTries, names_of
 
 TRIES, PAUSE_MS = 3, 5_000
 LEFT = (RemainingPartition(topic_name="t", partition_index=0),)
@@ -142,3 +142,9 @@ def test_a_controller_that_answers_is_heeded_also_when_the_store_is_away_from_he
     state.looked(AWAY_MS - 1 + PAUSE_MS, has_store=False)
     answer(state, response(), 1, 2, now_ms=AWAY_MS + PAUSE_MS)
     assert state.outcome == "others lead in its place"
+
+
+def test_partitions_are_named_up_to_a_few_however_many_there_are() -> None:
+    rows = [RemainingPartition(topic_name="t", partition_index=index) for index in range(10_000)]
+    assert names_of(rows[:2]) == "t-0, t-1"
+    assert names_of(rows) == "t-0, t-1, t-2, t-3, t-4 and 9995 more"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
+from kafkad.cli.options import INT64_MAX
 from kafkad.client.broker_client import BrokerClient, TopicDescription
 from kafkad.client.reassignments import Partition, Reason, reassign, reassignments
 from kafkad.client.throttles import Move, throttle, unthrottle
@@ -14,7 +15,7 @@ from kafkad.client.throttles import Move, throttle, unthrottle
 Targets = Mapping[Partition, Sequence[int]]
 """The replicas that each partition is to have, the preferred leader first."""
 
-RATE = click.IntRange(1)
+RATE = click.IntRange(1, INT64_MAX)
 _LOOK_S = 0.2
 _TELL_S = 5.0
 

@@ -7,10 +7,9 @@ import click
 
 from kafkad.cli.asking import CommandFailed, asking, asks_broker
 from kafkad.cli.commands.cluster.carrying_out import tell, wait_for
-from kafkad.cli.options import json_option
-from kafkad.client.broker_client import BrokerDescription, TopicDescription
-from kafkad.client.controlled_shutdown import controlled_shutdown
-from kafkad.client.reassignments import Partition, Reason, Reassignment, reassign, reassignments
+from kafkad.cli.options import json_option, number_in
+from kafkad.client.broker_client import BrokerClient, BrokerDescription, TopicDescription
+from kafkad.client.reassignments import Partition, Reason, Reassignment, elect_leaders, reassign, reassignments
 
 NOWHERE = "every other broker that lives has a replica already"
 
@@ -21,7 +20,7 @@ NOWHERE = "every other broker that lives has a replica already"
 )
 @click.argument("which", metavar="BROKER")
 @click.option("--no-wait", is_flag=True, help="Don't wait until the partitions are gone.")
-@click.option("--leaders-only", is_flag=True, help="Others lead, and the replicas stay; then stop the broker.")
+@click.option("--leaders-only", is_flag=True, help="Others lead; the replicas stay, and stay in sync.")
 @json_option
 @asks_broker
 def drain(
@@ -32,8 +31,8 @@ def drain(
 
     BROKER may be away for good. Partitions made later may be on it again: stop it when this is done.
 
-    With --leaders-only its replicas stay, as in a controlled shutdown: others lead, and it is in sync nowhere where
-    others are, until it is restarted. Ask on the listener between brokers.
+    With --leaders-only its replicas stay in sync, and others lead. BROKER becomes the last replica in the order of each
+    partition, so that no election of preferred leaders gives leadership back.
 
     Exit code 0: it has no partition (with --no-wait: will have none), or leads none; 1: a line for each that stays says
     why.
@@ -42,13 +41,16 @@ def drain(
         brokers = client.describe_brokers()
         broker = broker_id(which, brokers)
         if leaders_only:
-            tell_leaders(broker, controlled_shutdown(client, broker), as_json=as_json)
+            results = move_leaders(client, broker)
+            if not results and not as_json:
+                click.echo(f"Broker {broker} leads no partition and is no preferred leader.")
+            tell(results, f"is not led by broker {broker} any more", as_json=as_json)
             return
         topics, under_way = client.topics(), reassignments(client)
         targets = without(broker, brokers, topics, under_way)
         if not targets and all(each.broker != broker for each in brokers):
-            raise click.ClickException(f"there is no broker {broker}, and no partition has a replica on it")
-        results: dict[Partition, Reason] = {at: NOWHERE for at, target in targets.items() if target is None}
+            raise CommandFailed(f"there is no broker {broker}, and no partition has a replica on it")
+        results = {at: NOWHERE for at, target in targets.items() if target is None}
         wanted = {at: target for at, target in targets.items() if target is not None}
         if wanted:
             results |= reassign(client, wanted)
@@ -61,19 +63,51 @@ def drain(
 
 def broker_id(which: str, brokers: Sequence[BrokerDescription]) -> int:
     """Of the broker with this id or this address. Raises CommandFailed."""
-    if which.isascii() and which.isdigit():
-        return int(which)
+    number = number_in(which)
+    if number is not None:
+        return number
     found = [each.broker for each in brokers if f"{each.host}:{each.port}" == which]
     if not found:
         raise CommandFailed(f"there is no broker {which}")
     return found[0]
 
 
-def tell_leaders(broker: int, remaining: Sequence[Partition], *, as_json: bool) -> None:
-    """What it still leads; then the exit code is 1."""
-    if not remaining and not as_json:
-        click.echo(f"Broker {broker} leads no partition any more.")
-    tell(dict.fromkeys(remaining, f"broker {broker} leads on, as nobody else is in sync"), "", as_json=as_json)
+def move_leaders(client: BrokerClient, broker: int) -> dict[Partition, Reason]:
+    """By partition why `broker` still leads it or is its preferred leader; None: it does not."""
+    orders, results = led_by_others(broker, client.topics(), reassignments(client))
+    if orders:
+        moved = reassign(client, orders)
+        results |= moved
+        elected = [at for at, reason in moved.items() if reason is None]
+        results |= elect_leaders(client, elected, unclean=False) if elected else {}
+    return results
+
+
+def led_by_others(
+    broker: int, topics: Sequence[TopicDescription], under_way: Sequence[Reassignment]
+) -> tuple[dict[Partition, tuple[int, ...]], dict[Partition, Reason]]:
+    """(The same replicas in an order with another preferred leader, which is in sync, and `broker` last; where that is
+    not possible, why), of each partition that `broker` leads or is the preferred leader of.
+    """
+    moving = {(each.topic, each.partition) for each in under_way}
+    orders: dict[Partition, tuple[int, ...]] = {}
+    reasons: dict[Partition, Reason] = {}
+    for topic in topics:
+        for row in topic.partitions:
+            if broker not in (row.leader, *row.replicas[:1]):
+                continue
+            at = (topic.name, row.partition)
+            others = [each for each in row.replicas if each != broker]
+            first = next((each for each in others if each in row.isr), None)
+            if at in moving:
+                reasons[at] = "the partition is being reassigned: wait for the end"
+            elif not others:
+                reasons[at] = f"broker {broker} has the only replica"
+            elif first is None:
+                reasons[at] = "no other replica is in sync"
+            else:
+                orders[at] = (first, *(each for each in others if each != first), broker)
+    return orders, reasons
 
 
 def without(

@@ -42,7 +42,7 @@ def elect_leaders(partitions: tuple[str, ...], unclean: bool, as_json: bool, boo
     else:
         for (topic, index), why in results:
             if why is None:
-                click.echo(f"{topic}-{index} has another leader.")
+                click.echo(f"{topic}-{index} {'has a leader again' if unclean else 'is led by its preferred replica'}.")
             else:
                 click.echo(f"kafkad: {topic}-{index}: {why}", err=True)
         if not results:

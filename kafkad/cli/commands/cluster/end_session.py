@@ -11,6 +11,7 @@ import click
 from kafkad.adapters.files.log_directory import LogDirectoryUnusable, lock
 from kafkad.adapters.stores.session_file import FILE_NAME, SessionFile
 from kafkad.adapters.stores.zookeeper_store import ZookeeperUnreachable
+from kafkad.cli.asking import CommandFailed
 from kafkad.cli.configuring import configuration_from_arguments, configures
 from kafkad.config.entities.broker import ClusterConfig
 from kafkad.core.coordination_store import CoordinationError, SessionLost
@@ -36,7 +37,7 @@ def end_session(file: str | None, overrides: tuple[str, ...]) -> None:
     try:
         descriptor = lock(folder)
     except LogDirectoryUnusable as error:
-        raise click.ClickException(str(error)) from None
+        raise CommandFailed(str(error)) from None
     try:
         click.echo(_end(config.cluster, SessionFile(folder, config.cluster.zookeeper_connect)))
     finally:
@@ -54,10 +55,10 @@ def _end(cluster: ClusterConfig, file: SessionFile) -> str:
     except SessionLost:
         ending = f"Session {session[0]:#x} has ended by itself."
     except (ZookeeperUnreachable, CoordinationError) as error:
-        raise click.ClickException(f"the session ends by its timeout: {error}") from None
+        raise CommandFailed(f"the session ends by its timeout: {error}") from None
     else:
         if store.is_left_open:
-            raise click.ClickException("the session ends by its timeout: ZooKeeper does not answer any more")
+            raise CommandFailed("the session ends by its timeout: ZooKeeper does not answer any more")
         ending = f"Session {session[0]:#x} is ended."
     file.remove()
     return ending

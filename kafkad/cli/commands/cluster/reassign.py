@@ -10,7 +10,7 @@ from kafkad.cli.asking import CommandFailed, asking, asks_broker, wanted_partiti
 from kafkad.cli.commands.cluster.carrying_out import RATE, carry_out, replicas_of, tell
 from kafkad.cli.commands.cluster.planned import execute, verify
 from kafkad.cli.commands.cluster.reassignment_plan import as_document, proposed
-from kafkad.cli.options import json_option
+from kafkad.cli.options import json_option, number_in
 from kafkad.cli.transaction_tables import table
 from kafkad.client.configs import topic_configs
 from kafkad.client.reassignments import Reassignment, reassign, reassignments
@@ -183,10 +183,11 @@ def list_reassignments(as_json: bool, bootstrap: str, timeout_s: float) -> None:
 
 
 def broker_ids(text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() for part in parts):
+    parts = text.split(",")
+    found = tuple(number for part in parts if (number := number_in(part.strip())) is not None)
+    if len(found) < len(parts):
         raise click.BadParameter(f"expected broker ids with commas, found {text!r}", param_hint="--to")
-    return tuple(map(int, parts))
+    return found
 
 
 def reassignment_lines(found: Sequence[Reassignment]) -> list[str]:

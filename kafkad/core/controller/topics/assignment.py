@@ -1,7 +1,8 @@
 """Which brokers hold the replicas of a new partition? Kafka's own algorithm (AdminUtils.assignReplicasToBrokers).
 
 First replicas go round-robin from a random start, the others follow with a shift that grows by one each lap. With
-racks, brokers are interleaved by rack first, and a rack gets a second replica only when every rack has one. The random
+racks, brokers are interleaved by rack first, and a rack gets a second replica only when every rack has one. Brokers
+without a rack are a rack of their own where others have one, as in StripedReplicaPlacer (Apache Kafka 4). The random
 numbers are arguments: the same start and shift give the same assignment.
 """
 
@@ -11,6 +12,7 @@ from typing import Protocol
 
 from kafkad.core.errors import ErrorCode, KafkaError
 
+NO_RACK = ""
 Assignment = tuple[int, ...]
 """Replicas in order of preference: the first is the preferred leader."""
 
@@ -70,12 +72,7 @@ def assign_replicas(
         )
     if all(rack is None for rack in racks.values()):
         return _without_racks(sorted(racks), partitions, replication_factor, start_index, shift, first_partition)
-    known = {broker: rack for broker, rack in racks.items() if rack is not None}
-    if len(known) != len(racks):
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "Not all brokers have rack information for replica rack aware assignment.",
-        )
+    known = {broker: rack if rack is not None else NO_RACK for broker, rack in racks.items()}
     return _with_racks(known, partitions, replication_factor, start_index, shift, first_partition)
 
 

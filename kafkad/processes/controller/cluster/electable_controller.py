@@ -38,6 +38,7 @@ from kafkad.core.controller.store.unreadable_nodes import UnreadableNodes
 from kafkad.core.controller.topics.topics import TopicResults
 from kafkad.core.coordination_store import BadVersion, NodeExists, NodeStat, NoNode
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.hosting.shutdown_tries import names_of
 from kafkad.core.metrics.catalogue import UNCLEAN_ELECTIONS
 from kafkad.handlers.controller.requests.answering import answer_to
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
@@ -287,8 +288,8 @@ class ElectableController:
         if self._controller is None:
             return Outcome(), ControlledShutdownResponse(error_code=ErrorCode.NOT_CONTROLLER)
         response = self._controller.controlled_shutdown(request)
-        left = [f"{each.topic_name}-{each.partition_index}" for each in response.remaining_partitions]
-        log.info("broker %d is shutting down; partitions that it still leads: %s", request.broker_id, left or "none")
+        left = names_of(response.remaining_partitions) or "none"
+        log.info("broker %d is shutting down; partitions that it still leads: %s", request.broker_id, left)
         return self._outcome(), response
 
     def answer(self, request: AdminRequest) -> tuple[Outcome, Answer | None]:

@@ -81,9 +81,12 @@ def test_a_factor_above_the_number_of_brokers_explains_itself() -> None:
     )
 
 
-def test_racks_on_some_brokers_only_are_refused() -> None:
-    with pytest.raises(KafkaError, match="Not all brokers have rack information"):
-        assign_replicas({1: "a", 2: None}, 1, 1, start_index=0, shift=0)
+@pytest.mark.parametrize(("start", "shift"), [(0, 0), (1, 2), (3, 1)])
+def test_brokers_without_a_rack_are_a_rack_where_others_have_one(start: int, shift: int) -> None:
+    found = assign_replicas({1: "a", 2: None, 3: "a", 4: None}, 4, 2, start_index=start, shift=shift)
+    assert all(len({1, 3}.intersection(each)) == 1 for each in found), "one replica in each"
+    assert sorted(each[0] for each in found) == [1, 2, 3, 4]
+    assert sorted(assign_replicas({1: "a", 2: None}, 1, 2, start_index=0, shift=0)[0]) == [1, 2]
 
 
 @pytest.mark.parametrize(
