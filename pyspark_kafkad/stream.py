@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kafkad.export.ranges import Bounds
+from pyspark_kafkad.failing import in_one_line
 from pyspark_kafkad.offsets import (
     Offsets,
     Partition,
@@ -56,7 +57,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Spelled:
         if self._initial is None:
-            self._initial = self._beginning()
+            with in_one_line():
+                self._initial = self._beginning()
         return self._initial
 
     def _beginning(self) -> Spelled:
@@ -74,9 +76,14 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = {row: each.end for row, each in self._bounds().items()}
+        with in_one_line():
+            self._target = {row: each.end for row, each in self._bounds().items()}
 
     def latestOffset(self, start: Spelled, limit: ReadLimit) -> Spelled:
+        with in_one_line():
+            return self._latest(start, limit)
+
+    def _latest(self, start: Spelled, limit: ReadLimit) -> Spelled:
         begun = read_offsets(start)
         bounds = self._bounds()
         if self._target is not None:
@@ -95,7 +102,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Spelled, end: Spelled) -> Sequence[InputPartition]:
         begun = beginning(end)
-        with connected(self._options) as client:
+        with in_one_line(), connected(self._options) as client:
             facts, _ = look_up(client, self._options)
             earliest = {
                 (topic, partition): bounds.earliest
