@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from pyspark_kafkad.failing import IllegalArgumentException, in_one_line
 from pyspark_kafkad.options import ReadOptions, check, flag, lower_case, plan_read
 from pyspark_kafkad.pieces import TopicRange, read_piece
-from pyspark_kafkad.stream import TopicStreamReader
+from pyspark_kafkad.stream import RefusedStream, TopicStreamReader
 
 _COLUMNS = {
     "key": "binary",
@@ -49,8 +49,10 @@ class DefaultSource(DataSource):
             return TopicReader(ReadOptions.parse(self.options), _checked(schema))
 
     def streamReader(self, schema: StructType) -> TopicStreamReader:
-        with in_one_line():
+        try:
             return TopicStreamReader(ReadOptions.parse(self.options, is_stream=True), _checked(schema))
+        except IllegalArgumentException as wrong:
+            return RefusedStream(wrong)
 
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
         with in_one_line():

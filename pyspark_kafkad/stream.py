@@ -7,6 +7,7 @@ the table of `startingTable` has. It is one object in a process of the driver; `
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -17,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import Bounds
 from pyspark_kafkad.failing import in_one_line
 from pyspark_kafkad.offsets import (
@@ -140,3 +142,18 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = {(topic, partition): facts[topic].bounds[partition] for topic, partition in rows}
         self._known = {row: each.end for row, each in found.items()}
         return found
+
+
+class RefusedStream(TopicStreamReader):
+    """Of wrong options. It raises when it is asked: of what a source raises before, Spark 4.2 only tells that there is
+    no reader which it could stop.
+    """
+
+    def __init__(self, error: ExportFailed) -> None:
+        self._error = error
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        with in_one_line():
+            raise self._error
+
+    initialOffset = getDefaultReadLimit = prepareForTriggerAvailableNow = latestOffset = partitions = _refuse
