@@ -24,7 +24,7 @@ from kafkad.client.connection import BrokerCallFailed
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import Prepared, continued, directories_of, prepare, topic_facts
-from kafkad.export.problems import AnotherExport, BrokerAway, ExportFailed, NotInstalled, StoreUnfit, not_answered
+from kafkad.export.problems import AnotherExport, Away, BrokerAway, ExportFailed, NotInstalled, StoreUnfit, not_answered
 from kafkad.export.ranges import TopicFacts
 from kafkad.export.reading.source import Source
 from kafkad.export.retrying import Retries
@@ -63,8 +63,8 @@ def run(
                 done, failures = _run_all(asked, working, as_json=as_json)
                 write_metrics(done)
                 if failures:
-                    helps_itself = all(isinstance(each, BrokerAway | AnotherExport) for each in failures)
-                    kind = BrokerAway if helps_itself else ExportFailed
+                    helps_itself = all(isinstance(each, Away | AnotherExport) for each in failures)
+                    kind = Away if helps_itself else ExportFailed
                     raise kind(f"{len(failures)} of {len(asked)} tables are not up to date")
 
             if every is None:
