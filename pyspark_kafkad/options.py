@@ -13,12 +13,14 @@ from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.types import TopicPartition
 from kafkad.export.preparation import topic_facts
 from kafkad.export.problems import DataLost, ExportFailed, not_answered
-from kafkad.export.ranges import OffsetRange, TopicFacts, split_evenly
+from kafkad.export.ranges import OffsetRange, TopicFacts
 from kafkad.export.reading.log_directories import check_folders, check_is_of, facts_without_broker, topics_in
 from kafkad.export.reading.source import Source
-from kafkad.export.reading.splitting import SMALLEST_BYTES, bytes_per_offset, divide, sizes_of
+from kafkad.export.reading.splitting import bytes_per_offset, divide, sizes_of
+from pyspark_kafkad.failing import IllegalArgumentException
 from pyspark_kafkad.offsets import Partition
 from pyspark_kafkad.places import BATCH_END, BATCH_START, parse_json, places
+from pyspark_kafkad.task_ranges import divided
 
 _TIMEOUT_S = 30.0
 _ENDING = frozenset({"endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"})
@@ -38,6 +40,14 @@ _KNOWN = frozenset(
         *(*_ENDING, *_OF_STREAMS, *_OF_TRIGGERS, *_WITHOUT_EFFECT),
     }
 )
+_REFUSED = {
+    "kafka.auto.offset.reset": "startingOffsets says where a query begins, and its checkpoint where it goes on",
+    "kafka.key.deserializer": "keys are bytes",
+    "kafka.value.deserializer": "values are bytes",
+    "kafka.enable.auto.commit": "offsets are kept in the checkpoint of the query",
+    "kafka.interceptor.classes": "there is no consumer that would call them",
+}
+"""Of those that Spark's Kafka source refuses, too, the reason."""
 _COMMITTED, _UNCOMMITTED = "read_committed", "read_uncommitted"
 _CHOOSING = ("subscribe", "subscribepattern", "assign")
 _DELAY = re.compile(r"(\d+)\s*(us|ms|s|min|m|h|d)?")
@@ -53,9 +63,9 @@ class ReadOptions:
     """None: the log directories say what there is."""
     folders: tuple[str, ...]
     """Log directories, to read segment files; without one the broker is read."""
-    min_partitions: int
+    min_partitions: int | None
     most_records: int | None
-    """Offsets of each task."""
+    """How many tasks there are at least, and how many offsets each has at most."""
     most_offsets: int | None
     """Of each batch of a stream."""
     fewest_offsets: int
@@ -66,37 +76,26 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, is_stream: bool = False) -> Self:
-        """Raises `ExportFailed`."""
-        values = {name.lower(): value for name, value in given.items()}
+        """Raises `IllegalArgumentException`."""
+        values = lower_case(given)
         if not is_stream:
             values = {name: value for name, value in values.items() if name not in _OF_TRIGGERS}
         for name in values:
-            if name not in _KNOWN and not name.startswith("kafka."):
-                raise ExportFailed(f"kafkad has no option {name}")
             if name in (_ENDING if is_stream else _OF_STREAMS):
-                raise ExportFailed(f"{name} is no option of {'streams' if is_stream else 'batches'}")
-        if sum(name in values for name in _CHOOSING) != 1:
-            raise ExportFailed("one of the options subscribe, subscribePattern and assign has to be set")
-        folders = tuple(each.rstrip("/") or each for each in values.get("path", "").split(",") if each)
-        if "kafka.bootstrap.servers" not in values and not folders:
-            raise ExportFailed("the option kafka.bootstrap.servers has to be set, or path to the log directories")
-        if not any(values[name].strip(" ,") for name in _CHOOSING if name in values):
-            raise ExportFailed("subscribe, subscribePattern or assign: there is no topic in it")
-        if values.get("startingoffsetsbytimestampstrategy", "error").lower() not in ("error", "latest"):
-            raise ExportFailed("startingOffsetsByTimestampStrategy: expected error or latest")
-        if values.get("kafka.security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
-            raise ExportFailed(f"kafka.security.protocol: kafkad has no {values['kafka.security.protocol']}")
+                raise IllegalArgumentException(f"{name} is no option of {'streams' if is_stream else 'batches'}")
+        check(values)
+        folders = _folders(values)
         isolation = values.get("kafka.isolation.level", _COMMITTED)
-        if isolation not in (_COMMITTED, _UNCOMMITTED):
-            raise ExportFailed(f"kafka.isolation.level: expected {_COMMITTED} or {_UNCOMMITTED}, found {isolation!r}")
         most, fewest = (_number(values, f"{name}OffsetsPerTrigger") for name in ("max", "min"))
         if most is not None and fewest is not None and fewest > most:
-            raise ExportFailed(f"minOffsetsPerTrigger ({fewest}) is more than maxOffsetsPerTrigger ({most})")
+            raise IllegalArgumentException(
+                f"minOffsetsPerTrigger ({fewest}) is more than maxOffsetsPerTrigger ({most})"
+            )
         return cls(
             values=values,
             bootstrap=values.get("kafka.bootstrap.servers"),
             folders=folders,
-            min_partitions=_number(values, "minPartitions") or 0,
+            min_partitions=_number(values, "minPartitions"),
             most_records=_number(values, "maxRecordsPerPartition"),
             most_offsets=most,
             fewest_offsets=fewest or 0,
@@ -104,6 +103,43 @@ class ReadOptions:
             fails_on_loss=flag(values, "failOnDataLoss", by_default=True),
             is_committed=isolation == _COMMITTED,
         )
+
+
+def lower_case(given: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in given.items()}
+
+
+def check(values: Mapping[str, str]) -> None:
+    """What can be said before it is known whether a batch or a stream is read; names are in lower case.
+
+    Raises `IllegalArgumentException`.
+    """
+    for name in values:
+        if name not in _KNOWN and not name.startswith("kafka."):
+            raise IllegalArgumentException(f"kafkad has no option {name}")
+        if name in _REFUSED:
+            raise IllegalArgumentException(f"{name} is not supported: {_REFUSED[name]}")
+    if sum(name in values for name in _CHOOSING) != 1:
+        raise IllegalArgumentException("one of the options subscribe, subscribePattern and assign has to be set")
+    if "kafka.bootstrap.servers" not in values and not _folders(values):
+        raise IllegalArgumentException(
+            "the option kafka.bootstrap.servers has to be set, or path to the log directories"
+        )
+    if not any(values[name].strip(" ,") for name in _CHOOSING if name in values):
+        raise IllegalArgumentException("subscribe, subscribePattern or assign: there is no topic in it")
+    if values.get("startingoffsetsbytimestampstrategy", "error").lower() not in ("error", "latest"):
+        raise IllegalArgumentException("startingOffsetsByTimestampStrategy: expected error or latest")
+    if values.get("kafka.security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
+        raise IllegalArgumentException(f"kafka.security.protocol: kafkad has no {values['kafka.security.protocol']}")
+    isolation = values.get("kafka.isolation.level", _COMMITTED)
+    if isolation not in (_COMMITTED, _UNCOMMITTED):
+        raise IllegalArgumentException(
+            f"kafka.isolation.level: expected {_COMMITTED} or {_UNCOMMITTED}, found {isolation!r}"
+        )
+
+
+def _folders(values: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(each.rstrip("/") or each for each in values.get("path", "").split(",") if each)
 
 
 def plan_read(options: ReadOptions) -> list[tuple[Source, OffsetRange]]:
@@ -153,29 +189,34 @@ def divide_read(
     wanted: Sequence[tuple[str, OffsetRange]],
     facts: Mapping[str, TopicFacts],
 ) -> list[tuple[Source, OffsetRange]]:
-    """Pieces for tasks: `minPartitions` of them or more, as long as they are not small."""
+    """Pieces for tasks: as many as options ask for, or so that none is large."""
     by_topic: dict[str, list[OffsetRange]] = {}
     for topic, whole in wanted:
         if whole.start < whole.end:
             by_topic.setdefault(topic, []).append(whole)
-    total = sum(each.end - each.start for ranges in by_topic.values() for each in ranges)
+    sources = {topic: _source(options, facts[topic], ranges) for topic, ranges in by_topic.items()}
+    if options.min_partitions is not None or options.most_records is not None:
+        ranges = [(topic, whole) for topic in by_topic for whole in by_topic[topic]]
+        asked = divided(ranges, options.min_partitions, options.most_records)
+        return [(sources[topic], piece) for topic, piece in asked]
     found = []
-    for topic, ranges in by_topic.items():
-        paths = {each.partition: _directory(options.folders, facts[topic], each.partition) for each in ranges}
-        source = Source(
-            topic=topic,
-            bootstrap=options.bootstrap,
-            directories={partition: path for partition, path in paths.items() if path is not None},
-            is_committed=options.is_committed,
-            skips_lost=not options.fails_on_loss,
-        )
+    for topic, whole_ranges in by_topic.items():
+        source = sources[topic]
         average = {} if client is None or source.directories else bytes_per_offset(client, topic, facts[topic].bounds)
-        share = -(-options.min_partitions * sum(each.end - each.start for each in ranges) // total)
-        smallest = 1 if options.min_partitions else SMALLEST_BYTES
-        for piece in divide(source, ranges, sizes_of(source, ranges, average), share, smallest_bytes=smallest):
-            most = options.most_records or piece.end - piece.start
-            found += [(source, each) for each in split_evenly(piece, -(-(piece.end - piece.start) // most))]
+        pieces = divide(source, whole_ranges, sizes_of(source, whole_ranges, average), 1)
+        found += [(source, piece) for piece in pieces]
     return found
+
+
+def _source(options: ReadOptions, facts: TopicFacts, ranges: Sequence[OffsetRange]) -> Source:
+    paths = {each.partition: _directory(options.folders, facts, each.partition) for each in ranges}
+    return Source(
+        topic=facts.name,
+        bootstrap=options.bootstrap,
+        directories={partition: path for partition, path in paths.items() if path is not None},
+        is_committed=options.is_committed,
+        skips_lost=not options.fails_on_loss,
+    )
 
 
 def _number(values: Mapping[str, str], name: str) -> int | None:
@@ -183,22 +224,22 @@ def _number(values: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise ExportFailed(f"{name}: expected a number from 1 on, found {text!r}")
+        raise IllegalArgumentException(f"{name}: expected a number from 1 on, found {text!r}")
     return int(text)
 
 
 def flag(values: Mapping[str, str], name: str, *, by_default: bool = False) -> bool:
-    """Of an option, by whose name in lower case it is found. Raises `ExportFailed`."""
+    """Of an option, by whose name in lower case it is found. Raises `IllegalArgumentException`."""
     text = values.get(name.lower(), str(by_default)).lower()
     if text not in ("true", "false"):
-        raise ExportFailed(f"{name}: expected true or false, found {text!r}")
+        raise IllegalArgumentException(f"{name}: expected true or false, found {text!r}")
     return text == "true"
 
 
 def _delay_s(text: str) -> float:
     found = _DELAY.fullmatch(text.strip().lower())
     if found is None:
-        raise ExportFailed(f"maxTriggerDelay: expected a time such as 15m, found {text!r}")
+        raise IllegalArgumentException(f"maxTriggerDelay: expected a time such as 15m, found {text!r}")
     return int(found[1]) * _MS[found[2] or "ms"] / 1_000
 
 
@@ -212,7 +253,7 @@ def _chosen(client: BrokerClient | None, options: ReadOptions) -> dict[str, tupl
     try:
         pattern = re.compile(values["subscribepattern"].strip())
     except re.error as error:
-        raise ExportFailed(f"subscribePattern: {error}") from error
+        raise IllegalArgumentException(f"subscribePattern: {error}") from error
     if client is None:
         names = [each for each in topics_in(options.folders) if not is_internal(each)]
     else:
@@ -224,9 +265,9 @@ def _assigned(text: str) -> dict[str, tuple[int, ...]]:
     chosen = parse_json(text, "assign")
     for topic, partitions in chosen.items():
         if not isinstance(partitions, list) or not all(type(each) is int for each in partitions):
-            raise ExportFailed(f"assign: expected a list of partitions of {topic!r}")
+            raise IllegalArgumentException(f"assign: expected a list of partitions of {topic!r}")
     if not chosen or not all(chosen.values()):
-        raise ExportFailed("assign: there is a topic without partitions in it, or none")
+        raise IllegalArgumentException("assign: there is a topic without partitions in it, or none")
     return {topic: tuple(dict.fromkeys(partitions)) for topic, partitions in chosen.items()}
 
 
@@ -234,7 +275,9 @@ def _checked(row: Partition, start: int, end: int, facts: TopicFacts, options: R
     topic, partition = row
     bounds = facts.bounds[partition]
     if start > end and {"startingoffsets", "endingoffsets"} <= options.values.keys():
-        raise ExportFailed(f"{topic}-{partition}: startingOffsets ({start}) is behind endingOffsets ({end})")
+        raise IllegalArgumentException(
+            f"{topic}-{partition}: startingOffsets ({start}) is behind endingOffsets ({end})"
+        )
     if options.fails_on_loss and (start < bounds.earliest or end > bounds.end):
         raise DataLost(
             f"{topic}-{partition} has offsets {bounds.earliest} to {bounds.end - 1}, not all of {start} to {end - 1};"

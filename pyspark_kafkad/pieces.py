@@ -10,6 +10,7 @@ from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.source import Source, read_range
 from kafkad.export.schema import METADATA
+from pyspark_kafkad.failing import in_one_line
 
 
 @dataclass
@@ -31,6 +32,6 @@ def read_piece(piece: InputPartition, columns: list[str]) -> Iterator[pa.RecordB
     if not isinstance(piece, TopicRange):
         # Where there is nothing to read, Spark has a piece of its own read.
         return
-    with SharedClient() as client:
+    with in_one_line(), SharedClient() as client:
         for batch in read_range(narrowed(piece.source, columns), piece.wanted, client):
             yield batch.select(columns)

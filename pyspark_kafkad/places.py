@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.records import offsets_at
-from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import Bounds, TopicFacts
+from pyspark_kafkad.failing import IllegalArgumentException
 from pyspark_kafkad.offsets import Partition
 
 _EARLIEST, _LATEST = -2, -1
@@ -39,11 +39,13 @@ def places(
     rows: list[Partition],
     facts: Mapping[str, TopicFacts],
 ) -> dict[Partition, int]:
-    """The offset of each partition. Raises `ExportFailed`, `BrokerCallFailed`."""
+    """The offset of each partition. Raises `IllegalArgumentException`, `BrokerCallFailed`."""
     by_time = values.get(f"{side.name}offsetsbytimestamp")
     if f"{side.name}timestamp" in values or by_time is not None:
         if client is None:
-            raise ExportFailed("only a broker knows the offsets at a time: kafka.bootstrap.servers has to be set")
+            raise IllegalArgumentException(
+                "only a broker knows the offsets at a time: kafka.bootstrap.servers has to be set"
+            )
         times = _times(values, side, by_time, rows)
         found: dict[Partition, int] = {}
         for topic in facts:
@@ -64,7 +66,7 @@ def _times(values: Mapping[str, str], side: Side, by_time: str | None, rows: lis
     if text is None:
         return _of_partitions(by_time or "", f"{side.name}OffsetsByTimestamp", rows)
     if not re.fullmatch(r"\s*-?\d{1,18}\s*", text, re.ASCII):
-        raise ExportFailed(f"{side.name}Timestamp: expected milliseconds, found {text!r}")
+        raise IllegalArgumentException(f"{side.name}Timestamp: expected milliseconds, found {text!r}")
     return dict.fromkeys(rows, int(text))
 
 
@@ -76,20 +78,22 @@ def _of_partitions(text: str, option: str, rows: list[Partition]) -> dict[Partit
         of_topic = named.get(topic)
         number = of_topic.get(str(partition)) if isinstance(of_topic, dict) else None
         if type(number) is not int or abs(number) >= 1 << 63:
-            raise ExportFailed(f"{option} has no number for {topic}-{partition}")
+            raise IllegalArgumentException(f"{option} has no number for {topic}-{partition}")
         found[topic, partition] = number
     for topic, of_topic in named.items():
         for name in of_topic if isinstance(of_topic, dict) else ("?",):
             if not name.isdecimal() or (topic, int(name)) not in found:
-                raise ExportFailed(f"{option}: {topic}-{name} is not read, or not there")
+                raise IllegalArgumentException(f"{option}: {topic}-{name} is not read, or not there")
     return found
 
 
 def _resolved(offset: int, side: Side, bounds: Bounds) -> int:
     if offset < _EARLIEST:
-        raise ExportFailed(f"{side.name}Offsets: expected an offset, {_LATEST} or {_EARLIEST}, found {offset}")
+        raise IllegalArgumentException(
+            f"{side.name}Offsets: expected an offset, {_LATEST} or {_EARLIEST}, found {offset}"
+        )
     if side.refused is not None and offset == _WORDS[side.refused]:
-        raise ExportFailed(f"{side.name}Offsets of a batch can't be {side.refused}")
+        raise IllegalArgumentException(f"{side.name}Offsets of a batch can't be {side.refused}")
     if offset >= 0:
         return offset
     return bounds.earliest if offset == _EARLIEST else bounds.end
@@ -98,7 +102,7 @@ def _resolved(offset: int, side: Side, bounds: Bounds) -> int:
 def _check_are_found(found: Mapping[Partition, int], times: Mapping[Partition, int]) -> None:
     for row, offset in found.items():
         if offset < 0:
-            raise ExportFailed(
+            raise IllegalArgumentException(
                 f"{row[0]}-{row[1]} has no record from {times[row]} ms on, and no offset for it;"
                 " startingOffsetsByTimestampStrategy=latest begins at its end"
             )
@@ -110,11 +114,11 @@ def _not_beyond(offset: int, end: int) -> int:
 
 
 def parse_json(text: str, option: str) -> dict[str, Any]:
-    """Raises `ExportFailed`."""
+    """Raises `IllegalArgumentException`."""
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise ExportFailed(f"{option}: {error}") from error
+        raise IllegalArgumentException(f"{option}: {error}") from error
     if not isinstance(content, dict):
-        raise ExportFailed(f"{option}: expected a JSON object")
+        raise IllegalArgumentException(f"{option}: expected a JSON object")
     return content

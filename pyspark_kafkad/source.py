@@ -1,15 +1,16 @@
 """The data source: plans in the driver, reads Arrow batches in the workers."""
 
 from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kafkad.export.problems import ExportFailed
-from pyspark_kafkad.options import ReadOptions, flag, plan_read
+from pyspark_kafkad.failing import IllegalArgumentException, in_one_line
+from pyspark_kafkad.options import ReadOptions, check, flag, lower_case, plan_read
 from pyspark_kafkad.pieces import TopicRange, read_piece
-from pyspark_kafkad.stream import TopicStreamReader
+from pyspark_kafkad.stream import RefusedStream, TopicStreamReader
 
 _COLUMNS = {
     "key": "binary",
@@ -25,6 +26,7 @@ _ADDED = {
     "includeMetadata": {"leaderEpoch": "int", "producerId": "bigint"},
 }
 """By the option that asks for them."""
+_NO_SINK = "kafkad is a source only: Spark's own sink writes to its topics, format('kafka')"
 
 
 class DefaultSource(DataSource):
@@ -35,15 +37,30 @@ class DefaultSource(DataSource):
         return "kafkad"
 
     def schema(self) -> str:
-        values = {name.lower(): value for name, value in self.options.items()}
-        added = [columns for option, columns in _ADDED.items() if flag(values, option)]
+        with in_one_line():
+            values = lower_case(self.options)
+            # As Spark's Kafka source, when the data frame is made.
+            check(values)
+            added = [columns for option, columns in _ADDED.items() if flag(values, option)]
         return ", ".join(f"{name} {kind}" for columns in (_COLUMNS, *added) for name, kind in columns.items())
 
     def reader(self, schema: StructType) -> "TopicReader":
-        return TopicReader(ReadOptions.parse(dict(self.options)), _checked(schema))
+        with in_one_line():
+            return TopicReader(ReadOptions.parse(self.options), _checked(schema))
 
     def streamReader(self, schema: StructType) -> TopicStreamReader:
-        return TopicStreamReader(ReadOptions.parse(dict(self.options), is_stream=True), _checked(schema))
+        try:
+            return TopicStreamReader(ReadOptions.parse(self.options, is_stream=True), _checked(schema))
+        except IllegalArgumentException as wrong:
+            return RefusedStream(wrong)
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        with in_one_line():
+            raise IllegalArgumentException(_NO_SINK)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
+        with in_one_line():
+            raise IllegalArgumentException(_NO_SINK)
 
 
 class TopicReader(DataSourceReader):
@@ -54,7 +71,8 @@ class TopicReader(DataSourceReader):
         self._columns = list(columns)
 
     def partitions(self) -> list[InputPartition]:
-        planned = plan_read(self._options)
+        with in_one_line():
+            planned = plan_read(self._options)
         return [TopicRange(source, wanted) for source, wanted in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -62,12 +80,12 @@ class TopicReader(DataSourceReader):
 
 
 def _checked(schema: StructType) -> list[str]:
-    """The columns that are asked for. Raises `ExportFailed`."""
+    """The columns that are asked for. Raises `IllegalArgumentException`."""
     known = {name: kind for columns in (_COLUMNS, *_ADDED.values()) for name, kind in columns.items()}
     for field in schema.fields:
         kind = known.get(field.name)
         if kind is None:
-            raise ExportFailed(f"there is no column {field.name!r}: {', '.join(known)}")
+            raise IllegalArgumentException(f"there is no column {field.name!r}: {', '.join(known)}")
         if field.dataType.simpleString() != kind:
-            raise ExportFailed(f"the column {field.name} is {kind}, not {field.dataType.simpleString()}")
+            raise IllegalArgumentException(f"the column {field.name} is {kind}, not {field.dataType.simpleString()}")
     return schema.names

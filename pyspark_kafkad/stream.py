@@ -7,6 +7,7 @@ the table of `startingTable` has. It is one object in a process of the driver; `
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -17,7 +18,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import Bounds
+from pyspark_kafkad.failing import in_one_line
 from pyspark_kafkad.offsets import (
     Offsets,
     Partition,
@@ -56,7 +59,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Spelled:
         if self._initial is None:
-            self._initial = self._beginning()
+            with in_one_line():
+                self._initial = self._beginning()
         return self._initial
 
     def _beginning(self) -> Spelled:
@@ -74,9 +78,14 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = {row: each.end for row, each in self._bounds().items()}
+        with in_one_line():
+            self._target = {row: each.end for row, each in self._bounds().items()}
 
     def latestOffset(self, start: Spelled, limit: ReadLimit) -> Spelled:
+        with in_one_line():
+            return self._latest(start, limit)
+
+    def _latest(self, start: Spelled, limit: ReadLimit) -> Spelled:
         begun = read_offsets(start)
         bounds = self._bounds()
         if self._target is not None:
@@ -95,7 +104,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Spelled, end: Spelled) -> Sequence[InputPartition]:
         begun = beginning(end)
-        with connected(self._options) as client:
+        with in_one_line(), connected(self._options) as client:
             facts, _ = look_up(client, self._options)
             earliest = {
                 (topic, partition): bounds.earliest
@@ -133,3 +142,18 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = {(topic, partition): facts[topic].bounds[partition] for topic, partition in rows}
         self._known = {row: each.end for row, each in found.items()}
         return found
+
+
+class RefusedStream(TopicStreamReader):
+    """Of wrong options. It raises when it is asked: of what a source raises before, Spark 4.2 only tells that there is
+    no reader which it could stop.
+    """
+
+    def __init__(self, error: ExportFailed) -> None:
+        self._error = error
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        with in_one_line():
+            raise self._error
+
+    initialOffset = getDefaultReadLimit = prepareForTriggerAvailableNow = latestOffset = partitions = _refuse

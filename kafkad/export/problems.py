@@ -30,8 +30,16 @@ class DataLost(ExportFailed):
     """Records that the table does not have are no longer in the log: `--on-data-loss skip` goes on behind them."""
 
 
-class BrokerAway(ExportFailed):
-    """The broker can't be asked now; later it may be there again."""
+class Away(ExportFailed):
+    """What a run needs can't be asked now; later it may be there again."""
+
+
+class BrokerAway(Away):
+    """A run asks it again."""
+
+
+class RegistryAway(Away):
+    """The registry of schemas."""
 
 
 class AnotherExport(ExportFailed):

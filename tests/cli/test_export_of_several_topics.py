@@ -100,6 +100,23 @@ def test_a_file_has_options_of_each_table_and_of_all(lake: Lake) -> None:
         assert done.exit_code == 2 and said in done.stderr
 
 
+def test_a_topic_chooses_the_table_that_names_or_finds_it(lake: Lake) -> None:
+    out = f'out = "{lake.folder}/lake/{{topic}}"'
+    tables = [
+        "[[tables]]",
+        'topic = "other, elsewhere"',
+        "[[tables]]",
+        r"topic-pattern = 'shop\..*'",
+        'format = "delta"',
+    ]
+    file = lake.conf_file(out, *tables)
+    for topic in ("shop.users", "other"):
+        assert f"of {topic}," in lake.done("run", *file, "--topic", topic).stdout
+        assert len(lake.done("files", *file, "--topic", topic).stdout.splitlines()) == 1
+    assert lake.tables() == {"other": 1, "shop.users": 2}
+    assert (lake.folder / "lake" / "shop.users" / "_delta_log").exists()
+
+
 def test_what_becomes_of_one_table_is_nothing_to_the_others(lake: Lake) -> None:
     done = lake.done("run", "--topic", "nowhere,other", "--out", f"{lake.folder}/lake/{{topic}}")
     assert done.exit_code == 1

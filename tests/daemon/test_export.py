@@ -209,7 +209,7 @@ def test_a_table_that_begins_with_the_newest_record_has_everything_since_its_fir
 ) -> None:
     options = ("--start", "latest", "--format", table, "--source", source)
     lake.produce(30)
-    assert lake.run("run", *options, "--dry-run").startswith("0 offsets, ")
+    assert lake.run("run", *options, "--dry-run").startswith("0 offsets of ")
     assert json.loads(lake.run("run", *options, "--json"))["records"] == 0
     lake.produce(20)
     assert json.loads(lake.run("run", *options, "--json"))["records"] == 20
@@ -281,6 +281,22 @@ def test_a_value_of_100_mb_is_exported(lake: Lake, tmp_path: Path) -> None:
         lake.out = tmp_path / source
         lake.run("run", "--source", source)
         assert sorted(map(len, values(lake.records()))) == [6, 6, 100_000_000]
+
+
+def test_a_pattern_finds_topics_of_the_broker(lake: Lake, tmp_path: Path) -> None:
+    producer = Producer({"bootstrap.servers": lake.bootstrap})
+    with BrokerClient(lake.bootstrap) as client:
+        for number, name in enumerate(("a", "b", "ab"), 1):
+            client.create_topic(f"{lake.topic}.{name}", partitions=1, replication_factor=1, configs={})
+            for _ in range(number):
+                producer.produce(f"{lake.topic}.{name}", b"v")
+    assert producer.flush(WITHIN_S) == 0
+    asked = ("--topic-pattern", rf"{lake.topic}\.[ab]", "--out", f"{tmp_path}/{{topic}}")
+    asked = (*asked, "--bootstrap-server", lake.bootstrap)
+    rows = [json.loads(line) for line in kafkad("export", "run", *asked, "--json").stdout.splitlines()]
+    assert {row["topic"]: row["records"] for row in rows} == {f"{lake.topic}.a": 1, f"{lake.topic}.b": 2}
+    status = kafkad("export", "status", *asked, "--json")
+    assert [row["lag"] for row in json.loads(status.stdout)] == [0, 0]
 
 
 def test_a_table_that_is_not_there_is_not_right(lake: Lake) -> None:

@@ -4,9 +4,11 @@ import configparser
 import shlex
 from pathlib import Path
 
+from bench.brokers.jars import SPARK_KAFKA_VERSION
 from kafkad.cli.commands.export import run
 
-SYSTEMD = Path(__file__).parents[2] / "packaging" / "systemd"
+ROOT = Path(__file__).parents[2]
+SYSTEMD = ROOT / "packaging" / "systemd"
 
 
 def unit(name: str) -> configparser.ConfigParser:
@@ -30,6 +32,14 @@ def test_the_unit_comes_after_the_broker_in_everything_and_writes_only_its_own_f
     assert service["IOSchedulingClass"] == "idle" and int(service["CPUWeight"]) < 100
     assert (service["ProtectSystem"], service["DynamicUser"]) == ("strict", "yes")
     assert "ReadWritePaths" not in service and service["SupplementaryGroups"] == "kafkad"
+
+
+def test_there_is_a_kafka_source_for_the_spark_that_is_installed() -> None:
+    """Which it wants in exactly its version."""
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    wanted = setup["options.extras_require"]["spark"].splitlines()
+    assert f"pyspark == {SPARK_KAFKA_VERSION}" in wanted
 
 
 def test_the_timer_is_of_the_unit() -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.brokers.daemon import Kafkad
@@ -15,6 +17,10 @@ TOPIC = "orders"
 WITHIN_S = 300.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 EACH = 500
+BETWEEN = {
+    "startingOffsets": json.dumps({TOPIC: {"0": 0, "1": 300, "2": 7}}),
+    "endingOffsets": json.dumps({TOPIC: {"0": 800, "1": 700, "2": 90}}),
+}
 _COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
 
 
@@ -102,6 +108,55 @@ def test_both_sources_have_the_same_rows(both: Both, broker: Kafkad, options: di
 def _place(row: object) -> tuple[object, ...]:
     assert isinstance(row, tuple)
     return row[2:5]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"minPartitions": "2"},
+        {"minPartitions": "7"},
+        {"minPartitions": "100"},
+        # With earliest or latest their batches do not heed it.
+        {**BETWEEN, "maxRecordsPerPartition": "100"},
+        {"maxRecordsPerPartition": "1000000"},
+        {"maxRecordsPerPartition": "333", "minPartitions": "20"},
+        {"maxRecordsPerPartition": "50", "minPartitions": "4"},
+        {"minPartitions": "9", "startingOffsets": json.dumps({TOPIC: {"0": 0, "1": 800, "2": 830}})},
+        {"subscribe": "orders,appended", "minPartitions": "11"},
+    ],
+)
+def test_both_sources_have_the_same_number_of_tasks(both: Both, broker: Kafkad, options: dict[str, str]) -> None:
+    theirs = both("kafka", **options)
+    for ours in (both("kafkad", **options), both("kafkad", **options, path=str(broker.log_dir))):
+        assert ours.rdd.getNumPartitions() == theirs.rdd.getNumPartitions()
+        assert ours.count() == theirs.count()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"kafka.auto.offset.reset": "earliest"}, "auto.offset.reset"),
+        ({"kafka.key.deserializer": "x"}, "key.deserializer"),
+        ({"kafka.enable.auto.commit": "true"}, "enable.auto.commit"),
+        ({"assign": "{}"}, "subscribe"),
+        ({"kafka.isolation.level": "no"}, "isolation.level"),
+    ],
+)
+def test_both_sources_refuse_the_same_options(both: Both, options: dict[str, str], said: str) -> None:
+    """Spark makes an AnalysisException of what a source in Python raises."""
+    with pytest.raises((IllegalArgumentException, Py4JJavaError), match=said):
+        both("kafka", **options).count()
+    with pytest.raises(AnalysisException, match=said) as refused:
+        both("kafkad", **options)
+    assert "IllegalArgumentException: " in str(refused.value) and "Traceback" not in str(refused.value)
+
+
+def test_our_source_is_no_sink(spark: SparkSession, broker: Kafkad) -> None:
+    writer = spark.range(1).selectExpr("cast(id as string) as value").write.format("kafkad").mode("append")
+    with pytest.raises(AnalysisException, match="kafkad is a source only") as refused:
+        writer.option("kafka.bootstrap.servers", broker.bootstrap).option("topic", "sunk").save()
+    assert "Traceback" not in str(refused.value)
 
 
 def test_what_sparks_sink_writes_is_read_by_both(spark: SparkSession, both: Both, broker: Kafkad) -> None:

@@ -1,5 +1,6 @@
 """Options that all commands of `kafkad export` have, and the types of their values."""
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -137,7 +138,7 @@ def tables_of(ctx: click.Context) -> list[dict[str, Any]]:
     hidden = {without[name] for name in given if name in without} - given.keys()
     tables = ctx.meta.get(_TABLES, [{}])
     if len(tables) > 1 and "topic" in given:
-        tables = [table for table in tables if table.get("topic") == given["topic"]]
+        tables = [table for table in tables if _is_of(table, given["topic"])]
         if len(tables) != 1:
             raise WrongConfiguration([f"--topic: of the tables, {len(tables)} are of topic {given['topic']!r}"])
     found = []
@@ -145,6 +146,21 @@ def tables_of(ctx: click.Context) -> list[dict[str, Any]]:
         options = {**{name: each for name, each in table.items() if name not in hidden}, **given, "conf_files": ()}
         found.append(ctx.command.make_context(ctx.info_name, [], ctx.parent, default_map=options).params)
     return found
+
+
+def _is_of(table: Mapping[str, Any], topic: str) -> bool:
+    """Whether the topic is among those that a file names, or that its pattern finds."""
+    names = [name.strip() for name in str(table.get("topic", "")).split(",")]
+    return topic in names or ("topic_pattern" in table and matcher(str(table["topic_pattern"]))(topic))
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a whole name matches. Raises `WrongConfiguration`."""
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise WrongConfiguration([f"--topic-pattern: {error}"]) from error
+    return lambda name: compiled.fullmatch(name) is not None
 
 
 class OneTableCommand(click.Command):

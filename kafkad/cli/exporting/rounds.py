@@ -13,7 +13,7 @@ from types import FrameType
 
 import click
 
-from kafkad.export.problems import AnotherExport, BrokerAway
+from kafkad.export.problems import AnotherExport, Away
 
 _FIRST_PAUSE_S = 1.0
 
@@ -32,7 +32,7 @@ def repeat(one_round: Callable[[], None], every_s: float) -> None:
                 one_round()
                 failures = 0
                 pause_s = began_s + every_s - time.monotonic()
-            except (BrokerAway, AnotherExport) as failed:
+            except (Away, AnotherExport) as failed:
                 pause_s = pause_after(failures, every_s)
                 failures += 1
                 click.echo(f"kafkad: {failed}; again in {pause_s:g} s", err=True)

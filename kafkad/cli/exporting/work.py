@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from kafkad.cli.asking import CommandFailed
-from kafkad.cli.exporting.options import OF_ALL_TABLES, TOPIC, of_topic, topics_of
+from kafkad.cli.exporting.options import OF_ALL_TABLES, TOPIC, matcher, of_topic, topics_of
 from kafkad.cli.exporting.printing import iso_hour, print_plan, print_summary, with_progress
 from kafkad.cli.exporting.request import NO_BROKER, wanted_of
 from kafkad.cli.exporting.rounds import repeat
@@ -25,7 +24,7 @@ from kafkad.client.connection import BrokerCallFailed
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import Prepared, continued, directories_of, prepare, topic_facts
-from kafkad.export.problems import AnotherExport, BrokerAway, ExportFailed, NotInstalled, StoreUnfit, not_answered
+from kafkad.export.problems import AnotherExport, Away, BrokerAway, ExportFailed, NotInstalled, StoreUnfit, not_answered
 from kafkad.export.ranges import TopicFacts
 from kafkad.export.reading.source import Source
 from kafkad.export.retrying import Retries
@@ -51,7 +50,7 @@ def run(
         raise WrongConfiguration(["--dry-run and --every exclude each other"])
     with _failing():
         # Before the work, and again in each round: a pattern may find more.
-        wanted = _wanted(tables)
+        wanted = _wanted_now(tables, waits=every is not None)
         if dry_run:
             for each in wanted:
                 print_plan(_prepared(replace(each, jobs=jobs or 1), open_sink(each)), as_json=as_json)
@@ -64,14 +63,24 @@ def run(
                 done, failures = _run_all(asked, working, as_json=as_json)
                 write_metrics(done)
                 if failures:
-                    helps_itself = all(isinstance(each, BrokerAway | AnotherExport) for each in failures)
-                    kind = BrokerAway if helps_itself else ExportFailed
+                    helps_itself = all(isinstance(each, Away | AnotherExport) for each in failures)
+                    kind = Away if helps_itself else ExportFailed
                     raise kind(f"{len(failures)} of {len(asked)} tables are not up to date")
 
             if every is None:
                 one_round()
             else:
                 repeat(one_round, every)
+
+
+def _wanted_now(tables: Sequence[Mapping[str, Any]], *, waits: bool) -> list[Wanted]:
+    """`waits`: a broker that is away may be there in the first round."""
+    try:
+        return _wanted(tables)
+    except BrokerAway:
+        if not waits:
+            raise
+        return []
 
 
 def _wanted(tables: Sequence[Mapping[str, Any]]) -> list[Wanted]:
@@ -140,17 +149,14 @@ def _matching(asked: Mapping[str, Any]) -> list[str]:
     from kafkad.core.controller.topics.names import is_internal  # noqa: PLC0415
     from kafkad.export.reading.log_directories import check_folders, topics_in  # noqa: PLC0415
 
-    try:
-        pattern = re.compile(asked["topic_pattern"])
-    except re.error as error:
-        raise WrongConfiguration([f"--topic-pattern: {error}"]) from error
+    matches = matcher(asked["topic_pattern"])
     if asked["bootstrap"] == NO_BROKER:
         folders = [each for each in asked["log_dirs"].split(",") if each]
         check_folders(folders)
         names = [each for each in topics_in(folders) if not is_internal(each)]
     else:
         names = _answered(partial(_topics_of_broker, asked), asked["timeout_s"])
-    found = sorted(name for name in names if pattern.fullmatch(name))
+    found = sorted(filter(matches, names))
     if not found:
         raise ExportFailed(f"no topic matches {asked['topic_pattern']!r}")
     return found

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kafkad.export import problems
 from kafkad.export.coverage import Returned, returned_from_json
-from kafkad.export.problems import BrokerAway, DataLost, ExportFailed, NotInstalled
+from kafkad.export.problems import BrokerAway, DataLost, ExportFailed, NotInstalled, RegistryAway
 from kafkad.export.task import Task, run_task
 
 try:
@@ -80,7 +80,7 @@ def _failure(said: str) -> ExportFailed:
         name, colon, rest = line.strip().partition(": ")
         if colon and name.startswith(f"{problems.__name__}."):
             kind = getattr(problems, name.rpartition(".")[2], ExportFailed)
-            return kind(rest) if kind in (BrokerAway, DataLost) else ExportFailed(rest)
+            return kind(rest) if kind in (BrokerAway, DataLost, RegistryAway) else ExportFailed(rest)
     reasons = [found[1] for line in said.splitlines() if (found := _REASON.match(line.strip())) is not None]
     # Spark's own exceptions say that a task has failed, which is known.
     reason = next((each for each in reasons if not each.startswith("org.apache.spark.")), "")

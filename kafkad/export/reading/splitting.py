@@ -15,20 +15,13 @@ _GUESSED_BYTES = 1_000
 """Of a record, where nobody knows."""
 
 
-def divide(
-    source: Source,
-    ranges: Sequence[OffsetRange],
-    sizes: Sequence[int],
-    tasks: int,
-    *,
-    smallest_bytes: int = SMALLEST_BYTES,
-) -> list[OffsetRange]:
+def divide(source: Source, ranges: Sequence[OffsetRange], sizes: Sequence[int], tasks: int) -> list[OffsetRange]:
     """Ranges of these sizes as about `tasks` pieces of similar size.
 
     They are more where they would be too large, and fewer where too small. Files are cut at batches that their indexes
     name. Raises `ExportFailed`.
     """
-    most = _most_bytes(sizes, tasks, smallest_bytes)
+    most = _most_bytes(sizes, tasks)
     found: list[OffsetRange] = []
     for whole, size in zip(ranges, sizes, strict=True):
         directory = source.directories.get(whole.partition)
@@ -43,7 +36,7 @@ def gathered(
     ranges: Sequence[OffsetRange], sizes: Sequence[int], pieces: Sequence[OffsetRange], tasks: int
 ) -> list[tuple[OffsetRange, ...]]:
     """The pieces of `ranges` as those of about `tasks` tasks: of many small partitions a task has several."""
-    most = _most_bytes(sizes, tasks, SMALLEST_BYTES)
+    most = _most_bytes(sizes, tasks)
     most_pieces = -(-len(pieces) // max(tasks, 1))
     per_offset = {each.partition: size / (each.end - each.start) for each, size in zip(ranges, sizes, strict=True)}
     found: list[tuple[OffsetRange, ...]] = []
@@ -61,8 +54,8 @@ def gathered(
     return found
 
 
-def _most_bytes(sizes: Sequence[int], tasks: int, smallest: int) -> int:
-    return min(max(sum(sizes) // max(tasks, 1), smallest), _LARGEST_BYTES)
+def _most_bytes(sizes: Sequence[int], tasks: int) -> int:
+    return min(max(sum(sizes) // max(tasks, 1), SMALLEST_BYTES), _LARGEST_BYTES)
 
 
 def sizes_of(source: Source, ranges: Sequence[OffsetRange], bytes_per_offset: Mapping[int, float]) -> list[int]:

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 from uuid import UUID
 
-from kafkad.export.problems import BrokerAway, ExportFailed
+from kafkad.export.problems import ExportFailed, RegistryAway
 
 AUTH_VARIABLE = "KAFKAD_SCHEMA_REGISTRY_AUTH"
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
@@ -25,7 +25,7 @@ class Schema(NamedTuple):
 
 
 class Registry:
-    """Raises `BrokerAway` when it does not answer, `ExportFailed` when it refuses us."""
+    """Raises `RegistryAway` when it does not answer, `ExportFailed` when it refuses us."""
 
     def __init__(self, url: str, *, timeout_s: float, serialized: bool = False) -> None:
         """`serialized`: Protobuf as its compiler's output, in base64."""
@@ -84,9 +84,9 @@ class Registry:
                 return None
             if error.code in {401, 403}:
                 raise ExportFailed(f"the schema registry at {self._url} refuses us: set {AUTH_VARIABLE}") from error
-            raise BrokerAway(f"the schema registry at {self._url} answers {error.code}") from error
+            raise RegistryAway(f"the schema registry at {self._url} answers {error.code}") from error
         except (URLError, OSError) as error:
-            raise BrokerAway(f"no schema registry answers at {self._url}: {error}") from error
+            raise RegistryAway(f"no schema registry answers at {self._url}: {error}") from error
         except ValueError as error:
             raise ExportFailed(f"{self._url} is no schema registry: {error}") from error
 

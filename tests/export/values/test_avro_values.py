@@ -11,7 +11,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from kafkad.export.problems import BrokerAway, ExportFailed
+from kafkad.export.problems import ExportFailed, RegistryAway
 from kafkad.export.values.format import ValueFormat
 from kafkad.export.values.opening import open_parser, resolve
 from kafkad.export.values.parsed import Parsed
@@ -163,7 +163,7 @@ def test_a_registry_that_does_not_answer_is_no_fault_of_a_value(registry: Regist
         resolve(wanted)
     with pytest.raises(ExportFailed, match="no address of a schema registry"):
         resolve(ValueFormat(kind="avro", registry="registry:8081", subject="s"))
-    with pytest.raises(BrokerAway, match="no schema registry answers at http"):
+    with pytest.raises(RegistryAway, match="no schema registry answers at http"):
         resolve(ValueFormat(kind="avro", registry="http://127.0.0.1:1", subject="s"))
     registry.register("orders-value", "{}", kind="JSON")
     with pytest.raises(ExportFailed, match="kind JSON, not Avro"):
