@@ -28,6 +28,7 @@ FEATURES = "/feature"
 PREFERRED_ELECTION = "/admin/preferred_replica_election"
 REASSIGNMENT = "/admin/reassign_partitions"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
+LOG_DIR_EVENT = f"{LOG_DIR_EVENTS}/log_dir_event_"
 ISR_CHANGES = "/isr_change_notification"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 DEFAULT_ENTITY = "<default>"
@@ -136,8 +137,16 @@ class ReadConfigChange(Struct, frozen=True):
     entity_name: str = ""
 
 
+class LogDirEventNode(Struct, frozen=True, kw_only=True):
+    """A broker says that one of its log directories has failed, which is event 1."""
+
+    version: int = 1
+    broker: int
+    event: int = 1
+
+
 class ReadLogDirEvent(Struct, frozen=True):
-    """A broker says that one of its log directories has failed."""
+    """What the controller reads of it."""
 
     broker: int
 
