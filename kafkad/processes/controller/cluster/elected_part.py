@@ -32,6 +32,7 @@ from kafkad.processes.controller.cluster.asking.brokers_told import BrokersTold,
 from kafkad.processes.controller.cluster.asking.controlled_shutdown import ControlledShutdown
 from kafkad.processes.controller.cluster.asking.isr_changes import IsrChanges
 from kafkad.processes.controller.cluster.asking.leader_balance import LeaderBalance
+from kafkad.processes.controller.cluster.asking.next_term import NextTerm
 from kafkad.processes.controller.cluster.asking.own_configs import OwnConfigs
 from kafkad.processes.controller.cluster.asking.passing_on import PassingOn
 from kafkad.processes.controller.cluster.asking.refused_deletions import RefusedDeletions
@@ -97,6 +98,7 @@ class ElectedPart:
             config, lambda percentage: self._do(lambda _store: controller.balance_leaders(percentage))
         )
         self._refused_deletions = RefusedDeletions(lambda: self._do(lambda _: controller.ask_for_deletions_again()))
+        self._next_term = NextTerm(self._run_again)
         self._has_refused_deletions = False
 
     @property
@@ -131,6 +133,10 @@ class ElectedPart:
         if self.is_elected and (topics or brokers):
             self._do(lambda _store: self._controller.configs_changed(topics, brokers))
 
+    def _run_again(self) -> None:
+        if self._broker is not None and self._membership.is_connected:
+            self._run()
+
     def _run(self) -> None:
         cluster_id = self._host.image.cluster_id
         self._do(lambda store: self._controller.run(store, cluster_id))
@@ -156,8 +162,7 @@ class ElectedPart:
             raise error
         log.warning("the term of this controller is over: %s", error)
         self._left(Outcome())
-        if self._broker is not None and self._membership.is_connected:
-            self._run()
+        self._next_term.ended(error)
         return None
 
     def _left(self, outcome: Outcome, applied: Callable[[], object] | None = None) -> None:
@@ -321,6 +326,7 @@ class ElectedPart:
             self._do(lambda store: self._controller.broker_answers(store, broker, watched.epoch))
 
     def finish_pass(self, now_ms: int) -> None:
+        self._next_term.turn(now_ms)
         self._refusals.watch(self._watched())
         self._refusals.turn()
         if self._controlled_shutdown is not None:
@@ -333,7 +339,7 @@ class ElectedPart:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        timers = self._leader_balance, self._refused_deletions, self._controlled_shutdown
+        timers = self._next_term, self._leader_balance, self._refused_deletions, self._controlled_shutdown
         asking = self._brokers_told, self._passing_on, self._isr_changes, self._refusals
         deadlines = (each.next_deadline_ms for each in (*timers, *asking) if each is not None)
         return min((each for each in deadlines if each is not None), default=None)
