@@ -313,13 +313,14 @@ class HostEvents:
             self._membership.begin_to_register()
         self._hosting.acknowledged(self._removals.reusable(applied))
         self._requests.turn(now_ms)
-        self._count()
         self._requests.send_ready(applied, now_ms)
         self._moves.replies.send_ready(applied, (), now_ms)
         self._failed_directories.turn(now_ms, is_registered=self._membership.broker is not None)
         if self._elected is not None:
             self._elected.finish_pass(now_ms)
+            self._is_to_count |= self._context.block[ACTIVE_CONTROLLER] != self._elected.is_elected
             self._context.block[ACTIVE_CONTROLLER] = self._elected.is_elected
+        self._count()
         self._checkpoints.write_due(self._hosting.image, now_ms)
 
     @property
