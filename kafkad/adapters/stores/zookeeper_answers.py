@@ -1,6 +1,7 @@
 """What kazoo answers, in the words of the port: any answer of a server becomes a value or a `CoordinationError`."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from kazoo.exceptions import (
@@ -40,16 +41,12 @@ from kafkad.core.coordination_store import (
 )
 
 
-class UnknownErrorCode(ZookeeperError):  # type: ignore[misc]
-    """A server may be newer than kazoo."""
-
-
 class Unimplemented(UnexpectedAnswer):
     """The server is older than the request."""
 
 
-# Otherwise such a code ends kazoo's thread, and with it the session.
-EXCEPTIONS.default_factory = lambda: UnknownErrorCode
+# A server may be newer than kazoo, whose thread would end by its error code, and with it the session.
+EXCEPTIONS.default_factory = lambda: partial(ZookeeperError, "kazoo does not know the error code")
 
 _ERRORS: tuple[tuple[type[KazooException], type[CoordinationError]], ...] = (
     (NodeExistsError, NodeExists),

@@ -25,8 +25,10 @@ def _raise_all_but(fine: type[CoordinationError], outcomes: Sequence[object]) ->
 
 def _with_all_below(store: CoordinationStore, path: str) -> list[str]:
     """Parents first."""
-    found = [path]
-    for each in found:
+    found: list[str] = []
+    left = [path]
+    while left:
+        found.append(left.pop())
         with suppress(NoNode):
-            found += [f"{each}/{name}" for name in store.children(each)]
+            left += [f"{found[-1]}/{name}" for name in store.children(found[-1])]
     return found
