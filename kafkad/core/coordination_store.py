@@ -17,8 +17,8 @@ ANY_VERSION = -1
 class CoordinationError(Exception):
     """The store did not do what was asked; `path` is the node concerned."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(f"{type(self).__name__}: {path}")
+    def __init__(self, path: str, detail: str = "") -> None:
+        super().__init__(f"{type(self).__name__}: {path}{detail and f': {detail}'}")
         self.path = path
 
 
@@ -44,6 +44,10 @@ class NoChildrenForEphemerals(CoordinationError):
 
 class NotPermitted(CoordinationError):
     """The node is protected, and not for this client."""
+
+
+class UnexpectedAnswer(CoordinationError):
+    """The store answered with an error that is none of these, or with what can't be read; the operation may be done."""
 
 
 class SessionSuspended(CoordinationError):

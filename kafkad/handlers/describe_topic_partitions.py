@@ -4,7 +4,7 @@ A cursor says where the next answer begins. It may name a topic that was deleted
 an error. There are no eligible leader replicas (KIP-966); Apache Kafka answers with empty lists then, too.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from kafkad.core.controller.image import Topic
@@ -13,7 +13,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.topic_errors import why_unknown
 from kafkad.handlers.requests.broker_view import BrokerView
-from kafkad.handlers.requests.metadata_cache import describe_partition
+from kafkad.handlers.requests.metadata_cache import describe_partition, without_listener
 from kafkad.handlers.requests.operations import NOT_ASKED, TOPIC_OPERATIONS
 from kafkad.wire.kio_codec import Codec, codec
 
@@ -36,7 +36,8 @@ def handle(body: memoryview, context: RequestContext, view: BrokerView) -> bytes
         return _refuse(messages, [topic.name for topic in request.topics])
     names = sorted(name for name in named or view.image.topics if name >= start.topic)
     limit = max(1, min(request.response_partition_limit, view.max_partitions_described))
-    topics, cursor = _describe(messages, names, start, limit, view)
+    unreachable = without_listener(view.image.brokers, context.connection.listener)
+    topics, cursor = _describe(messages, names, start, limit, view, set(unreachable) - {view.broker_id})
     following = None
     if cursor is not None:
         following = messages.part("Cursor", topic_name=cursor.topic, partition_index=cursor.partition)
@@ -44,7 +45,7 @@ def handle(body: memoryview, context: RequestContext, view: BrokerView) -> bytes
 
 
 def _describe(
-    messages: Codec, names: Iterable[str], start: Cursor, room: int, view: BrokerView
+    messages: Codec, names: Iterable[str], start: Cursor, room: int, view: BrokerView, unreachable: Collection[int]
 ) -> tuple[list[Any], Cursor | None]:
     """As many partitions as there is room for, and where to go on if there are more."""
     topics: list[Any] = []
@@ -53,7 +54,7 @@ def _describe(
             return topics, Cursor(name, 0)
         first = start.partition if name == start.topic else 0
         topic = view.image.topics.get(name)
-        rows = _partitions(messages, topic, first, first + room, view) if topic is not None else ()
+        rows = _partitions(messages, topic, first, first + room, view, unreachable) if topic is not None else ()
         error = ErrorCode.NONE if topic is not None else why_unknown(name)
         topics.append(_topic(messages, name, error, topic=topic, partitions=rows, operations=TOPIC_OPERATIONS))
         if topic is not None and first + room < len(topic.partitions):
@@ -62,11 +63,14 @@ def _describe(
     return topics, None
 
 
-def _partitions(messages: Codec, topic: Topic, first: int, end: int, view: BrokerView) -> tuple[Any, ...]:
+def _partitions(
+    messages: Codec, topic: Topic, first: int, end: int, view: BrokerView, unreachable: Collection[int]
+) -> tuple[Any, ...]:
     live = frozenset(view.image.brokers) | {view.broker_id}
     rows = []
     for partition in topic.partitions[first:end]:
-        _, index, leader, leader_epoch, replicas, isr, offline = describe_partition(partition, live, view.broker_id)
+        described = describe_partition(partition, live, view.broker_id, unreachable)
+        _, index, leader, leader_epoch, replicas, isr, offline = described
         row = messages.part(
             "DescribeTopicPartitionsResponsePartition",
             error_code=ErrorCode.NONE,

@@ -48,16 +48,16 @@ def answer(
         kept = cache.whole(asked)
         if kept is not None:
             return kept
-        body = _pack(request, context, view, (yield from _packed(image.topics.values(), version, view)))
-        cache.keep_whole(asked, image, body)
+        body = _pack(request, context, view, (yield from _packed(image.topics.values(), context, view)))
+        cache.keep_whole(asked, image, body, version, context.connection.listener, view.broker_id)
         return body
     unknown_ids: list[bytes] = []
     if _is_invalid(request.topics, version):
         return _refuse(request.topics, version)
     elif _asks_by_id(request.topics):
-        unknown_ids, packed = yield from _by_id(request.topics, version, view)
+        unknown_ids, packed = yield from _by_id(request.topics, context, view)
     else:
-        packed = yield from _by_name(request.topics, version, view, errors)
+        packed = yield from _by_name(request.topics, context, view, errors)
     return _pack(request, context, view, packed, unknown_ids)
 
 
@@ -81,7 +81,7 @@ def _pack(
 
 
 def _by_name(
-    topics: Iterable[WantedTopic], version: int, view: BrokerView, errors: Mapping[str, int]
+    topics: Iterable[WantedTopic], context: RequestContext, view: BrokerView, errors: Mapping[str, int]
 ) -> Generator[Waits, Any, list[bytes]]:
     known: dict[str, Topic] = {}
     missing: dict[str, bytes] = {}
@@ -97,24 +97,25 @@ def _by_name(
         elif name not in missing:
             error = _why_missing(name, errors)
             count_error(error)
-            missing[name] = pack_topic(version, error, name, NO_TOPIC_ID, is_internal(name), ())
-    found = yield from _packed(known.values(), version, view)
+            missing[name] = pack_topic(context.version, error, name, NO_TOPIC_ID, is_internal(name), ())
+    found = yield from _packed(known.values(), context, view)
     return [*found, *missing.values()]
 
 
-def _packed(topics: Iterable[Topic], version: int, view: BrokerView) -> Generator[Waits, Any, list[bytes]]:
+def _packed(topics: Iterable[Topic], context: RequestContext, view: BrokerView) -> Generator[Waits, Any, list[bytes]]:
     """The cost: cached topics cost next to nothing, the others as much as they have partitions."""
     packed: list[bytes] = []
     rest = list(topics)
+    client = context.version, context.connection.listener
     for at in range(0, len(rest), STEP_TOPICS):
         if at:
             yield Pause.TURN
-        packed += view.metadata_cache.topics(rest[at : at + STEP_TOPICS], version, view.broker_id)
+        packed += view.metadata_cache.topics(rest[at : at + STEP_TOPICS], *client, view.broker_id)
     return packed
 
 
 def _by_id(
-    topics: Iterable[WantedTopic], version: int, view: BrokerView
+    topics: Iterable[WantedTopic], context: RequestContext, view: BrokerView
 ) -> Generator[Waits, Any, tuple[list[bytes], list[bytes]]]:
     """The unknown topics, and the others."""
     known: dict[bytes, Topic] = {}
@@ -128,8 +129,8 @@ def _by_id(
             known[topic_id] = topic
         elif topic_id != NO_TOPIC_ID:
             count_error(ErrorCode.UNKNOWN_TOPIC_ID)
-            missing[topic_id] = pack_topic(version, ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id, False, ())
-    return list(missing.values()), (yield from _packed(known.values(), version, view))
+            missing[topic_id] = pack_topic(context.version, ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id, False, ())
+    return list(missing.values()), (yield from _packed(known.values(), context, view))
 
 
 def _why_missing(name: str, errors: Mapping[str, int]) -> int:

@@ -5,7 +5,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -16,22 +16,51 @@ from bench.brokers.processes import eventually
 from bench.brokers.zookeeper import ZookeeperServer
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore, ZookeeperUnreachable
 from kafkad.adapters.stores.zookeeper_waits import LONGEST_PAUSE_S, SILENT_S, Waits
-from kafkad.core.coordination_store import Create, SessionState, SessionSuspended
+from kafkad.core.coordination_store import (
+    Check,
+    CoordinationError,
+    Create,
+    NotPermitted,
+    SessionState,
+    SessionSuspended,
+    SetData,
+    UnexpectedAnswer,
+)
 from tests.tools.certificates import Authority
 
 SESSION_S = 40.0
 SOON_S = 20.0
 """Far less than kazoo waits for a server that is silent."""
 MULTI_READ, UNIMPLEMENTED = 22, -6
+CREATE, DELETE, EXISTS, GET, SET, SYNC, CHILDREN, MULTI = 1, 2, 3, 4, 5, 9, 8, 14
+SESSION_MOVED, NO_AUTH, NOBODY_KNOWS = -118, -102, -9_999
+CALLS: dict[int, Callable[[ZookeeperStore], object]] = {
+    CREATE: lambda store: store.create("/x"),
+    DELETE: lambda store: store.delete("/x"),
+    EXISTS: lambda store: store.exists("/x"),
+    GET: lambda store: store.get("/x"),
+    SET: lambda store: store.set_data("/x", b""),
+    SYNC: lambda store: store.sync("/x"),
+    CHILDREN: lambda store: store.children("/x"),
+    MULTI: lambda store: store.transaction([SetData("/x", b"")]),
+    MULTI_READ: lambda store: store.get_many(["/x"]),
+}
+_END = struct.pack(">i?i", -1, True, -1)
+
+
+def failed_part(code: int) -> bytes:
+    """The answer to one operation of several, and the end."""
+    return struct.pack(">i?ii", -1, False, code, code) + _END
 
 
 class OtherServer:
     """A real server behind a connection on which nobody knows multi-reads while `is_old`, as those before 3.6, or says
-    anything while not `speaks`.
+    anything while not `speaks`. `instead` has the error and the body that an operation is answered with.
     """
 
     def __init__(self, server: ZookeeperServer, *, is_old: bool) -> None:
         self.is_old = is_old
+        self.instead: dict[int, tuple[int, bytes]] = {}
         self.speaks = threading.Event()
         self.speaks.set()
         self.connections: list[socket.socket] = []
@@ -60,6 +89,10 @@ class OtherServer:
                 if not is_first and operation == MULTI_READ and self.is_old:
                     client.sendall(struct.pack(">iiqi", 16, xid, 0, UNIMPLEMENTED))
                     break
+                if not is_first and operation in self.instead:
+                    code, body = self.instead[operation]
+                    client.sendall(struct.pack(">iiqi", 16 + len(body), xid, 0, code) + body)
+                    continue
                 if not is_first:
                     self.operations.append(operation)
                 is_first = False
@@ -124,6 +157,72 @@ def written(store: ZookeeperStore, root: str) -> tuple[list[str], list[bytes | N
 
 def read(store: ZookeeperStore, paths: list[str]) -> list[bytes | None]:
     return [None if node is None else node.data for node in store.get_many(paths)]
+
+
+@pytest.mark.parametrize("code", [SESSION_MOVED, NOBODY_KNOWS])
+@pytest.mark.parametrize("operation", CALLS)
+def test_an_error_that_nobody_has_a_word_for_is_one_of_that_request(
+    other: OtherServer, operation: int, code: int
+) -> None:
+    """kazoo's thread ended, or ours did, and the controller process with it."""
+    store = opened(f"{other.hosts}/codes")
+    other.instead[operation] = (code, b"")
+    with pytest.raises(UnexpectedAnswer, match="/x"):
+        CALLS[operation](store)
+    other.instead.clear()
+    assert store.exists("/x") is None
+    assert store.state is SessionState.CONNECTED
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("operation", "body"),
+    [
+        (GET, b""),
+        (GET, b"\0\0\0\x05abc"),
+        (CHILDREN, struct.pack(">ii", 2, 1) + b"\xff"),
+        (EXISTS, b"\0"),
+        (MULTI, b""),
+        (MULTI, _END),
+        (MULTI, failed_part(NOBODY_KNOWS)),
+        (MULTI, failed_part(SESSION_MOVED)),
+        (MULTI_READ, b""),
+        (MULTI_READ, _END),
+        (MULTI_READ, failed_part(NOBODY_KNOWS)),
+    ],
+)
+def test_an_answer_that_can_not_be_read_is_an_error_of_that_request(
+    other: OtherServer, operation: int, body: bytes
+) -> None:
+    store = opened(f"{other.hosts}/answers")
+    other.instead[operation] = (0, body)
+    with pytest.raises(UnexpectedAnswer, match="/x"):
+        CALLS[operation](store)
+    other.instead.clear()
+    assert store.exists("/x") is None
+    store.close()
+
+
+def test_changes_of_a_pipeline_have_such_errors_one_by_one(other: OtherServer) -> None:
+    store = opened(f"{other.hosts}/pipeline")
+    other.instead[MULTI] = (0, failed_part(NOBODY_KNOWS))
+    outcomes = store.pipelined([Create("/a"), Create("/b")])
+    assert [type(each) for each in outcomes] == [UnexpectedAnswer, UnexpectedAnswer]
+    other.instead[MULTI] = (NO_AUTH, b"")
+    guarded = store.pipelined([Create("/a")], guard=Check("/", 0))
+    assert [type(each) for each in guarded] == [NotPermitted]
+    assert all(isinstance(each, CoordinationError) for each in (*outcomes, *guarded))
+    store.close()
+
+
+@pytest.mark.parametrize("code", [SESSION_MOVED, NOBODY_KNOWS])
+@pytest.mark.parametrize("operation", [EXISTS, MULTI_READ])
+def test_such_errors_at_the_start_are_a_server_that_can_not_be_reached(
+    other: OtherServer, operation: int, code: int
+) -> None:
+    other.instead[operation] = (code, b"")
+    with pytest.raises(ZookeeperUnreachable):
+        opened(f"{other.hosts}/start")
 
 
 def test_fifty_nodes_are_one_request(other: OtherServer) -> None:

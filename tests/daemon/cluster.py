@@ -131,6 +131,10 @@ class Cluster:
     def in_sync(self, broker: int, name: str) -> list[set[int]]:
         return [set(row["isr_nodes"]) for row in self.rows(broker, name)]
 
+    def offline(self, broker: int, name: str) -> list[set[int]]:
+        """The replicas that this broker names as offline."""
+        return [set(row["offline_replicas"]) for row in self.rows(broker, name)]
+
     def directories(self, broker: int, name: str) -> set[str]:
         """Those of the topic's partitions, in whatever log directory of the broker."""
         return {path.name for path in self.brokers[broker].folder.glob(f"*/{name}-[0-9]")}

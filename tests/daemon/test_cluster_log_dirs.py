@@ -29,10 +29,17 @@ def test_others_lead_what_is_in_a_directory_that_fails(cluster: SharedCluster) -
         lambda: cluster.in_sync(3, topic) == [{1, 2, 3} if each == 1 else {2, 3} for each in expected],
         "its replicas there are out of sync",
     )
+    offline: list[set[int]] = [set() if each == 1 else {1} for each in expected]
+    cluster.wait_until(
+        lambda: [cluster.offline(each, topic) for each in (1, 2, 3)] == [offline] * 3, "every broker names them"
+    )
     cluster.produce(3, range(600, 900))
     cluster.brokers[1].stop()
     failing.unlink()
     away.rename(failing)
     cluster.brokers[1].start()
     cluster.wait_until(lambda: cluster.in_sync(3, topic) == [{1, 2, 3}] * 3, "it has caught up with the directory back")
+    cluster.wait_until(
+        lambda: [cluster.offline(each, topic) for each in (1, 2, 3)] == [[set(), set(), set()]] * 3, "none is offline"
+    )
     assert cluster.consume(1, "g", 900) == sorted(range(900))

@@ -7,6 +7,7 @@ It needs real brokers, which are killed, and their pages.
 from tests.daemon.shared_cluster import SharedCluster
 
 ACTIVE = "kafka_controller_kafkacontroller_activecontrollercount"
+TOPICS = "kafka_controller_kafkacontroller_globaltopiccount"
 LAG, DEAD = "kafka_server_replicafetchermanager_maxlag", "kafka_server_replicafetchermanager_deadthreadcount"
 FETCHED = "kafka_server_fetcherstats_requests"
 UNCLEAN = "kafka_controller_controllerstats_uncleanleaderelections"
@@ -17,13 +18,19 @@ def active(cluster: SharedCluster, *brokers: int) -> list[int]:
     return [broker for broker in brokers if cluster.metric(broker, ACTIVE) == 1]
 
 
+def counting(cluster: SharedCluster, *brokers: int) -> list[int]:
+    return [broker for broker in brokers if cluster.metric(broker, TOPICS) > 0]
+
+
 def test_one_broker_says_that_it_is_the_controller_and_counts_unclean_elections(cluster: SharedCluster) -> None:
     first, second, third = cluster.from_controller()
     cluster.create_led(third, cluster.topic, {0: [first, second]})
     cluster.wait_until(lambda: active(cluster, 1, 2, 3) == [first], "it says so, and nobody else")
+    cluster.wait_until(lambda: counting(cluster, 1, 2, 3) == [first], "it counts the cluster, and nobody else")
     unclean = [cluster.metric(broker, UNCLEAN) for broker in (second, third)]
     cluster.brokers[first].kill()
     cluster.wait_until(lambda: active(cluster, second, third) == [cluster.controller(third)], "another one is it now")
+    cluster.wait_until(lambda: counting(cluster, second, third) == [cluster.controller(third)], "that one counts")
     assert [cluster.metric(broker, UNCLEAN) for broker in (second, third)] == unclean
     assert [cluster.metric(broker, REASSIGNING) for broker in (second, third)] == [0, 0]
 

@@ -12,7 +12,7 @@ from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.primitives import MalformedRequest
 from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi
-from tests.handlers.views import a_partition, a_topic, a_view
+from tests.handlers.views import a_broker, a_partition, a_topic, a_view
 
 API = KioApi("describe_topic_partitions", 0)
 Cursor = tuple[str, int]
@@ -54,6 +54,16 @@ def test_topics_are_told_in_the_order_of_their_names() -> None:
     assert (row.replica_nodes, row.isr_nodes, row.offline_replicas) == ((1,), (1,), ())
     assert (row.eligible_leader_replicas, row.last_known_elr) == ((), ())
     assert following(response) is None
+
+
+def test_a_leader_without_the_listener_of_the_client_is_none_for_it() -> None:
+    topic = a_topic("a", 1, a_partition(leader=2, replicas=(2, 1), offline=(1,)))
+    view = a_view(topic, brokers=(a_broker(1), a_broker(2, listener_name="OTHER")))
+
+    (row,) = ask(view).topics[0].partitions
+
+    assert (row.error_code, row.leader_id, row.replica_nodes) == (ErrorCode.none, -1, (2, 1))
+    assert row.offline_replicas == (1,)
 
 
 def test_topics_that_are_not_there_have_an_error_in_their_place() -> None:

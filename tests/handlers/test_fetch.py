@@ -533,14 +533,26 @@ def test_nobody_follows_where_followers_are_not_served() -> None:
 
 
 @pytest.mark.parametrize(
-    ("replica_id", "version", "error"), [(-1, 11, 0), (-1, 10, 6), (2, 17, 6)], ids=["new", "old", "follower"]
+    ("replica_id", "version", "error"),
+    [(-1, 11, 0), (-1, 10, 6), (-2, 11, 0), (-2, 10, 6), (2, 17, 6)],
+    ids=["new", "old", "new debugging", "old debugging", "follower"],
 )
 def test_consumers_read_from_followers_and_others_from_the_leader(replica_id: int, version: int, error: int) -> None:
+    """The debugging consumer (-2) is one like any other since Apache Kafka 2.4 (FetchParams.fetchOnlyLeader)."""
     world = World()
     world.change(0, role=2)
     session = a_session(a_row("one", 0, 104))
     set_reader(session, FetchRequest(replica_id, 0, 1, 1000, 0), version)
     assert world.evaluator.measure(session, 1000).findings[0].error == error
+
+
+def test_the_debugging_consumer_reads_what_is_committed() -> None:
+    """FetchRequest.isConsumer, FetchIsolation.of: only brokers read up to the log end."""
+    session = a_session(a_row("one", 0, 104))
+    set_reader(session, FetchRequest(-2, 0, 1, 1000, 0), 11)
+    assert session.isolation == HIGH_WATERMARK
+    set_reader(session, FetchRequest(-2, 0, 1, 1000, 1), 11)
+    assert session.isolation == TXN_COMMITTED
 
 
 def test_partitions_are_grouped_by_topic() -> None:

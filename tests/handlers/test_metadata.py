@@ -212,6 +212,52 @@ def test_replicas_on_dead_brokers_are_offline_and_version_0_leaves_them_out(vers
         assert row.offline_replicas == (2,)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_leader_without_the_listener_of_the_client_is_none_for_it(version: int) -> None:
+    """As ZkMetadataCache.getPartitionMetadata has it: such a broker lives, and its replicas are not offline."""
+    rows = a_partition(0, leader=2, leader_epoch=6, replicas=(2, 1), isr=(2, 1)), a_partition(1, replicas=(1, 2))
+    elsewhere = a_broker(2, listener_name="OTHER")
+    view = a_view(a_topic("a", 1, *rows), brokers=(a_broker(1), elsewhere))
+
+    response = answer(all_topics(version), version, view)
+
+    assert [broker.node_id for broker in response.brokers] == [1]
+    first, second = response.topics[0].partitions
+    expected = ErrorCode.listener_not_found if version >= 6 else ErrorCode.leader_not_available
+    assert (first.error_code, first.leader_id) == (expected, -1)
+    if version == 0:
+        assert (first.replica_nodes, first.isr_nodes) == ((1,), (1,))
+        assert (second.error_code, second.leader_id, second.replica_nodes) == (ErrorCode.replica_not_available, 1, (1,))
+    else:
+        assert (first.replica_nodes, first.isr_nodes) == ((2, 1), (2, 1))
+        assert (second.error_code, second.leader_id, second.replica_nodes) == (ErrorCode.none, 1, (1, 2))
+    if version >= 5:
+        assert (first.offline_replicas, second.offline_replicas) == ((), ())
+    if version >= 7:
+        assert first.leader_epoch == 6
+
+
+def test_clients_of_different_listeners_do_not_share_what_is_kept() -> None:
+    topic = a_topic("a", 1, a_partition(leader=2, replicas=(2,)))
+    view = a_view(topic, brokers=(a_broker(1), a_broker(2, listener_name="OTHER")))
+    for version, code in ((5, ErrorCode.leader_not_available), (6, ErrorCode.listener_not_found)) * 2:
+        assert answer(all_topics(version), version, view).topics[0].partitions[0].error_code is code
+    view.image = an_image(topic, brokers=(a_broker(1), a_broker(2)))
+    assert answer(all_topics(6), 6, view).topics[0].partitions[0].leader_id == 2
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_replica_whose_log_directory_has_failed_elsewhere_is_offline(version: int) -> None:
+    row = a_partition(replicas=(1, 2, 3), isr=(1, 3), offline=(2,))
+    view = a_view(a_topic("a", 1, row), brokers=(a_broker(1), a_broker(2), a_broker(3)))
+
+    (told,) = answer(all_topics(version), version, view).topics[0].partitions
+
+    assert (told.error_code, told.leader_id, told.replica_nodes) == (ErrorCode.none, 1, (1, 2, 3))
+    if version >= 5:
+        assert told.offline_replicas == (2,)
+
+
 def test_a_topic_that_changed_is_told_anew() -> None:
     view = a_view(a_topic("a", 1), a_topic("b", 2))
     answer(all_topics(9), 9, view)

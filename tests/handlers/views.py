@@ -73,8 +73,9 @@ def a_topic(name: str, number: int, *partitions: Partition, configs: dict[str, s
     return Topic(name=name, id=UUID(int=number), partitions=rows, configs=configs or {})
 
 
-def a_broker(broker_id: int = BROKER, rack: str | None = None) -> Broker:
-    listener = Listener(name="PLAINTEXT", host=f"host{broker_id}", port=9000 + broker_id, security_protocol="PLAINTEXT")
+def a_broker(broker_id: int = BROKER, rack: str | None = None, listener_name: str = "PLAINTEXT") -> Broker:
+    host, port = f"host{broker_id}", 9000 + broker_id
+    listener = Listener(name=listener_name, host=host, port=port, security_protocol="PLAINTEXT")
     return Broker(id=broker_id, epoch=1, listeners=(listener,), rack=rack)
 
 

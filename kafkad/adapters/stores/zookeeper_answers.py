@@ -1,11 +1,14 @@
-"""What kazoo answers, in the words of the port."""
+"""What kazoo answers, in the words of the port: any answer of a server becomes a value or a `CoordinationError`."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from kazoo.exceptions import (
+    EXCEPTIONS,
     BadVersionError,
     KazooException,
+    MarshallingError,
     NoAuthError,
     NoChildrenForEphemeralsError,
     NodeExistsError,
@@ -13,7 +16,10 @@ from kazoo.exceptions import (
     NotEmptyError,
     RolledBackError,
     RuntimeInconsistency,
+    UnimplementedError,
+    ZookeeperError,
 )
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import EventType, ZnodeStat
 
 from kafkad.core.coordination_store import (
@@ -21,6 +27,7 @@ from kafkad.core.coordination_store import (
     CoordinationError,
     Create,
     NoChildrenForEphemerals,
+    Node,
     NodeExists,
     NodeStat,
     NoNode,
@@ -29,8 +36,17 @@ from kafkad.core.coordination_store import (
     Operation,
     Outcome,
     SetData,
+    UnexpectedAnswer,
     WatchKind,
 )
+
+
+class Unimplemented(UnexpectedAnswer):
+    """The server is older than the request."""
+
+
+# A server may be newer than kazoo, whose thread would end by its error code, and with it the session.
+EXCEPTIONS.default_factory = lambda: partial(ZookeeperError, "kazoo does not know the error code")
 
 _ERRORS: tuple[tuple[type[KazooException], type[CoordinationError]], ...] = (
     (NodeExistsError, NodeExists),
@@ -39,6 +55,7 @@ _ERRORS: tuple[tuple[type[KazooException], type[CoordinationError]], ...] = (
     (NotEmptyError, NotEmpty),
     (NoChildrenForEphemeralsError, NoChildrenForEphemerals),
     (NoAuthError, NotPermitted),
+    (UnimplementedError, Unimplemented),
 )
 
 KINDS = {
@@ -68,15 +85,40 @@ def outcome_of(operation: Operation, result: Any) -> Outcome:
             return None
 
 
+def value_of(answer: Any, timeout_s: float) -> Any:
+    """The value of an AsyncResult. Raises KazooTimeoutError, and KazooException, also when it can't be read."""
+    if not answer.wait(timeout_s):
+        raise KazooTimeoutError("it has not answered in time")
+    error = answer.exception
+    if error is None:
+        return answer.value
+    if isinstance(error, KazooException):
+        raise error
+    raise MarshallingError(f"the answer can't be read: {error!r}") from error
+
+
 def translated(error: KazooException, path: str) -> CoordinationError:
-    """Raises an error that the port has no word for."""
     for kazoo_error, ours in _ERRORS:
         if isinstance(error, kazoo_error):
             return ours(path)
-    raise error
+    return UnexpectedAnswer(path, repr(error))
+
+
+def nodes_of(paths: Sequence[str], answers: Sequence[Node | KazooException]) -> list[Node | None]:
+    """The answer to one multi-read; None for nodes that are not there."""
+    if len(answers) != len(paths):
+        raise UnexpectedAnswer(paths[0], f"{len(answers)} nodes for {len(paths)} paths")
+    nodes: list[Node | None] = []
+    for path, found in zip(paths, answers, strict=True):
+        if isinstance(found, KazooException) and not isinstance(found, NoNodeError):
+            raise translated(found, path)
+        nodes.append(found if isinstance(found, Node) else None)
+    return nodes
 
 
 def raise_what_failed(operations: Sequence[Operation], results: Sequence[Any]) -> None:
+    if len(results) != len(operations):
+        raise UnexpectedAnswer(operations[0].path, f"{len(results)} results for {len(operations)} operations")
     # The failed operation has the error; those before it have "rolled back", those after it "not run".
     for operation, result in zip(operations, results, strict=True):
         if isinstance(result, KazooException) and not isinstance(result, RolledBackError | RuntimeInconsistency):

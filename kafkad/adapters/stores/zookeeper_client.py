@@ -11,6 +11,7 @@ from kazoo.exceptions import ConnectionLoss, UnimplementedError, WriterNotClosed
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import ACL
 
+from kafkad.adapters.stores.zookeeper_answers import value_of
 from kafkad.adapters.stores.zookeeper_reads import MultiRead
 from kafkad.adapters.stores.zookeeper_waits import SILENT_S
 
@@ -41,12 +42,12 @@ def stop(client: KazooClient) -> bool:
     return is_stopped.wait(_STOPPED_S)
 
 
-def make_root(client: KazooClient, acl: Callable[[str], list[ACL]]) -> None:
-    """The path at the end of the hosts, parents and all; kazoo itself makes the last part only."""
+def make_root(client: KazooClient, acl: Callable[[str], list[ACL]], timeout_s: float) -> None:
+    """The path at the end of the hosts, parents and all: kazoo makes the last part only. Raises kazoo's errors."""
     root = client.chroot
     if root:
         client.chroot = ""
-        client.ensure_path(root, acl(root))
+        value_of(client.ensure_path_async(root, acl(root)), timeout_s)
         client.chroot = root
 
 
@@ -61,12 +62,12 @@ def read_together(client: KazooClient, paths: Sequence[str]) -> Any:
 def knows_multi_reads(client: KazooClient, timeout_s: float) -> bool:
     """A server before 3.6 does not: it closes the connection, and the session gets another. Raises kazoo's errors."""
     try:
-        read_together(client, ["/"]).get(timeout=timeout_s)
+        value_of(read_together(client, ["/"]), timeout_s)
     except UnimplementedError:
         until_s = time.monotonic() + timeout_s
         while True:
             try:
-                client.exists_async("/").get(timeout=timeout_s)
+                value_of(client.exists_async("/"), timeout_s)
                 return False
             except ConnectionLoss:
                 if time.monotonic() >= until_s:

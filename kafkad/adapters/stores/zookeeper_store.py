@@ -18,16 +18,23 @@ from kazoo.exceptions import (
     ConnectionClosedError,
     ConnectionLoss,
     KazooException,
-    NoNodeError,
     SessionExpiredError,
-    UnimplementedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import WatchedEvent
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from kafkad.adapters.links.event_queue import EventQueue
-from kafkad.adapters.stores.zookeeper_answers import KINDS, outcome_of, raise_what_failed, stat_of, translated
+from kafkad.adapters.stores.zookeeper_answers import (
+    KINDS,
+    Unimplemented,
+    nodes_of,
+    outcome_of,
+    raise_what_failed,
+    stat_of,
+    translated,
+    value_of,
+)
 from kafkad.adapters.stores.zookeeper_client import knows_multi_reads, make_root, read_together, start, stop
 from kafkad.adapters.stores.zookeeper_reads import TOGETHER
 from kafkad.adapters.stores.zookeeper_tls import TlsConnections
@@ -115,7 +122,7 @@ class ZookeeperStore:
         try:
             with self._waits.asking():
                 start(self._client, connect_timeout_s, self._is_to_end)
-                make_root(self._client, self._acl)
+                make_root(self._client, self._acl, connect_timeout_s)
                 self._reads_together = knows_multi_reads(self._client, connect_timeout_s)
         except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
             self.close()
@@ -151,7 +158,7 @@ class ZookeeperStore:
         alone = 0 if self._server_is_known else 1
         try:
             found = [*self._read_parts(parts[:alone]), *self._read_parts(parts[alone:])]
-        except UnimplementedError as error:
+        except Unimplemented as error:
             self._reads_together = False
             raise SessionSuspended(paths[0]) from error
         self._server_is_known = self._server_is_known or bool(parts)
@@ -170,13 +177,7 @@ class ZookeeperStore:
     def _read_parts(self, parts: Sequence[Sequence[str]]) -> list[Node | None]:
         nodes: list[Node | None] = []
         for part, answer in self._pipeline(parts, lambda part: part[0], partial(read_together, self._client)):
-            for path, found in zip(part, self._wait(part[0], answer), strict=True):
-                if isinstance(found, Node):
-                    nodes.append(found)
-                elif isinstance(found, NoNodeError):
-                    nodes.append(None)
-                else:
-                    raise translated(found, path)
+            nodes += nodes_of(part, self._wait(part[0], answer))
         return nodes
 
     def exists(self, path: str, *, watch: bool = False) -> NodeStat | None:
@@ -297,8 +298,8 @@ class ZookeeperStore:
 
     def _wait(self, path: str, answer: Any) -> Any:
         try:
-            result = answer.get(timeout=self._operation_timeout_s)
-        except self._client.handler.timeout_exception as timeout:
+            result = value_of(answer, self._operation_timeout_s)
+        except KazooTimeoutError as timeout:
             raise SessionSuspended(path) from timeout
         except _CONNECTION_ERRORS as disconnected:
             raise (SessionLost if self._is_lost() else SessionSuspended)(path) from disconnected

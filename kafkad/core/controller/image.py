@@ -30,6 +30,8 @@ class Partition(Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     that a reassignment under way adds and removes; a broker knows them of its own partitions, the controller of all.
     `leader_recovery_state` is what the controller last wrote (KIP-704): RECOVERING from an unclean election until the
     leader's next AlterPartition. Only the controller looks at it.
+    `offline` are the replicas on live brokers that their brokers can't use, as the controller has said: their log
+    directory has failed. The controller itself keeps them elsewhere.
     """
 
     index: int
@@ -45,6 +47,7 @@ class Partition(Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     leader_recovery_state: int = RECOVERED
+    offline: tuple[int, ...] = ()
 
 
 class Topic(Struct, frozen=True, array_like=True, kw_only=True):

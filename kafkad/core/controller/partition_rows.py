@@ -35,6 +35,11 @@ def assignment_of(partition: Partition) -> ReplicaAssignment:
     return ReplicaAssignment(partition.replicas, partition.adding, partition.removing)
 
 
+def replication_factor(partition: Partition) -> int:
+    """Without the replicas that a reassignment adds (KIP-352): nobody misses them yet."""
+    return len(partition.replicas) - len(partition.adding)
+
+
 def state_of(partition: Partition) -> PartitionState:
     return PartitionState(
         leader=partition.leader,

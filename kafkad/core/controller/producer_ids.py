@@ -80,6 +80,9 @@ class ProducerIdControlManager:
 
 def _end_of(data: bytes) -> int:
     try:
-        return int(nodes.decode_block(data).block_end)
-    except (MsgspecError, ValueError) as error:
+        end = int(nodes.decode_block(data).block_end)
+    except (MsgspecError, ValueError, RecursionError) as error:
         raise UnreadableBlock(f"{nodes.PRODUCER_ID_BLOCK} can't be read: {error}") from error
+    if not -1 <= end < 2**63 - BLOCK_SIZE:
+        raise UnreadableBlock(f"{nodes.PRODUCER_ID_BLOCK} ends at {end}: there are no ids after it")
+    return end

@@ -188,6 +188,7 @@ class Hosting:
                 future_dir=known.future_dir if hosted and known is not None else NO_LOG_DIR,
                 adding=state.adding_replicas,
                 removing=state.removing_replicas,
+                offline=known.offline if known is not None else (),
             ),
             configs.get(topic.topic_name, {}),
         )
@@ -221,10 +222,11 @@ class Hosting:
             changes.add(deltas.ControllerChanged(request.controller_id))
         # Before this broker is registered, what comes is for a former life of it.
         told_epoch = NO_BROKER_EPOCH if self.broker_epoch == NO_BROKER_EPOCH else request.broker_epoch
+        live = frozenset(each.id for each in brokers)
         for topic in request.topic_states:
             removed = removed_replicas(topic, changes, self._broker_id, self._former_roles, told_epoch)
             self._remove(topic.topic_name, removed, changes)
-            note_topic(topic, changes, configs, self._condemned, self._unheeded)
+            note_topic(topic, live, changes, configs, self._condemned, self._unheeded)
         self._publish(changes.deltas())
         return UpdateMetadataResponse(error_code=ErrorCode.NONE)
 

@@ -1,6 +1,7 @@
 """What UpdateMetadata says, as changes of the image: the live brokers, and the states of partitions anywhere."""
 
 from collections.abc import Mapping, Set
+from dataclasses import replace
 
 from msgspec import structs
 
@@ -58,6 +59,7 @@ def removed_replicas(
 
 def note_topic(
     topic: UpdateMetadataTopic,
+    live: Set[int],
     changes: ImageChanges,
     configs: Configs,
     condemned: set[str],
@@ -83,7 +85,14 @@ def note_topic(
     condemned.discard(name)
     for state in topic.partition_states:
         if state.partition_index >= 0:
-            _note_partition(topic, state, changes, configs, unheeded)
+            _note_partition(topic, _on_live_brokers(state, live), changes, configs, unheeded)
+
+
+def _on_live_brokers(state: UpdateMetadataPartition, live: Set[int]) -> UpdateMetadataPartition:
+    """Of the offline replicas those whose directory has failed: who comes back later is offline no more."""
+    if not state.offline_replicas:
+        return state
+    return replace(state, offline_replicas=tuple(each for each in state.offline_replicas if each in live))
 
 
 def _note_partition(
@@ -97,11 +106,18 @@ def _note_partition(
     known = changes.row(name, state.partition_index)
     if known is not None and known.slot != NO_SLOT:
         # A start may read the state that a reassignment has written, and its topic's node from before: the replicas
-        # change without another epoch.
+        # change without another epoch. So do those that are offline.
         is_same = known.partition_epoch == state.zk_version and known.leader_epoch == state.leader_epoch
-        if known.partition_epoch >= state.zk_version and (not is_same or known.replicas == state.replicas):
+        is_known = (known.replicas, known.offline) == (state.replicas, state.offline_replicas)
+        if known.partition_epoch >= state.zk_version and (not is_same or is_known):
             return
-        newer = structs.replace(known, isr=state.isr, partition_epoch=state.zk_version, replicas=state.replicas)
+        newer = structs.replace(
+            known,
+            isr=state.isr,
+            partition_epoch=state.zk_version,
+            replicas=state.replicas,
+            offline=state.offline_replicas,
+        )
         if known.leader_epoch == state.leader_epoch:
             changes.put(name, topic.topic_id, newer)
         # The role of a replica comes with LeaderAndIsr; one whose directory has failed takes no role.

@@ -68,7 +68,7 @@ def has_earlier_session(store: CoordinationStore, broker_id: int, listeners: Ite
 def _addresses(data: bytes) -> frozenset[tuple[str, int]]:
     try:
         return frozenset(_parsed(nodes.decode_endpoints(data).endpoints))
-    except (MsgspecError, ValueError):
+    except (MsgspecError, ValueError, RecursionError):
         return frozenset()
 
 

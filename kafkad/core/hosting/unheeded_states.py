@@ -43,4 +43,5 @@ def elsewhere(state: UpdateMetadataPartition) -> Partition:
         partition_epoch=state.zk_version,
         replicas=state.replicas,
         isr=state.isr,
+        offline=state.offline_replicas,
     )

@@ -113,7 +113,12 @@ ACTIVE_CONTROLLER = _block.gauge(
 OFFLINE_PARTITIONS = _block.gauge(
     "kafka_controller_kafkacontroller_offlinepartitionscount",
     _CONTROLLER + "OfflinePartitionsCount",
-    "Partitions without a leader.",
+    "Partitions without a leader, on the active controller.",
+)
+PREFERRED_REPLICA_IMBALANCE = _block.gauge(
+    "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
+    _CONTROLLER + "PreferredReplicaImbalanceCount",
+    "Partitions that their preferred replica does not lead, on the active controller.",
 )
 UNCLEAN_ELECTIONS = _block.counter(
     "kafka_controller_controllerstats_uncleanleaderelections",
@@ -128,12 +133,12 @@ REASSIGNING_PARTITIONS = _block.gauge(
 GLOBAL_TOPICS = _block.gauge(
     "kafka_controller_kafkacontroller_globaltopiccount",
     _CONTROLLER + "GlobalTopicCount",
-    "Topics of the cluster.",
+    "Topics of the cluster, on the active controller.",
 )
 GLOBAL_PARTITIONS = _block.gauge(
     "kafka_controller_kafkacontroller_globalpartitioncount",
     _CONTROLLER + "GlobalPartitionCount",
-    "Partitions of the cluster.",
+    "Partitions of the cluster, on the active controller.",
 )
 
 CONNECTIONS = _block.gauge(

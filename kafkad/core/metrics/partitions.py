@@ -11,7 +11,10 @@ from kafkad.core.partition_slot import ROLE_FOLLOWER, ROLE_LEADER, STATE_OFFLINE
 
 
 class PartitionReading(NamedTuple):
-    """One hosted partition: its slot, its traffic since it got the slot, all replicas and those in sync."""
+    """One hosted partition: its slot, its traffic since it got the slot, its replicas and those in sync.
+
+    A replica that a reassignment adds is none of `replicas` (KIP-352).
+    """
 
     topic: str
     slot: PartitionSlot

@@ -9,6 +9,7 @@ from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.shared_memory.partition_table import BYTES_IN, MESSAGES_IN
 from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessState
 from kafkad.core.controller.image import NO_SLOT, MetadataImage
+from kafkad.core.controller.partition_rows import replication_factor
 from kafkad.core.metrics.metric import MetricsSnapshot
 from kafkad.core.metrics.partitions import PartitionReading
 from kafkad.core.metrics.snapshot import BrokerReading, GroupLag, ProcessReading, SnapshotBuilder
@@ -73,7 +74,7 @@ class MetricsView:
                     slot = row.slot
                     messages_in = table.traffic(slot, MESSAGES_IN)
                     bytes_in, bytes_out = table.traffic(slot, BYTES_IN), table.bytes_out(slot)
-                    replicas, in_sync = len(row.replicas), len(row.isr)
+                    replicas, in_sync = replication_factor(row), len(row.isr)
                     yield PartitionReading(
                         topic.name,
                         table.read(slot),

@@ -61,6 +61,6 @@ def _is_numeric(host: str) -> bool:
 def _look_up(host: str, port: int) -> tuple[list[Address], str]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
+    except (OSError, ValueError) as error:
         return [], f"its name can't be resolved: {error}"
     return [(family, address) for family, _type, _protocol, _name, address in found], ""  # type: ignore[misc]

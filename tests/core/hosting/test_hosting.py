@@ -4,6 +4,7 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
+from msgspec import structs
 
 from kafkad.core.cluster.control_requests import (
     EPOCH_DURING_DELETE,
@@ -79,6 +80,7 @@ def known(
     zk_version: int = 0,
     isr: tuple[int, ...] = (1,),
     replicas: tuple[int, ...] = (1, 3),
+    offline: tuple[int, ...] = (),
 ) -> UpdateMetadataPartition:
     return UpdateMetadataPartition(
         partition_index=index,
@@ -88,6 +90,7 @@ def known(
         isr=isr,
         zk_version=zk_version,
         replicas=replicas,
+        offline_replicas=offline,
     )
 
 
@@ -484,3 +487,27 @@ def test_replicas_are_heard_of_though_no_epoch_says_so() -> None:
         state = known(0, leader=HERE, leader_epoch=1, zk_version=epoch, isr=(HERE, 1), replicas=replicas)
         host.update_metadata(told(state), CONFIGS)
         assert row(host).replicas == (HERE, 1), "an older one changes nothing"
+
+
+def test_offline_replicas_of_partitions_elsewhere_are_known_while_their_brokers_live() -> None:
+    host = a_host()
+    host.update_metadata(told(known(replicas=(1, 3, 4), offline=(3, 4)), brokers=(1, 2, 3)), CONFIGS)
+    assert row(host).offline == (3,), "a broker that comes back is offline no more, and nobody says so"
+    host.update_metadata(told(known(replicas=(1, 3, 4)), brokers=(1, 2, 3)), CONFIGS)
+    assert row(host).offline == ()
+
+
+def test_offline_replicas_of_a_partition_here_come_with_its_metadata() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state()), CONFIGS)
+    state = known(leader=HERE, isr=(HERE, 1), replicas=(HERE, 1), offline=(1,))
+    host.update_metadata(told(state), CONFIGS)
+    assert row(host).offline == (1,)
+    host.leader_and_isr(led(a_state(leader_epoch=1, isr=(HERE,))), CONFIGS)
+    assert (row(host).offline, row(host).isr) == ((1,), (HERE,))
+    before = row(host)
+    older = known(leader=HERE, isr=(HERE, 1), replicas=(HERE, 1))
+    host.update_metadata(told(older), CONFIGS)
+    assert row(host) == before
+    host.update_metadata(told(replace(older, leader_epoch=1, isr=(HERE,))), CONFIGS)
+    assert row(host) == structs.replace(before, offline=())

@@ -239,15 +239,17 @@ def offline_replicas(request: LeaderAndIsrRequest, response: LeaderAndIsrRespons
     ]
 
 
-def deleted_topics(request: StopReplicaRequest, response: StopReplicaResponse) -> list[str]:
-    """Those that are being deleted of which the broker has no replica any more, as it answers."""
-    failed = {each.topic_name for each in response.partition_errors if each.error_code is not ErrorCode.NONE}
-    if response.error_code is not ErrorCode.NONE:
-        return []
+def deleted_topics(request: StopReplicaRequest, response: StopReplicaResponse | None) -> dict[str, bool]:
+    """The topics that are being deleted, and whether the broker has no replica of them any more, as it answers; None:
+    its answer can't be read.
+    """
     # A replica that a reassignment removed has an epoch: nobody waits for it.
-    deleted = [
+    dying = [
         topic.topic_name
         for topic in request.topic_states
         if any(each.leader_epoch == EPOCH_DURING_DELETE for each in topic.partition_states)
     ]
-    return [name for name in deleted if name not in failed]
+    if response is None or response.error_code is not ErrorCode.NONE:
+        return dict.fromkeys(dying, False)
+    failed = {each.topic_name for each in response.partition_errors if each.error_code is not ErrorCode.NONE}
+    return {name: name not in failed for name in dying}

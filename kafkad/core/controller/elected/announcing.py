@@ -1,7 +1,7 @@
 """A controller that hosts nothing itself: it tells brokers what changes, and deletes topics when all have done so."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kafkad.core.controller import deltas
 from kafkad.core.controller.controller import Controller
@@ -28,10 +28,12 @@ NOWHERE = -2
 
 @dataclass(frozen=True, slots=True)
 class _Deletion:
-    """A topic that is being deleted, and which brokers still have which partitions of it."""
+    """A topic that is being deleted: which brokers still have which partitions, and who of them could not delete them.
+    """
 
     topic: Topic
     replicas: dict[int, list[int]]
+    refused: set[int] = field(default_factory=set)
 
 
 class AnnouncingController(Controller):
@@ -191,15 +193,31 @@ class AnnouncingController(Controller):
         if not topic.partitions:
             self.partitions_deleted(topic.name, ())
 
-    def ask_for_deletions_again(self) -> None:
-        """A broker that could not delete a replica may be able to by now, and says nothing by itself."""
+    def deletion_refused(self, name: str, broker: int) -> None:
+        """The broker could not delete its replicas of the topic."""
+        if name in self._dying and broker in self._dying[name].replicas:
+            self._dying[name].refused.add(broker)
+
+    @property
+    def has_refused_deletions(self) -> bool:
+        return any(deletion.refused for deletion in self._dying.values())
+
+    def ask_for_deletions_again(self) -> dict[int, list[str]]:
+        """Who could not delete its replicas may be able to by now, and says nothing by itself. The topics by broker."""
+        asked: dict[int, list[str]] = {}
         for name, deletion in self._dying.items():
-            self._requests += self._announcer.deletions(name, deletion.replicas)
+            again = {broker: deletion.replicas[broker] for broker in deletion.refused}
+            deletion.refused.clear()
+            self._requests += self._announcer.deletions(name, again)
+            for broker in again:
+                asked.setdefault(broker, []).append(name)
+        return asked
 
     def replica_deleted(self, name: str, broker: int) -> None:
         """The broker has deleted its replicas of the topic."""
         if name in self._dying:
             self._dying[name].replicas.pop(broker, None)
+            self._dying[name].refused.discard(broker)
         if name in self.deletions and self.partitions_deleted(name, [broker]):
             self._dying.pop(name, None)
             self.finish_deletions()

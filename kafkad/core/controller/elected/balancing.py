@@ -1,7 +1,20 @@
-"""Which partitions should their preferred replicas lead again? (KafkaController.checkAndTriggerAutoLeaderRebalance)"""
+"""Which partitions should their preferred replicas lead again? (KafkaController.checkAndTriggerAutoLeaderRebalance)
+
+Partitions that are being reassigned as well: the first replica of the target leads as soon as it is in sync.
+"""
 
 from kafkad.core.controller.image import MetadataImage, Partition
 from kafkad.core.types import TopicPartition
+
+
+def has_preferred_leader(row: Partition) -> bool:
+    """As PreferredReplicaImbalanceCount has it (ControllerContext.hasPreferredLeader): a replica that is being added is
+    not missed before it is in sync.
+    """
+    if not row.replicas:
+        return True
+    first = row.replicas[0]
+    return first not in row.isr if first in row.adding else row.leader == first
 
 
 def led_elsewhere(image: MetadataImage, percentage: int) -> list[TopicPartition]:

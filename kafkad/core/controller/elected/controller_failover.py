@@ -1,6 +1,6 @@
 """How a term begins: the controller loads everything, elects where leaders are gone, and tells all brokers."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.store.unreadable_nodes import UnreadableNodes
 from kafkad.core.controller.topics.assignment import ReplicaAssignment
 from kafkad.core.controller.topics.placement import NOT_HERE
-from kafkad.core.coordination_store import CoordinationStore, Node
+from kafkad.core.coordination_store import CoordinationStore
 from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 
@@ -71,12 +71,21 @@ def controller_failover(
     controller = ElectedController(settings=settings, tree=tree, election=election, image=image, announcer=announcer)
     controller.unreadable_topics = frozenset(odd.topics)
     controller.begin(_elected(image, topics))
-    paths = [nodes.topic_path(name) for name in stored.deletions]
-    for name, node in zip(stored.deletions, store.get_many(paths), strict=True):
-        controller.resume_deletion(_deleted_topic(name, node))
+    _resume_deletions(controller, store, stored.deletions, odd)
+    return controller
+
+
+def _resume_deletions(
+    controller: ElectedController, store: CoordinationStore, names: Iterable[str], odd: UnreadableNodes
+) -> None:
+    paths = {name: nodes.topic_path(name) for name in names}
+    for (name, path), node in zip(paths.items(), store.get_many(list(paths.values())), strict=True):
+        # It was readable when all were loaded; somebody may have written it since.
+        found = odd.read(path, node.data, nodes.read_topic) if node is not None and node.data else None
+        if path not in odd.reasons:
+            controller.resume_deletion(_deleted_topic(name, found))
     while controller.has_unfinished_deletions:
         controller.finish_deletions()
-    return controller
 
 
 def _elected(image: MetadataImage, topics: Mapping[str, StoredTopic]) -> Iterator[ElectedPartition]:
@@ -119,9 +128,8 @@ def _with_features(image: MetadataImage, tree: MetadataTree, odd: UnreadableNode
     return replace(image, features=levels, features_epoch=epoch)
 
 
-def _deleted_topic(name: str, node: Node | None) -> Topic:
+def _deleted_topic(name: str, found: nodes.TopicNode | None) -> Topic:
     """As far as the store still has it."""
-    found = nodes.read_topic(node.data) if node is not None and node.data else None
     if found is None:
         return Topic(name=name, id=NO_TOPIC_ID, partitions=(), configs={})
     none = PartitionState(leader=NO_LEADER, leader_epoch=0, isr=())

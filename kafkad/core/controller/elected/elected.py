@@ -71,7 +71,7 @@ class ElectedController(ReassigningController):
         new = [each for each, at in registered.items() if each not in before or before[each].epoch != at.epoch]
         staying = {each: broker for each, broker in registered.items() if each not in new}
         self._shutting_down = self._shutting_down.intersection(staying)
-        self._set_offline({at: self._announcer.offline[at].intersection(staying) for at in self._announcer.offline})
+        usable = self._forget_offline(staying)
         elsewhere = [each for each, at in staying.items() if before[each] != at]
         has_changed = bool(elsewhere) or staying.keys() - gone != self.image.brokers.keys()
         if has_changed:
@@ -91,6 +91,24 @@ class ElectedController(ReassigningController):
             if elsewhere:
                 self.tell_everything(elsewhere)
             self._end_reassignments(under_way(self.image, None))
+        self._tell_of_replicas(usable)
+
+    def _forget_offline(self, staying: Mapping[int, Broker]) -> list[TopicPartition]:
+        """Directories that have failed may be back with the next registration. Returns the partitions in them."""
+        before = self._announcer.offline
+        self._set_offline({at: brokers.intersection(staying) for at, brokers in before.items()})
+        return [at for at, brokers in before.items() if self._announcer.offline.get(at) != brokers]
+
+    def _tell_of_replicas(self, partitions: Iterable[TopicPartition]) -> None:
+        """All brokers, which replicas of these partitions are offline."""
+        by_topic: dict[str, set[int]] = {}
+        for at in partitions:
+            by_topic.setdefault(at.topic, set()).add(at.partition)
+        self._announce()
+        for name in sorted(by_topic.keys() & self.image.topics.keys()):
+            topic = self.image.topics[name]
+            rows = [row for row in topic.partitions if row.index in by_topic[name]]
+            self._requests += self._announcer.metadata([(topic, rows)])
 
     def _have_progress_forgotten(self, returned: frozenset[int]) -> None:
         """Of these brokers' former lives, by a new leader epoch, where nobody says in which life one has fetched."""
@@ -118,11 +136,7 @@ class ElectedController(ReassigningController):
         self._announce()
         self._set_offline({**before, **{at: before.get(at, frozenset()) | {broker_id} for at in new}})
         self._elect_around()
-        self._announce()
-        for name in sorted({at.topic for at in new}):
-            topic = self.image.topics[name]
-            rows = [row for row in topic.partitions if TopicPartition(name, row.index) in new]
-            self._requests += self._announcer.metadata([(topic, rows)])
+        self._tell_of_replicas(new)
 
     def _set_offline(self, offline: Mapping[TopicPartition, frozenset[int]]) -> None:
         known = {at: brokers for at, brokers in offline.items() if brokers and at.topic in self.image.topics}

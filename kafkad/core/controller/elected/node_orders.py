@@ -20,7 +20,7 @@ from kafkad.core.controller.reassignments import under_way
 from kafkad.core.controller.startup.term import Term
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.topics.assignment import Assignment
-from kafkad.core.coordination_store import Change, CoordinationStore, Delete, NoNode, SetData
+from kafkad.core.coordination_store import Change, CoordinationStore, Delete, NoNode, NotEmpty, SetData
 from kafkad.core.types import TopicPartition
 
 
@@ -77,7 +77,7 @@ class NodeOrders:
             return
         try:
             ordered = nodes.decode_partitions_named(data).partitions
-        except MsgspecError as error:
+        except (MsgspecError, RecursionError) as error:
             self._say({nodes.PREFERRED_ELECTION: f"{nodes.PREFERRED_ELECTION} in ZooKeeper can't be read: {error}"})
             ordered = ()
         wanted = dict.fromkeys(TopicPartition(each.topic, each.partition) for each in ordered)
@@ -92,7 +92,7 @@ class NodeOrders:
             return
         try:
             ordered = nodes.decode_reassignment_order(data).partitions
-        except MsgspecError as error:
+        except (MsgspecError, RecursionError) as error:
             self._moving = {}
             self._say({nodes.REASSIGNMENT: f"{nodes.REASSIGNMENT} in ZooKeeper is left alone: {error}"})
             return
@@ -130,6 +130,6 @@ class NodeOrders:
         self._moving = left
 
     def _write(self, change: Change) -> None:
-        # Whoever wrote the node may have removed it since.
-        with suppress(NoNode):
+        # Whoever wrote the node may have removed it since, or made nodes below it.
+        with suppress(NoNode, NotEmpty):
             self._store.transaction([self._term.guard, change])

@@ -18,6 +18,7 @@ from kafkad.core.coordination_store import Check, CoordinationStore, Create, Del
 from kafkad.core.errors import ErrorCode, KafkaError
 
 PLAINTEXT = "PLAINTEXT"
+_MOST_DIGITS = len(str(nodes.INT32_MAX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def ensure_cluster_id(store: CoordinationStore, proposed: str) -> str:
         return proposed
     try:
         return nodes.decode_cluster_id(data).id
-    except MsgspecError as error:
+    except (MsgspecError, ValueError, RecursionError) as error:
         raise StartRefused(f"{nodes.CLUSTER_ID} is {data[:40]!r}, and no id of a cluster: {error}") from error
 
 
@@ -90,7 +91,7 @@ def claim(store: CoordinationStore, broker_id: int, now_ms: int, instead_of: Nod
     if store.exists(nodes.CONTROLLER_EPOCH) is None:
         store.create(nodes.CONTROLLER_EPOCH, b"0")
     node = store.get(nodes.CONTROLLER_EPOCH)
-    epoch = _epoch(node.data) + 1
+    epoch = read_epoch(node.data) + 1
     raise_epoch = SetData(nodes.CONTROLLER_EPOCH, str(epoch).encode(), node.version)
     current = store.exists(nodes.CONTROLLER)
     mine = nodes.ControllerNode(brokerid=broker_id, timestamp=str(now_ms))
@@ -106,8 +107,9 @@ def claim(store: CoordinationStore, broker_id: int, now_ms: int, instead_of: Nod
     return Term(epoch, Check(nodes.CONTROLLER_EPOCH, node.version + 1))
 
 
-def _epoch(data: bytes) -> int:
-    if not data.isdigit() or int(data) >= nodes.INT32_MAX:
+def read_epoch(data: bytes) -> int:
+    """Raises UnreadableEpoch."""
+    if not data.isdigit() or len(data) > _MOST_DIGITS or int(data) >= nodes.INT32_MAX:
         raise UnreadableEpoch(f"{nodes.CONTROLLER_EPOCH} is {data[:40]!r}, and no epoch")
     return int(data)
 

@@ -28,6 +28,7 @@ FEATURES = "/feature"
 PREFERRED_ELECTION = "/admin/preferred_replica_election"
 REASSIGNMENT = "/admin/reassign_partitions"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
+LOG_DIR_EVENT = f"{LOG_DIR_EVENTS}/log_dir_event_"
 ISR_CHANGES = "/isr_change_notification"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 DEFAULT_ENTITY = "<default>"
@@ -96,6 +97,10 @@ INT32_MAX = 2**31 - 1
 Number = Annotated[int, Meta(ge=0, le=INT32_MAX)]
 """A broker id or an epoch, as requests can carry it."""
 Leader = Annotated[int, Meta(ge=-1, le=INT32_MAX)]
+LeaderEpoch = Annotated[int, Meta(ge=0, le=2**30)]
+"""No partition has had a billion leaders: another one could not be counted up any more."""
+Text = Annotated[str, Meta(max_length=8191)]
+"""A string that a request can carry: each character may take four of its 32,767 bytes."""
 RecoveryState = Annotated[int, Meta(ge=RECOVERED, le=RECOVERING)]
 
 
@@ -113,7 +118,7 @@ class StateNode(Struct, frozen=True, kw_only=True):
     controller_epoch: int
     leader: Leader
     version: int = 1
-    leader_epoch: Number
+    leader_epoch: LeaderEpoch
     isr: tuple[Number, ...]
     leader_recovery_state: RecoveryState | UnsetType = UNSET
 
@@ -136,8 +141,16 @@ class ReadConfigChange(Struct, frozen=True):
     entity_name: str = ""
 
 
+class LogDirEventNode(Struct, frozen=True, kw_only=True):
+    """A broker says that one of its log directories has failed, which is event 1."""
+
+    version: int = 1
+    broker: int
+    event: int = 1
+
+
 class ReadLogDirEvent(Struct, frozen=True):
-    """A broker says that one of its log directories has failed."""
+    """What the controller reads of it."""
 
     broker: int
 
@@ -158,9 +171,9 @@ class SupportedLevels(Struct, frozen=True):
 class ReadRegistration(Struct, frozen=True):
     """What the controller reads of a registration."""
 
-    endpoints: tuple[str, ...]
+    endpoints: tuple[Text, ...]
     listener_security_protocol_map: dict[str, str] = {}
-    rack: str | None = None
+    rack: Text | None = None
     features: dict[str, SupportedLevels] | None = None
 
 
@@ -181,7 +194,7 @@ class ControllerNode(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ReadController(Struct, frozen=True):
-    brokerid: int
+    brokerid: Number
 
 
 class ProducerIdBlockNode(Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from msgspec import UNSET
 
 from kafkad.core.controller.startup.term import Term
 from kafkad.core.controller.store import nodes
+from kafkad.core.controller.store.removal import remove
 from kafkad.core.controller.store.stored_metadata import (
     UNREADABLE,
     PartitionState,
@@ -77,8 +78,8 @@ class MetadataTree:
                 assignments=tuple(node.partitions[str(index)] for index in range(len(node.partitions))),
                 states=states[name],
                 configs=config,
-                adding=_by_index(node.adding_replicas),
-                removing=_by_index(node.removing_replicas),
+                adding=_by_index(node, node.adding_replicas),
+                removing=_by_index(node, node.removing_replicas),
                 written_ids=written_ids[name],
             )
             for (name, node), config in zip(live.items(), configs, strict=True)
@@ -183,18 +184,13 @@ class MetadataTree:
 
         Their directories are gone already. May be repeated.
         """
-        changes: list[Change] = []
+        paths: list[str] = []
         for name, partitions in topics:
             for partition in range(partitions):
-                changes.append(Delete(nodes.state_path(name, partition)))
-                changes.append(Delete(nodes.partition_path(name, partition)))
-            changes += [
-                Delete(nodes.partitions_path(name)),
-                Delete(nodes.topic_path(name)),
-                Delete(nodes.topic_config_path(name)),
-            ]
-        self._pipeline(changes, NoNode)
-        self._pipeline([Delete(nodes.deletion_path(name)) for name, _ in topics], NoNode)
+                paths += (nodes.state_path(name, partition), nodes.partition_path(name, partition))
+            paths += (nodes.partitions_path(name), nodes.topic_path(name), nodes.topic_config_path(name))
+        remove(self._store, paths, self.term.guard)
+        remove(self._store, [nodes.deletion_path(name) for name, _ in topics], self.term.guard)
 
     def take(self, below: str, decode: Callable[[bytes], Notice]) -> list[Notice]:
         """The notifications below this path that can be read. All are removed; watches for more."""
@@ -202,7 +198,7 @@ class MetadataTree:
         odd = UnreadableNodes()
         found = zip(paths, self._store.get_many(paths), strict=True)
         notices = [odd.read(path, node.data, decode) for path, node in found if node is not None]
-        self._pipeline((Delete(path) for path in paths), NoNode)
+        remove(self._store, paths, self.term.guard)
         return [each for each in notices if each is not None]
 
     def _load_topics(self, odd: UnreadableNodes) -> dict[str, nodes.TopicNode]:
@@ -332,9 +328,9 @@ def _group_of(name: bytes) -> str:
     return nodes.group_of(name.decode())
 
 
-def _by_index(replicas: Mapping[str, Assignment]) -> dict[int, Assignment]:
+def _by_index(node: nodes.TopicNode, replicas: Mapping[str, Assignment]) -> dict[int, Assignment]:
     """Who wrote the node may name partitions that the topic does not have."""
-    return {int(index): each for index, each in replicas.items() if index.isdecimal() and each}
+    return {int(index): each for index, each in replicas.items() if index in node.partitions and each}
 
 
 def _topic_data(topic_id: UUID, assignments: Sequence[ReplicaAssignment]) -> bytes:

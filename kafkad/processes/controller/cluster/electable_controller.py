@@ -15,14 +15,10 @@ from kafkad.core.cluster.control_requests import (
     AlterPartitionResponse,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    StopReplicaRequest,
-    StopReplicaResponse,
 )
 from kafkad.core.cluster.request_parts import ControlResponse
 from kafkad.core.controller.admin import auto_create_topics
-from kafkad.core.controller.elected.announcements import Announcer, Request, deleted_topics, offline_replicas
+from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.node_orders import NodeOrders
@@ -44,6 +40,7 @@ from kafkad.handlers.controller.requests.answering import answer_to
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
 from kafkad.plugin_loading import chosen
+from kafkad.processes.controller.cluster.asking.broker_answers import ask_for_deletions_again, take_answer
 from kafkad.processes.controller.cluster.asking.brokers_told import Outcome, encoded
 from kafkad.processes.controller.cluster.tree_reader import Configs, controller_id, finalized_features, may_replace
 from kafkad.processes.controller.startup import elected_settings, new_id
@@ -236,14 +233,7 @@ class ElectableController:
         """What a broker answers, or None, which can't be read."""
         if self._controller is None:
             return Outcome()
-        if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
-            offline = offline_replicas(request, response)
-            if offline:
-                log.warning("broker %d can't use the log directory of %d partition(s)", broker, len(offline))
-                self._controller.replicas_offline(broker, request.broker_epoch, offline)
-        elif isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse):
-            for name in deleted_topics(request, response):
-                self._controller.replica_deleted(name, broker)
+        take_answer(self._controller, broker, request, response)
         return self._outcome()
 
     def tree_changed(self, path: str, cluster_id: str, store: ZookeeperStore) -> Outcome:
@@ -273,9 +263,14 @@ class ElectableController:
     def balance_leaders(self, percentage: int) -> Outcome:
         if self._controller is None:
             return Outcome()
-        self._controller.ask_for_deletions_again()
         if moved := self._controller.balance_leaders(percentage):
             log.info("%d partition(s) are led by their preferred replica again", moved)
+        return self._outcome()
+
+    def ask_for_deletions_again(self) -> Outcome:
+        if self._controller is None:
+            return Outcome()
+        ask_for_deletions_again(self._controller)
         return self._outcome()
 
     def alter_partitions(self, request: AlterPartitionRequest) -> tuple[Outcome, AlterPartitionResponse]:
@@ -337,7 +332,7 @@ class ElectableController:
         brokers = self._registered.values()
         addresses = {each.id: (each.epoch, at) for each in brokers if (at := self._address(each)) is not None}
         told = encoded(self._controller.take_requests(), self._broker_id, self._versions)
-        return Outcome(told, addresses)
+        return Outcome(told, addresses, has_refused_deletions=self._controller.has_refused_deletions)
 
     def _address(self, broker: Broker) -> tuple[str, int] | None:
         at = {each.name: (each.host, each.port) for each in broker.listeners}

@@ -32,12 +32,14 @@ from kafkad.processes.controller.cluster.asking.brokers_told import BrokersTold,
 from kafkad.processes.controller.cluster.asking.controlled_shutdown import ControlledShutdown
 from kafkad.processes.controller.cluster.asking.isr_changes import IsrChanges
 from kafkad.processes.controller.cluster.asking.leader_balance import LeaderBalance
+from kafkad.processes.controller.cluster.asking.next_term import NextTerm
 from kafkad.processes.controller.cluster.asking.own_configs import OwnConfigs
 from kafkad.processes.controller.cluster.asking.passing_on import PassingOn
+from kafkad.processes.controller.cluster.asking.refused_deletions import RefusedDeletions
 from kafkad.processes.controller.cluster.electable_controller import ElectableController, Work
 from kafkad.processes.controller.cluster.membership import Membership
 from kafkad.processes.controller.cluster.ports import Host
-from kafkad.processes.controller.cluster.refusals import Refusals, Watched
+from kafkad.processes.controller.cluster.refusals import Refusals, Watched, watched_brokers
 from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.processes.controller.events import Send
 from kafkad.processes.runtime.broker_connections import Destination
@@ -92,7 +94,12 @@ class ElectedPart:
         self._refusals = Refusals(
             loop, client_id, patience, complaints, cluster.suspect_refused_ms, self._refuses, self._answers
         )
-        self._leader_balance = LeaderBalance(config, self._balance_leaders)
+        self._leader_balance = LeaderBalance(
+            config, lambda percentage: self._do(lambda _store: controller.balance_leaders(percentage))
+        )
+        self._refused_deletions = RefusedDeletions(lambda: self._do(lambda _: controller.ask_for_deletions_again()))
+        self._next_term = NextTerm(self._run_again)
+        self._has_refused_deletions = False
 
     @property
     def is_elected(self) -> bool:
@@ -126,8 +133,9 @@ class ElectedPart:
         if self.is_elected and (topics or brokers):
             self._do(lambda _store: self._controller.configs_changed(topics, brokers))
 
-    def _balance_leaders(self, percentage: int) -> None:
-        self._do(lambda _store: self._controller.balance_leaders(percentage))
+    def _run_again(self) -> None:
+        if self._broker is not None and self._membership.is_connected:
+            self._run()
 
     def _run(self) -> None:
         cluster_id = self._host.image.cluster_id
@@ -154,13 +162,12 @@ class ElectedPart:
             raise error
         log.warning("the term of this controller is over: %s", error)
         self._left(Outcome())
-        if self._broker is not None and self._membership.is_connected:
-            self._run()
+        self._next_term.ended(error)
         return None
 
     def _left(self, outcome: Outcome, applied: Callable[[], object] | None = None) -> None:
         """Send the requests; `applied` is called when this broker has applied those to itself."""
-        self._registered = outcome.registered
+        self._registered, self._has_refused_deletions = outcome.registered, outcome.has_refused_deletions
         wanted = {broker: Destination(broker, *at) for broker, (_, at) in (outcome.registered or {}).items()}
         self._brokers_told.are(wanted)
         own = self._broker.id if self._broker is not None else None
@@ -299,8 +306,7 @@ class ElectedPart:
         if self._broker is None:
             return []
         if self._registered is not None:
-            others = {each: at for each, at in self._registered.items() if each != self._broker.id}
-            return [Watched(Destination(each, *at), epoch) for each, (epoch, at) in others.items()]
+            return watched_brokers(self._registered, self._broker.id)
         to = self._passing_on.destination()
         return [] if to is None else [Watched(to, self._host.controller_epoch)]
 
@@ -318,25 +324,22 @@ class ElectedPart:
             self._do(lambda store: self._controller.broker_answers(store, broker, watched.epoch))
 
     def finish_pass(self, now_ms: int) -> None:
+        self._next_term.turn(now_ms)
         self._refusals.watch(self._watched())
         self._refusals.turn()
         if self._controlled_shutdown is not None:
             self._controlled_shutdown.turn(now_ms)
         self._leader_balance.turn(self.is_elected, now_ms)
+        self._refused_deletions.turn(self._has_refused_deletions, now_ms)
         self._brokers_told.turn()
         self._passing_on.turn(partial(self.asked, now_ms=now_ms) if self.is_elected else None)
         self._isr_changes.turn(now_ms)
 
     @property
     def next_deadline_ms(self) -> int | None:
-        deadlines = (
-            self._brokers_told.next_deadline_ms,
-            self._passing_on.next_deadline_ms,
-            self._isr_changes.next_deadline_ms,
-            self._refusals.next_deadline_ms,
-            self._leader_balance.next_deadline_ms,
-            None if self._controlled_shutdown is None else self._controlled_shutdown.next_deadline_ms,
-        )
+        timers = self._next_term, self._leader_balance, self._refused_deletions, self._controlled_shutdown
+        asking = self._brokers_told, self._passing_on, self._isr_changes, self._refusals
+        deadlines = (each.next_deadline_ms for each in (*timers, *asking) if each is not None)
         return min((each for each in deadlines if each is not None), default=None)
 
     def end(self) -> None:

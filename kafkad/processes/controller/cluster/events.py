@@ -16,9 +16,9 @@ from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event, SessionChanged, SessionState
-from kafkad.core.errors import ErrorCode
 from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
 from kafkad.processes.controller.checkpoints import checkpoints_of
+from kafkad.processes.controller.cluster.asking.failed_directories import FailedDirectories
 from kafkad.processes.controller.cluster.control_api import MESSAGES, read_asked, unauthorized, write_answer
 from kafkad.processes.controller.cluster.handed_requests import HandedRequests
 from kafkad.processes.controller.cluster.membership import Membership
@@ -39,15 +39,11 @@ from kafkad.wire.processes.controller_messages import (
     AdminReply,
     AdminRequest,
     Applied,
-    AutoCreated,
-    AutoCreateWanted,
     ControllerMessage,
     DirectoriesRemoved,
     LogDirFailed,
     LogsMoved,
     PartitionMoved,
-    ProducerIdsGiven,
-    ProducerIdsWanted,
     QuotaCounts,
     RemovalFailed,
     SnapshotWanted,
@@ -92,6 +88,10 @@ class HostEvents:
         )
         if context.incarnation == FIRST_INCARNATION:
             self._removals.remove_leftovers(opened.leftovers)
+        self._failed_directories = FailedDirectories(context.config.node_id, membership.read)
+        if context.incarnation != FIRST_INCARNATION and opened.offline:
+            # The process before may have died before the controller was told, and the registration stays the same.
+            self._failed_directories.failed()
         self._checkpoints = checkpoints_of(context, opened.offline, now_ms, self._directory_failed)
         self._moves = DirectoryMoves(opened.hosting, self._checkpoints, directories, self._publish, send)
         self._is_to_count = True
@@ -179,7 +179,8 @@ class HostEvents:
             case PartitionMoved():
                 self._moves.ended(message)
             case _:
-                self._heard_for_elected(peer, message)
+                if self._elected is None or not self._elected.heard(peer, message, now_ms):
+                    log.debug("%s said %s, which nobody handles", peer, type(message).__name__)
 
     def _asked(self, peer: ProcessKey, message: AdminRequest) -> None:
         context = message.context
@@ -202,18 +203,6 @@ class HostEvents:
 
     def _reply(self, peer: ProcessKey, reply: AdminReply) -> None:
         self._send(peer, pack_message(reply))
-
-    def _heard_for_elected(self, peer: ProcessKey, message: ControllerMessage) -> None:
-        if self._elected is not None and self._elected.heard(peer, message, self._now_ms):
-            return
-        match message:
-            case AutoCreateWanted(token, names):
-                errors = dict.fromkeys(names, int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-                self._send(peer, pack_message(AutoCreated(token, errors)))
-            case ProducerIdsWanted():
-                self._send(peer, pack_message(ProducerIdsGiven(0, 0)))
-            case _:
-                log.debug("%s said %s, which nobody handles", peer, type(message).__name__)
 
     # The store.
 
@@ -283,7 +272,7 @@ class HostEvents:
             raise EveryDirectoryFailed(f"every log directory has failed, the last one {path}: {cause}")
         self._hosting.directory_failed(log_dir)
         self._publish()
-        self._membership.tell_of_failed_directory()
+        self._failed_directories.failed()
 
     # Outgoing messages.
 
@@ -324,19 +313,20 @@ class HostEvents:
             self._membership.begin_to_register()
         self._hosting.acknowledged(self._removals.reusable(applied))
         self._requests.turn(now_ms)
-        self._count()
         self._requests.send_ready(applied, now_ms)
         self._moves.replies.send_ready(applied, (), now_ms)
+        self._failed_directories.turn(now_ms, is_registered=self._membership.broker is not None)
         if self._elected is not None:
             self._elected.finish_pass(now_ms)
+            self._is_to_count |= self._context.block[ACTIVE_CONTROLLER] != self._elected.is_elected
             self._context.block[ACTIVE_CONTROLLER] = self._elected.is_elected
+        self._count()
         self._checkpoints.write_due(self._hosting.image, now_ms)
 
     @property
     def next_deadline_ms(self) -> int | None:
-        elected_ms = self._elected.next_deadline_ms if self._elected is not None else None
-        replies_ms = self._moves.replies.next_deadline_ms
-        deadlines = (self._requests.next_deadline_ms, self._checkpoints.next_deadline_ms, elected_ms, replies_ms)
+        parts = self._requests, self._checkpoints, self._moves.replies, self._failed_directories, self._elected
+        deadlines = (each.next_deadline_ms for each in parts if each is not None)
         return min((each for each in deadlines if each is not None), default=None)
 
     def finish(self) -> bool:

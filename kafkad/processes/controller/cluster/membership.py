@@ -124,12 +124,6 @@ class Membership:
         if then is not None:
             then()
 
-    def tell_of_failed_directory(self) -> None:
-        """The controller then asks which partitions are offline."""
-        data = b'{"version":1,"broker":%d,"event":1}' % self._context.config.node_id
-        path = "/log_dir_event_notification/log_dir_event_"
-        self.read(lambda store: store.create(path, data, sequence=True), _complain)
-
     def end(self) -> None:
         """End the session: the controller hears of it at once. Where no server answers, the next start ends it."""
         self._is_ending = True
@@ -206,8 +200,3 @@ class Membership:
         self.read(self._changes.read, self._changed)
         self._is_registering = False
         self.begin_to_register()
-
-
-def _complain(future: "Future[str]") -> None:
-    if future.exception() is not None:
-        log.error("the controller was not told of the failed log directory: %s", future.exception())

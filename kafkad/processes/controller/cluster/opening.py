@@ -23,7 +23,7 @@ from kafkad.core.controller.startup.reconciliation import FoundDirectory, StartR
 from kafkad.core.controller.startup.startup import Directories
 from kafkad.core.controller.startup.term import ensure_cluster_id, ensure_paths
 from kafkad.core.controller.store import nodes
-from kafkad.core.coordination_store import CoordinationStore
+from kafkad.core.coordination_store import CoordinationError, CoordinationStore
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.hosting.registration import Waiting, has_earlier_session, try_to_register
 from kafkad.core.hosting.resuming import StoredRoles, resume
@@ -202,7 +202,12 @@ def register(
     config = context.config
     has_said_so = False
     while True:
-        found = try_to_register(store, config.node_id, listeners, config.rack, wall_clock_ms())
+        try:
+            found = try_to_register(store, config.node_id, listeners, config.rack, wall_clock_ms())
+        except CoordinationError:
+            # The next attempt comes at once.
+            sessions.pause(EARLIER_SESSION_LOOK_S)
+            raise
         if not isinstance(found, Waiting):
             return found
         if not has_said_so:

@@ -5,7 +5,7 @@ that for `kafkad.suspect.refused.ms`, no process listens there. Only a broker th
 Apache Kafka registers half a second before it listens. Nothing happens while all is well.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
@@ -28,6 +28,12 @@ class Watched:
 
     destination: Destination
     epoch: int
+
+
+def watched_brokers(registered: Mapping[int, tuple[int, tuple[str, int]]], own_id: int) -> list[Watched]:
+    """All other brokers, of which the epochs and addresses are known."""
+    others = {each: at for each, at in registered.items() if each != own_id}
+    return [Watched(Destination(each, *at), epoch) for each, (epoch, at) in others.items()]
 
 
 @dataclass(slots=True)

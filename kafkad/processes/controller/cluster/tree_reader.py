@@ -12,6 +12,7 @@ from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.core.controller.features import REGISTERED, lacking
 from kafkad.core.controller.image import NO_CONTROLLER, NO_FEATURES_EPOCH
 from kafkad.core.controller.startup.reconciliation import StartRefused
+from kafkad.core.controller.startup.term import read_epoch
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.stored_metadata import PartitionState, stored_state
 from kafkad.core.controller.topics.names import is_legal
@@ -50,7 +51,7 @@ def elected(store: CoordinationStore) -> tuple[int, int]:
     """The id of the controller, or -1, and its epoch, or that of the last one."""
     # Together: they are of one term, mostly.
     holder, epoch = store.get_many([nodes.CONTROLLER, nodes.CONTROLLER_EPOCH])
-    at = None if epoch is None else _decoded(nodes.CONTROLLER_EPOCH, epoch.data, int)
+    at = None if epoch is None else _decoded(nodes.CONTROLLER_EPOCH, epoch.data, read_epoch)
     return _holder_id(holder), (NO_CONTROLLER_EPOCH if at is None else at)
 
 
@@ -194,7 +195,7 @@ class ConfigChanges:
         wanted = {name for kind, name in entities if kind == "brokers"}
         brokers = broker_configs(store) if wanted else {}
         keys = {"" if name == nodes.DEFAULT_ENTITY else name for name in wanted}
-        groups = group_configs(store, {name for kind, name in entities if kind == "groups"})
+        groups = group_configs(store, {name for kind, name in entities if kind == "groups" and name})
         if new:
             self._purge(store)
         self._see(names)

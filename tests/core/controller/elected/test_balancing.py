@@ -1,6 +1,7 @@
 """Preferred replicas lead again when a broker leads too few of the partitions that are its own."""
 
 from kafkad.core.controller.elected.balancing import led_elsewhere
+from kafkad.core.errors import ErrorCode
 from kafkad.core.types import TopicPartition
 from tests.core.controller.elected.test_elected import World, brokers
 
@@ -31,6 +32,19 @@ def test_a_share_that_is_tolerated_changes_nothing() -> None:
     assert led_elsewhere(image, 99) == [TopicPartition("t", 0)]
     assert led_elsewhere(image, 100) == []
     assert world.controller.balance_leaders(100) == 0
+
+
+def test_a_partition_that_is_being_reassigned_is_led_by_the_first_of_its_target_once_that_is_in_sync() -> None:
+    """As Apache Kafka since 3.4 (KAFKA-10149); before, nothing was balanced while anything was reassigned."""
+    world = World(1, 2, 3)
+    world.create((1, 2))
+    world.controller.reassign([(TopicPartition("t", 0), (3, 4, 2))])
+    world.controller.brokers_changed(brokers(1, 2, 3, 4))
+    world.controller.reassign([(TopicPartition("t", 0), (3, 4, 2))])
+    assert world.controller.balance_leaders(10) == 0, "it is not in sync yet"
+    assert world.alter((1, 2, 3)) is ErrorCode.NONE
+    assert world.controller.balance_leaders(10) == 1
+    assert (world.row().leader, world.row().adding, world.row().removing) == (3, (3, 4), (1,))
 
 
 def test_a_broker_that_is_away_gets_nothing() -> None:

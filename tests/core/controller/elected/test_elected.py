@@ -416,15 +416,23 @@ def test_a_broker_that_registers_again_is_told_of_deletions_under_way(world: Wor
 
 
 def test_who_could_not_delete_its_replicas_is_asked_again(world: World) -> None:
-    world.create((1, 2))
+    world.create((1, 2, 3))
     world.controller.delete_topics(["t"])
     world.sent()
+    assert world.controller.ask_for_deletions_again() == {}
+    assert (world.sent(), world.controller.has_refused_deletions) == ([], False), "nobody has refused it yet"
+    world.controller.deletion_refused("t", 1)
+    world.controller.deletion_refused("t", 2)
     world.controller.replica_deleted("t", 1)
-    world.controller.ask_for_deletions_again()
+    assert world.controller.has_refused_deletions
+    assert world.controller.ask_for_deletions_again() == {2: ["t"]}
     assert kinds(world.sent()) == [(2, "StopReplica")]
+    assert not world.controller.has_refused_deletions, "its answer is to come"
     world.controller.replica_deleted("t", 2)
-    world.controller.ask_for_deletions_again()
-    assert world.sent() == []
+    world.controller.replica_deleted("t", 3)
+    world.controller.deletion_refused("t", 3)
+    assert not world.controller.has_refused_deletions
+    assert world.store.exists(nodes.topic_path("t")) is None
 
 
 def test_who_has_deleted_its_replicas_is_not_asked_to_do_so_again(world: World) -> None:

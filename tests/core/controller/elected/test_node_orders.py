@@ -99,13 +99,24 @@ def test_preferred_replicas_lead_again_and_the_node_goes(ordered: Ordered) -> No
     assert ordered.world.store.exists(nodes.PREFERRED_ELECTION) is None
 
 
-def test_nodes_that_cannot_be_read_are_said_and_do_no_harm(ordered: Ordered) -> None:
+@pytest.mark.parametrize("data", [b"not JSON", b'{"x":' + b"[" * 100_000], ids=["no JSON", "too deep"])
+def test_nodes_that_cannot_be_read_are_said_and_do_no_harm(ordered: Ordered, data: bytes) -> None:
     for path in (nodes.REASSIGNMENT, nodes.PREFERRED_ELECTION):
-        ordered.world.store.create(path, b"not JSON")
+        ordered.world.store.create(path, data)
     ordered.orders.carry_out()
     assert set(ordered.said) == {nodes.REASSIGNMENT, nodes.PREFERRED_ELECTION}
     assert ordered.world.store.exists(nodes.REASSIGNMENT) is not None
     assert ordered.world.store.exists(nodes.PREFERRED_ELECTION) is None
+
+
+def test_orders_below_which_strangers_have_made_nodes_are_carried_out_and_stay(ordered: Ordered) -> None:
+    election = {"version": 1, "partitions": [{"topic": "t", "partition": 1}]}
+    for path, order in ((nodes.PREFERRED_ELECTION, election), (nodes.REASSIGNMENT, {"version": 1, "partitions": []})):
+        ordered.world.store.create(path, json.dumps(order).encode())
+        ordered.world.store.create(f"{path}/note")
+    for _ in range(2):
+        ordered.orders.carry_out()
+    assert ordered.world.store.exists(nodes.PREFERRED_ELECTION) is not None
 
 
 def test_a_controller_whose_term_is_over_changes_no_node(ordered: Ordered) -> None:

@@ -79,3 +79,29 @@ def test_a_broker_that_says_so_is_asked_for_all_its_roles(world: World) -> None:
     ((broker, request),) = world.sent()
     assert isinstance(request, LeaderAndIsrRequest)
     assert (broker, [each.partition_index for each in request.topic_states[0].partition_states]) == (3, [1])
+
+
+@pytest.mark.parametrize("goes_first", [False, True])
+def test_all_brokers_hear_that_a_replica_is_not_offline_any_more(world: World, goes_first: bool) -> None:
+    """Its state does not change with the next registration of its broker. Those that are not live need not be named."""
+    fail(world, 2, FIRST)
+    assert offline_and_live(world) == {1: (2,), 2: (2,), 3: (2,)}
+    told = {}
+    if goes_first:
+        world.controller.brokers_changed(brokers(1, 3))
+        told = offline_and_live(world)
+    world.controller.brokers_changed({**brokers(1, 3), 2: a_broker(2, 500)})
+    assert told | offline_and_live(world) == {1: (), 2: (), 3: ()}
+
+
+def offline_and_live(world: World) -> dict[int, tuple[int, ...]]:
+    """By broker, what it was told last of partition 0, as far as the same request named the brokers as live."""
+    return {
+        broker: tuple(
+            each
+            for each in request.topic_states[0].partition_states[0].offline_replicas
+            if each in {live.id for live in request.live_brokers}
+        )
+        for broker, request in world.sent()
+        if isinstance(request, UpdateMetadataRequest) and request.topic_states
+    }

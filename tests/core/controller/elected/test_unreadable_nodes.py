@@ -13,6 +13,7 @@ from kafkad.core.controller.elected.announcements import Announcer
 from kafkad.core.controller.elected.announcing import NOWHERE
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
+from kafkad.core.controller.elected.notifications import take_log_dir_events
 from kafkad.core.controller.image import NO_LEADER, Broker, Listener
 from kafkad.core.controller.settings import ControllerSettings, RandomSource
 from kafkad.core.controller.startup.term import UnreadableEpoch, claim, ensure_paths
@@ -221,3 +222,47 @@ def test_the_store_of_a_single_broker_has_no_strangers(store: EmbeddedStore) -> 
     store.set_data(nodes.topic_path("odd"), b'{"partitions":{"1":[1,2]}}')
     with pytest.raises(ValueError, match="numbered"):
         MetadataTree(store, claim(store, 1, 1_000)).load()
+
+
+def test_numbers_of_partitions_that_are_none_are_passed_over(store: EmbeddedStore) -> None:
+    """One of five thousand digits ended the controller process of every broker in turn."""
+    added = b'"adding_replicas":{"%s":[3],"-1":[3],"7":[3]}' % (b"9" * 5_000)
+    store.set_data(nodes.topic_path("odd"), b'{"partitions":{"0":[1,2],"1":[2,1]},%s}' % added)
+    controller, left_out = elected(store)
+    assert (leaders(controller, "odd"), left_out.reasons) == ([1, 2], {})
+
+
+def test_an_epoch_of_thousands_of_digits_is_nobodys(store: EmbeddedStore) -> None:
+    store.set_data(nodes.CONTROLLER_EPOCH, b"1" * 5_000)
+    with pytest.raises(UnreadableEpoch):
+        claim(store, 1, 1_000)
+
+
+def test_the_state_of_a_partition_is_left_alone_where_its_epochs_end(store: EmbeddedStore) -> None:
+    data = b'{"controller_epoch":1,"leader":1,"leader_epoch":2147483647,"isr":[1,2]}'
+    store.set_data(nodes.state_path("odd", 0), data)
+    controller, left_out = elected(store, 2)
+    assert set(left_out.reasons) == {nodes.state_path("odd", 0)}
+    assert leaders(controller, "fine") == [2, 2]
+
+
+def test_a_deletion_removes_what_strangers_have_made_below_the_topic(store: EmbeddedStore) -> None:
+    """Its nodes were not empty, so that the term ended, and so did each one after it."""
+    odd = nodes.topic_path("odd")
+    for path in (f"{odd}/partitions/9", f"{odd}/partitions/9/state", f"{odd}/partitions/0/state/x", f"{odd}/note"):
+        store.create(path)
+    controller, _ = elected(store)
+    controller.delete_topics(["odd"])
+    for broker in (1, 2):
+        controller.replica_deleted("odd", broker)
+    assert store.exists(odd) is None
+    assert store.exists(nodes.deletion_path("odd")) is None
+    assert leaders(controller, "fine") == [1, 2]
+
+
+def test_notifications_are_removed_with_what_is_below_them(store: EmbeddedStore) -> None:
+    tree = MetadataTree(store, claim(store, 1, 1_000))
+    store.create(f"{nodes.LOG_DIR_EVENTS}/a", b'{"version":1,"broker":3,"event":1}')
+    store.create(f"{nodes.LOG_DIR_EVENTS}/a/b")
+    assert take_log_dir_events(tree) == {3}
+    assert store.children(nodes.LOG_DIR_EVENTS) == []

@@ -43,10 +43,14 @@ Registered = Mapping[int, tuple[int, tuple[str, int]]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`registered` are the epochs and addresses of all brokers; None: this broker is not the controller."""
+    """`registered` are the epochs and addresses of all brokers; None: this broker is not the controller.
+
+    `has_refused_deletions`: some broker could not delete its replicas of a topic.
+    """
 
     requests: list[Told] = field(default_factory=list)
     registered: Registered | None = None
+    has_refused_deletions: bool = False
 
 
 def encoded(requests: Sequence[tuple[int, Request]], own_id: int, versions: ProtocolVersions) -> list[Told]:

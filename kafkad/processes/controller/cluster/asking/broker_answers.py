@@ -1,0 +1,38 @@
+"""What the elected controller makes of brokers' answers: replicas that are offline, and replicas that were deleted."""
+
+import logging
+
+from kafkad.core.cluster.control_requests import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+from kafkad.core.cluster.request_parts import ControlResponse
+from kafkad.core.controller.elected.announcements import Request, deleted_topics, offline_replicas
+from kafkad.core.controller.elected.elected import ElectedController
+
+log = logging.getLogger(__name__)
+
+
+def take_answer(
+    controller: ElectedController, broker: int, request: Request, response: ControlResponse | None
+) -> None:
+    """None: the answer can't be read."""
+    if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
+        offline = offline_replicas(request, response)
+        if offline:
+            log.warning("broker %d can't use the log directory of %d partition(s)", broker, len(offline))
+            controller.replicas_offline(broker, request.broker_epoch, offline)
+    elif isinstance(request, StopReplicaRequest):
+        readable = response if isinstance(response, StopReplicaResponse) else None
+        for name, is_deleted in deleted_topics(request, readable).items():
+            if is_deleted:
+                controller.replica_deleted(name, broker)
+            else:
+                controller.deletion_refused(name, broker)
+
+
+def ask_for_deletions_again(controller: ElectedController) -> None:
+    for broker, names in controller.ask_for_deletions_again().items():
+        log.warning("broker %d could not delete its replicas of %d topic(s) and is asked again", broker, len(names))

@@ -1,0 +1,57 @@
+"""Tells the controller that a log directory of this broker has failed: by a node in ZooKeeper, again until it is made.
+
+The controller then sends this broker its roles once more, and elects others for the replicas that it can't use.
+"""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.core.controller.store import nodes
+from kafkad.core.coordination_store import CoordinationError, CoordinationStore
+
+log = logging.getLogger(__name__)
+
+RETRY_MS = 1_000
+Read = Callable[[Callable[[CoordinationStore], str], Callable[["Future[str]"], None]], None]
+
+
+class FailedDirectories:
+    """Call `turn` in each pass of the loop; it may sleep until `next_deadline_ms`.
+
+    `read` does work with the present session, in the store's thread.
+    """
+
+    def __init__(self, broker_id: int, read: Read, clock: Callable[[], int] = monotonic_ms) -> None:
+        self._data = nodes.encode(nodes.LogDirEventNode(broker=broker_id))
+        self._read = read
+        self._clock = clock
+        self._has_said_so = False
+        self.next_deadline_ms: int | None = None
+
+    def failed(self) -> None:
+        """One more directory has failed: the controller may have asked before about the others."""
+        self.next_deadline_ms = self._clock()
+
+    def turn(self, now_ms: int, *, is_registered: bool) -> None:
+        if self.next_deadline_ms is None or now_ms < self.next_deadline_ms:
+            return
+        if not is_registered:
+            self.next_deadline_ms = now_ms + RETRY_MS
+            return
+        self.next_deadline_ms = None
+        self._read(lambda store: store.create(nodes.LOG_DIR_EVENT, self._data, sequence=True), self._told)
+
+    def _told(self, future: "Future[str]") -> None:
+        error = future.exception()
+        if error is None:
+            self._has_said_so = False
+            return
+        if not isinstance(error, CoordinationError):
+            raise error
+        if not self._has_said_so:
+            log.error("the controller is not told of the failed log directory before ZooKeeper answers: %s", error)
+        self._has_said_so = True
+        if self.next_deadline_ms is None:
+            self.next_deadline_ms = self._clock() + RETRY_MS
