@@ -25,14 +25,9 @@ def formats_of(
     **others: Any,
 ) -> tuple[tuple[ValueFormat, ...], dict[str, Any]]:
     """Of what is parsed; and the options that are about something else. Raises `WrongConfiguration`."""
-    if value == RAW and (schema_file or schema_subject or schema_message):
-        raise WrongConfiguration(["options of schemas need --value json, avro or protobuf"])
-    if key in (RAW, STRING) and (key_schema_file or key_schema_subject):
-        raise WrongConfiguration(["options of schemas of keys need --key json or avro"])
-    if schema_message and value != "protobuf":
-        raise WrongConfiguration(["--schema-message is of --value protobuf"])
-    if on_bad_record == NULL and key == value == RAW:
-        raise WrongConfiguration(["--on-bad-record null needs --value json, avro or protobuf, or --key"])
+    _check_kinds(
+        on_bad_record, key, key_schema_file or key_schema_subject, value, schema_file or schema_subject, schema_message
+    )
     with_registry = {
         of
         for of, kind, file in (("key", key, key_schema_file), ("value", value, schema_file))
@@ -62,6 +57,19 @@ def formats_of(
         if kind != RAW
     )
     return found, others
+
+
+def _check_kinds(
+    on_bad_record: str | None, key: str, has_key_schema: object, value: str, has_schema: object, schema_message: str
+) -> None:
+    if value == RAW and (has_schema or schema_message):
+        raise WrongConfiguration(["options of schemas need --value json, avro or protobuf"])
+    if key in (RAW, STRING) and has_key_schema:
+        raise WrongConfiguration(["options of schemas of keys need --key json or avro"])
+    if schema_message and value != "protobuf":
+        raise WrongConfiguration(["--schema-message is of --value protobuf"])
+    if on_bad_record == NULL and key == value == RAW:
+        raise WrongConfiguration(["--on-bad-record null needs --value json, avro or protobuf, or --key"])
 
 
 def _is_by_registry(of: str, kind: str, file: Path | None, registry: str) -> bool:
