@@ -29,10 +29,10 @@ def answer_to(body: memoryview, context: RequestContext, view: ControllerView) -
         raise
     except UnencodableMessage as error:
         return unencodable_answer(body, context, error)
-    except Exception as error:
+    except Exception as bug:
         if context.api_key not in READ_ONLY:
             raise
-        return _instead(body, context, FAILED, failed(context, error))
+        return _instead(body, context, FAILED, failed(context, bug))
 
 
 def unencodable_answer(body: memoryview, context: RequestContext, error: UnencodableMessage) -> bytes:

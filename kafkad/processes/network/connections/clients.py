@@ -189,8 +189,8 @@ class Clients:
         except (MalformedRequest, UnencodableMessage) as error:
             connection.keep_replies(before)
             self._refuse(connection, reason_to_close(frame.header, error))
-        except Exception as error:  # noqa: BLE001  a bug: this process only reads what others share
-            self.close(connection, reason_to_close(frame.header, error))
+        except Exception as bug:  # noqa: BLE001  this process only reads what others share
+            self.close(connection, reason_to_close(frame.header, bug))
 
     def _discard(self, frame: Frame) -> None:
         if frame.arena_extent is not None:

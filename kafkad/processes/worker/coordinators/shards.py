@@ -274,10 +274,10 @@ class CoordinatorShards:
         except KafkaError as error:
             runtime.refuse(caller.token, error.code)
             return
-        except Exception as error:
+        except Exception as bug:
             if not reads_only(context.api_key):
                 raise
-            log.error("%s: %s", context.client.address, failed(context, error))
+            log.error("%s: %s", context.client.address, failed(context, bug))
             runtime.refuse(caller.token, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         outcome.host = context.client.address
