@@ -24,7 +24,7 @@ class RequestMark:
 
     def __init__(self, registry: ProcessRegistry, thread: int) -> None:
         self._registry = registry
-        self._of_thread = thread
+        self._place = thread
         self._is_set = False
 
     @contextmanager
@@ -51,4 +51,4 @@ class RequestMark:
 
     def _set(self, sender: ProcessKey, token: int) -> None:
         self._is_set = token != 0
-        self._registry.set_handled(sender, self._of_thread, token)
+        self._registry.set_handled(sender, self._place, token)
