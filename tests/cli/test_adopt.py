@@ -13,10 +13,14 @@ from click.testing import CliRunner, Result
 
 from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.files.log_directory import CLEAN_SHUTDOWN, LogDirectory, read_meta_properties
-from kafkad.adapters.stores.embedded_store import FILE_NAME
+from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
+from kafkad.adapters.stores.store_copy import write_copy
 from kafkad.cli.adoption.handing_over import stored_metadata
 from kafkad.cli.commands.adopt import adopt
 from kafkad.core.controller.startup.repair import KEPT_FOR_EVER
+from kafkad.core.controller.startup.term import claim, ensure_paths
+from kafkad.core.controller.store.stored_metadata import StoredTopic
+from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.log.records.batch import Codec
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import format_partition_metadata
@@ -314,3 +318,15 @@ def test_an_empty_directory_has_nothing_to_adopt(tmp_path: Path) -> None:
     result = run("--yes", tmp_path)
     assert (result.exit_code, result.stdout) == (0, "There are no partitions in these directories.\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_topics_of_a_store_that_was_lost_are_known_by_its_copy(tmp_path: Path) -> None:
+    store = EmbeddedStore(tmp_path / FILE_NAME, 1)
+    ensure_paths(store)
+    tree = MetadataTree(store, claim(store, 1, 0))
+    tree.create_topics([StoredTopic(name="a", id=UUID(int=3), assignments=((1,),), states={}, configs={"x": "y"})])
+    write_copy(store, tmp_path)
+    store.close()
+    (tmp_path / FILE_NAME).write_bytes(b"")
+    assert stored_metadata(tmp_path).topics["a"].configs == {"x": "y"}
+    assert (tmp_path / FILE_NAME).read_bytes() == b"", "it has only looked"

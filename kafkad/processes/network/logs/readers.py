@@ -101,8 +101,8 @@ class LogReaders:
         except ManifestStale:
             self.outdated(slot, published)
             return None
-        except WrongIndex as error:
-            self.doubted(slot, published, error)
+        except WrongIndex as wrong:
+            self.doubted(slot, published, wrong)
             return None
         except KafkaError:
             # During a truncation the slot and the files differ for a moment: nothing can be read now.
