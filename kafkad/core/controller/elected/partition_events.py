@@ -38,7 +38,8 @@ class ElectedPartition(NamedTuple):
     @property
     def is_unclean(self) -> bool:
         """Whether the leader was not in sync."""
-        return self.after.leader not in (NO_LEADER, *self.before.isr) and bool(self.before.isr)
+        leader, isr = self.after.leader, self.before.isr
+        return leader != NO_LEADER and leader not in isr and bool(isr)
 
 
 def elected_partitions(image: MetadataImage, changes: Iterable[deltas.Change]) -> Iterator[ElectedPartition]:
