@@ -134,7 +134,7 @@ def test_child_that_does_not_stop_in_time_is_killed(folder: Path, brokers: list[
     broker.wait_until_serving().signal(signal.SIGTERM)
     assert broker.wait_for_end() == 0
     lines = [line for line in broker.log().splitlines() if line.endswith("has not stopped in time and is killed")]
-    killed = [line.split()[2] for line in lines]
+    killed = [line.split()[4] for line in lines]
     assert len(set(killed)) == len(killed), "each once, however long its end takes"
     # On a machine that stands still others are too late as well.
     assert [each for each in killed if each in ("network-0", "worker-1")] == ["network-0", "worker-1"]
