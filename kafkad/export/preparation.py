@@ -21,9 +21,9 @@ from kafkad.export.reading.splitting import bytes_per_offset, divide, gathered, 
 from kafkad.export.sinks.sink import Sink, TableState
 from kafkad.export.tables import open_dead_letters
 from kafkad.export.task import Task
-from kafkad.export.values.format import DEAD_LETTERS
+from kafkad.export.values.format import DEAD_LETTERS, FAIL
 from kafkad.export.values.table_columns import Columns, columns_for
-from kafkad.export.wanted import KEEP_LATEST, LED, Wanted
+from kafkad.export.wanted import KEEP_LATEST, LED, SKIP, Wanted
 from kafkad.export.writing import Layout
 
 _FIRST, _NOW = "earliest", "latest"
@@ -187,7 +187,7 @@ def _planned(
 
 def _dead_letters(wanted: Wanted, columns: Columns, facts: TopicFacts) -> DeadLetters | None:
     parsing = columns.values is not None and columns.values.on_bad == DEAD_LETTERS
-    if not parsing and not wanted.sets_damage_aside:
+    if not parsing and wanted.on_damage != DEAD_LETTERS:
         return None
     sink = open_dead_letters(wanted)
     return DeadLetters(sink=sink, state=sink.state(facts.partitions))
@@ -201,7 +201,7 @@ def _source(wanted: Wanted, facts: TopicFacts, client: BrokerClient | None, led:
         topic=wanted.topic,
         bootstrap=wanted.bootstrap if client is not None else None,
         directories=directories,
-        sets_damage_aside=wanted.sets_damage_aside,
+        sets_damage_aside=wanted.on_damage != FAIL,
         is_committed=wanted.is_committed,
         max_bytes_per_sec=-(-wanted.max_bytes_per_sec // max(wanted.jobs, 1)),
         timeout_s=wanted.timeout_s,
@@ -249,6 +249,7 @@ def _tasks(
             values=columns.values,
             keeps=wanted.keeps,
             drops_tombstones=is_new,
+            skips_damage=wanted.on_damage == SKIP,
             dead_letters_from=dict(done),
         )
         for ranges in divided

@@ -12,7 +12,7 @@ from datetime import timedelta
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.group_commits import commit_offsets
-from kafkad.export.coverage import Manifest, Returned, check_coverage
+from kafkad.export.coverage import Manifest, Returned, Skipped, check_coverage
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.places import UNFINISHED, TableFolder
 from kafkad.export.preparation import Prepared
@@ -25,6 +25,7 @@ from kafkad.export.sinks.rebasing import commit_behind_others
 from kafkad.export.sinks.rewriting import discard_refused
 from kafkad.export.sinks.sink import Commit, Sink
 from kafkad.export.task import Task
+from kafkad.export.values.format import DEAD_LETTERS as TO_DEAD_LETTERS
 from kafkad.export.wanted import KEEP_ALL, Wanted
 from kafkad.export.writing import DATE, WrittenFile, is_written_by_run
 
@@ -49,6 +50,7 @@ class Summary:
     lost: tuple[OffsetRange, ...] = ()
     unparsed: int = 0
     """Values that could not be parsed, and batches that are damaged: they are among the dead letters, or null."""
+    skipped: tuple[Skipped, ...] = ()
     complete_until: int | None = None
     """Up to when the table is complete, in microseconds; None: no hour is known to be."""
 
@@ -64,12 +66,12 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
         return Summary(topic=wanted.topic, version=None, ends=prepared.committed, complete_until=until)
     began_s = time.monotonic()
     sink.check_store()
-    files = _written(prepared, run_tasks, told)
-    commit = _commit(prepared, files)
+    files, skipped = _written(prepared, run_tasks, told)
+    commit = _commit(prepared, files, skipped)
     letters = [file for file in files if file.is_dead_letters]
     try:
         if prepared.dead_letters is not None and letters:
-            of_letters = commit._replace(files=letters, schema=DEAD_LETTERS, lost=[], keeps=KEEP_ALL)
+            of_letters = commit._replace(files=letters, schema=DEAD_LETTERS, lost=[], skipped=[], keeps=KEEP_ALL)
             commit_behind_others(
                 prepared.dead_letters.sink, prepared.dead_letters.state, of_letters, prepared.facts.partitions
             )
@@ -93,6 +95,7 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
         ends=ends,
         lost=planned.lost,
         unparsed=sum(file.unparsed for file in files),
+        skipped=skipped,
         complete_until=done.complete_until,
     )
 
@@ -115,7 +118,7 @@ def _of_this_run(prepared: Prepared, ends: Mapping[int, int]) -> dict[int, int]:
     return {partition: end for partition, end in ends.items() if partition not in prepared.facts.elsewhere}
 
 
-def _commit(prepared: Prepared, files: Sequence[WrittenFile]) -> Commit:
+def _commit(prepared: Prepared, files: Sequence[WrittenFile], skipped: Sequence[Skipped] = ()) -> Commit:
     facts, planned = prepared.facts, prepared.plan
     return Commit(
         cluster_id=facts.cluster_id,
@@ -123,6 +126,7 @@ def _commit(prepared: Prepared, files: Sequence[WrittenFile]) -> Commit:
         topic=facts.name,
         ranges=planned.ranges,
         lost=planned.lost,
+        skipped=[OffsetRange(each.partition, each.start, each.end) for each in skipped],
         files=[file for file in files if not file.is_dead_letters],
         run_id=prepared.run_id,
         reached=reached_by(files, prepared.began_us, prepared.idle, round((prepared.wanted.idle_after_s or 0) * 1e6)),
@@ -142,7 +146,7 @@ def _completes_an_hour(prepared: Prepared) -> bool:
 
 def _folders(wanted: Wanted) -> list[TableFolder]:
     """Of the table, and of its dead letters."""
-    has_dead_letters = wanted.values is not None or wanted.sets_damage_aside
+    has_dead_letters = wanted.values is not None or wanted.on_damage == TO_DEAD_LETTERS
     outs = [wanted.out, *([folder_of_dead_letters(wanted.out)] if has_dead_letters else [])]
     return [TableFolder(out) for out in outs]
 
@@ -187,8 +191,10 @@ def remove_orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list
     return found
 
 
-def _written(prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFile], None]) -> list[WrittenFile]:
-    """The files of all tasks. Without all of them none is kept."""
+def _written(
+    prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFile], None]
+) -> tuple[list[WrittenFile], tuple[Skipped, ...]]:
+    """The files of all tasks, and what they have left out. Without all files none is kept."""
     files: list[WrittenFile] = []
     manifests: list[Manifest] = []
     try:
@@ -209,7 +215,7 @@ def _written(prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFil
                 for file in files:
                     folder.remove(file.path)
         raise
-    return files
+    return files, tuple(each for manifest in sorted(manifests) for each in manifest.skipped)
 
 
 def _check_are_here(wanted: Wanted, files: Sequence[WrittenFile]) -> None:

@@ -2,7 +2,7 @@
 files there, and no two of them with the same offsets?
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from kafkad.export.places import TableFolder
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.damage import Damaged
 from kafkad.export.reading.shared_client import SharedClient
-from kafkad.export.reading.source import Source, read_pieces
+from kafkad.export.reading.source import Source, read_pieces, without_damaged
 from kafkad.export.wanted import KEEP_LATEST
 
 
@@ -106,8 +106,11 @@ def verify(
     *,
     keeps: str,
     is_compacted: bool = False,
+    skips_damage: bool = False,
 ) -> list[Verified]:
     """Compare the offsets of the table with those of the log, from the `first` that both can have to the `ends`.
+
+    With `skips_damage` the table need not have what is damaged in the log.
 
     Dead letters are a part of the table, up to where it goes; theirs may go further for a while.
     """
@@ -120,6 +123,7 @@ def verify(
                 client,
                 keeps,
                 is_compacted,
+                skips_damage,
             )
             for partition, end in sorted(ends.items())
         ]
@@ -132,13 +136,14 @@ def _verify_one(
     client: SharedClient,
     keeps: str,
     is_compacted: bool,
+    skips_damage: bool,
 ) -> Verified:
     partition, first, end = wanted
     found = np.concatenate([each.offsets for each in files]) if files else np.empty(0, np.int64)
     found = found[found < end]
     distinct = np.unique(found)
     damaged: list[Damaged] = []
-    batches = _without(damaged, read_pieces(source, wanted, client))
+    batches = without_damaged(read_pieces(source, wanted, client), damaged)
     if keeps == KEEP_LATEST:
         log = latest_offsets(batches).to_numpy()
     else:
@@ -147,7 +152,8 @@ def _verify_one(
     here = distinct[distinct >= first]
     for each in damaged:
         # The dead letter has the first offset; what else was in it, and perhaps exported in time, nobody knows now.
-        log = np.append(log, each.offset)
+        has_letter = each.offset in here or not skips_damage
+        log = np.append(log, each.offset) if has_letter else log
         here = here[(here <= each.offset) | (here >= each.end)]
     only_here = np.setdiff1d(here, log, assume_unique=True).size
     # A table of all records has those as well that compaction has removed since.
@@ -161,11 +167,3 @@ def _verify_one(
         foreign=only_here - compacted,
         compacted=compacted,
     )
-
-
-def _without(damaged: list[Damaged], pieces: Iterable[pa.RecordBatch | Damaged]) -> Iterator[pa.RecordBatch]:
-    for piece in pieces:
-        if isinstance(piece, Damaged):
-            damaged.append(piece)
-        else:
-            yield piece

@@ -13,12 +13,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from click.testing import CliRunner, Result
 from pyiceberg.catalog import load_catalog
 
 from bench.brokers.processes import WITHIN_S, eventually, is_alive, process_tree
 from kafkad.cli import main
-from kafkad.core.log.records.record import NewRecord, build_batch
+from kafkad.core.log.records.batch import Codec, read_header
+from kafkad.core.log.records.compression import MAX_DECOMPRESSED_BYTES
+from kafkad.core.log.records.record import NewRecord, build_batch, seal_batch
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from tests.export.reading.test_log_directories import checkpoint, partition, plain
 
@@ -140,6 +143,37 @@ def test_a_table_stays_divided_as_it_was(lake: Lake, table: str) -> None:
     found = {str(path.parent.relative_to(lake.out)) for path in lake.out.rglob("*.parquet")}
     assert found == {"date=1970-01-01/hour=00", "date=1970-01-01/hour=01", "date=1970-01-02/hour=00"}
     assert lake.records() == len(TIMES_MS)
+
+
+def bomb(offset: int) -> bytes:
+    """8 KB that decompress to more than anybody reads, as a producer may send it."""
+    header = read_header(plain(offset))._replace(attributes=Codec.ZSTD)
+    return seal_batch(header, zstandard.compress(bytes(MAX_DECOMPRESSED_BYTES + 1)))
+
+
+@pytest.mark.parametrize("keep", ["all", "latest"])
+def test_a_batch_that_can_not_be_read_is_named_set_aside_or_skipped(lake: Lake, tmp_path: Path, keep: str) -> None:
+    keyed = [build_batch([NewRecord(1, b"%d" % at, b"v")], base_offset=at) for at in (0, 2)]
+    partition(lake.log, "t-0", keyed[0], bomb(1), keyed[1])
+    checkpoint(lake.log, HIGH_WATERMARKS, p0=3)
+    options = ("--keep", keep)
+    refused = lake.run(*options)
+    why = f"the records take more than the {MAX_DECOMPRESSED_BYTES} bytes that are read"
+    assert refused.exit_code == 1 and refused.stderr.count("\n") == 1
+    assert f"t-0: at offset 1, the records of a batch can't be read: {why}" in refused.stderr
+    skipped = lake.run(*options, "--on-damage", "skip")
+    assert skipped.exit_code == 0 and lake.records() == 2
+    assert skipped.stderr == (
+        f"t-0: at offset 1, the records of a batch can't be read: {why}; it has the offsets up to 1: skipped\n"
+    )
+    assert "nothing new" in lake.run(*options).stdout
+    if keep == "all":
+        lake.out = tmp_path / "other"
+        row = json.loads(lake.run("--on-damage", "dlq", "--json").stdout)
+        assert (row["records"], row["unparsed"], row["skipped"]) == (3, 1, [])
+        (file,) = (tmp_path / "other__dlq").glob("*.parquet")
+        (letter,) = pq.read_table(file).to_pylist()
+        assert (letter["offset"], letter["value"]) == (1, bomb(1)) and why in letter["reason"]
 
 
 def test_an_iceberg_table_is_in_the_catalog_that_is_named(lake: Lake, tmp_path: Path) -> None:

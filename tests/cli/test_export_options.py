@@ -47,6 +47,8 @@ def test_what_is_no_option_of_any_command_is_named(command: str, tmp_path: Path)
         (["--format", "delta", "--table", "a.b"], "--catalog and --table are of --format iceberg"),
         (["--schema-registry", "http://127.0.0.1:1"], "need --value json, avro or protobuf"),
         (["--on-bad-record", "null"], "need --value json, avro or protobuf"),
+        (["--on-bad-record", "dlq"], "batches have --on-damage"),
+        (["--keep", "latest", "--on-damage", "dlq"], "--on-damage skip or fail"),
         (["--value", "json", "--schema-message", "M"], "--schema-message is of --value protobuf"),
         (["--value", "json", "--schema-file", "/s", "--schema-subject", "s"], "is of --schema-registry"),
         (["--target-file-size", "0"], "expected a size such as 256MiB, found '0'"),

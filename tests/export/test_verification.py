@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from kafkad.export.places import TableFolder
 from kafkad.export.ranges import OffsetRange
@@ -51,6 +52,20 @@ def test_what_the_table_lacks_is_missing_in_a_compacted_topic_too(tmp_path: Path
     source = Source(topic="t", directories={0: str(log)})
     (found,) = verify(read_offsets(files), source, {0: 10}, {0: 0}, keeps="all", is_compacted=True)
     assert (found.missing, found.is_right) == (1, False)
+
+
+@pytest.mark.parametrize(("skips_damage", "missing"), [(False, 1), (True, 0)])
+def test_a_damaged_batch_is_missing_unless_runs_skip_those(
+    tmp_path: Path, missing: int, *, skips_damage: bool
+) -> None:
+    files = exported(tmp_path)
+    damaged = plain(9)[:-1] + b"x"
+    log = partition(tmp_path / "now", "t-0", *map(plain, range(9)), damaged, plain(10))
+    (log / f"{11:020d}.log").write_bytes(plain(11))
+    source = Source(topic="t", directories={0: str(log)}, sets_damage_aside=True)
+    ends = {0: 10}
+    (found,) = verify(read_offsets(files), source, ends, {0: 0}, keeps="all", skips_damage=skips_damage)
+    assert (found.missing, found.foreign) == (missing, 0)
 
 
 def test_a_file_that_is_not_there_or_no_file_is_named_and_the_others_are_read(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import click
 from kafkad.cli.exporting.options import (
     Duration,
     Size,
+    meets_damage,
     names_table,
     names_tables,
     reads_topic,
@@ -81,6 +82,7 @@ Example:
 )
 @writes_files
 @reads_topic
+@meets_damage
 @click.option(
     "--idle-after",
     type=Duration(),
@@ -133,8 +135,7 @@ Example:
 @click.option(
     "--on-bad-record",
     type=click.Choice(["dlq", "fail", "null"]),
-    help="When a value can't be parsed: into the table DIR__dlq (default), stop, or null in value_parsed. dlq also"
-    " takes damaged batches there, which stop the run otherwise.",
+    help="When a value can't be parsed: into the table DIR__dlq (default), stop, or null in value_parsed.",
 )
 @click.option(
     "--on-schema-change",
@@ -203,6 +204,7 @@ def status(ctx: click.Context, /, conf_files: Sequence[Path], **asked: Any) -> N
 @export.command(epilog="\b\nExample:\n  kafkad export verify --topic orders --out /lake/orders")
 @names_table
 @reads_topic
+@meets_damage
 @json_option
 def verify(**asked: Any) -> None:
     """Compare the table with the log: each record once, none too many. Exit code 1: they differ."""

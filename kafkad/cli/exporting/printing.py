@@ -13,6 +13,9 @@ from kafkad.export.run import Summary
 from kafkad.export.sinks.complete_hours import hour_of
 from kafkad.export.writing import WrittenFile
 
+_MOST_SKIPPED = 10
+"""So many are named."""
+
 
 def with_progress(prepared: Prepared, work: Callable[[Callable[[WrittenFile], None]], Summary]) -> Summary:
     """A bar on a terminal, and records a second: they are counted when their file is complete."""
@@ -70,6 +73,7 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
             "ends": {str(partition): end for partition, end in sorted(summary.ends.items())},
             "lost": [each._asdict() for each in summary.lost],
             "unparsed": summary.unparsed,
+            "skipped": [each._asdict() for each in summary.skipped],
             "complete_until": iso_hour(summary.complete_until),
         }
         click.echo(json.dumps(row))
@@ -83,6 +87,10 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
         )
         for each in summary.lost:
             click.echo(f"{summary.topic}-{each.partition}: offsets {each.start} to {each.end - 1} were lost", err=True)
+        for batch in summary.skipped[:_MOST_SKIPPED]:
+            click.echo(f"{summary.topic}-{batch.partition}: at offset {batch.start}, {batch.reason}: skipped", err=True)
+        if len(summary.skipped) > _MOST_SKIPPED:
+            click.echo(f"{len(summary.skipped)} batches were skipped", err=True)
         if summary.unparsed:
             click.echo(f"{summary.unparsed} values or batches could not be read", err=True)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from kafkad.cli.failing import WrongConfiguration
 from kafkad.client.broker_client import parse_bootstrap
-from kafkad.export.values.format import DEAD_LETTERS, ValueFormat
+from kafkad.export.values.format import DEAD_LETTERS, FAIL, NULL, ValueFormat
 from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST, Wanted
 
 NO_BROKER = "none"
@@ -32,6 +32,7 @@ def wanted_of(
     schema_registry: str = "",
     schema_subject: str = "",
     on_bad_record: str | None = None,
+    on_damage: str = FAIL,
     on_schema_change: str = "widen",
     keep: str = KEEP_ALL,
     idle_after: float | None = None,
@@ -39,7 +40,7 @@ def wanted_of(
 ) -> Wanted:
     _check_spelling(start, end, out, format_, rest.get("catalog", ""), rest.get("table", ""))
     _check_are_used(value, schema_file, schema_registry, schema_subject, schema_message, on_bad_record)
-    _check_kept(keep, value, on_bad_record, recreated, rest.get("partition_by", "none"))
+    _check_kept(keep, value, on_bad_record, on_damage, recreated, rest.get("partition_by", "none"))
     subject = schema_subject or f"{topic}-value"
     return Wanted(
         topic=topic,
@@ -55,8 +56,7 @@ def wanted_of(
         start=start,
         end=end,
         values=_values(value, schema_file, schema_registry, subject, schema_message, on_bad_record),
-        # A damaged batch may be whole on another broker: only who says so goes on without it.
-        sets_damage_aside=on_bad_record == DEAD_LETTERS,
+        on_damage=on_damage,
         keeps=keep,
         idle_after_s=idle_after,
         may_widen=on_schema_change == "widen",
@@ -80,8 +80,10 @@ def _check_are_used(
     value: str, file: Path | None, registry: str, subject: str, message: str, on_bad_record: str | None
 ) -> None:
     """What is said of values means something only with others."""
-    if value == _RAW and (file or registry or subject or message or on_bad_record == "null"):
-        raise WrongConfiguration(["options of schemas, and --on-bad-record null, need --value json, avro or protobuf"])
+    if value == _RAW and (file or registry or subject or message or on_bad_record in (NULL, DEAD_LETTERS)):
+        raise WrongConfiguration(
+            ["options of schemas, and --on-bad-record, need --value json, avro or protobuf; batches have --on-damage"]
+        )
     if message and value != "protobuf":
         raise WrongConfiguration(["--schema-message is of --value protobuf"])
     if subject and not registry:
@@ -110,12 +112,16 @@ def _values(
     )
 
 
-def _check_kept(keep: str, value: str, on_bad_record: str | None, recreated: str, partition_by: str) -> None:
+def _check_kept(
+    keep: str, value: str, on_bad_record: str | None, on_damage: str, recreated: str, partition_by: str
+) -> None:
     """What goes with a table whose rows are replaced."""
     if keep != KEEP_LATEST:
         return
     if on_bad_record == DEAD_LETTERS or (value != _RAW and on_bad_record is None):
         raise WrongConfiguration(["--keep latest has no dead letters: --on-bad-record null or fail"])
+    if on_damage == DEAD_LETTERS:
+        raise WrongConfiguration(["--keep latest has no dead letters: --on-damage skip or fail"])
     if recreated != "fail" or partition_by != "none":
         raise WrongConfiguration(["--keep latest excludes --recreated append and --partition-by"])
 

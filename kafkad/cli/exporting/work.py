@@ -30,7 +30,7 @@ from kafkad.export.run import RunTasks, Summary, carry_out, orphans, remove_orph
 from kafkad.export.sinks.sink import Merging, Sink, TableState
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task
-from kafkad.export.wanted import Wanted
+from kafkad.export.wanted import SKIP, Wanted
 
 
 def run(
@@ -173,7 +173,12 @@ def verify(*, as_json: bool, **asked: Any) -> None:
         paths = [*_paths(wanted.out, sink), *_paths(folder_of_dead_letters(wanted.out), open_dead_letters(wanted))]
         is_compacted = _is_compacted(wanted)
         read = read_offsets(paths)
-        found = verify_table(read, source, state.offsets, first, keeps=state.keeps, is_compacted=is_compacted)
+        found = verify_table(
+            *(read, source, state.offsets, first),
+            keeps=state.keeps,
+            is_compacted=is_compacted,
+            skips_damage=wanted.on_damage == SKIP,
+        )
         wrong = [*read.wrong]
         for partition, end in sorted(state.offsets.items()):
             wrong += overlaps(read.offsets.get(partition, ()), end)

@@ -59,6 +59,8 @@ class Commit(NamedTuple):
     target_file_bytes: int = 256 * 1024 * 1024
     compression: str = "zstd"
     """Of files that the commit writes anew."""
+    skipped: Sequence[OffsetRange] = ()
+    """Of the ranges: batches that are damaged or can't be read, and are left out."""
 
     @property
     def ends(self) -> dict[int, int]:
