@@ -11,7 +11,7 @@ from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.log_dirs import describe_log_dirs
 from kafkad.client.records import EARLIEST, LATEST, offsets
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
-from kafkad.export.places import absolute
+from kafkad.export.places import TableFolder, absolute
 from kafkad.export.problems import BrokerAway, ExportFailed, not_answered
 from kafkad.export.ranges import Bounds, OffsetRange, Plan, TopicFacts, plan
 from kafkad.export.reading.led_here import led_here
@@ -238,6 +238,8 @@ def _tasks(
         has_dates=wanted.format == "iceberg",
         target_file_bytes=wanted.target_file_bytes,
         compression=wanted.compression,
+        # What is written anew for a table of the latest of each key is read before the commit.
+        waits=wanted.format == "parquet" and wanted.keeps != KEEP_LATEST and TableFolder(wanted.out).is_local,
     )
     state = dead_letters.state if dead_letters is not None else None
     done = state.offsets if state is not None and state.topic_id == topic_id else {}

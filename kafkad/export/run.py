@@ -1,6 +1,7 @@
 """One run of an export: what the table has, what the topic has, tasks, one commit (decision 062).
 
-Files that were written by a run that does not reach its commit are invisible; `remove_orphans` deletes them.
+Files that were written by a run that does not reach its commit are invisible; `remove_orphans` deletes them. What a run
+has left undone that was killed behind its commit, the next one does first.
 """
 
 import time
@@ -14,7 +15,7 @@ from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.group_commits import commit_offsets
 from kafkad.export.coverage import Manifest, Returned, Skipped, check_coverage
 from kafkad.export.dead_letters import folder_of_dead_letters
-from kafkad.export.places import UNFINISHED, TableFolder
+from kafkad.export.places import UNFINISHED, TableFolder, waiting_path
 from kafkad.export.preparation import Prepared
 from kafkad.export.problems import AnotherExport, ExportFailed, after_commit, not_answered
 from kafkad.export.ranges import OffsetRange
@@ -27,7 +28,7 @@ from kafkad.export.sinks.sink import Commit, Sink
 from kafkad.export.task import Task
 from kafkad.export.values.format import DEAD_LETTERS as TO_DEAD_LETTERS
 from kafkad.export.wanted import KEEP_ALL, Wanted
-from kafkad.export.writing import DATE, WrittenFile, is_written_by_run
+from kafkad.export.writing import DATE, Layout, WrittenFile, is_written_by_run
 
 GROUP_PREFIX = "kafkad-export-"
 _KEPT = timedelta(days=36_500)
@@ -58,6 +59,8 @@ class Summary:
 def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callable[[WrittenFile], None]) -> Summary:
     """Run the tasks, then make one commit; `told` hears of each file. Raises `ExportFailed`."""
     wanted, planned = prepared.wanted, prepared.plan
+    for each in (sink, *([] if prepared.dead_letters is None else [prepared.dead_letters.sink])):
+        each.settle()
     if not planned.ranges and not planned.lost and not _completes_an_hour(prepared):
         if prepared.committed and prepared.has_broker:
             # The run that made the last commit may have been killed before it told the group.
@@ -206,7 +209,8 @@ def _written(
                     files.append(returned)
                     told(returned)
         check_coverage(prepared.plan.ranges, manifests, files)
-        _check_are_here(prepared.wanted, files)
+        if files:
+            _check_are_here(prepared.wanted, prepared.tasks[0].layout, files)
     except BaseException:
         with suppress(OSError, ExportFailed):
             for folder in _folders(prepared.wanted):
@@ -218,11 +222,16 @@ def _written(
     return files, tuple(each for manifest in sorted(manifests) for each in manifest.skipped)
 
 
-def _check_are_here(wanted: Wanted, files: Sequence[WrittenFile]) -> None:
+def _place(file: WrittenFile, layout: Layout) -> str:
+    """Where it is before the commit."""
+    return waiting_path(layout.run_id, file.path) if layout.waits else file.path
+
+
+def _check_are_here(wanted: Wanted, layout: Layout, files: Sequence[WrittenFile]) -> None:
     """On a disk: workers may have written on theirs, where no reader of the table looks. Raises `ExportFailed`."""
     for is_letters, folder in enumerate(_folders(wanted)):
         for file in files if folder.is_local else ():
-            if file.is_dead_letters == bool(is_letters) and folder.size(file.path) != file.size:
+            if file.is_dead_letters == bool(is_letters) and folder.size(_place(file, layout)) != file.size:
                 raise ExportFailed(
                     f"{folder.out}/{file.path} was written, but is not here, so nothing of this run is in the table:"
                     " all workers and the driver need the same folder"

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafkad.export.places import UNFINISHED, TableFolder
+from kafkad.export.places import TableFolder, unfinished_path, waiting_path
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.schema import RECORDS
@@ -85,6 +85,8 @@ class Layout:
     target_file_bytes: int = 256 * 1024 * 1024
     compression: str = "zstd"
     is_dead_letters: bool = False
+    waits: bool = False
+    """Files get their names by the commit, on a disk: others look into the folder, and not into the table's log."""
     attempt: str = ""
     """A part of the names, where a task may be done more than once in a run."""
     has_bounds: bool = True
@@ -147,7 +149,7 @@ class RangeWriter:
 
 
 class _FileWriter:
-    """A file that is written. It gets its name when it is complete."""
+    """A file that is written. It gets its name when it is complete, or when it is committed."""
 
     def __init__(
         self,
@@ -170,8 +172,7 @@ class _FileWriter:
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         name = f"{wanted.partition}-{wanted.start}{layout.attempt}.parquet"
-        parts = [UNFINISHED, layout.run_id, *self._subfolders(), name]
-        self._unfinished = "/".join(parts)
+        self._unfinished = unfinished_path(layout.run_id, "/".join([*self._subfolders(), name]))
         self._schema = layout.file_schema
         dates = [name for name in (DATE, HOUR) if name in self._schema.names]
         typed = leaves(self._schema.field(VALUE)) if VALUE in self._schema.names else []
@@ -209,7 +210,7 @@ class _FileWriter:
         layout, wanted = self._layout, self._wanted
         place = f"{layout.topic}-{wanted.partition}-{self._first:020d}-{self._last:020d}"
         path = "/".join([*self._subfolders(), f"{place}-{layout.run_id}{layout.attempt}.parquet"])
-        self._folder.finish(self._unfinished, path)
+        self._folder.finish(self._unfinished, waiting_path(layout.run_id, path) if layout.waits else path)
         return WrittenFile(
             path=path,
             size=size,

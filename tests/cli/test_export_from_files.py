@@ -90,7 +90,7 @@ def test_rounds_go_on_until_sigterm(lake: Lake) -> None:
 
 def test_a_round_that_is_under_way_at_sigterm_leaves_nothing(of_minutes: Lake) -> None:
     with of_minutes.running("--every", "1h", "--max-bytes-per-sec", "1KiB") as rounds:
-        eventually(lambda: list(of_minutes.out.rglob("*.parquet")), what="a file is written")
+        eventually(lambda: list(of_minutes.out.rglob("*.complete")), what="a file is written")
         rounds.send_signal(signal.SIGTERM)
         assert rounds.communicate(timeout=WITHIN_S) == ("", "")
     assert rounds.returncode == 0
@@ -99,7 +99,7 @@ def test_a_round_that_is_under_way_at_sigterm_leaves_nothing(of_minutes: Lake) -
 
 def test_the_processes_of_a_run_that_was_killed_end(of_minutes: Lake) -> None:
     with of_minutes.running("--every", "1h", "--jobs", "2", "--max-bytes-per-sec", "1KiB") as run:
-        eventually(lambda: list(of_minutes.out.rglob("*.parquet")), what="a file is written")
+        eventually(lambda: list(of_minutes.out.rglob("*.complete")), what="a file is written")
         processes = process_tree(run.pid)
         assert len(processes) > 2, processes
         run.kill()

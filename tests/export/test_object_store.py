@@ -11,7 +11,7 @@ import pytest
 
 from bench.brokers.processes import WITHIN_S
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
-from kafkad.export.places import TableFolder
+from kafkad.export.places import TableFolder, unfinished_path
 from kafkad.export.preparation import prepare
 from kafkad.export.problems import AnotherExport, ExportFailed, StoreUnfit
 from kafkad.export.run import carry_out, remove_orphans
@@ -69,7 +69,7 @@ def test_two_runs_bring_each_record_once(kind: str, tmp_path: Path) -> None:
     tables = [pq.read_table(pa.BufferReader(folder.read(path))) for path in open_sink(wanted).files()]
     assert sorted(pa.concat_tables(tables).column("offset").to_pylist()) == list(range(9))
     name = f"t-0-{0:020d}-{9:020d}-20260101T000000-00000000"
-    unfinished = "_tmp/20260101T000000-00000000/0-0.parquet"
+    unfinished = unfinished_path("20260101T000000-00000000", "0-0.parquet")
     orphans = [unfinished, f"date=2026-01-01/{name}.parquet", f"{name}-12345678.parquet"]
     for path in (*orphans, "data/00000-0-deletes.parquet"):
         with folder.create(path) as file:

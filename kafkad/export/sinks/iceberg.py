@@ -102,6 +102,9 @@ class IcebergSink:
     def check_store(self) -> None:
         """Commits are made in the catalog."""
 
+    def settle(self) -> None:
+        """Nothing: its readers ask its log for the files."""
+
     def commit(self, state: TableState, commit: Commit) -> int:
         begins, offsets = commit.reach(state)
         reached, complete_until = carried(state, commit)

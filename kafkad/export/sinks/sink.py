@@ -126,6 +126,9 @@ class Sink(Protocol):
     def check_store(self) -> None:
         """Before a run writes anything: can the place of the table keep what `commit` says? Raises `StoreUnfit`."""
 
+    def settle(self) -> None:
+        """Do what a run has left undone that was killed behind its commit."""
+
     def commit(self, state: TableState, commit: Commit) -> int:
         """Make the files part of the table, if it still is as in `state`: else raises `AnotherExport`.
 
