@@ -117,7 +117,7 @@ def test_a_table_of_the_latest_of_each_key(lake: Lake, table: str, tmp_path: Pat
         rows = lake.records("--format", table).to_pylist()
         assert len(rows) == len(known) and {row["key"]: row["value"] for row in rows} == known
         assert all(row["value_parsed"] == json.loads(row["value"]) for row in rows)
-        lake.run("verify", "--format", table)
+        lake.run("verify", "--format", table, "--deep")
     assert lake.run("run", *options) == f"nothing new in {lake.topic}\n"
     assert "--keep latest" in one_line(lake.run("run", "--format", table, code=1))
     lake.run("maintain", "--format", table, "--older-than", "0")
@@ -153,7 +153,7 @@ def test_a_damaged_batch_is_among_the_dead_letters_with_its_bytes_if_so_wanted(
     lake.run("verify", *options)
     lake.send(b"more")
     lake.run("run", *options)
-    lake.run("verify", *options)
+    lake.run("verify", *options, "--deep")
 
 
 @FORMATS
@@ -174,7 +174,7 @@ def test_a_batch_that_a_producer_made_unreadable_stops_neither_exports_nor_consu
     assert lake.records(*options).column("offset").to_pylist() == [0, 2]
     (letter,) = lake.dead_letters(*options).to_pylist()
     assert letter["value"][HEADER_SIZE:] == bomb[HEADER_SIZE:] and why in letter["reason"]
-    lake.run("verify", *options)
+    lake.run("verify", *options, "--deep")
     reading = ("consume", lake.topic, "--bootstrap-server", lake.bootstrap, "--exit-at-end", "--format", "%o\n")
     stopped = kafkad(*reading, "--from-beginning")
     assert (stopped.exit_code, stopped.stdout) == (1, "0\n")

@@ -193,7 +193,7 @@ def status(ctx: click.Context, /, conf_files: Sequence[Path], **asked: Any) -> N
     """Print up to where the table goes, and how much the topic has beyond that.
 
     Each FILE is one as for --conf-file, with a table of its own: a line for each. Exit code 1: of one of them it can't
-    be said.
+    be said. Exit code 3: records were deleted before they were exported, at which the next run stops.
     """
     if conf_files:
         _work().status_of_all(tables_of(ctx, conf_files), as_json=asked["as_json"])
@@ -201,10 +201,14 @@ def status(ctx: click.Context, /, conf_files: Sequence[Path], **asked: Any) -> N
         _work().status(**asked)
 
 
-@export.command(epilog="\b\nExample:\n  kafkad export verify --topic orders --out /lake/orders")
+@export.command(
+    epilog="\b\nExample:\n  kafkad export verify --topic orders --out /lake/orders\n"
+    "  kafkad export verify --topic orders --out /lake/orders --deep"
+)
 @names_table
 @reads_topic
 @meets_damage
+@click.option("--deep", is_flag=True, help="Also compare key, value, headers and time of each record, by checksums.")
 @json_option
 def verify(**asked: Any) -> None:
     """Compare the table with the log: each record once, none too many. Exit code 1: they differ."""
