@@ -131,13 +131,22 @@ class TableFolder:
             content: bytes = file.read()
         return content
 
+    def open(self, path: str) -> Any:
+        """To read parts of it. Raises FileNotFoundError."""
+        with self._failures():
+            return self._files.open_input_file(f"{self.root}/{path}")
+
     def names(self, path: str = "", *, recursive: bool = False) -> list[str]:
         """The files below `path`, sorted, as paths below the table's folder; none where there is no such folder."""
         return self._list(path, pa.fs.FileType.File, recursive=recursive)
 
-    def folders(self) -> list[str]:
-        """Those in the table's folder, sorted."""
-        return self._list("", pa.fs.FileType.Directory, recursive=False)
+    def folders(self, path: str = "") -> list[str]:
+        """Those in the table's folder, or in one of these, sorted."""
+        return self._list(path, pa.fs.FileType.Directory, recursive=False)
+
+    def runs(self) -> set[str]:
+        """Those that are under way, or were killed, on a disk."""
+        return {path.removeprefix(f"{UNFINISHED}/") for path in self.folders(UNFINISHED)}
 
     def _list(self, path: str, kind: Any, *, recursive: bool) -> list[str]:
         selector = pa.fs.FileSelector(f"{self.root}/{path}".rstrip("/"), allow_not_found=True, recursive=recursive)

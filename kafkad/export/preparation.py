@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
@@ -24,7 +23,7 @@ from kafkad.export.task import Task
 from kafkad.export.values.format import DEAD_LETTERS, FAIL
 from kafkad.export.values.table_columns import Columns, columns_for
 from kafkad.export.wanted import KEEP_LATEST, LED, SKIP, Wanted
-from kafkad.export.writing import Layout
+from kafkad.export.writing import Layout, identity
 
 _FIRST, _NOW = "earliest", "latest"
 _PIECES_OF_A_JOB = 2
@@ -137,7 +136,7 @@ def _prepare(
         dead_letters=dead_letters,
         tasks=_tasks(
             wanted,
-            facts.topic_id,
+            facts,
             source,
             _divided(wanted, source, ranges, sizes),
             columns,
@@ -220,7 +219,7 @@ def _divided(
 
 def _tasks(
     wanted: Wanted,
-    topic_id: UUID,
+    facts: TopicFacts,
     source: Source,
     divided: Sequence[tuple[OffsetRange, ...]],
     columns: Columns,
@@ -229,6 +228,7 @@ def _tasks(
     *,
     is_new: bool,
 ) -> tuple[Task, ...]:
+    is_parquet = wanted.format == "parquet"
     layout = Layout(
         out=absolute(wanted.out),
         topic=wanted.topic,
@@ -238,11 +238,12 @@ def _tasks(
         has_dates=wanted.format == "iceberg",
         target_file_bytes=wanted.target_file_bytes,
         compression=wanted.compression,
+        identity=identity(facts.cluster_id, facts.topic_id, facts.name, wanted.keeps) if is_parquet else {},
         # What is written anew for a table of the latest of each key is read before the commit.
-        waits=wanted.format == "parquet" and wanted.keeps != KEEP_LATEST and TableFolder(wanted.out).is_local,
+        waits=is_parquet and wanted.keeps != KEEP_LATEST and TableFolder(wanted.out).is_local,
     )
     state = dead_letters.state if dead_letters is not None else None
-    done = state.offsets if state is not None and state.topic_id == topic_id else {}
+    done = state.offsets if state is not None and state.topic_id == facts.topic_id else {}
     return tuple(
         Task(
             source=source,

@@ -59,7 +59,8 @@ class Summary:
 def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callable[[WrittenFile], None]) -> Summary:
     """Run the tasks, then make one commit; `told` hears of each file. Raises `ExportFailed`."""
     wanted, planned = prepared.wanted, prepared.plan
-    for each in (sink, *([] if prepared.dead_letters is None else [prepared.dead_letters.sink])):
+    sinks = [sink, *([] if prepared.dead_letters is None else [prepared.dead_letters.sink])]
+    for each in sinks:
         each.settle()
     if not planned.ranges and not planned.lost and not _completes_an_hour(prepared):
         if prepared.committed and prepared.has_broker:
@@ -68,7 +69,8 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
         until = prepared.state.complete_until if prepared.committed else None
         return Summary(topic=wanted.topic, version=None, ends=prepared.committed, complete_until=until)
     began_s = time.monotonic()
-    sink.check_store()
+    for each in sinks:
+        each.check_store()
     files, skipped = _written(prepared, run_tasks, told)
     commit = _commit(prepared, files, skipped)
     letters = [file for file in files if file.is_dead_letters]

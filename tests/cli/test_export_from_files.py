@@ -4,6 +4,7 @@ Rounds are processes of their own, which get signals.
 """
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -174,6 +175,26 @@ def test_a_batch_that_can_not_be_read_is_named_set_aside_or_skipped(lake: Lake, 
         (file,) = (tmp_path / "other__dlq").glob("*.parquet")
         (letter,) = pq.read_table(file).to_pylist()
         assert (letter["offset"], letter["value"]) == (1, bomb(1)) and why in letter["reason"]
+
+
+def test_a_table_whose_log_is_gone_is_refused_until_it_is_made_anew(lake: Lake) -> None:
+    partition(lake.log, "t-0", *map(plain, range(9)))
+    checkpoint(lake.log, HIGH_WATERMARKS, p0=5)
+    assert lake.run().exit_code == 0
+    shutil.rmtree(lake.out / "_kafkad_log")
+    checkpoint(lake.log, HIGH_WATERMARKS, p0=9)
+    refused = lake.run()
+    assert refused.exit_code == 1 and "kafkad export maintain --rebuild-log" in refused.stderr
+    command = ["export", "maintain", "--topic", "t", "--out", str(lake.out), "--rebuild-log"]
+    made = CliRunner().invoke(main, command, catch_exceptions=False)
+    assert made.exit_code == 0
+    assert made.stdout == (
+        f"{lake.out}: 1 files are in the new log; kafkad export verify compares them with the topic\n"
+        "t-0: offsets 0 to 4\n"
+    )
+    again = CliRunner().invoke(main, command, catch_exceptions=False)
+    assert again.exit_code == 1 and "its log is there" in again.stderr
+    assert lake.run().exit_code == 0 and lake.records() == 9
 
 
 def test_an_iceberg_table_is_in_the_catalog_that_is_named(lake: Lake, tmp_path: Path) -> None:

@@ -82,6 +82,17 @@ def test_two_runs_bring_each_record_once(kind: str, tmp_path: Path) -> None:
     assert open_sink(wanted).state([0]).offsets == {0: 9} and open_sink(wanted).files() == files
 
 
+@pytest.mark.usefixtures("port")
+def test_files_without_a_log_are_those_of_a_killed_run_where_one_has_asked_what_the_store_can_do() -> None:
+    folder = TableFolder(OUT)
+    with folder.create(f"t-0-{0:020d}-{4:020d}-20260101T000000-00000000.parquet") as file:
+        file.write(b"of a run")
+    with pytest.raises(ExportFailed, match="--rebuild-log"):
+        ParquetSink(folder).state([0])
+    ParquetSink(folder).check_store()
+    assert ParquetSink(folder).state([0]).topic_id is None
+
+
 @pytest.mark.parametrize("commits_before", [0, 1])
 @pytest.mark.usefixtures("port")
 def test_of_two_exports_that_race_one_commits(commits_before: int) -> None:

@@ -220,6 +220,7 @@ _MAINTAIN = """
 Example:
   kafkad export maintain --topic orders --out /lake/orders --older-than 86400
   kafkad export maintain --topic orders --out /lake/orders --target-file-size 512MiB --dry-run
+  kafkad export maintain --topic orders --out /lake/orders --rebuild-log
 """
 
 
@@ -236,6 +237,11 @@ Example:
 )
 @writes_files
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted and merged.")
+@click.option(
+    "--rebuild-log",
+    is_flag=True,
+    help="Of a Parquet table whose _kafkad_log is gone: make it anew from the files. Nothing else is done.",
+)
 @json_option
 def maintain(**asked: Any) -> None:
     """Delete files of runs which did not end and files that were replaced; then merge small files.

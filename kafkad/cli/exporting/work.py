@@ -201,8 +201,16 @@ def maintain(
     dry_run: bool,
     target_file_size: int,
     compression: str,
+    rebuild_log: bool,
     **asked: Any,
 ) -> None:
+    if rebuild_log:
+        # The other commands find the log.
+        from kafkad.cli.exporting.lost_logs import rebuild_logs  # noqa: PLC0415
+
+        with _failing():
+            rebuild_logs(wanted_of(**asked), is_dry_run=dry_run, as_json=as_json)
+        return
     merging = Merging(target_file_size, compression, dry_run)
     removed = []
     merged = []

@@ -21,13 +21,13 @@ from kafkad.export.places import TableFolder, Waiting
 from kafkad.export.problems import AnotherExport, ExportFailed, after_commit
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.complete_hours import carried
-from kafkad.export.sinks.manifest_log import FORMAT, FORMAT_OF_MERGES, ManifestLog, Table, ago_ms
+from kafkad.export.sinks.manifest_log import FORMAT, FORMAT_OF_MERGES, LOG, ManifestLog, Table, ago_ms
 from kafkad.export.sinks.merging import KnownFile, merge, new_run_id, small_files
 from kafkad.export.sinks.rewriting import changed_partitions, remove, rewrite_changed, rows
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
-from kafkad.export.sinks.strangers import check_strangers
+from kafkad.export.sinks.strangers import check_has_log, check_strangers
 from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST
-from kafkad.export.writing import DATE, HOUR, Layout, WrittenFile, divided_by
+from kafkad.export.writing import DATE, HOUR, Layout, WrittenFile, divided_by, identity
 
 
 class ParquetSink:
@@ -49,6 +49,7 @@ class ParquetSink:
         last = self._log.last()
         if last is None:
             check_strangers(self._folder, "parquet")
+            check_has_log(self._folder, LOG)
             return TableState(None, None, None, {}, -1)
         offsets = {int(partition): end for partition, end in last["offsets"].items()}
         known = (last["cluster_id"], UUID(last["topic_id"]), last["topic"])
@@ -129,8 +130,7 @@ class ParquetSink:
         if table is None:
             return Merged(0, 0)
         known = [
-            KnownFile(each.path, each.size, each.partition, each.first_offset, each.last_offset)
-            for each in table.files
+            KnownFile(each.path, each.size, each.partition, each.first_offset, each.last_offset) for each in table.files
         ]
         groups = list(small_files(known, merging.target_file_bytes))
         if not groups or merging.is_dry_run:
@@ -142,6 +142,7 @@ class ParquetSink:
             run_id=new_run_id(),
             schema=_columns(table.last),
             compression=merging.compression,
+            identity=_identity(table.last),
         )
         return merge(self._folder, layout, groups, partial(self._replace, layout.run_id))
 
@@ -193,6 +194,11 @@ class ParquetSink:
 
         new = rewrite_changed(self._folder, commit, before)
         return [each for each in known if each.partition not in changed], new
+
+
+def _identity(manifest: Any) -> dict[str, str]:
+    topic_id = UUID(manifest["topic_id"])
+    return identity(manifest["cluster_id"], topic_id, manifest["topic"], manifest.get("keeps", KEEP_ALL))
 
 
 def _columns(manifest: Any) -> pa.Schema:
