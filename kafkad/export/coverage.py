@@ -16,6 +16,15 @@ from kafkad.export.ranges import OffsetRange
 from kafkad.export.writing import WrittenFile
 
 
+class Skipped(NamedTuple):
+    """A batch that is left out, with the offsets that it has, and why."""
+
+    partition: int
+    start: int
+    end: int
+    reason: str
+
+
 class Manifest(NamedTuple):
     """A range is through; `files` have its records and dead letters, so many rows of each."""
 
@@ -23,6 +32,7 @@ class Manifest(NamedTuple):
     files: int
     records: int
     dead_letters: int
+    skipped: tuple[Skipped, ...] = ()
 
     def to_json(self) -> str:
         return json.dumps(self._asdict())
@@ -34,7 +44,10 @@ Returned = WrittenFile | Manifest
 
 def returned_from_json(text: str) -> Returned:
     row = json.loads(text)
-    return WrittenFile(**row) if "path" in row else Manifest(**{**row, "range": OffsetRange(*row["range"])})
+    if "path" in row:
+        return WrittenFile(**row)
+    skipped = tuple(Skipped(*each) for each in row["skipped"])
+    return Manifest(**{**row, "range": OffsetRange(*row["range"]), "skipped": skipped})
 
 
 def check_coverage(planned: Iterable[OffsetRange], manifests: Iterable[Manifest], files: Sequence[WrittenFile]) -> None:

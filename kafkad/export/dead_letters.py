@@ -17,8 +17,8 @@ def folder_of_dead_letters(out: str) -> str:
 
 def of_damaged(damaged: Damaged, topic: str, partition: int) -> pa.RecordBatch:
     """The bytes as they are, at the offset that stands for all in it; who reads the table need not know the log."""
-    reason = f"a record batch is damaged, {damaged.reason}; up to offset {damaged.end - 1}"
-    row = {"value": damaged.data, "topic": topic, "partition": partition, "offset": damaged.offset, "reason": reason}
+    row = {"value": damaged.data, "topic": topic, "partition": partition, "offset": damaged.offset}
+    row["reason"] = str(damaged)
     return pa.RecordBatch.from_arrays(
         [pa.array([row.get(field.name)], field.type) for field in DEAD_LETTERS], schema=DEAD_LETTERS
     )

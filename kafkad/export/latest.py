@@ -33,12 +33,6 @@ def latest_of(batches: Iterable[pa.RecordBatch], *, drops_tombstones: bool) -> I
     yield from kept.to_batches()
 
 
-def latest_offsets(batches: Iterable[pa.RecordBatch]) -> pa.ChunkedArray:
-    """Of the keys that have a value."""
-    offsets = [batch.column("offset") for batch in latest_of(batches, drops_tombstones=True)]
-    return pa.chunked_array(offsets, pa.int64())
-
-
 def _reduced(kept: pa.Table | None, pending: list[pa.RecordBatch]) -> pa.Table:
     new = pa.Table.from_batches(pending)
     table = new if kept is None else pa.concat_tables([kept, new])

@@ -1,14 +1,15 @@
 """The folder of a table: on a disk of this machine, or in an object store that pyarrow knows.
 
 On a disk a file gets its name when it is complete and on the disk; in an object store nothing is seen before that.
+Before that it is below `_tmp`, with a name that no pattern of Parquet files matches: readers may look into each folder.
 """
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -20,8 +21,26 @@ if TYPE_CHECKING:
     from kafkad.export.conditional_puts import ConditionalPuts
 
 UNFINISHED = "_tmp"
+_PARQUET, _GROWING, _COMPLETE = ".parquet", ".unfinished", ".complete"
 _PROBE = "_kafkad_log/.create-only"
 """An object that is there once."""
+
+
+def unfinished_path(run_id: str, path: str) -> str:
+    """Where a file is while the run writes it; `path` ends with .parquet."""
+    return f"{UNFINISHED}/{run_id}/{path.removesuffix(_PARQUET)}{_GROWING}"
+
+
+def waiting_path(run_id: str, path: str) -> str:
+    """Where a complete file waits for the commit that gives it this path."""
+    return f"{UNFINISHED}/{run_id}/{path.removesuffix(_PARQUET)}{_COMPLETE}"
+
+
+class Waiting(NamedTuple):
+    """A complete file of a run, and the path that it gets by the commit."""
+
+    run_id: str
+    path: str
 
 
 def normalized(out: str) -> str:
@@ -69,6 +88,28 @@ class TableFolder:
         else:
             self._files.move(source, target)
 
+    def place(self, waiting: Iterable[Waiting]) -> None:
+        """Give files of a disk that wait for a commit their names; somebody else may have given some of them theirs."""
+        folders = set()
+        with self._failures("written"):
+            for run_id, path in waiting:
+                target = f"{self.root}/{path}"
+                with suppress(FileNotFoundError):
+                    os.makedirs(os.path.dirname(target), exist_ok=True)
+                    os.rename(f"{self.root}/{waiting_path(run_id, path)}", target)
+                    folders.add(os.path.dirname(target))
+            for folder in folders:
+                _sync(folder)
+
+    def waiting(self) -> list[Waiting]:
+        """The files on a disk that wait for a commit, or whose run was killed behind it."""
+        found = []
+        for name in self.names(UNFINISHED, recursive=True) if self.is_local else ():
+            if name.endswith(_COMPLETE):
+                _, run_id, path = name.split("/", 2)
+                found.append(Waiting(run_id, f"{path.removesuffix(_COMPLETE)}{_PARQUET}"))
+        return found
+
     def remove(self, path: str) -> None:
         """Remove the file, if it is there."""
         try:
@@ -90,13 +131,22 @@ class TableFolder:
             content: bytes = file.read()
         return content
 
+    def open(self, path: str) -> Any:
+        """To read parts of it. Raises FileNotFoundError."""
+        with self._failures():
+            return self._files.open_input_file(f"{self.root}/{path}")
+
     def names(self, path: str = "", *, recursive: bool = False) -> list[str]:
         """The files below `path`, sorted, as paths below the table's folder; none where there is no such folder."""
         return self._list(path, pa.fs.FileType.File, recursive=recursive)
 
-    def folders(self) -> list[str]:
-        """Those in the table's folder, sorted."""
-        return self._list("", pa.fs.FileType.Directory, recursive=False)
+    def folders(self, path: str = "") -> list[str]:
+        """Those in the table's folder, or in one of these, sorted."""
+        return self._list(path, pa.fs.FileType.Directory, recursive=False)
+
+    def runs(self) -> set[str]:
+        """Those that are under way, or were killed, on a disk."""
+        return {path.removeprefix(f"{UNFINISHED}/") for path in self.folders(UNFINISHED)}
 
     def _list(self, path: str, kind: Any, *, recursive: bool) -> list[str]:
         selector = pa.fs.FileSelector(f"{self.root}/{path}".rstrip("/"), allow_not_found=True, recursive=recursive)

@@ -4,14 +4,13 @@ import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.log_dirs import describe_log_dirs
 from kafkad.client.records import EARLIEST, LATEST, offsets
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
-from kafkad.export.places import absolute
+from kafkad.export.places import TableFolder, absolute
 from kafkad.export.problems import BrokerAway, ExportFailed, not_answered
 from kafkad.export.ranges import Bounds, OffsetRange, Plan, TopicFacts, plan
 from kafkad.export.reading.led_here import led_here
@@ -21,10 +20,10 @@ from kafkad.export.reading.splitting import bytes_per_offset, divide, gathered, 
 from kafkad.export.sinks.sink import Sink, TableState
 from kafkad.export.tables import open_dead_letters
 from kafkad.export.task import Task
-from kafkad.export.values.format import DEAD_LETTERS
+from kafkad.export.values.format import DEAD_LETTERS, FAIL
 from kafkad.export.values.table_columns import Columns, columns_for
-from kafkad.export.wanted import KEEP_LATEST, LED, Wanted
-from kafkad.export.writing import Layout
+from kafkad.export.wanted import KEEP_LATEST, LED, SKIP, Wanted
+from kafkad.export.writing import Layout, identity
 
 _FIRST, _NOW = "earliest", "latest"
 _PIECES_OF_A_JOB = 2
@@ -137,7 +136,7 @@ def _prepare(
         dead_letters=dead_letters,
         tasks=_tasks(
             wanted,
-            facts.topic_id,
+            facts,
             source,
             _divided(wanted, source, ranges, sizes),
             columns,
@@ -188,7 +187,7 @@ def _planned(
 
 def _dead_letters(wanted: Wanted, columns: Columns, facts: TopicFacts) -> DeadLetters | None:
     parsing = any(each.on_bad == DEAD_LETTERS for each in columns.formats)
-    if not parsing and not wanted.sets_damage_aside:
+    if not parsing and wanted.on_damage != DEAD_LETTERS:
         return None
     sink = open_dead_letters(wanted)
     return DeadLetters(sink=sink, state=sink.state(facts.partitions))
@@ -202,7 +201,7 @@ def _source(wanted: Wanted, facts: TopicFacts, client: BrokerClient | None, led:
         topic=wanted.topic,
         bootstrap=wanted.bootstrap if client is not None else None,
         directories=directories,
-        sets_damage_aside=wanted.sets_damage_aside,
+        sets_damage_aside=wanted.on_damage != FAIL,
         is_committed=wanted.is_committed,
         max_bytes_per_sec=-(-wanted.max_bytes_per_sec // max(wanted.jobs, 1)),
         timeout_s=wanted.timeout_s,
@@ -221,7 +220,7 @@ def _divided(
 
 def _tasks(
     wanted: Wanted,
-    topic_id: UUID,
+    facts: TopicFacts,
     source: Source,
     divided: Sequence[tuple[OffsetRange, ...]],
     columns: Columns,
@@ -231,6 +230,7 @@ def _tasks(
     has_dates: bool,
     is_new: bool,
 ) -> tuple[Task, ...]:
+    is_parquet = wanted.format == "parquet"
     layout = Layout(
         out=absolute(wanted.out),
         topic=wanted.topic,
@@ -241,9 +241,12 @@ def _tasks(
         by_transform=wanted.format == "iceberg" and not has_dates,
         target_file_bytes=wanted.target_file_bytes,
         compression=wanted.compression,
+        identity=identity(facts.cluster_id, facts.topic_id, facts.name, wanted.keeps) if is_parquet else {},
+        # What is written anew for a table of the latest of each key is read before the commit.
+        waits=is_parquet and wanted.keeps != KEEP_LATEST and TableFolder(wanted.out).is_local,
     )
     state = dead_letters.state if dead_letters is not None else None
-    done = state.offsets if state is not None and state.topic_id == topic_id else {}
+    done = state.offsets if state is not None and state.topic_id == facts.topic_id else {}
     return tuple(
         Task(
             source=source,
@@ -252,6 +255,7 @@ def _tasks(
             formats=columns.formats,
             keeps=wanted.keeps,
             drops_tombstones=is_new,
+            skips_damage=wanted.on_damage == SKIP,
             dead_letters_from=dict(done),
         )
         for ranges in divided

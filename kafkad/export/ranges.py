@@ -59,29 +59,52 @@ def plan(
 
     Raises `DataLost` unless `skips_lost`.
     """
+    gaps = lost_of(facts, committed, starts=starts, ends=ends)
     ranges, lost = [], []
     for partition, bounds in sorted(facts.bounds.items()):
         end = min(bounds.end, (ends or {}).get(partition, bounds.end))
         known = committed.get(partition)
-        start = known if known is not None else (starts or {}).get(partition, bounds.earliest)
+        start = _start(partition, bounds, committed, starts)
         if known is not None and known > bounds.end:
             raise ExportFailed(
                 f"{facts.name}-{partition}: the table goes up to offset {known}, the log only to {bounds.end}: is it"
                 " another topic of this name, was the log truncated, or exported with --isolation read_uncommitted?"
             )
-        if start < bounds.earliest:
-            gap = OffsetRange(partition, start, min(bounds.earliest, max(end, start)))
-            if gap.end > gap.start:
-                if not skips_lost:
-                    raise DataLost(
-                        f"{facts.name}-{partition}: offsets {gap.start} to {gap.end - 1} are no longer in the log;"
-                        " --on-data-loss skip goes on behind them"
-                    )
-                lost.append(gap)
-            start = bounds.earliest
+        gap = gaps.get(partition)
+        if gap is not None:
+            if not skips_lost:
+                raise DataLost(
+                    f"{facts.name}-{partition}: offsets {gap.start} to {gap.end - 1} are no longer in the log;"
+                    " --on-data-loss skip goes on behind them"
+                )
+            lost.append(gap)
+        start = max(start, bounds.earliest)
         if start < end:
             ranges.append(OffsetRange(partition, start, end))
     return Plan(tuple(ranges), tuple(lost))
+
+
+def lost_of(
+    facts: TopicFacts,
+    committed: Mapping[int, int],
+    *,
+    starts: Mapping[int, int] | None = None,
+    ends: Mapping[int, int] | None = None,
+) -> dict[int, OffsetRange]:
+    """By partition: what should come next, and is no longer in the log."""
+    found = {}
+    for partition, bounds in facts.bounds.items():
+        end = min(bounds.end, (ends or {}).get(partition, bounds.end))
+        start = _start(partition, bounds, committed, starts)
+        gap = OffsetRange(partition, start, min(bounds.earliest, max(end, start)))
+        if gap.end > gap.start:
+            found[partition] = gap
+    return found
+
+
+def _start(partition: int, bounds: Bounds, committed: Mapping[int, int], starts: Mapping[int, int] | None) -> int:
+    known = committed.get(partition)
+    return known if known is not None else (starts or {}).get(partition, bounds.earliest)
 
 
 def split_evenly(whole: OffsetRange, pieces: int) -> list[OffsetRange]:

@@ -1,6 +1,7 @@
 """One run of an export: what the table has, what the topic has, tasks, one commit (decision 062).
 
-Files that were written by a run that does not reach its commit are invisible; `remove_orphans` deletes them.
+Files that were written by a run that does not reach its commit are invisible; `remove_orphans` deletes them. What a run
+has left undone that was killed behind its commit, the next one does first.
 """
 
 import time
@@ -12,9 +13,9 @@ from datetime import timedelta
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.group_commits import commit_offsets
-from kafkad.export.coverage import Manifest, Returned, check_coverage
+from kafkad.export.coverage import Manifest, Returned, Skipped, check_coverage
 from kafkad.export.dead_letters import folder_of_dead_letters
-from kafkad.export.places import UNFINISHED, TableFolder
+from kafkad.export.places import UNFINISHED, TableFolder, waiting_path
 from kafkad.export.preparation import Prepared
 from kafkad.export.problems import AnotherExport, ExportFailed, after_commit, not_answered
 from kafkad.export.ranges import OffsetRange
@@ -26,8 +27,9 @@ from kafkad.export.sinks.rebasing import commit_behind_others
 from kafkad.export.sinks.rewriting import discard_refused
 from kafkad.export.sinks.sink import Commit, Sink
 from kafkad.export.task import Task
+from kafkad.export.values.format import DEAD_LETTERS as TO_DEAD_LETTERS
 from kafkad.export.wanted import KEEP_ALL, Wanted
-from kafkad.export.writing import DATE, WrittenFile, is_written_by_run
+from kafkad.export.writing import DATE, Layout, WrittenFile, is_written_by_run
 
 GROUP_PREFIX = "kafkad-export-"
 _KEPT = timedelta(days=36_500)
@@ -52,6 +54,7 @@ class Summary:
     """Records of which something could not be parsed, and batches that are damaged: they are among the dead letters, or
     null.
     """
+    skipped: tuple[Skipped, ...] = ()
     complete_until: int | None = None
     """Up to when the table is complete, in microseconds; None: no hour is known to be."""
 
@@ -59,6 +62,9 @@ class Summary:
 def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callable[[WrittenFile], None]) -> Summary:
     """Run the tasks, then make one commit; `told` hears of each file. Raises `ExportFailed`."""
     wanted, planned = prepared.wanted, prepared.plan
+    sinks = [sink, *([] if prepared.dead_letters is None else [prepared.dead_letters.sink])]
+    for each in sinks:
+        each.settle()
     if not planned.ranges and not planned.lost and not _completes_an_hour(prepared):
         if prepared.committed and prepared.has_broker:
             # The run that made the last commit may have been killed before it told the group.
@@ -66,13 +72,14 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
         until = prepared.state.complete_until if prepared.committed else None
         return Summary(topic=wanted.topic, version=None, ends=prepared.committed, complete_until=until)
     began_s = time.monotonic()
-    sink.check_store()
-    files = _written(prepared, run_tasks, told)
-    commit = _commit(prepared, files)
+    for each in sinks:
+        each.check_store()
+    files, skipped = _written(prepared, run_tasks, told)
+    commit = _commit(prepared, files, skipped)
     letters = [file for file in files if file.is_dead_letters]
     try:
         if prepared.dead_letters is not None and letters:
-            of_letters = commit._replace(files=letters, schema=DEAD_LETTERS, lost=[], keeps=KEEP_ALL)
+            of_letters = commit._replace(files=letters, schema=DEAD_LETTERS, lost=[], skipped=[], keeps=KEEP_ALL)
             commit_behind_others(
                 prepared.dead_letters.sink, prepared.dead_letters.state, of_letters, prepared.facts.partitions
             )
@@ -96,6 +103,7 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
         ends=ends,
         lost=planned.lost,
         unparsed=sum(file.unparsed for file in files),
+        skipped=skipped,
         complete_until=done.complete_until,
     )
 
@@ -118,7 +126,7 @@ def _of_this_run(prepared: Prepared, ends: Mapping[int, int]) -> dict[int, int]:
     return {partition: end for partition, end in ends.items() if partition not in prepared.facts.elsewhere}
 
 
-def _commit(prepared: Prepared, files: Sequence[WrittenFile]) -> Commit:
+def _commit(prepared: Prepared, files: Sequence[WrittenFile], skipped: Sequence[Skipped] = ()) -> Commit:
     facts, planned = prepared.facts, prepared.plan
     return Commit(
         cluster_id=facts.cluster_id,
@@ -126,6 +134,7 @@ def _commit(prepared: Prepared, files: Sequence[WrittenFile]) -> Commit:
         topic=facts.name,
         ranges=planned.ranges,
         lost=planned.lost,
+        skipped=[OffsetRange(each.partition, each.start, each.end) for each in skipped],
         files=[file for file in files if not file.is_dead_letters],
         run_id=prepared.run_id,
         reached=reached_by(files, prepared.began_us, prepared.idle, round((prepared.wanted.idle_after_s or 0) * 1e6)),
@@ -145,7 +154,7 @@ def _completes_an_hour(prepared: Prepared) -> bool:
 
 def _folders(wanted: Wanted) -> list[TableFolder]:
     """Of the table, and of its dead letters."""
-    has_dead_letters = bool(wanted.formats) or wanted.sets_damage_aside
+    has_dead_letters = bool(wanted.formats) or wanted.on_damage == TO_DEAD_LETTERS
     outs = [wanted.out, *([folder_of_dead_letters(wanted.out)] if has_dead_letters else [])]
     return [TableFolder(out) for out in outs]
 
@@ -190,8 +199,10 @@ def remove_orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list
     return found
 
 
-def _written(prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFile], None]) -> list[WrittenFile]:
-    """The files of all tasks. Without all of them none is kept."""
+def _written(
+    prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFile], None]
+) -> tuple[list[WrittenFile], tuple[Skipped, ...]]:
+    """The files of all tasks, and what they have left out. Without all files none is kept."""
     files: list[WrittenFile] = []
     manifests: list[Manifest] = []
     try:
@@ -203,7 +214,8 @@ def _written(prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFil
                     files.append(returned)
                     told(returned)
         check_coverage(prepared.plan.ranges, manifests, files)
-        _check_are_here(prepared.wanted, files)
+        if files:
+            _check_are_here(prepared.wanted, prepared.tasks[0].layout, files)
     except BaseException:
         with suppress(OSError, ExportFailed):
             for folder in _folders(prepared.wanted):
@@ -212,14 +224,19 @@ def _written(prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFil
                 for file in files:
                     folder.remove(file.path)
         raise
-    return files
+    return files, tuple(each for manifest in sorted(manifests) for each in manifest.skipped)
 
 
-def _check_are_here(wanted: Wanted, files: Sequence[WrittenFile]) -> None:
+def _place(file: WrittenFile, layout: Layout) -> str:
+    """Where it is before the commit."""
+    return waiting_path(layout.run_id, file.path) if layout.waits else file.path
+
+
+def _check_are_here(wanted: Wanted, layout: Layout, files: Sequence[WrittenFile]) -> None:
     """On a disk: workers may have written on theirs, where no reader of the table looks. Raises `ExportFailed`."""
     for is_letters, folder in enumerate(_folders(wanted)):
         for file in files if folder.is_local else ():
-            if file.is_dead_letters == bool(is_letters) and folder.size(file.path) != file.size:
+            if file.is_dead_letters == bool(is_letters) and folder.size(_place(file, layout)) != file.size:
                 raise ExportFailed(
                     f"{folder.out}/{file.path} was written, but is not here, so nothing of this run is in the table:"
                     " all workers and the driver need the same folder"

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from kafkad.export.coverage import Manifest, Returned
+from kafkad.export.coverage import Manifest, Returned, Skipped
 from kafkad.export.dead_letters import folder_of_dead_letters, of_damaged
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.damage import Damaged
 from kafkad.export.reading.shared_client import SharedClient
-from kafkad.export.reading.source import Source, read_pieces, read_range
+from kafkad.export.reading.source import Source, read_pieces, without_damaged
 from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.values.format import ValueFormat
 from kafkad.export.wanted import KEEP_ALL
@@ -37,6 +37,8 @@ class Task:
     keeps: str = KEEP_ALL
     drops_tombstones: bool = False
     """With the latest of each key, for a table that has none of them yet."""
+    skips_damage: bool = False
+    """Batches that are damaged, or can't be read, are left out, instead of being dead letters."""
     dead_letters_from: Mapping[int, int] = field(default_factory=dict)
     """By partition: what is before that is in the table of dead letters already."""
 
@@ -69,11 +71,14 @@ def _run_range(
     task: Task, wanted: OffsetRange, client: SharedClient, parser: "BatchParser | None"
 ) -> Iterator[Returned]:
     records, dead = RangeWriter(task.layout, wanted), RangeWriter(task.dead_letters, wanted)
+    skipped: list[Skipped] = []
     known = task.dead_letters_from.get(wanted.partition, 0)
     try:
         for piece in _pieces(task, wanted, client):
             if isinstance(piece, Damaged):
-                if piece.offset >= known:
+                if task.skips_damage:
+                    skipped.append(Skipped(wanted.partition, piece.offset, piece.end, str(piece)))
+                elif piece.offset >= known:
                     yield from dead.write(of_damaged(piece, task.source.topic, wanted.partition), 1)
             elif parser is None:
                 yield from records.write(piece)
@@ -83,7 +88,7 @@ def _run_range(
                 yield from dead.write(parsed.dead_letters, parsed.dead_letters.num_rows)
         yield from records.close()
         yield from dead.close()
-        yield Manifest(wanted, records.files + dead.files, records.rows, dead.rows)
+        yield Manifest(wanted, records.files + dead.files, records.rows, dead.rows, tuple(skipped))
     except OSError as error:
         raise ExportFailed(f"{task.layout.out} can't be written: {error}") from error
     finally:
@@ -99,9 +104,16 @@ def _parser(formats: Sequence[ValueFormat], schema: pa.Schema) -> "BatchParser":
 
 
 def _pieces(task: Task, wanted: OffsetRange, client: SharedClient) -> Iterator[pa.RecordBatch | Damaged]:
-    if task.keeps == KEEP_ALL:
-        return read_pieces(task.source, wanted, client)
+    pieces = read_pieces(task.source, wanted, client)
+    return pieces if task.keeps == KEEP_ALL else _latest(pieces, drops_tombstones=task.drops_tombstones)
+
+
+def _latest(
+    pieces: Iterator[pa.RecordBatch | Damaged], *, drops_tombstones: bool
+) -> Iterator[pa.RecordBatch | Damaged]:
     # Who keeps everything starts without it.
     from kafkad.export.latest import latest_of  # noqa: PLC0415
 
-    return latest_of(read_range(task.source, wanted, client), drops_tombstones=task.drops_tombstones)
+    damaged: list[Damaged] = []
+    yield from latest_of(without_damaged(pieces, damaged), drops_tombstones=drops_tombstones)
+    yield from damaged

@@ -1,20 +1,23 @@
 """Does a table have each record of the log once? Counts, distinct offsets and gaps, partition by partition; and are its
-files there, and no two of them with the same offsets?
+files there, and no two of them with the same offsets? Where it is asked for, are the records the same?
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from kafkad.export.latest import latest_offsets
+from kafkad.core.columns.arrays import Numbers
+from kafkad.export.latest import latest_of
 from kafkad.export.places import TableFolder
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.reading.checksums import COLUMNS, checksums
 from kafkad.export.reading.damage import Damaged
 from kafkad.export.reading.shared_client import SharedClient
-from kafkad.export.reading.source import Source, read_pieces
+from kafkad.export.reading.source import Source, read_pieces, without_damaged
 from kafkad.export.wanted import KEEP_LATEST
 
 
@@ -30,17 +33,24 @@ class Verified(NamedTuple):
     missing: int
     foreign: int
     compacted: int
+    different: int | None
+    """So many are not as in the log; None: that was not compared."""
 
     @property
     def is_right(self) -> bool:
-        return not (self.doubled or self.missing or self.foreign)
+        return not (self.doubled or self.missing or self.foreign or self.different)
+
+
+Sums = NDArray[np.integer[Any]]
+"""The checksum of each record; small zeros where they are not compared."""
 
 
 class FileOffsets(NamedTuple):
     """What a file has of a partition."""
 
     path: str
-    offsets: np.ndarray
+    offsets: Numbers
+    sums: Sums
 
 
 class WrongFile(NamedTuple):
@@ -57,24 +67,44 @@ class Read(NamedTuple):
     wrong: Sequence[WrongFile]
 
 
-def read_offsets(files: Iterable[tuple[TableFolder, str]]) -> Read:
-    """Of all files of the table, dead letters included."""
+def read_offsets(files: Iterable[tuple[TableFolder, str]], *, is_deep: bool = False) -> Read:
+    """Of all files of the table, dead letters included; deep: with the checksum of each record."""
     found: dict[int, list[FileOffsets]] = {}
     wrong = []
     for folder, path in files:
         full = f"{folder.out.rstrip('/')}/{path}"
         try:
-            table = pq.read_table(pa.BufferReader(folder.read(path)), columns=["partition", "offset"])
+            in_file = _read(full, folder.read(path), is_deep=is_deep)
         except FileNotFoundError:
             wrong.append(WrongFile(full, "is missing: the table names it, and it is not there"))
             continue
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, OSError) as error:
             wrong.append(WrongFile(full, f"can't be read: {error}"))
             continue
-        for partition in table.column("partition").unique().to_pylist():
-            rows = table.filter(pa.compute.equal(table.column("partition"), partition))
-            found.setdefault(partition, []).append(FileOffsets(full, rows.column("offset").to_numpy()))
+        for partition, each in in_file.items():
+            found.setdefault(partition, []).append(each)
     return Read(found, wrong)
+
+
+def _read(path: str, content: bytes, *, is_deep: bool) -> dict[int, FileOffsets]:
+    """By partition. Raises what pyarrow does."""
+    found: dict[int, list[Numbers]] = {}
+    sums: dict[int, list[Sums]] = {}
+    columns = ["partition", "offset", *(COLUMNS if is_deep else ())]
+    file = pq.ParquetFile(pa.BufferReader(content))
+    groups = (file.read_row_group(number, columns) for number in range(file.num_row_groups))
+    for batch in (batch for group in groups for batch in group.to_batches()):
+        of_rows = _sums(batch, is_deep=is_deep)
+        partitions = batch.column("partition").to_numpy()
+        for partition in np.unique(partitions).tolist():
+            rows = partitions == partition
+            found.setdefault(partition, []).append(batch.column("offset").to_numpy()[rows])
+            sums.setdefault(partition, []).append(of_rows[rows])
+    return {each: FileOffsets(path, np.concatenate(found[each]), np.concatenate(sums[each])) for each in found}
+
+
+def _sums(batch: pa.RecordBatch, *, is_deep: bool) -> Sums:
+    return checksums(batch) if is_deep else np.zeros(batch.num_rows, np.int8)
 
 
 def overlaps(files: Iterable[FileOffsets], end: int) -> list[WrongFile]:
@@ -106,8 +136,12 @@ def verify(
     *,
     keeps: str,
     is_compacted: bool = False,
+    skips_damage: bool = False,
+    is_deep: bool = False,
 ) -> list[Verified]:
     """Compare the offsets of the table with those of the log, from the `first` that both can have to the `ends`.
+
+    With `skips_damage` the table need not have what is damaged in the log.
 
     Dead letters are a part of the table, up to where it goes; theirs may go further for a while.
     """
@@ -120,6 +154,8 @@ def verify(
                 client,
                 keeps,
                 is_compacted,
+                skips_damage,
+                is_deep,
             )
             for partition, end in sorted(ends.items())
         ]
@@ -132,22 +168,24 @@ def _verify_one(
     client: SharedClient,
     keeps: str,
     is_compacted: bool,
+    skips_damage: bool,
+    is_deep: bool,
 ) -> Verified:
     partition, first, end = wanted
-    found = np.concatenate([each.offsets for each in files]) if files else np.empty(0, np.int64)
-    found = found[found < end]
-    distinct = np.unique(found)
+    found, found_sums = _joined((each.offsets, each.sums) for each in files)
+    found, found_sums = found[found < end], found_sums[found < end]
+    distinct, at = np.unique(found, return_index=True)
     damaged: list[Damaged] = []
-    batches = _without(damaged, read_pieces(source, wanted, client))
-    if keeps == KEEP_LATEST:
-        log = latest_offsets(batches).to_numpy()
-    else:
-        there = [batch.column("offset").to_numpy() for batch in batches]
-        log = np.concatenate(there) if there else np.empty(0, np.int64)
+    batches = without_damaged(read_pieces(source, wanted, client), damaged)
+    records = latest_of(batches, drops_tombstones=True) if keeps == KEEP_LATEST else batches
+    log, log_sums = _joined((each.column("offset").to_numpy(), _sums(each, is_deep=is_deep)) for each in records)
+    _, in_log, in_table = np.intersect1d(log, distinct, assume_unique=True, return_indices=True)
+    different = int((log_sums[in_log] != found_sums[at][in_table]).sum())
     here = distinct[distinct >= first]
     for each in damaged:
         # The dead letter has the first offset; what else was in it, and perhaps exported in time, nobody knows now.
-        log = np.append(log, each.offset)
+        has_letter = each.offset in here or not skips_damage
+        log = np.append(log, each.offset) if has_letter else log
         here = here[(here <= each.offset) | (here >= each.end)]
     only_here = np.setdiff1d(here, log, assume_unique=True).size
     # A table of all records has those as well that compaction has removed since.
@@ -160,12 +198,15 @@ def _verify_one(
         missing=np.setdiff1d(log, here, assume_unique=True).size,
         foreign=only_here - compacted,
         compacted=compacted,
+        different=different if is_deep else None,
     )
 
 
-def _without(damaged: list[Damaged], pieces: Iterable[pa.RecordBatch | Damaged]) -> Iterator[pa.RecordBatch]:
-    for piece in pieces:
-        if isinstance(piece, Damaged):
-            damaged.append(piece)
-        else:
-            yield piece
+def _joined(pairs: Iterable[tuple[Numbers, Sums]]) -> tuple[Numbers, Sums]:
+    """Offsets and checksums."""
+    offsets: list[Numbers] = [np.empty(0, np.int64)]
+    sums: list[Sums] = [np.empty(0, np.int8)]
+    for each, of_each in pairs:
+        offsets.append(each)
+        sums.append(of_each)
+    return np.concatenate(offsets), np.concatenate(sums)

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
-from kafkad.export.values.format import ValueFormat
+from kafkad.export.values.format import FAIL, ValueFormat
 
 ALL, LED = "all", "led"
 KEEP_ALL, KEEP_LATEST = "all", "latest"
 """What a table keeps: every record, or that one of each key."""
+SKIP = "skip"
+"""With `FAIL` and `DEAD_LETTERS`: what becomes of a batch that is damaged, or whose records can't be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +26,7 @@ class Wanted:
     """Of Iceberg: where its catalog is, and what the table is called there."""
     keeps: str = KEEP_ALL
     """Every record, or the latest of each key."""
-    sets_damage_aside: bool = False
-    """Batches that are damaged go to the table of dead letters."""
+    on_damage: str = FAIL
     formats: tuple[ValueFormat, ...] = ()
     """What is parsed: keys, values, both or, where both stay bytes, nothing."""
     partitions: str = ALL

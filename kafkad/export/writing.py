@@ -2,17 +2,18 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafkad.export.places import UNFINISHED, TableFolder
+from kafkad.export.places import TableFolder, unfinished_path, waiting_path
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.schema import RECORDS
@@ -28,13 +29,36 @@ END_US = 253_402_300_800_000_000
 """Times of the years 1 to 9999 are from the first to before the end."""
 _HOUR_US = 3_600_000_000
 _EPOCH = datetime.fromtimestamp(0, UTC)
-_NAME = re.compile(r".+-\d+-\d{20}-\d{20}-\d{8}T\d{6}-[0-9a-f]{8}(-[0-9a-f]{8})?\.parquet")
+_NAME = re.compile(r"(.+)-(\d+)-(\d{20})-(\d{20})-(\d{8}T\d{6}-[0-9a-f]{8})(-[0-9a-f]{8})?\.parquet")
 """Topic, partition, first and last offset, run, and attempt."""
+SAID = "kafkad.export"
+"""What files say of themselves, beside their columns; see `Layout.identity`."""
+
+
+class NameOfFile(NamedTuple):
+    """What the name says that a run gives to a file."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    run_id: str
+
+
+def parse_name(name: str) -> NameOfFile | None:
+    """None for a name that no run gives."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else NameOfFile(found[1], int(found[2]), int(found[3]), int(found[4]), found[5])
 
 
 def is_named_by_run(name: str) -> bool:
     """Whether a file has such a name as runs give."""
     return _NAME.fullmatch(name) is not None
+
+
+def identity(cluster_id: str, topic_id: UUID, topic: str, keeps: str) -> dict[str, str]:
+    """For `Layout.identity`."""
+    return {"cluster_id": cluster_id, "topic_id": str(topic_id), "topic": topic, "keeps": keeps}
 
 
 def divided_by(columns: Sequence[str]) -> str | None:
@@ -97,6 +121,12 @@ class Layout:
     target_file_bytes: int = 256 * 1024 * 1024
     compression: str = "zstd"
     is_dead_letters: bool = False
+    identity: Mapping[str, str] = field(default_factory=dict)
+    """Of which topic the table is, for its files: whoever has these only can make the table's log anew. Empty: they do
+    not say it.
+    """
+    waits: bool = False
+    """Files get their names by the commit, on a disk: others look into the folder, and not into the table's log."""
     attempt: str = ""
     """A part of the names, where a task may be done more than once in a run."""
     has_bounds: bool = True
@@ -159,7 +189,7 @@ class RangeWriter:
 
 
 class _FileWriter:
-    """A file that is written. It gets its name when it is complete."""
+    """A file that is written. It gets its name when it is complete, or when it is committed."""
 
     def __init__(
         self,
@@ -182,8 +212,7 @@ class _FileWriter:
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         name = f"{wanted.partition}-{wanted.start}{layout.attempt}.parquet"
-        parts = [UNFINISHED, layout.run_id, *self._subfolders(), name]
-        self._unfinished = "/".join(parts)
+        self._unfinished = unfinished_path(layout.run_id, "/".join([*self._subfolders(), name]))
         self._schema = layout.file_schema
         dates = [name for name in (DATE, HOUR) if name in self._schema.names]
         parsed = [self._schema.field(name) for name in PARSED.values() if name in self._schema.names]
@@ -216,13 +245,18 @@ class _FileWriter:
 
     def close(self) -> WrittenFile:
         self._flush()
+        layout, wanted = self._layout, self._wanted
+        first_us, last_us = min(self._times, default=None), max(self._times, default=None)
+        if layout.identity:
+            said = {**layout.identity, "start": wanted.start, "unparsed": self._unparsed}
+            said |= {"min_timestamp": first_us, "max_timestamp": last_us}
+            self._writer.add_key_value_metadata({SAID: json.dumps(said)})
         self._writer.close()
         size = self._sink.tell()
         self._sink.close()
-        layout, wanted = self._layout, self._wanted
         place = f"{layout.topic}-{wanted.partition}-{self._first:020d}-{self._last:020d}"
         path = "/".join([*self._subfolders(), f"{place}-{layout.run_id}{layout.attempt}.parquet"])
-        self._folder.finish(self._unfinished, path)
+        self._folder.finish(self._unfinished, waiting_path(layout.run_id, path) if layout.waits else path)
         return WrittenFile(
             path=path,
             size=size,
@@ -230,8 +264,8 @@ class _FileWriter:
             first_offset=self._first,
             last_offset=self._last,
             rows=self._rows,
-            min_timestamp=min(self._times, default=None),
-            max_timestamp=max(self._times, default=None),
+            min_timestamp=first_us,
+            max_timestamp=last_us,
             date=self._date,
             hour=self._hour,
             unparsed=self._unparsed,

@@ -4,6 +4,7 @@ Rounds are processes of their own, which get signals.
 """
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,12 +14,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from click.testing import CliRunner, Result
 from pyiceberg.catalog import load_catalog
 
 from bench.brokers.processes import WITHIN_S, eventually, is_alive, process_tree
 from kafkad.cli import main
-from kafkad.core.log.records.record import NewRecord, build_batch
+from kafkad.core.log.records.batch import Codec, read_header
+from kafkad.core.log.records.compression import MAX_DECOMPRESSED_BYTES
+from kafkad.core.log.records.record import NewRecord, build_batch, seal_batch
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from tests.export.reading.test_log_directories import checkpoint, partition, plain
 
@@ -87,7 +91,7 @@ def test_rounds_go_on_until_sigterm(lake: Lake) -> None:
 
 def test_a_round_that_is_under_way_at_sigterm_leaves_nothing(of_minutes: Lake) -> None:
     with of_minutes.running("--every", "1h", "--max-bytes-per-sec", "1KiB") as rounds:
-        eventually(lambda: list(of_minutes.out.rglob("*.parquet")), what="a file is written")
+        eventually(lambda: list(of_minutes.out.rglob("*.complete")), what="a file is written")
         rounds.send_signal(signal.SIGTERM)
         assert rounds.communicate(timeout=WITHIN_S) == ("", "")
     assert rounds.returncode == 0
@@ -96,7 +100,7 @@ def test_a_round_that_is_under_way_at_sigterm_leaves_nothing(of_minutes: Lake) -
 
 def test_the_processes_of_a_run_that_was_killed_end(of_minutes: Lake) -> None:
     with of_minutes.running("--every", "1h", "--jobs", "2", "--max-bytes-per-sec", "1KiB") as run:
-        eventually(lambda: list(of_minutes.out.rglob("*.parquet")), what="a file is written")
+        eventually(lambda: list(of_minutes.out.rglob("*.complete")), what="a file is written")
         processes = process_tree(run.pid)
         assert len(processes) > 2, processes
         run.kill()
@@ -140,6 +144,57 @@ def test_a_table_stays_divided_as_it_was(lake: Lake, table: str) -> None:
     found = {str(path.parent.relative_to(lake.out)) for path in lake.out.rglob("*.parquet")}
     assert found == {"date=1970-01-01/hour=00", "date=1970-01-01/hour=01", "date=1970-01-02/hour=00"}
     assert lake.records() == len(TIMES_MS)
+
+
+def bomb(offset: int) -> bytes:
+    """8 KB that decompress to more than anybody reads, as a producer may send it."""
+    header = read_header(plain(offset))._replace(attributes=Codec.ZSTD)
+    return seal_batch(header, zstandard.compress(bytes(MAX_DECOMPRESSED_BYTES + 1)))
+
+
+@pytest.mark.parametrize("keep", ["all", "latest"])
+def test_a_batch_that_can_not_be_read_is_named_set_aside_or_skipped(lake: Lake, tmp_path: Path, keep: str) -> None:
+    keyed = [build_batch([NewRecord(1, b"%d" % at, b"v")], base_offset=at) for at in (0, 2)]
+    partition(lake.log, "t-0", keyed[0], bomb(1), keyed[1])
+    checkpoint(lake.log, HIGH_WATERMARKS, p0=3)
+    options = ("--keep", keep)
+    refused = lake.run(*options)
+    why = f"the records take more than the {MAX_DECOMPRESSED_BYTES} bytes that are read"
+    assert refused.exit_code == 1 and refused.stderr.count("\n") == 1
+    assert f"t-0: at offset 1, the records of a batch can't be read: {why}" in refused.stderr
+    skipped = lake.run(*options, "--on-damage", "skip")
+    assert skipped.exit_code == 0 and lake.records() == 2
+    assert skipped.stderr == (
+        f"t-0: at offset 1, the records of a batch can't be read: {why}; it has the offsets up to 1: skipped\n"
+    )
+    assert "nothing new" in lake.run(*options).stdout
+    if keep == "all":
+        lake.out = tmp_path / "other"
+        row = json.loads(lake.run("--on-damage", "dlq", "--json").stdout)
+        assert (row["records"], row["unparsed"], row["skipped"]) == (3, 1, [])
+        (file,) = (tmp_path / "other__dlq").glob("*.parquet")
+        (letter,) = pq.read_table(file).to_pylist()
+        assert (letter["offset"], letter["value"]) == (1, bomb(1)) and why in letter["reason"]
+
+
+def test_a_table_whose_log_is_gone_is_refused_until_it_is_made_anew(lake: Lake) -> None:
+    partition(lake.log, "t-0", *map(plain, range(9)))
+    checkpoint(lake.log, HIGH_WATERMARKS, p0=5)
+    assert lake.run().exit_code == 0
+    shutil.rmtree(lake.out / "_kafkad_log")
+    checkpoint(lake.log, HIGH_WATERMARKS, p0=9)
+    refused = lake.run()
+    assert refused.exit_code == 1 and "kafkad export maintain --rebuild-log" in refused.stderr
+    command = ["export", "maintain", "--topic", "t", "--out", str(lake.out), "--rebuild-log"]
+    made = CliRunner().invoke(main, command, catch_exceptions=False)
+    assert made.exit_code == 0
+    assert made.stdout == (
+        f"{lake.out}: 1 files are in the new log; kafkad export verify compares them with the topic\n"
+        "t-0: offsets 0 to 4\n"
+    )
+    again = CliRunner().invoke(main, command, catch_exceptions=False)
+    assert again.exit_code == 1 and "its log is there" in again.stderr
+    assert lake.run().exit_code == 0 and lake.records() == 9
 
 
 def test_an_iceberg_table_is_in_the_catalog_that_is_named(lake: Lake, tmp_path: Path) -> None:

@@ -49,6 +49,8 @@ def test_what_is_no_option_of_any_command_is_named(command: str, tmp_path: Path)
         (["--format", "delta", "--table", "a.b"], "--catalog and --table are of --format iceberg"),
         (["--schema-registry", "http://127.0.0.1:1"], "needs --value json, avro or protobuf"),
         (["--on-bad-record", "null"], "needs --value json, avro or protobuf"),
+        (["--on-bad-record", "dlq"], "batches have --on-damage"),
+        (["--keep", "latest", "--on-damage", "dlq"], "--on-damage skip or fail"),
         (["--value", "json", "--schema-message", "M"], "--schema-message is of --value protobuf"),
         (["--key", "avro"], "--key avro needs either --key-schema-file or --schema-registry"),
         (["--key", "string", "--key-schema-file", "/s"], "options of schemas of keys need --key json or avro"),

@@ -65,7 +65,7 @@ def test_two_runs_bring_each_committed_record_once(lake: Lake, source: str, tabl
     found = lake.records("--format", table)
     assert values(found) == sorted(lake.sent)
     assert set(found.column("partition").to_pylist()) <= set(range(PARTITIONS))
-    lake.run("verify", *options)
+    lake.run("verify", *options, "--deep")
     with BrokerClient(lake.bootstrap) as client:
         group = committed_offsets(client, f"kafkad-export-{lake.topic}")
     assert {str(partition): end for (_, partition), end in group.items()} == first["ends"] | json.loads(
@@ -198,8 +198,16 @@ def test_records_that_retention_took_are_data_loss_once_the_table_has_begun(lake
     delete_all(lake)
     lake.produce(30)
     assert "are no longer in the log" in one_line(lake.run("run", code=1))
+    asked = lake.done("status")
+    assert asked.exit_code == 3 and asked.stdout.count("are lost: they were not exported") == PARTITIONS
+    table = lake.out.parent / "lake.toml"
+    table.write_text(f'topic = "{lake.topic}"\nout = "{lake.out}"\nbootstrap-server = "{lake.bootstrap}"\n')
+    of_all = kafkad("export", "status", str(table))
+    assert of_all.exit_code == 3 and ", 300 offsets are lost; " in of_all.stdout
+    lost = json.loads(lake.done("status", "--json").stdout)["lost"]
     row = json.loads(lake.run("run", "--on-data-loss", "skip", "--json"))
     assert row["records"] == 30 and sum(each["end"] - each["start"] for each in row["lost"]) == 300
+    assert row["lost"] == lost and json.loads(lake.run("status", "--json"))["lost"] == []
     assert values(lake.records()) == sorted(lake.sent[:300] + lake.sent[600:])
 
 

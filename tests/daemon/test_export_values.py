@@ -12,13 +12,18 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
 from bench.brokers.processes import WITHIN_S
-from tests.daemon.lake import FORMATS, PARTITIONS, Lake, one_line
+from kafkad.core.log.records.batch import HEADER_SIZE, Codec, read_header
+from kafkad.core.log.records.compression import MAX_DECOMPRESSED_BYTES
+from kafkad.core.log.records.record import seal_batch
+from tests.daemon.lake import FORMATS, PARTITIONS, Lake, kafkad, one_line
 from tests.export.values.registry_server import serving
+from tests.tools.raw_requests import RawClient, batch, produce, read_produced
 
 SCHEMA = {"properties": {"n": {"type": "integer"}}}
 WIDER = {"properties": {"n": {"type": "integer"}, "note": {"type": "string"}}}
@@ -144,7 +149,7 @@ def test_a_table_of_the_latest_of_each_key(lake: Lake, table: str, tmp_path: Pat
         rows = lake.records("--format", table).to_pylist()
         assert len(rows) == len(known) and {row["key"]: row["value"] for row in rows} == known
         assert all(row["value_parsed"] == json.loads(row["value"]) for row in rows)
-        lake.run("verify", "--format", table)
+        lake.run("verify", "--format", table, "--deep")
     assert lake.run("run", *options) == f"nothing new in {lake.topic}\n"
     assert "--keep latest" in one_line(lake.run("run", "--format", table, code=1))
     lake.run("maintain", "--format", table, "--older-than", "0")
@@ -169,7 +174,7 @@ def test_a_damaged_batch_is_among_the_dead_letters_with_its_bytes_if_so_wanted(
     options = ("--source", source, "--format", table)
     run = lake.run if jobs == "1" else lake.apart
     assert "batch" in (said := one_line(run("run", *options, "--jobs", jobs, code=1))) and "is damaged" in said
-    row = json.loads(run("run", *options, "--jobs", jobs, "--on-bad-record", "dlq", "--json"))
+    row = json.loads(run("run", *options, "--jobs", jobs, "--on-damage", "dlq", "--json"))
     assert row["unparsed"] == 1
     (letter,) = lake.dead_letters("--format", table).to_pylist()
     assert letter["value"] == bytes(content[: len(letter["value"])]) and letter["offset"] == 0
@@ -180,7 +185,33 @@ def test_a_damaged_batch_is_among_the_dead_letters_with_its_bytes_if_so_wanted(
     lake.run("verify", *options)
     lake.send(b"more")
     lake.run("run", *options)
-    lake.run("verify", *options)
+    lake.run("verify", *options, "--deep")
+
+
+@FORMATS
+def test_a_batch_that_a_producer_made_unreadable_stops_neither_exports_nor_consumers(lake: Lake, table: str) -> None:
+    """The broker takes it unread (decision 003): its checksum is right."""
+    bomb = batch(codec=Codec.ZSTD)
+    bomb = seal_batch(read_header(bomb), zstandard.compress(bytes(MAX_DECOMPRESSED_BYTES + 1)))
+    with RawClient(int(lake.bootstrap.rpartition(":")[2])) as client:
+        for each in (batch(), bomb, batch()):
+            (produced,) = read_produced(client.ask(produce({(lake.topic, 0): each}))).values()
+            assert produced.error == 0
+    options = ("--format", table)
+    why = f"the records take more than the {MAX_DECOMPRESSED_BYTES} bytes that are read"
+    assert f"{lake.topic}-0: at offset 1, the records of a batch can't be read: {why}" in lake.run(
+        "run", *options, code=1
+    )
+    lake.run("run", *options, "--on-damage", "dlq")
+    assert lake.records(*options).column("offset").to_pylist() == [0, 2]
+    (letter,) = lake.dead_letters(*options).to_pylist()
+    assert letter["value"][HEADER_SIZE:] == bomb[HEADER_SIZE:] and why in letter["reason"]
+    lake.run("verify", *options, "--deep")
+    reading = ("consume", lake.topic, "--bootstrap-server", lake.bootstrap, "--exit-at-end", "--format", "%o\n")
+    stopped = kafkad(*reading, "--from-beginning")
+    assert (stopped.exit_code, stopped.stdout) == (1, "0\n")
+    assert f"the batch with the offsets 1 to 1 can't be read: {why}. --partition 0 --offset 2" in stopped.stderr
+    assert kafkad(*reading, "--partition", "0", "--offset", "2").stdout == "2\n"
 
 
 @pytest.mark.parametrize(("byte", "bits"), [(8, 0x10), (11, 0x10), (16, 1), (26, 1)])
@@ -194,5 +225,5 @@ def test_where_nobody_can_tell_how_it_goes_on_through_a_broker_its_files_are_nam
     content = bytearray(log.read_bytes())
     content[byte] ^= bits
     log.write_bytes(content)
-    said = one_line(lake.run("run", "--on-bad-record", "dlq", code=1))
+    said = one_line(lake.run("run", "--on-damage", "dlq", code=1))
     assert f"{log.parent.name}: the record batch at offset 0 is damaged" in said and "--source files" in said

@@ -9,6 +9,8 @@ import time
 from contextlib import chdir
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
@@ -53,6 +55,20 @@ def add_again(lake: Lake, table: str, path: str) -> str:
         catalog = load_catalog("kafkad", type="sql", uri=f"sqlite:///{lake.out}/_catalog.db")
         catalog.load_table(f"kafkad.{lake.topic}").add_files([copy])
     return copy
+
+
+@FORMATS
+def test_a_record_that_is_not_as_in_the_log_is_counted_when_it_is_looked_at(lake: Lake, table: str) -> None:
+    lake.produce(COUNT)
+    lake.run("run", "--format", table)
+    path = lake.run("files", "--format", table).splitlines()[0]
+    rows = pq.ParquetFile(path).read()
+    values = [b"another", *rows.column("value").to_pylist()[1:]]
+    pq.write_table(rows.set_column(rows.schema.get_field_index("value"), "value", pa.array(values, pa.binary())), path)
+    assert lake.done("verify", "--format", table).exit_code == 0
+    deep = lake.done("verify", "--format", table, "--deep")
+    assert deep.exit_code == 1
+    assert [line.rpartition(", ")[2] for line in deep.stdout.splitlines() if "WRONG" in line] == ["1 are not the same"]
 
 
 @FORMATS

@@ -130,9 +130,18 @@ def offsets(out: str, sink: Sink) -> list[int]:
     return sorted(found)
 
 
-def check(asked: Wanted, ends: tuple[int, ...]) -> None:
-    """The table goes up to one of these ends; dead letters may be further."""
+def seen_by_patterns(out: str) -> list[int]:
+    """The offsets in all files that a pattern finds."""
+    found: list[int] = []
+    for path in Path(out).rglob("*.parquet"):
+        found += pq.read_table(path, columns=["offset"]).column("offset").to_pylist()
+    return sorted(found)
+
+
+def check(asked: Wanted, ends: tuple[int, ...], *, has_plain_readers: bool = False) -> None:
+    """The table goes up to one of these ends; dead letters may be further. Plain readers know the folder only."""
     sink, letters = open_sink(asked), open_dead_letters(asked)
+    before = seen_by_patterns(asked.out) if has_plain_readers else []
     state = sink.state([0])
     end = state.offsets.get(0, 0)
     assert end in ends, (end, ends)
@@ -142,6 +151,10 @@ def check(asked: Wanted, ends: tuple[int, ...]) -> None:
         assert offsets(asked.out, sink) == latest(end)
         return
     assert offsets(asked.out, sink) == [each for each in range(end) if not is_rubbish(each)]
+    if has_plain_readers:
+        # Before it was asked for its files some may have had no names yet.
+        assert len(set(before)) == len(before) and set(before) <= set(seen_by_patterns(asked.out))
+        assert seen_by_patterns(asked.out) == offsets(asked.out, sink)
     dead = offsets(folder_of_dead_letters(asked.out), letters)
     assert dead in [[each for each in range(last) if is_rubbish(each)] for last in ends if last >= end], (end, dead)
 
@@ -199,12 +212,13 @@ def walk(kind: str, folder: Path, step: int = 1) -> int:
 def _survives(kind: str, folder: Path, point: int) -> bool:
     """Whether neither of the two commits has so many lines."""
     asked = wanted(kind, folder, point)
+    plain = kind == "parquet"
     survived = True
 
     def repeat(before: int, after: int) -> None:
-        check(asked, (before, after))
+        check(asked, (before, after), has_plain_readers=plain)
         export(asked, None)
-        check(asked, (after,))
+        check(asked, (after,), has_plain_readers=plain)
 
     for before, after in ((0, _FIRST), (_FIRST, _SECOND)):
         checkpoint(folder / "log", HIGH_WATERMARKS, p0=after)

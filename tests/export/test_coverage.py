@@ -230,9 +230,9 @@ def test_a_run_that_misses_something_commits_nothing_and_the_next_one_everything
     prepared = prepare(asked, sink)
     with pytest.raises(ExportFailed, match="the tasks have not returned what was planned"):
         carry_out(prepared, sink, lambda tasks: on_the_way(list(run_here(tasks, 1))), lambda _file: None)
-    # Of a file that did not come nobody knows; `maintain` finds it.
+    # Of a file that did not come nobody knows; `maintain` finds it. One that waits for the commit is gone with the run.
     left = [path.name[:4] for path in out.rglob("*") if path.is_file()]
-    assert left == (["t-1-"] if on_the_way is without_a_file else [])
+    assert left == (["t-1-"] if on_the_way is without_a_file and table != "parquet" else [])
     sink = open_sink(asked)
     assert sink.state([0, 1]).topic_id is None
     carry_out(prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
@@ -248,7 +248,7 @@ def test_a_run_whose_files_are_on_another_machine_commits_nothing(tmp_path: Path
 
     def elsewhere(tasks: Sequence[Task]) -> list[Returned]:
         returned = list(run_here(tasks, 1))
-        for path in (tmp_path / "table").rglob("*.parquet"):
+        for path in (tmp_path / "table").rglob("t-*.*"):
             path.rename(tmp_path / path.name)
         return returned
 

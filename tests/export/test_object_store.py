@@ -11,7 +11,7 @@ import pytest
 
 from bench.brokers.processes import WITHIN_S
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
-from kafkad.export.places import TableFolder
+from kafkad.export.places import TableFolder, unfinished_path
 from kafkad.export.preparation import prepare
 from kafkad.export.problems import AnotherExport, ExportFailed, StoreUnfit
 from kafkad.export.run import carry_out, remove_orphans
@@ -69,7 +69,7 @@ def test_two_runs_bring_each_record_once(kind: str, tmp_path: Path) -> None:
     tables = [pq.read_table(pa.BufferReader(folder.read(path))) for path in open_sink(wanted).files()]
     assert sorted(pa.concat_tables(tables).column("offset").to_pylist()) == list(range(9))
     name = f"t-0-{0:020d}-{9:020d}-20260101T000000-00000000"
-    unfinished = "_tmp/20260101T000000-00000000/0-0.parquet"
+    unfinished = unfinished_path("20260101T000000-00000000", "0-0.parquet")
     orphans = [unfinished, f"date=2026-01-01/{name}.parquet", f"{name}-12345678.parquet"]
     for path in (*orphans, "data/00000-0-deletes.parquet"):
         with folder.create(path) as file:
@@ -80,6 +80,17 @@ def test_two_runs_bring_each_record_once(kind: str, tmp_path: Path) -> None:
     files = open_sink(wanted).files()
     assert open_sink(wanted).shorten_log(0) == (2 if kind == "parquet" else 0)
     assert open_sink(wanted).state([0]).offsets == {0: 9} and open_sink(wanted).files() == files
+
+
+@pytest.mark.usefixtures("port")
+def test_files_without_a_log_are_those_of_a_killed_run_where_one_has_asked_what_the_store_can_do() -> None:
+    folder = TableFolder(OUT)
+    with folder.create(f"t-0-{0:020d}-{4:020d}-20260101T000000-00000000.parquet") as file:
+        file.write(b"of a run")
+    with pytest.raises(ExportFailed, match="--rebuild-log"):
+        ParquetSink(folder).state([0])
+    ParquetSink(folder).check_store()
+    assert ParquetSink(folder).state([0]).topic_id is None
 
 
 @pytest.mark.parametrize("commits_before", [0, 1])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkad.export.problems import DataLost, ExportFailed
-from kafkad.export.ranges import Bounds, OffsetRange, TopicFacts, plan, split_at, split_evenly
+from kafkad.export.ranges import Bounds, OffsetRange, TopicFacts, lost_of, plan, split_at, split_evenly
 
 
 def facts(**bounds: tuple[int, int]) -> TopicFacts:
@@ -36,6 +36,16 @@ def test_records_that_are_gone_before_they_were_exported_are_data_loss() -> None
         plan(facts(p0=(0, 9), p1=(5, 9)), {0: 3}, starts={1: 0})
     planned = plan(facts(p0=(7, 9)), {0: 3}, skips_lost=True)
     assert planned.ranges == (OffsetRange(0, 7, 9),) and planned.lost == (OffsetRange(0, 3, 7),)
+
+
+def test_what_is_lost_is_known_before_a_run() -> None:
+    log = facts(p0=(7, 9), p1=(5, 9), p2=(3, 3), p3=(0, 4))
+    assert lost_of(log, {0: 3, 3: 1}, starts={1: 0, 2: 0}) == {
+        0: OffsetRange(0, 3, 7),
+        1: OffsetRange(1, 0, 5),
+        2: OffsetRange(2, 0, 3),
+    }
+    assert lost_of(log, {}) == {}
 
 
 def test_a_log_that_is_shorter_than_the_table_is_refused() -> None:

@@ -18,11 +18,13 @@ from kafkad.cli.record_format import (
 )
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.records import EARLIEST, LATEST, FetchedPartition, fetch, offsets
-from kafkad.core.log.records.batch import CorruptBatch, read_header, read_size
-from kafkad.core.log.records.record import MalformedRecords, iter_records, record_timestamp
+from kafkad.core.log.records.batch import BatchHeader, CorruptBatch, read_header, read_size
+from kafkad.core.log.records.record import MalformedRecords, Record, iter_records, record_timestamp
 
 _FETCH_WAIT_MS = 500
 _LENGTH_AT = 12
+_MOST_HEADERS = 1_000_000
+"""Of a batch: one of 15 KB may have tens of millions."""
 
 
 @click.command(
@@ -115,7 +117,7 @@ class Reading:
         for batch in whole_batches(fetched.records):
             header = read_header(batch)
             if not header.is_control:
-                for record in iter_records(batch):
+                for record in self._records(fetched.partition, header, batch):
                     offset = header.base_offset + record.offset_delta
                     if offset < self._positions[fetched.partition] or (end is not None and offset >= end):
                         continue
@@ -128,9 +130,17 @@ class Reading:
                         value=record.value,
                         headers=record.headers,
                     )
-            self._positions[fetched.partition] = max(
-                header.next_offset, self._positions[fetched.partition]
-            )
+            self._positions[fetched.partition] = max(header.next_offset, self._positions[fetched.partition])
+
+    def _records(self, partition: int, header: BatchHeader, batch: memoryview) -> Iterator[Record]:
+        """A producer may send a batch that nobody can read: its place is named, and how to go on."""
+        try:
+            yield from iter_records(batch, max_headers=_MOST_HEADERS)
+        except MalformedRecords as error:
+            raise CommandFailed(
+                f"{self._topic}-{partition}: the batch with the offsets {header.base_offset} to {header.last_offset}"
+                f" can't be read: {error}. --partition {partition} --offset {header.next_offset} goes on behind it"
+            ) from error
 
 
 def whole_batches(records: bytes) -> Iterator[memoryview]:
@@ -145,9 +155,7 @@ def whole_batches(records: bytes) -> Iterator[memoryview]:
         position += size
 
 
-def _print(
-    reading: Reading, formatter: Formatter, max_messages: int | None, timeout_ms: int | None
-) -> None:
+def _print(reading: Reading, formatter: Formatter, max_messages: int | None, timeout_ms: int | None) -> None:
     out = sys.stdout.buffer
     printed = 0
     deadline = _deadline(timeout_ms)
@@ -162,7 +170,7 @@ def _print(
                 deadline = _deadline(timeout_ms)
                 if printed == max_messages:
                     return
-        except (CorruptBatch, MalformedRecords) as error:
+        except CorruptBatch as error:
             raise CommandFailed(f"the broker sent a batch that can't be read: {error}") from None
         finally:
             out.flush()

@@ -13,6 +13,7 @@ from kafkad.cli.exporting.options import (
     Duration,
     OneTableCommand,
     Size,
+    meets_damage,
     names_table,
     names_tables,
     reads_topic,
@@ -88,6 +89,7 @@ Example:
 )
 @writes_files
 @reads_topic
+@meets_damage
 @click.option(
     "--idle-after",
     type=Duration(),
@@ -152,8 +154,7 @@ Example:
 @click.option(
     "--on-bad-record",
     type=click.Choice(["dlq", "fail", "null"]),
-    help="When a key or value can't be parsed: into the table DIR__dlq (default), stop, or null in its column. dlq"
-    " also takes damaged batches there, which stop the run otherwise.",
+    help="When a key or value can't be parsed: into the table DIR__dlq (default), stop, or null in its column.",
 )
 @click.option(
     "--on-schema-change",
@@ -212,14 +213,20 @@ def status(ctx: click.Context, /, conf_files: Sequence[Path], **asked: Any) -> N
     """Print up to where the table goes, and how much the topic has beyond that.
 
     Each FILE is one as for --conf-file, with tables of its own: a line for each. Exit code 1: of one of them it can't
-    be said.
+    be said. Exit code 3: records were deleted before they were exported, at which the next run stops.
     """
     _work().status(tables_of(ctx), as_json=asked["as_json"], is_list=bool(conf_files))
 
 
-@export.command(cls=OneTableCommand, epilog="\b\nExample:\n  kafkad export verify --topic orders --out /lake/orders")
+@export.command(
+    cls=OneTableCommand,
+    epilog="\b\nExample:\n  kafkad export verify --topic orders --out /lake/orders\n"
+    "  kafkad export verify --topic orders --out /lake/orders --deep"
+)
 @names_table
 @reads_topic
+@meets_damage
+@click.option("--deep", is_flag=True, help="Also compare key, value, headers and time of each record, by checksums.")
 @json_option
 def verify(**asked: Any) -> None:
     """Compare the table with the log: each record once, none too many. Exit code 1: they differ."""
@@ -231,6 +238,7 @@ _MAINTAIN = """
 Example:
   kafkad export maintain --topic orders --out /lake/orders --older-than 86400
   kafkad export maintain --topic orders --out /lake/orders --target-file-size 512MiB --dry-run
+  kafkad export maintain --topic orders --out /lake/orders --rebuild-log
 """
 
 
@@ -247,6 +255,11 @@ Example:
 )
 @writes_files
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted and merged.")
+@click.option(
+    "--rebuild-log",
+    is_flag=True,
+    help="Of a Parquet table whose _kafkad_log is gone: make it anew from the files. Nothing else is done.",
+)
 @json_option
 def maintain(**asked: Any) -> None:
     """Delete files of runs which did not end and files that were replaced; then merge small files.

@@ -68,8 +68,9 @@ def _check_kinds(
         raise WrongConfiguration(["options of schemas of keys need --key json or avro"])
     if schema_message and value != "protobuf":
         raise WrongConfiguration(["--schema-message is of --value protobuf"])
-    if on_bad_record == NULL and key == value == RAW:
-        raise WrongConfiguration(["--on-bad-record null needs --value json, avro or protobuf, or --key"])
+    if on_bad_record in (NULL, DEAD_LETTERS) and key == value == RAW:
+        kinds = "--value json, avro or protobuf, or --key json or avro"
+        raise WrongConfiguration([f"--on-bad-record {on_bad_record} needs {kinds}; damaged batches have --on-damage"])
 
 
 def _is_by_registry(of: str, kind: str, file: Path | None, registry: str) -> bool:

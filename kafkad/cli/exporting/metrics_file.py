@@ -48,6 +48,7 @@ def _rows(summary: Summary) -> list[tuple[str, str, float]]:
         ("bytes", "Bytes of the files that it wrote.", summary.bytes),
         ("seconds", "How long it took.", summary.seconds),
         ("unparsed_values", "Records and damaged batches that could not be read.", summary.unparsed),
+        ("skipped_batches", "Damaged batches that it has left out.", len(summary.skipped)),
         ("lost_offsets", "What retention took before it was exported.", sum(e.end - e.start for e in summary.lost)),
     ]
     if until is not None:

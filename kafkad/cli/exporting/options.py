@@ -282,6 +282,19 @@ def reads_topic(command: Command) -> Command:
     return isolation(command)
 
 
+def meets_damage(command: Command) -> Command:
+    """`on_damage`: `verify` has to know what runs have left out."""
+    on_damage = click.option(
+        "--on-damage",
+        type=click.Choice(["fail", "dlq", "skip"]),
+        default="fail",
+        show_default=True,
+        help="When a batch is damaged, or its records can't be read: stop, its bytes into the table DIR__dlq, or leave"
+        " it out and say so. The same for run and verify.",
+    )
+    return on_damage(command)
+
+
 def writes_files(command: Command) -> Command:
     """`target_file_size` and `compression`."""
     size = click.option(

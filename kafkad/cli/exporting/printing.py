@@ -1,10 +1,11 @@
-"""What `kafkad export run` shows while it works, and says in the end: to people, and to programs."""
+"""What `kafkad export` says to people and to programs: `run` while it works and in the end, `status` of its tables."""
 
 import json
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +13,13 @@ from kafkad.export.preparation import Prepared
 from kafkad.export.run import Summary
 from kafkad.export.sinks.complete_hours import hour_of
 from kafkad.export.writing import WrittenFile
+
+if TYPE_CHECKING:
+    # Only one of the commands compares anything.
+    from kafkad.export.verification import Verified, WrongFile
+
+_MOST_SKIPPED = 10
+"""So many are named."""
 
 
 def with_progress(prepared: Prepared, work: Callable[[Callable[[WrittenFile], None]], Summary]) -> Summary:
@@ -70,6 +78,7 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
             "ends": {str(partition): end for partition, end in sorted(summary.ends.items())},
             "lost": [each._asdict() for each in summary.lost],
             "unparsed": summary.unparsed,
+            "skipped": [each._asdict() for each in summary.skipped],
             "complete_until": iso_hour(summary.complete_until),
         }
         click.echo(json.dumps(row))
@@ -83,6 +92,10 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
         )
         for each in summary.lost:
             click.echo(f"{summary.topic}-{each.partition}: offsets {each.start} to {each.end - 1} were lost", err=True)
+        for batch in summary.skipped[:_MOST_SKIPPED]:
+            click.echo(f"{summary.topic}-{batch.partition}: at offset {batch.start}, {batch.reason}: skipped", err=True)
+        if len(summary.skipped) > _MOST_SKIPPED:
+            click.echo(f"{len(summary.skipped)} batches were skipped", err=True)
         if summary.unparsed:
             click.echo(f"{summary.unparsed} records or batches could not be read", err=True)
 
@@ -90,3 +103,49 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
 def iso_hour(until: int | None) -> str | None:
     """The hour up to which a table is complete; `until` is in microseconds."""
     return None if until is None else hour_of(until).isoformat()
+
+
+def print_status(row: Mapping[str, Any]) -> None:
+    """Of one table: a line for each partition."""
+    for each in row["partitions"]:
+        done, there = (f"up to offset {end - 1}" if end else "nothing" for end in (each["exported"], each["end"]))
+        click.echo(f"{row['topic']}-{each['partition']}: {each['lag']} behind, exported {done}, the topic has {there}")
+    for gap in row["lost"]:
+        click.echo(
+            f"{row['topic']}-{gap['partition']}: offsets {gap['start']} to {gap['end'] - 1} are lost: they were not"
+            " exported, and are no longer in the log"
+        )
+    click.echo(f"{row['topic']}: {_complete(row)}")
+
+
+def print_short_status(row: Mapping[str, Any]) -> None:
+    """Of one table among several: a line."""
+    behind = [each["lag"] for each in row["partitions"] if each["lag"]]
+    count = f"{len(behind)} of {len(row['partitions'])} partitions"
+    lost = sum(gap["end"] - gap["start"] for gap in row["lost"])
+    and_lost = f", {lost} offsets are lost" if lost else ""
+    click.echo(f"{row['topic']} in {row['out']}: {row['lag']} behind, in {count}{and_lost}; {_complete(row)}")
+
+
+def print_verified(topic: str, found: Iterable["Verified"], wrong: Sequence["WrongFile"], *, as_json: bool) -> None:
+    """A line for each partition, and one for each file that is wrong."""
+    if as_json:
+        of_partitions = [{**each._asdict(), "right": each.is_right} for each in found]
+        click.echo(json.dumps([*of_partitions, *({**each._asdict(), "right": False} for each in wrong)]))
+        return
+    for each in found:
+        verdict = "right" if each.is_right else "WRONG"
+        click.echo(
+            f"{topic}-{each.partition}: {verdict}: {each.rows} records, {each.doubled} twice;"
+            f" of {each.compared} in the log {each.missing} are missing, {each.foreign} are not in the log"
+            + (f", {each.compacted} were compacted there since" if each.compacted else "")
+            + (f", {each.different} are not the same" if each.different is not None else "")
+        )
+    for file in wrong:
+        click.echo(f"WRONG: {file.path} {file.problem}")
+
+
+def _complete(row: Mapping[str, Any]) -> str:
+    if row["complete_until"] is None:
+        return "no hour is known to be complete"
+    return f"complete up to {datetime.fromisoformat(row['complete_until']):%Y-%m-%d %H:%M} UTC"

@@ -8,7 +8,7 @@ from kafkad.cli.exporting.formats import formats_of
 from kafkad.cli.failing import WrongConfiguration
 from kafkad.cli.times import iso_milliseconds
 from kafkad.client.broker_client import parse_bootstrap
-from kafkad.export.values.format import DEAD_LETTERS, ValueFormat
+from kafkad.export.values.format import DEAD_LETTERS, FAIL, ValueFormat
 from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST, Wanted
 
 NO_BROKER = "none"
@@ -29,6 +29,7 @@ def wanted_of(
     start: str = "earliest",
     end: str = "latest",
     on_bad_record: str | None = None,
+    on_damage: str = FAIL,
     on_schema_change: str = "widen",
     keep: str = KEEP_ALL,
     idle_after: float | None = None,
@@ -36,7 +37,7 @@ def wanted_of(
 ) -> Wanted:
     _check_spelling(out, format_, rest.get("catalog", ""), rest.get("table", ""))
     formats, rest = formats_of(topic, on_bad_record, **rest)
-    _check_kept(keep, formats, on_bad_record, recreated, rest.get("partition_by", "none"))
+    _check_kept(keep, formats, on_bad_record, on_damage, recreated, rest.get("partition_by", "none"))
     return Wanted(
         topic=topic,
         bootstrap=_bootstrap(bootstrap),
@@ -51,8 +52,7 @@ def wanted_of(
         start=_when("--start", start, "earliest", "latest"),
         end=_when("--end", end, "latest"),
         formats=formats,
-        # A damaged batch may be whole on another broker: only who says so goes on without it.
-        sets_damage_aside=on_bad_record == DEAD_LETTERS,
+        on_damage=on_damage,
         keeps=keep,
         idle_after_s=idle_after,
         may_widen=on_schema_change == "widen",
@@ -89,12 +89,19 @@ def _bootstrap(named: str) -> str:
 
 
 def _check_kept(
-    keep: str, formats: Sequence[ValueFormat], on_bad_record: str | None, recreated: str, partition_by: str
+    keep: str,
+    formats: Sequence[ValueFormat],
+    on_bad_record: str | None,
+    on_damage: str,
+    recreated: str,
+    partition_by: str,
 ) -> None:
     """What goes with a table whose rows are replaced."""
     if keep != KEEP_LATEST:
         return
     if on_bad_record == DEAD_LETTERS or (formats and on_bad_record is None):
         raise WrongConfiguration(["--keep latest has no dead letters: --on-bad-record null or fail"])
+    if on_damage == DEAD_LETTERS:
+        raise WrongConfiguration(["--keep latest has no dead letters: --on-damage skip or fail"])
     if recreated != "fail" or partition_by != "none":
         raise WrongConfiguration(["--keep latest excludes --recreated append and --partition-by"])

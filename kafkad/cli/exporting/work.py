@@ -15,7 +15,15 @@ import click
 
 from kafkad.cli.asking import CommandFailed
 from kafkad.cli.exporting.options import OF_ALL_TABLES, TOPIC, matcher, of_topic, topics_of
-from kafkad.cli.exporting.printing import iso_hour, print_plan, print_summary, with_progress
+from kafkad.cli.exporting.printing import (
+    iso_hour,
+    print_plan,
+    print_short_status,
+    print_status,
+    print_summary,
+    print_verified,
+    with_progress,
+)
 from kafkad.cli.exporting.request import NO_BROKER, wanted_of
 from kafkad.cli.exporting.rounds import repeat
 from kafkad.cli.failing import WrongConfiguration
@@ -25,13 +33,16 @@ from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import Prepared, continued, directories_of, prepare, topic_facts
 from kafkad.export.problems import AnotherExport, Away, BrokerAway, ExportFailed, NotInstalled, StoreUnfit, not_answered
-from kafkad.export.ranges import TopicFacts
+from kafkad.export.ranges import TopicFacts, lost_of
 from kafkad.export.reading.source import Source
 from kafkad.export.retrying import Retries
 from kafkad.export.run import RunTasks, Summary, carry_out, orphans, remove_orphans
 from kafkad.export.sinks.sink import Merging, Sink, TableState
 from kafkad.export.tables import open_dead_letters, open_sink
-from kafkad.export.wanted import Wanted
+from kafkad.export.wanted import SKIP, Wanted
+
+LOST = 3
+"""Exit code of `status`: records were deleted before they were exported."""
 
 _Answer = TypeVar("_Answer")
 
@@ -184,11 +195,10 @@ def _status_of_one(asked: Mapping[str, Any], *, as_json: bool) -> None:
     row = _status(asked)
     if as_json:
         click.echo(json.dumps(row))
-        return
-    for each in row["partitions"]:
-        done, there = (f"up to offset {end - 1}" if end else "nothing" for end in (each["exported"], each["end"]))
-        click.echo(f"{row['topic']}-{each['partition']}: {each['lag']} behind, exported {done}, the topic has {there}")
-    click.echo(f"{row['topic']}: {_complete(row)}")
+    else:
+        print_status(row)
+    if row["lost"]:
+        sys.exit(LOST)
 
 
 def _status_of_all(tables: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
@@ -197,15 +207,14 @@ def _status_of_all(tables: Sequence[Mapping[str, Any]], *, as_json: bool) -> Non
     if as_json:
         click.echo(json.dumps(rows))
     for row in rows:
-        named = f"{row['topic']} in {row['out']}"
         if "error" in row:
-            click.echo(f"kafkad: {named}: {row['error']}", err=True)
+            click.echo(f"kafkad: {row['topic']} in {row['out']}: {row['error']}", err=True)
         elif not as_json:
-            behind = [each["lag"] for each in row["partitions"] if each["lag"]]
-            count = f"{len(behind)} of {len(row['partitions'])} partitions"
-            click.echo(f"{named}: {row['lag']} behind, in {count}; {_complete(row)}")
+            print_short_status(row)
     if any("error" in row for row in rows):
         sys.exit(1)
+    if any(row["lost"] for row in rows):
+        sys.exit(LOST)
 
 
 def _status_or_error(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,6 +229,8 @@ def _status(asked: Mapping[str, Any]) -> dict[str, Any]:
         wanted = wanted_of(**{name: each for name, each in asked.items() if name not in ("as_json", "conf_files")})
         sink = open_sink(wanted)
         facts, state = _compared(wanted, sink)
+    starts = dict.fromkeys(facts.bounds, 0) if state.offsets else None
+    lost = lost_of(facts, state.offsets, starts=starts)
     rows = [
         {
             "partition": each,
@@ -234,6 +245,7 @@ def _status(asked: Mapping[str, Any]) -> dict[str, Any]:
         "topic": wanted.topic,
         "out": wanted.out,
         "lag": sum(each["lag"] for each in rows),
+        "lost": [lost[partition]._asdict() for partition in sorted(lost)],
         "complete_until": iso_hour(state.complete_until),
         "partitions": rows,
     }
@@ -243,13 +255,7 @@ def _iso(time_us: int | None) -> str | None:
     return None if time_us is None else (datetime.fromtimestamp(0, UTC) + timedelta(microseconds=time_us)).isoformat()
 
 
-def _complete(row: Mapping[str, Any]) -> str:
-    if row["complete_until"] is None:
-        return "no hour is known to be complete"
-    return f"complete up to {datetime.fromisoformat(row['complete_until']):%Y-%m-%d %H:%M} UTC"
-
-
-def verify(*, as_json: bool, **asked: Any) -> None:
+def verify(*, as_json: bool, deep: bool, **asked: Any) -> None:
     # The other commands compare nothing.
     from kafkad.export.verification import overlaps, read_offsets  # noqa: PLC0415
     from kafkad.export.verification import verify as verify_table  # noqa: PLC0415
@@ -265,37 +271,45 @@ def verify(*, as_json: bool, **asked: Any) -> None:
                 f"{wanted.out} also has records of an earlier topic {wanted.topic!r}, with the same offsets: they can't"
                 " be told from those of the topic as it is now"
             )
-        source = _read_again(wanted, facts)
+        source = _read_again(wanted, facts, with_headers=deep)
         # A table may begin later than its topic.
         begins = sink.begins(state)
         first = {each: max(bounds.earliest, begins.get(each, 0)) for each, bounds in facts.bounds.items()}
         paths = [*_paths(wanted.out, sink), *_paths(folder_of_dead_letters(wanted.out), open_dead_letters(wanted))]
         is_compacted = _is_compacted(wanted)
-        read = read_offsets(paths)
-        found = verify_table(read, source, state.offsets, first, keeps=state.keeps, is_compacted=is_compacted)
+        read = read_offsets(paths, is_deep=deep)
+        found = verify_table(
+            *(read, source, state.offsets, first),
+            keeps=state.keeps,
+            is_compacted=is_compacted,
+            skips_damage=wanted.on_damage == SKIP,
+            is_deep=deep,
+        )
         wrong = [*read.wrong]
         for partition, end in sorted(state.offsets.items()):
             wrong += overlaps(read.offsets.get(partition, ()), end)
-    if as_json:
-        of_partitions = [{**each._asdict(), "right": each.is_right} for each in found]
-        click.echo(json.dumps([*of_partitions, *({**each._asdict(), "right": False} for each in wrong)]))
-    else:
-        for each in found:
-            verdict = "right" if each.is_right else "WRONG"
-            click.echo(
-                f"{wanted.topic}-{each.partition}: {verdict}: {each.rows} records, {each.doubled} twice;"
-                f" of {each.compared} in the log {each.missing} are missing, {each.foreign} are not in the log"
-                + (f", {each.compacted} were compacted there since" if each.compacted else "")
-            )
-        for file in wrong:
-            click.echo(f"WRONG: {file.path} {file.problem}")
+    print_verified(wanted.topic, found, wrong, as_json=as_json)
     if wrong or not all(each.is_right for each in found):
         sys.exit(1)
 
 
 def maintain(
-    *, older_than: float, as_json: bool, dry_run: bool, target_file_size: int, compression: str, **asked: Any
+    *,
+    older_than: float,
+    as_json: bool,
+    dry_run: bool,
+    target_file_size: int,
+    compression: str,
+    rebuild_log: bool,
+    **asked: Any,
 ) -> None:
+    if rebuild_log:
+        # The other commands find the log.
+        from kafkad.cli.exporting.lost_logs import rebuild_logs  # noqa: PLC0415
+
+        with _failing():
+            rebuild_logs(wanted_of(**asked), is_dry_run=dry_run, as_json=as_json)
+        return
     merging = Merging(target_file_size, compression, dry_run)
     removed = []
     merged = []
@@ -354,7 +368,7 @@ def _is_compacted(wanted: Wanted) -> bool:
     return "compact" in policies.split(",")
 
 
-def _read_again(wanted: Wanted, facts: TopicFacts) -> Source:
+def _read_again(wanted: Wanted, facts: TopicFacts, *, with_headers: bool) -> Source:
     """The log, where the run reads it."""
     directories: dict[int, str] = {}
     if wanted.source == "files":
@@ -364,7 +378,7 @@ def _read_again(wanted: Wanted, facts: TopicFacts) -> Source:
         topic=wanted.topic,
         bootstrap=wanted.bootstrap,
         directories=directories,
-        with_headers=False,
+        with_headers=with_headers,
         sets_damage_aside=True,
         is_committed=wanted.is_committed,
         timeout_s=wanted.timeout_s,

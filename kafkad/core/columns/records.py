@@ -61,6 +61,14 @@ class RecordColumns:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """The most records and headers of one batch that are read: a row of the columns takes some hundred bytes."""
+
+    records: int
+    headers: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Bodies:
     """The uncompressed records of some batches, and where they lie in `data`."""
 
@@ -70,35 +78,54 @@ class _Bodies:
     start: Numbers
     end: Numbers
     count: Numbers
+    max_headers: int
 
 
-def read_records(window: BatchWindow, wanted: Flags | None = None, max_bytes: int = PORTION) -> Iterator[RecordColumns]:
+UNLIMITED = Limits(records=1 << 31, headers=MAX_DECOMPRESSED_BYTES)
+
+
+def read_records(
+    window: BatchWindow, wanted: Flags | None = None, max_bytes: int = PORTION, limits: Limits = UNLIMITED
+) -> Iterator[RecordColumns]:
     """The records of the window in portions of whole batches, each of about `max_bytes`.
 
-    Batches that are not `wanted` have no rows, and are not read.
+    Batches that are not `wanted` have no rows, and are not read. A batch beyond the limits is `CorruptBatch`.
     """
+    _check_counts(window, wanted, limits.records)
     first = 0
     while first < len(window):
-        bodies = _open_bodies(window, wanted, first, max_bytes)
+        bodies = _open_bodies(window, wanted, first, max_bytes, limits.headers)
         yield _columns(window, bodies)
         first = bodies.end_batch
 
 
-def _open_bodies(window: BatchWindow, wanted: Flags | None, first: int, max_bytes: int) -> _Bodies:
+def _check_counts(window: BatchWindow, wanted: Flags | None, most: int) -> None:
+    too_many = window.column("records_count") > most
+    if wanted is not None:
+        too_many &= wanted
+    if too_many.any():
+        batch = int(np.argmax(too_many))
+        count = int(window.headers["records_count"][batch])
+        raise CorruptBatch(window.place_of(batch), f"it has {count} records, more than the {most} that are read")
+
+
+def _open_bodies(window: BatchWindow, wanted: Flags | None, first: int, max_bytes: int, max_headers: int) -> _Bodies:
     codecs = (window.headers["attributes"][first:] & CODEC_MASK).tolist()
     is_wanted = [True] * len(codecs) if wanted is None else wanted[first:].tolist()
     if any(codec and use for codec, use in zip(codecs, is_wanted, strict=True)):
-        return _decompress(window, codecs, is_wanted, first, max_bytes)
+        return _decompress(window, codecs, is_wanted, first, max_bytes, max_headers)
     start = window.at[first:] + HEADER_SIZE
     end = window.at[first:] + window.size[first:]
     count = window.column("records_count")[first:]
     if wanted is not None:
         count *= wanted[first:]
         end = np.where(wanted[first:], end, start)
-    return _checked(window, _Bodies(first, len(window), window.data, start, end, count))
+    return _checked(window, _Bodies(first, len(window), window.data, start, end, count, max_headers))
 
 
-def _decompress(window: BatchWindow, codecs: list[int], is_wanted: list[bool], first: int, max_bytes: int) -> _Bodies:
+def _decompress(
+    window: BatchWindow, codecs: list[int], is_wanted: list[bool], first: int, max_bytes: int, max_headers: int
+) -> _Bodies:
     parts: list[bytes | memoryview] = []
     ends: list[int] = []
     view = memoryview(window.data)
@@ -120,14 +147,14 @@ def _decompress(window: BatchWindow, codecs: list[int], is_wanted: list[bool], f
     end = np.array(ends, np.int64)
     start = np.concatenate((np.zeros(1, np.int64), end[:-1]))
     count = window.column("records_count")[first:end_batch] * np.array(is_wanted[: len(ends)], np.bool_)
-    return _checked(window, _Bodies(first, end_batch, b"".join(parts), start, end, count))
+    return _checked(window, _Bodies(first, end_batch, b"".join(parts), start, end, count, max_headers))
 
 
 def _checked(window: BatchWindow, bodies: _Bodies) -> _Bodies:
     wrong = (bodies.count < 0) | (bodies.count * SMALLEST_RECORD > bodies.end - bodies.start)
     wrong |= (bodies.count == 0) & (bodies.end > bodies.start)
     if wrong.any():
-        _refuse(window, bodies.first_batch + int(np.argmax(wrong)))
+        _refuse(window, bodies.first_batch + int(np.argmax(wrong)), bodies.max_headers)
     return bodies
 
 
@@ -151,9 +178,10 @@ def _columns(window: BatchWindow, bodies: _Bodies) -> RecordColumns:
     broken |= (deltas < 0) | (deltas > window.column("last_offset_delta")[batch])
     broken[1:] |= (batch[1:] == batch[:-1]) & (deltas[1:] <= deltas[:-1])
     if not broken.any():
+        _check_header_counts(window, bodies, batch, headers.values)
         broken |= _broken_headers(bodies.data, data, headers, end)
     if broken.any():
-        _refuse(window, int(batch[np.argmax(broken)]))
+        _refuse(window, int(batch[np.argmax(broken)]), bodies.max_headers)
     return RecordColumns(
         window=window,
         first_batch=bodies.first_batch,
@@ -173,6 +201,21 @@ def _columns(window: BatchWindow, bodies: _Bodies) -> RecordColumns:
         headers_at=headers.behind,
         header_count=headers.values,
     )
+
+
+def _check_header_counts(window: BatchWindow, bodies: _Bodies, batch: Numbers, counts: Numbers) -> None:
+    """Before they are walked: a batch of some kilobytes may have millions."""
+    if counts.sum() <= bodies.max_headers:
+        return
+    of_batches = np.zeros(bodies.end_batch - bodies.first_batch, np.int64)
+    np.add.at(of_batches, batch - bodies.first_batch, counts)
+    too_many = of_batches > bodies.max_headers
+    if too_many.any():
+        first = int(np.argmax(too_many))
+        raise CorruptBatch(
+            window.place_of(bodies.first_batch + first),
+            f"its records have {of_batches[first]} headers, more than the {bodies.max_headers} that are read",
+        )
 
 
 def _timestamps(window: BatchWindow, batch: Numbers, deltas: Numbers) -> Numbers:
@@ -212,7 +255,7 @@ def _record_starts(window: BatchWindow, bodies: _Bodies, data: Bytes, first_row:
         is_last = bodies.count[live] == step
         wrong |= is_last & (at != bodies.end[live])
         if wrong.any():
-            _refuse(window, bodies.first_batch + int(live[np.argmax(wrong)]))
+            _refuse(window, bodies.first_batch + int(live[np.argmax(wrong)]), bodies.max_headers)
         if is_last.any():
             live, at = live[~is_last], at[~is_last]
     for batch, position in zip(live.tolist(), at.tolist(), strict=True):
@@ -220,7 +263,7 @@ def _record_starts(window: BatchWindow, bodies: _Bodies, data: Bytes, first_row:
         try:
             starts[row:end] = record_starts(bodies.data, position, end - row, int(bodies.end[batch]))
         except (IndexError, ValueError):
-            _refuse(window, bodies.first_batch + batch)
+            _refuse(window, bodies.first_batch + batch, bodies.max_headers)
     return starts
 
 
@@ -253,13 +296,13 @@ def _are_headers(data: bytes, at: int, end: int, count: int) -> bool:
         return False
 
 
-def _refuse(window: BatchWindow, batch: int) -> NoReturn:
+def _refuse(window: BatchWindow, batch: int, max_headers: int) -> NoReturn:
     """The plain reader says what is wrong with a batch that the columns did not accept."""
     at, size = int(window.at[batch]), int(window.size[batch])
     reason = "the offsets of its records are not those that the header names"
     try:
         records = memoryview(window.data)[at : at + size]
-        for _ in iter_checked(records, max_bytes=MAX_DECOMPRESSED_BYTES, max_headers=MAX_DECOMPRESSED_BYTES):
+        for _ in iter_checked(records, max_bytes=MAX_DECOMPRESSED_BYTES, max_headers=max_headers):
             continue
     except MalformedRecords as error:
         reason = str(error)

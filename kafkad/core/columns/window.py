@@ -71,6 +71,11 @@ class BatchWindow:
         """Where in the file the batch begins."""
         return self.position + int(self.at[batch])
 
+    def part(self, first: int, end: int) -> "BatchWindow":
+        """The batches from number `first` to before `end`."""
+        rows = slice(first, end)
+        return BatchWindow(self.data, self.position, self.at[rows], self.size[rows], self.headers[rows])
+
 
 def read_window(read_at: ReadAt, position: int, end: int, size: int) -> BatchWindow:
     """The whole batches in about `size` bytes from `position` of a file whose batches end at byte `end`; one at least.

@@ -18,6 +18,13 @@ class Damaged(NamedTuple):
     end: int
     data: bytes
     reason: str
+    is_whole: bool = False
+    """The batch is as it was written, but its records can't be read."""
+
+    def __str__(self) -> str:
+        if self.is_whole:
+            return f"the records of a batch can't be read: {self.reason}; it has the offsets up to {self.end - 1}"
+        return f"a record batch is damaged, {self.reason}; up to offset {self.end - 1}"
 
 
 class Piece(NamedTuple):

@@ -6,12 +6,20 @@ import numpy as np
 import pyarrow as pa
 
 from kafkad.core.columns.arrays import Flags, Numbers
-from kafkad.core.columns.records import RecordColumns, read_records
+from kafkad.core.columns.records import PORTION, Limits, RecordColumns, read_records
 from kafkad.core.columns.varints import read_varints
 from kafkad.core.columns.window import BatchWindow
 from kafkad.core.log.records.batch import LOG_APPEND_TIME_FLAG
+from kafkad.core.log.records.record import SMALLEST_RECORD
+from kafkad.core.log.records.varint import read_varint
 from kafkad.export.schema import CREATE_TIME, LOG_APPEND_TIME, METADATA, RECORDS
 
+LIMITS = Limits(records=PORTION // SMALLEST_RECORD, headers=1_000_000)
+"""As many records as a portion of small batches has; headers as in decision 003. One batch of 8 KB can hold ten times
+as many, which take gigabytes as columns.
+"""
+_FEW_RECORDS = 64
+"""With fewer records a step of numpy costs more than that of plain Python."""
 _US = 1_000
 _LARGEST_MS = np.iinfo(np.int64).max // _US
 
@@ -35,7 +43,7 @@ def arrow_batches(
     if not wanted.any():
         return
     appended = window.has_flag(LOG_APPEND_TIME_FLAG)
-    for columns in read_records(window, wanted):
+    for columns in read_records(window, wanted, limits=LIMITS):
         rows = np.flatnonzero((columns.offset >= start) & (columns.offset < end))
         if rows.size:
             batch = _batch(columns, rows, appended, topic, partition, with_headers=with_headers)
@@ -109,7 +117,7 @@ def _headers(columns: RecordColumns, buffer: pa.Buffer, rows: Numbers) -> pa.Arr
 def _header_places(columns: RecordColumns, rows: Numbers, counts: Numbers, total: int) -> Numbers:
     """For each header of all rows, in their order: place and size of the key, place and size of the value.
 
-    One step of numpy goes one header further in each record that has another.
+    One step of numpy goes one header further in each record that has another, while many have.
     """
     data = np.frombuffer(columns.data, np.uint8)
     places = np.empty((4, total), np.int64)
@@ -117,14 +125,34 @@ def _header_places(columns: RecordColumns, rows: Numbers, counts: Numbers, total
     at = columns.headers_at[rows][left]
     row = (np.cumsum(counts) - counts)[left]
     remaining = counts[left]
-    while row.size:
+    while row.size > _FEW_RECORDS:
         key = read_varints(data, at, 32)
         value = read_varints(data, key.behind + key.values, 32)
         places[:, row] = key.behind, key.values, value.behind, value.values
         at = value.behind + np.maximum(value.values, 0)
         goes_on = remaining > 1
         row, at, remaining = row[goes_on] + 1, at[goes_on], remaining[goes_on] - 1
+    for first, begin, count in zip(row.tolist(), at.tolist(), remaining.tolist(), strict=True):
+        places[:, first : first + count] = _places_within(columns.data, begin, count)
     return places
+
+
+def _places_within(data: bytes, at: int, count: int) -> tuple[list[int], ...]:
+    """The same of so many headers of one record."""
+    key_at: list[int] = []
+    key_size: list[int] = []
+    value_at: list[int] = []
+    value_size: list[int] = []
+    for _ in range(count):
+        size, at = read_varint(data, at)
+        key_at.append(at)
+        key_size.append(size)
+        at += size
+        size, at = read_varint(data, at)
+        value_at.append(at)
+        value_size.append(size)
+        at += max(size, 0)
+    return key_at, key_size, value_at, value_size
 
 
 def _text(keys: pa.Array) -> pa.Array:

@@ -1,7 +1,7 @@
 """Where records come from: plain values, which go to tasks in other processes and on other machines."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.records import EARLIEST, LATEST, FetchedPartition, fetch, offsets
+from kafkad.core.columns.arrays import Flags
 from kafkad.core.columns.window import BatchWindow, split_window
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.records.batch import CorruptBatch
@@ -22,6 +23,7 @@ from kafkad.export.reading.kept_files import can_be_read
 from kafkad.export.reading.segments import OffsetGone, SegmentReader
 from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.transactions import Aborted, CommittedFilter
+from kafkad.export.reading.unreadable import batch_of, without_unreadable
 from kafkad.export.retrying import Retries
 
 FETCH_BYTES = 16 * 1024 * 1024
@@ -63,23 +65,53 @@ def read_pieces(source: Source, wanted: OffsetRange, client: SharedClient) -> It
     try:
         for window in _windows(source, wanted, client, committed):
             pace.count(len(window.data))
-            if isinstance(window, Damaged):
-                if wanted.start <= window.offset < wanted.end:
-                    yield window
-                continue
-            visible = committed.visible(window)
-            yield from arrow_batches(
-                window,
-                visible,
-                source.topic,
-                wanted.partition,
-                wanted.start,
-                wanted.end,
-                with_headers=source.with_headers,
-                with_metadata=source.with_metadata,
-            )
+            pieces = [window] if isinstance(window, Damaged) else _decoded(source, wanted, window, committed)
+            for piece in pieces:
+                # The range that has its first offset has all of it.
+                if not isinstance(piece, Damaged) or wanted.start <= piece.offset < wanted.end:
+                    yield piece
     except CorruptBatch as error:
         raise ExportFailed(f"{source.topic}-{wanted.partition}: a record batch is damaged, {error}") from error
+
+
+def without_damaged(pieces: Iterable[pa.RecordBatch | Damaged], damaged: list[Damaged]) -> Iterator[pa.RecordBatch]:
+    """The records of the pieces; what is damaged is added to the list."""
+    for piece in pieces:
+        if isinstance(piece, Damaged):
+            damaged.append(piece)
+        else:
+            yield piece
+
+
+def _decoded(
+    source: Source, wanted: OffsetRange, window: BatchWindow, committed: CommittedFilter
+) -> Iterator[pa.RecordBatch | Damaged]:
+    """The records of the window, and each batch that can't be read. Raises `ExportFailed` where that is not wanted."""
+
+    def decode(window: BatchWindow, visible: Flags, start: int) -> Iterator[pa.RecordBatch]:
+        return arrow_batches(
+            window,
+            visible,
+            source.topic,
+            wanted.partition,
+            start,
+            wanted.end,
+            with_headers=source.with_headers,
+            with_metadata=source.with_metadata,
+        )
+
+    visible = committed.visible(window)
+    if source.sets_damage_aside:
+        yield from without_unreadable(window, visible, wanted.start, decode)
+        return
+    try:
+        yield from decode(window, visible, wanted.start)
+    except CorruptBatch as error:
+        found = batch_of(window, error)
+        raise ExportFailed(
+            f"{source.topic}-{wanted.partition}: at offset {found.offset}, {found}. kafkad export run --on-damage dlq"
+            " puts the batch among the dead letters, and skip leaves it out"
+        ) from error
 
 
 def _windows(
@@ -253,7 +285,7 @@ def _set_aside(
 def _damaged(name: str, offset: int, what: str) -> ExportFailed:
     return ExportFailed(
         f"{name}: the record batch at offset {offset} is damaged, {what}. On the machine of its segment files, --source"
-        " files says where, and --on-bad-record dlq goes on behind it"
+        " files says where, and --on-damage dlq or skip goes on behind it"
     )
 
 

@@ -112,6 +112,9 @@ class DeltaSink:
         if self._folder.out.startswith("s3://") and os.environ.get("AWS_S3_LOCKING_PROVIDER") != "dynamodb":
             self._folder.check_store()
 
+    def settle(self) -> None:
+        """Nothing: its readers ask its log for the files."""
+
     def commit(self, state: TableState, commit: Commit) -> int:
         table = self._table or self._create(state, commit)
         if state.version >= 0:

@@ -53,7 +53,8 @@ def commit_properties(state: TableState, commit: Commit) -> CommitProperties:
             transactions.append(Transaction(time_id(app_id(commit.cluster_id, commit.topic_id, partition)), time_us))
     marker = NO_MARKER if complete_until is None else complete_until
     transactions.append(Transaction(marker_id(commit.cluster_id, commit.topic_id), marker))
-    details = {"run": commit.run_id, "completeUntil": complete_until, "lost": list(map(tuple, commit.lost))}
+    left_out = {"lost": list(map(tuple, commit.lost)), "skipped": list(map(tuple, commit.skipped))}
+    details = {"run": commit.run_id, "completeUntil": complete_until, **left_out}
     return CommitProperties(custom_metadata={"kafkad": json.dumps(details)}, app_transactions=transactions)
 
 

@@ -114,10 +114,14 @@ class IcebergSink:
     def check_store(self) -> None:
         """Commits are made in the catalog."""
 
+    def settle(self) -> None:
+        """Nothing: its readers ask its log for the files."""
+
     def commit(self, state: TableState, commit: Commit) -> int:
         begins, offsets = commit.reach(state)
         reached, complete_until = carried(state, commit)
-        details = {"run": commit.run_id, "completeUntil": complete_until, "lost": list(map(tuple, commit.lost))}
+        left_out = {"lost": list(map(tuple, commit.lost)), "skipped": list(map(tuple, commit.skipped))}
+        details = {"run": commit.run_id, "completeUntil": complete_until, **left_out}
         files = commit.files
         try:
             transaction = self._begin(state, commit)

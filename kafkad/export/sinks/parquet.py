@@ -1,7 +1,9 @@
 """A folder of Parquet files with a log of manifests.
 
-Readers that want exactly what was committed take the paths from the manifests (`kafkad export files`); files that no
-manifest names are left over from a run that was killed. A manifest may also name files of earlier ones that it has
+Readers that want exactly what was committed take the paths from the manifests (`kafkad export files`). Others look into
+the folder: so on a disk files of runs get their names behind the commit, and who finds some of a commit that have none
+yet, as its run was killed, gives them theirs. In S3, and where rows are written anew, files that no manifest names are
+left over from a run that was killed. A manifest may also name files of earlier ones that it has
 replaced, when small files were merged. Of a table of the latest of each key a manifest names all files: each commit is
 a snapshot, and the newest one counts.
 """
@@ -15,17 +17,17 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from kafkad.export.places import TableFolder
+from kafkad.export.places import TableFolder, Waiting
 from kafkad.export.problems import AnotherExport, ExportFailed, after_commit
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.complete_hours import carried
-from kafkad.export.sinks.manifest_log import FORMAT, FORMAT_OF_MERGES, ManifestLog, ago_ms
+from kafkad.export.sinks.manifest_log import FORMAT, FORMAT_OF_MERGES, LOG, ManifestLog, Table, ago_ms
 from kafkad.export.sinks.merging import KnownFile, merge, new_run_id, small_files
 from kafkad.export.sinks.rewriting import changed_partitions, remove, rewrite_changed, rows
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
-from kafkad.export.sinks.strangers import check_strangers
+from kafkad.export.sinks.strangers import check_has_log, check_strangers
 from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST
-from kafkad.export.writing import DATE, HOUR, Layout, WrittenFile, divided_by
+from kafkad.export.writing import DATE, HOUR, Layout, WrittenFile, divided_by, identity
 
 
 class ParquetSink:
@@ -47,6 +49,7 @@ class ParquetSink:
         last = self._log.last()
         if last is None:
             check_strangers(self._folder, "parquet")
+            check_has_log(self._folder, LOG)
             return TableState(None, None, None, {}, -1)
         offsets = {int(partition): end for partition, end in last["offsets"].items()}
         known = (last["cluster_id"], UUID(last["topic_id"]), last["topic"])
@@ -56,6 +59,10 @@ class ParquetSink:
         keeps, until = last.get("keeps", KEEP_ALL), last.get("complete_until")
         more = (begins, self._partition_by(last), last.get("has_earlier_topic", False))
         return TableState(*known, offsets, last["commit"], _columns(last), keeps, reached, until, *more)
+
+    def settle(self) -> None:
+        if self._folder.waiting():
+            self._table()
 
     def commit(self, state: TableState, commit: Commit) -> int:
         version = state.version + 1
@@ -72,6 +79,7 @@ class ParquetSink:
             "begins": {str(partition): start for partition, start in sorted(begins.items())},
             "ranges": [each._asdict() for each in commit.ranges],
             "lost": [each._asdict() for each in commit.lost],
+            "skipped": [each._asdict() for each in commit.skipped],
             "files": [each._asdict() for each in (*kept, *new)],
             "keeps": commit.keeps,
             "partition_by": commit.partition_by,
@@ -86,15 +94,27 @@ class ParquetSink:
             remove(self._folder, set(new) - set(commit.files))
             raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile")
         with after_commit():
+            if self._folder.is_local:
+                self._folder.place(Waiting(commit.run_id, file.path) for file in new)
             remove(self._folder, set(commit.files) - set(new))
         return version
 
-    def files(self) -> list[str]:
+    def _table(self) -> Table | None:
+        """With all of its files in their places."""
         table = self._log.table()
+        # In this order: what is committed and does not wait any more has its name.
+        waiting = [] if table is None else self._folder.waiting()
+        if table is not None and waiting:
+            paths = {file.path for file in table.files}
+            self._folder.place(each for each in waiting if each.path in paths)
+        return table
+
+    def files(self) -> list[str]:
+        table = self._table()
         return [] if table is None else [each.path for each in table.files]
 
     def kept(self, older_than_s: float) -> set[str] | None:
-        table = self._log.table()
+        table = self._table()
         if table is None:
             return None
         return {each.path for each in table.files} | {
@@ -106,12 +126,11 @@ class ParquetSink:
         return self._log.remove_summed_up(older_than_s)
 
     def merge_small(self, merging: Merging) -> Merged:
-        table = self._log.table()
+        table = self._table()
         if table is None:
             return Merged(0, 0)
         known = [
-            KnownFile(each.path, each.size, each.partition, each.first_offset, each.last_offset)
-            for each in table.files
+            KnownFile(each.path, each.size, each.partition, each.first_offset, each.last_offset) for each in table.files
         ]
         groups = list(small_files(known, merging.target_file_bytes))
         if not groups or merging.is_dry_run:
@@ -123,6 +142,7 @@ class ParquetSink:
             run_id=new_run_id(),
             schema=_columns(table.last),
             compression=merging.compression,
+            identity=_identity(table.last),
         )
         return merge(self._folder, layout, groups, partial(self._replace, layout.run_id))
 
@@ -141,6 +161,7 @@ class ParquetSink:
                 "commit": last["commit"] + 1,
                 "ranges": [],
                 "lost": [],
+                "skipped": [],
                 "files": [each._asdict() for each in (*stay, *new)],
                 "replaced": sorted(paths),
                 "run": run_id,
@@ -173,6 +194,11 @@ class ParquetSink:
 
         new = rewrite_changed(self._folder, commit, before)
         return [each for each in known if each.partition not in changed], new
+
+
+def _identity(manifest: Any) -> dict[str, str]:
+    topic_id = UUID(manifest["topic_id"])
+    return identity(manifest["cluster_id"], topic_id, manifest["topic"], manifest.get("keeps", KEEP_ALL))
 
 
 def _columns(manifest: Any) -> pa.Schema:

@@ -14,7 +14,7 @@ from kafkad.export.places import TableFolder
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.sinks.sink import Commit, Sink
-from kafkad.export.writing import Layout, RangeWriter, WrittenFile
+from kafkad.export.writing import Layout, RangeWriter, WrittenFile, identity
 
 
 def rows(folder: TableFolder, paths: Iterable[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -131,4 +131,5 @@ def _layout(folder: TableFolder, commit: Commit) -> Layout:
         schema=commit.schema,
         target_file_bytes=commit.target_file_bytes,
         compression=commit.compression,
+        identity=identity(commit.cluster_id, commit.topic_id, commit.topic, commit.keeps),
     )

@@ -61,6 +61,8 @@ class Commit(NamedTuple):
     target_file_bytes: int = 256 * 1024 * 1024
     compression: str = "zstd"
     """Of files that the commit writes anew."""
+    skipped: Sequence[OffsetRange] = ()
+    """Of the ranges: batches that are damaged or can't be read, and are left out."""
 
     @property
     def ends(self) -> dict[int, int]:
@@ -125,6 +127,9 @@ class Sink(Protocol):
 
     def check_store(self) -> None:
         """Before a run writes anything: can the place of the table keep what `commit` says? Raises `StoreUnfit`."""
+
+    def settle(self) -> None:
+        """Do what a run has left undone that was killed behind its commit."""
 
     def commit(self, state: TableState, commit: Commit) -> int:
         """Make the files part of the table, if it still is as in `state`: else raises `AnotherExport`.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkad.core.columns.records import read_records
+from kafkad.core.columns.records import Limits, read_records
 from kafkad.core.columns.window import read_window, split_window
 from kafkad.core.log.records.batch import HEADER_SIZE, Codec, CorruptBatch, read_header
 from kafkad.core.log.records.record import MalformedRecords, NewRecord, build_batch, iter_records, seal_batch
@@ -150,6 +150,19 @@ def test_a_bomb_is_opened_batch_by_batch() -> None:
     data = batch + build_batch([NewRecord(1, b"a", bytes(1 << 20))], base_offset=1, codec=Codec.ZSTD)
     portions = list(read_records(split_window(data, 0, len(data)), max_bytes=1000))
     assert [(records.first_batch, records.end_batch) for records in portions] == [(0, 1), (1, 2)]
+
+
+def test_a_batch_beyond_the_limits_is_named_and_others_are_read() -> None:
+    small = build_batch([NewRecord(1, b"a", None, (("h", b""),) * 2)] * 2)
+    large = build_batch([NewRecord(1, b"a", None, (("h", b""),))] * 3, base_offset=2)
+    window = split_window(small + large, 0, len(small + large))
+    for limits, reason in ((Limits(2, 4), "it has 3 records"), (Limits(3, 2), "its records have 4 headers")):
+        with pytest.raises(CorruptBatch, match=reason) as refused:
+            list(read_records(window, limits=limits))
+        place = len(small) if "3 records" in reason else 0
+        assert refused.value.position == place
+        (records,) = read_records(window, np.array([place > 0, place == 0]), limits=Limits(3, 4))
+        assert len(records) == (2 if place else 3)
 
 
 def test_offsets_beyond_those_of_the_header_are_refused() -> None:

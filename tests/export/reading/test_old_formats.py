@@ -17,7 +17,7 @@ VALUES = [b"one", b"two", b"three" * 50]
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("is_sealed", [False, True])
 @pytest.mark.parametrize("before", [0, 5])
-@pytest.mark.parametrize("options", [(), ("--isolation", "read_uncommitted"), ("--on-bad-record", "dlq")])
+@pytest.mark.parametrize("options", [(), ("--isolation", "read_uncommitted"), ("--on-damage", "dlq")])
 def test_messages_of_old_formats_are_named(
     tmp_path: Path, magic: int, before: int, options: Sequence[str], *, is_sealed: bool
 ) -> None:

@@ -42,8 +42,8 @@ def test_of_the_latest_of_each_key_the_table_has_its_files(tmp_path: Path, reque
     for number in range(2):
         if number == 1:
             request.getfixturevalue("losing")
+        sink, state = begun(make, path)
         commit = named_by_a_run(path, commit_of(number, number + 1))._replace(keeps=KEEP_LATEST)
         pq.write_table(pa.Table.from_batches([batch_of([(b"k", b"v")], number)]), path / commit.files[0].path)
-        sink, state = begun(make, path)
         assert sink.commit(state, commit) == number
     assert offsets_of(make, path) == [1]

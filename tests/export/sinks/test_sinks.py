@@ -141,7 +141,9 @@ def test_a_folder_that_has_other_folders_is_refused(make: MakeSink, tmp_path: Pa
 def test_files_of_an_export_that_was_killed_before_its_first_commit_are_no_strangers(
     make: MakeSink, tmp_path: Path
 ) -> None:
-    (tmp_path / "a-topic-12-00000000000000000001-00000000000000000005-20261123T085929-a807edfe.parquet").touch()
+    run_id = "20261123T085929-a807edfe"
+    (tmp_path / f"a-topic-12-00000000000000000001-00000000000000000005-{run_id}.parquet").touch()
+    (tmp_path / "_tmp" / run_id).mkdir(parents=True)
     assert begun(make, tmp_path)[1].topic_id is None
 
 

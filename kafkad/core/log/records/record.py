@@ -87,9 +87,15 @@ _ReadHeaders = Callable[[bytes, int, int, int], tuple[Headers, int]]
 """Body, where the headers begin, where the record ends, their number: the headers, and where they end."""
 
 
-def iter_records(batch: memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
-    """The records of the one batch in `batch`; at most `max_bytes` are decompressed."""
-    return _iter(batch, max_bytes, read_headers)
+def iter_records(
+    batch: memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES, max_headers: int | None = None
+) -> Iterator[Record]:
+    """The records of the one batch in `batch`; at most `max_bytes` are decompressed. All records together have at most
+    `max_headers`.
+    """
+    return _iter(
+        batch, max_bytes, read_headers if max_headers is None else _HeaderLimit(max_headers, read_headers).read
+    )
 
 
 def iter_without_headers(batch: memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
@@ -99,7 +105,7 @@ def iter_without_headers(batch: memoryview, *, max_bytes: int = MAX_DECOMPRESSED
 
 def iter_checked(batch: memoryview, *, max_bytes: int, max_headers: int) -> Iterator[Record]:
     """The same records, with no headers: they are checked, and all records together have at most `max_headers`."""
-    return _iter(batch, max_bytes, _HeaderCheck(max_headers).check)
+    return _iter(batch, max_bytes, _HeaderLimit(max_headers, _check_headers).read)
 
 
 def _iter(batch: memoryview, max_bytes: int, read: _ReadHeaders) -> Iterator[Record]:
@@ -122,18 +128,23 @@ def _skip_headers(body: bytes, position: int, end: int, count: int) -> tuple[Hea
     return (), end
 
 
-class _HeaderCheck:
-    """Checks the headers of one batch."""
+def _check_headers(body: bytes, position: int, end: int, count: int) -> tuple[Headers, int]:
+    return (), end_of_headers(body, position, end, count)
 
-    def __init__(self, most: int) -> None:
+
+class _HeaderLimit:
+    """Reads the headers of one batch, and not more than `most`."""
+
+    def __init__(self, most: int, read: _ReadHeaders) -> None:
         self._most = most
         self._left = most
+        self._read = read
 
-    def check(self, body: bytes, position: int, end: int, count: int) -> tuple[Headers, int]:
+    def read(self, body: bytes, position: int, end: int, count: int) -> tuple[Headers, int]:
         if count > self._left:
             raise TooManyRecords(f"the records have more than the {self._most} headers that are read")
         self._left -= count
-        return (), end_of_headers(body, position, end, count)
+        return self._read(body, position, end, count)
 
 
 def record_timestamp(header: BatchHeader, record: Record) -> int:

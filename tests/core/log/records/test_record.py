@@ -148,6 +148,9 @@ def test_headers_that_can_not_fit_are_malformed_where_they_are_not_read() -> Non
 def test_the_headers_of_all_records_together_have_a_limit() -> None:
     batch = memoryview(build_batch([NewRecord(0, None, None, [("a", b"")] * count) for count in (5, 0, 4)]))
     assert len(list(iter_checked(batch, max_bytes=1000, max_headers=9))) == 3
+    assert len(list(iter_records(batch, max_headers=9))) == 3
+    with pytest.raises(TooManyRecords, match="8 headers"):
+        list(iter_records(batch, max_headers=8))
     with pytest.raises(TooManyRecords, match="8 headers"):
         list(iter_checked(batch, max_bytes=1000, max_headers=8))
 

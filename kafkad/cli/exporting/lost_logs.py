@@ -1,0 +1,40 @@
+"""`kafkad export maintain --rebuild-log`: the log of a Parquet table made anew, and that of its dead letters."""
+
+import json
+
+import click
+
+from kafkad.cli.failing import WrongConfiguration
+from kafkad.export.dead_letters import folder_of_dead_letters
+from kafkad.export.places import TableFolder
+from kafkad.export.problems import ExportFailed
+from kafkad.export.sinks.rebuilding import has_lost_log, rebuild_log
+from kafkad.export.wanted import Wanted
+
+
+def rebuild_logs(wanted: Wanted, *, is_dry_run: bool, as_json: bool) -> None:
+    """Of those that are gone. Raises `ExportFailed`."""
+    if wanted.format != "parquet" or is_dry_run:
+        raise WrongConfiguration(["--rebuild-log is of --format parquet, and excludes --dry-run"])
+    folders = [TableFolder(out) for out in (wanted.out, folder_of_dead_letters(wanted.out))]
+    lost = [folder for folder in folders if has_lost_log(folder)]
+    if not lost:
+        raise ExportFailed(f"{wanted.out}: there is nothing to make a log of, or its log is there")
+    rebuilt = [rebuild_log(folder, wanted.topic) for folder in lost]
+    if as_json:
+        rows = []
+        for each in rebuilt:
+            ranges, empty = ([one._asdict() for one in some] for some in (each.ranges, each.empty))
+            rows.append({**each._asdict(), "ranges": ranges, "empty": empty})
+        click.echo(json.dumps(rows))
+        return
+    for each in rebuilt:
+        click.echo(
+            f"{each.out}: {each.files} files are in the new log; kafkad export verify compares them with the topic"
+        )
+        for whole in each.ranges:
+            click.echo(f"{wanted.topic}-{whole.partition}: offsets {whole.start} to {whole.end - 1}")
+        for gap in each.empty:
+            click.echo(f"{wanted.topic}-{gap.partition}: offsets {gap.start} to {gap.end - 1} are in no file")
+        for path in each.left_out:
+            click.echo(f"{path} is left out: a larger file has its records")
