@@ -6,6 +6,7 @@ broker starts and reads what it needs. What can't be read may be left out or ref
 
 import json
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -240,44 +241,47 @@ def paths(store: EmbeddedStore, path: str = "") -> Iterator[str]:
 
 
 ALIKE = ("fine", "ids/1", "ids/3", "partitions/1", "/change_1")
-PATHS = [path for path in paths(made()) if not any(each in path for each in ALIKE)]
-WRITTEN = [path for path in PATHS if made().get(path).data]
 
 
-@pytest.mark.parametrize("path", WRITTEN)
+def written() -> dict[str, bytes]:
+    with closing(made()) as store:
+        return {path: store.get(path).data for path in paths(store) if not any(each in path for each in ALIKE)}
+
+
+NODES = written()
+
+
+@pytest.mark.parametrize("path", [path for path, data in NODES.items() if data])
 def test_nobody_ends_by_what_a_node_says(path: str) -> None:
-    for data in strange(made().get(path).data):
-        store = made()
-        store.set_data(path, data)
-        try:
+    for data in strange(NODES[path]):
+        with closing(made()) as store, suppress(StartRefused, UnreadableEpoch):
+            store.set_data(path, data)
             start(store)
             live_through(store)
-        except (StartRefused, UnreadableEpoch):
-            continue
 
 
-@pytest.mark.parametrize("path", ["", *PATHS])
+@pytest.mark.parametrize("path", ["", *NODES])
 def test_nobody_ends_by_a_node_that_is_not_expected(path: str) -> None:
-    store = made()
-    if store.get(path or "/").stat.ephemeral_owner:
-        return
-    for name in ("a b", "ü", "x" * 300, "0", "9" * 5_000):
-        if store.exists(f"{path}/{name}") is None:
-            store.create(f"{path}/{name}", b"x")
-    start(store)
-    live_through(store)
-    start(store)
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_nobody_ends_by_a_node_that_is_gone(path: str) -> None:
-    store = made()
-    for each in reversed([path, *paths(store, path)]):
-        store.delete(each)
-    try:
+    with closing(made()) as store:
+        if store.get(path or "/").stat.ephemeral_owner:
+            return
+        for name in ("a b", "ü", "x" * 300, "0", "9" * 5_000):
+            if store.exists(f"{path}/{name}") is None:
+                store.create(f"{path}/{name}", b"x")
         start(store)
         live_through(store)
         start(store)
-    except NoNode:
-        """The term is over, and the next one makes the paths again."""
-        assert path in (*nodes.PERSISTENT_PATHS, nodes.PRODUCER_ID_BLOCK)
+
+
+@pytest.mark.parametrize("path", NODES)
+def test_nobody_ends_by_a_node_that_is_gone(path: str) -> None:
+    with closing(made()) as store:
+        for each in reversed([path, *paths(store, path)]):
+            store.delete(each)
+        try:
+            start(store)
+            live_through(store)
+            start(store)
+        except NoNode:
+            """The term is over, and the next one makes the paths again."""
+            assert path in (*nodes.PERSISTENT_PATHS, nodes.PRODUCER_ID_BLOCK)
