@@ -25,12 +25,9 @@ def formats_of(
     **others: Any,
 ) -> tuple[tuple[ValueFormat, ...], dict[str, Any]]:
     """Of what is parsed; and the options that are about something else. Raises `WrongConfiguration`."""
-    if value == RAW and (schema_file or schema_subject or schema_message):
-        raise WrongConfiguration(["options of schemas need --value json, avro or protobuf"])
     if key in (RAW, STRING) and (key_schema_file or key_schema_subject):
         raise WrongConfiguration(["options of schemas of keys need --key json or avro"])
-    if schema_message and value != "protobuf":
-        raise WrongConfiguration(["--schema-message is of --value protobuf"])
+    _check_are_of_values(value, bool(schema_file or schema_subject), schema_message)
     if on_bad_record == NULL and key == value == RAW:
         raise WrongConfiguration(["--on-bad-record null needs --value json, avro or protobuf, or --key"])
     with_registry = {
@@ -62,6 +59,13 @@ def formats_of(
         if kind != RAW
     )
     return found, others
+
+
+def _check_are_of_values(value: str, has_schema: bool, message: str) -> None:
+    if value == RAW and (has_schema or message):
+        raise WrongConfiguration(["options of schemas need --value json, avro or protobuf"])
+    if message and value != "protobuf":
+        raise WrongConfiguration(["--schema-message is of --value protobuf"])
 
 
 def _is_by_registry(of: str, kind: str, file: Path | None, registry: str) -> bool:
