@@ -1,4 +1,4 @@
-"""Options that unrelated commands share, and the types of numbers. Imports nothing but click, as every command imports
+"""Options that unrelated commands share, and the types of numbers. Imports little but click, as every command imports
 this module.
 
 A number has the range of its field in the protocol: a larger one is wrong usage.
@@ -6,6 +6,7 @@ A number has the range of its field in the protocol: a larger one is wrong usage
 
 import math
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -56,3 +57,11 @@ def number_in(text: str, largest: int = INT32_MAX) -> int | None:
         return None
     number = int(text)
     return number if number <= largest else None
+
+
+def iso_milliseconds(text: str) -> int:
+    """A time in ISO 8601, in UTC when it has no time zone, as milliseconds since 1970. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import click
 
 from kafkad.cli.asking import CommandFailed
-from kafkad.cli.options import number_in
-from kafkad.cli.times import iso_milliseconds
+from kafkad.cli.options import iso_milliseconds, number_in
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.group_commits import Partition
 from kafkad.client.groups import committed_offsets

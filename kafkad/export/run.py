@@ -20,7 +20,7 @@ from kafkad.export.preparation import Prepared
 from kafkad.export.problems import AnotherExport, ExportFailed, after_commit, not_answered
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.kept_files import keep_open
-from kafkad.export.retrying import Retries
+from kafkad.export.reading.retrying import Retries
 from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.sinks.complete_hours import completes_an_hour, reached_by
 from kafkad.export.sinks.rebasing import commit_behind_others

@@ -299,8 +299,8 @@ def test_a_pattern_finds_topics_of_the_broker(lake: Lake, tmp_path: Path) -> Non
             for _ in range(number):
                 producer.produce(f"{lake.topic}.{name}", b"v")
     assert producer.flush(WITHIN_S) == 0
-    out = f"{tmp_path}/{{topic}}"
-    asked = ("--topic-pattern", rf"{lake.topic}\.[ab]", "--out", out, "--bootstrap-server", lake.bootstrap)
+    found = ("--topic-pattern", rf"{lake.topic}\.[ab]", "--out", f"{tmp_path}/{{topic}}")
+    asked = (*found, "--bootstrap-server", lake.bootstrap)
     rows = [json.loads(line) for line in kafkad("export", "run", *asked, "--json").stdout.splitlines()]
     assert {row["topic"]: row["records"] for row in rows} == {f"{lake.topic}.a": 1, f"{lake.topic}.b": 2}
     status = kafkad("export", "status", *asked, "--json")

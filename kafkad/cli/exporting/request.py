@@ -6,7 +6,7 @@ from typing import Any
 
 from kafkad.cli.exporting.formats import formats_of
 from kafkad.cli.failing import WrongConfiguration
-from kafkad.cli.times import iso_milliseconds
+from kafkad.cli.options import iso_milliseconds
 from kafkad.client.broker_client import parse_bootstrap
 from kafkad.export.values.format import DEAD_LETTERS, FAIL, ValueFormat
 from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST, Wanted

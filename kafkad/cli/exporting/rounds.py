@@ -10,12 +10,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TypeVar
 
 import click
 
-from kafkad.export.problems import AnotherExport, Away
+from kafkad.export.problems import AnotherExport, Away, BrokerAway
+from kafkad.export.reading.retrying import Retries
 
 _FIRST_PAUSE_S = 1.0
+
+_Answer = TypeVar("_Answer")
 
 
 class Stopped(BaseException):
@@ -62,3 +66,17 @@ def _stop(number: int, frame: FrameType | None) -> None:
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, signal.SIG_IGN)
     raise Stopped
+
+
+def answered(ask: Callable[[], _Answer], timeout_s: float) -> _Answer:
+    """As soon as the broker answers, which may be restarting."""
+    retries = Retries(timeout_s)
+    is_told = False
+    while True:
+        try:
+            return ask()
+        except BrokerAway as away:
+            retries.wait(away)
+            if not is_told:
+                click.echo(f"kafkad: {away}; asking again for {timeout_s:g} s", err=True)
+            is_told = True

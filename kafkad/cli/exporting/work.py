@@ -1,7 +1,6 @@
 """What the commands of `kafkad export` do, and print."""
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,12 +8,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import click
 
 from kafkad.cli.asking import CommandFailed
-from kafkad.cli.exporting.options import OF_ALL_TABLES, TOPIC, matcher, of_topic, topics_of
+from kafkad.cli.exporting.engines import Engine, open_engine
 from kafkad.cli.exporting.printing import (
     iso_hour,
     print_plan,
@@ -25,26 +24,24 @@ from kafkad.cli.exporting.printing import (
     with_progress,
 )
 from kafkad.cli.exporting.request import NO_BROKER, wanted_of
-from kafkad.cli.exporting.rounds import repeat
+from kafkad.cli.exporting.rounds import answered, repeat
+from kafkad.cli.exporting.topics import of_topics, wanted_now, wanted_of_topics
 from kafkad.cli.failing import WrongConfiguration
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import Prepared, continued, directories_of, prepare, topic_facts
-from kafkad.export.problems import AnotherExport, Away, BrokerAway, ExportFailed, NotInstalled, StoreUnfit, not_answered
+from kafkad.export.problems import AnotherExport, Away, ExportFailed, NotInstalled, StoreUnfit
 from kafkad.export.ranges import TopicFacts, lost_of
 from kafkad.export.reading.source import Source
-from kafkad.export.retrying import Retries
-from kafkad.export.run import RunTasks, Summary, carry_out, orphans, remove_orphans
+from kafkad.export.run import Summary, carry_out, orphans, remove_orphans
 from kafkad.export.sinks.sink import Merging, Sink, TableState
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.wanted import SKIP, Wanted
 
 LOST = 3
 """Exit code of `status`: records were deleted before they were exported."""
-
-_Answer = TypeVar("_Answer")
 
 
 def run(
@@ -61,16 +58,16 @@ def run(
         raise WrongConfiguration(["--dry-run and --every exclude each other"])
     with _failing():
         # Before the work, and again in each round: a pattern may find more.
-        wanted = _wanted_now(tables, waits=every is not None)
+        wanted = wanted_now(tables, waits=every is not None)
         if dry_run:
             for each in wanted:
                 print_plan(_prepared(replace(each, jobs=jobs or 1), open_sink(each)), as_json=as_json)
             return
         write_metrics = _writes_metrics(metrics_file)
-        with _engine(engine, wanted, jobs) as working:
+        with open_engine(engine, wanted, jobs) as working:
 
             def one_round() -> None:
-                asked = _wanted(tables)
+                asked = wanted_of_topics(tables)
                 done, failures = _run_all(asked, working, as_json=as_json)
                 write_metrics(done)
                 if failures:
@@ -84,26 +81,8 @@ def run(
                 repeat(one_round, every)
 
 
-def _wanted_now(tables: Sequence[Mapping[str, Any]], *, waits: bool) -> list[Wanted]:
-    """`waits`: a broker that is away may be there in the first round."""
-    try:
-        return _wanted(tables)
-    except BrokerAway:
-        if not waits:
-            raise
-        return []
-
-
-def _wanted(tables: Sequence[Mapping[str, Any]]) -> list[Wanted]:
-    """What is asked of the table of each topic. Raises `ExportFailed`, `WrongConfiguration`."""
-    return [
-        wanted_of(**{name: each for name, each in asked.items() if name not in OF_ALL_TABLES})
-        for asked in _of_topics(tables)
-    ]
-
-
 def _run_all(
-    tables: Sequence[Wanted], engine: "_Engine", *, as_json: bool
+    tables: Sequence[Wanted], engine: Engine, *, as_json: bool
 ) -> tuple[list[tuple[Wanted, Summary]], list[ExportFailed]]:
     """Each of them, whatever becomes of the others. The failures of several are told; that of one is raised."""
     done: list[tuple[Wanted, Summary]] = []
@@ -133,62 +112,21 @@ def _writes_metrics(path: Path | None) -> Callable[[Sequence[tuple[Wanted, Summa
     return lambda summaries: write_metrics(path, summaries)
 
 
-def _run_once(wanted: Wanted, engine: "_Engine") -> Summary:
+def _run_once(wanted: Wanted, engine: Engine) -> Summary:
     wanted = replace(wanted, jobs=engine.jobs)
     sink = open_sink(wanted)
     prepared = _prepared(wanted, sink)
     return with_progress(prepared, lambda told: carry_out(prepared, sink, engine.run_tasks_of(wanted), told))
 
 
-def _of_topics(tables: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What is asked of the table of each topic. Raises `WrongConfiguration`, `ExportFailed`."""
-    return [of_topic(asked, topic) for asked in tables for topic in _topics(asked)]
-
-
-def _topics(asked: Mapping[str, Any]) -> Sequence[str]:
-    names = topics_of(asked)
-    if names is not None and len(names) == 1:
-        return names
-    if TOPIC not in asked["out"] or (asked["table"] and TOPIC not in asked["table"]):
-        raise WrongConfiguration([f"several topics have tables of their own: --out (and --table) with {TOPIC} in it"])
-    return names or _matching(asked)
-
-
-def _matching(asked: Mapping[str, Any]) -> list[str]:
-    """The topics that match the pattern."""
-    # Who names topics needs none of these.
-    from kafkad.core.controller.topics.names import is_internal  # noqa: PLC0415
-    from kafkad.export.reading.log_directories import check_folders, topics_in  # noqa: PLC0415
-
-    matches = matcher(asked["topic_pattern"])
-    if asked["bootstrap"] == NO_BROKER:
-        folders = [each for each in asked["log_dirs"].split(",") if each]
-        check_folders(folders)
-        names = [each for each in topics_in(folders) if not is_internal(each)]
-    else:
-        names = _answered(partial(_topics_of_broker, asked), asked["timeout_s"])
-    found = sorted(filter(matches, names))
-    if not found:
-        raise ExportFailed(f"no topic matches {asked['topic_pattern']!r}")
-    return found
-
-
-def _topics_of_broker(asked: Mapping[str, Any]) -> list[str]:
-    try:
-        with BrokerClient(asked["bootstrap"], asked["timeout_s"]) as client:
-            return [each.name for each in client.topics() if not each.is_internal]
-    except BrokerCallFailed as failed:
-        raise not_answered(failed) from failed
-
-
 def status(tables: Sequence[Mapping[str, Any]], *, as_json: bool, is_list: bool) -> None:
     """`is_list`: also of one table."""
     with _failing():
-        of_topics = _of_topics(tables)
-    if is_list or len(of_topics) > 1:
-        _status_of_all(of_topics, as_json=as_json)
+        asked = of_topics(tables)
+    if is_list or len(asked) > 1:
+        _status_of_all(asked, as_json=as_json)
     else:
-        _status_of_one(of_topics[0], as_json=as_json)
+        _status_of_one(asked[0], as_json=as_json)
 
 
 def _status_of_one(asked: Mapping[str, Any], *, as_json: bool) -> None:
@@ -411,50 +349,7 @@ def _broker(wanted: Wanted) -> Iterator[BrokerClient]:
 
 
 def _prepared(wanted: Wanted, sink: Sink) -> Prepared:
-    prepared = _answered(partial(prepare, wanted, sink), wanted.timeout_s)
+    prepared = answered(partial(prepare, wanted, sink), wanted.timeout_s)
     if wanted.bootstrap and not prepared.has_broker:
         click.echo(f"kafkad: no broker answers at {wanted.bootstrap}: the log directories say where it ends", err=True)
     return prepared
-
-
-def _answered(ask: Callable[[], _Answer], timeout_s: float) -> _Answer:
-    """As soon as the broker answers, which may be restarting."""
-    retries = Retries(timeout_s)
-    is_told = False
-    while True:
-        try:
-            return ask()
-        except BrokerAway as away:
-            retries.wait(away)
-            if not is_told:
-                click.echo(f"kafkad: {away}; asking again for {timeout_s:g} s", err=True)
-            is_told = True
-
-
-class _Engine(NamedTuple):
-    """`jobs`: how many tasks run at once."""
-
-    jobs: int
-    run_tasks_of: Callable[[Wanted], RunTasks]
-
-
-@contextmanager
-def _engine(engine: str, tables: Sequence[Wanted], jobs: int | None) -> Iterator[_Engine]:
-    """Into how many pieces a topic is divided, only Spark can tell if nobody else does."""
-    if engine == "local":
-        # Processes that wait for a file want nothing of Spark, and the other way round.
-        from kafkad.export.engines.local import run_here  # noqa: PLC0415
-
-        at_once = jobs or 1
-        yield _Engine(at_once, lambda _wanted: lambda tasks: run_here(tasks, at_once))
-        return
-    # The workers have to be this Python, which has pyarrow.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from kafkad.export.engines.spark import open_session, run_in_spark  # noqa: PLC0415
-
-    with open_session(f"kafkad export {tables[0].topic if len(tables) == 1 else f'{len(tables)} topics'}") as session:
-
-        def run_tasks_of(wanted: Wanted) -> RunTasks:
-            return lambda tasks: run_in_spark(session, tasks, f"kafkad export: {wanted.topic} to {wanted.out}")
-
-        yield _Engine(jobs or session.sparkContext.defaultParallelism, run_tasks_of)

@@ -20,11 +20,11 @@ from kafkad.export.reading.damage import Damaged
 from kafkad.export.reading.decoding import arrow_batches
 from kafkad.export.reading.fetched_damage import LARGEST_FETCH, Ask, set_aside
 from kafkad.export.reading.kept_files import can_be_read
+from kafkad.export.reading.retrying import Retries
 from kafkad.export.reading.segments import OffsetGone, SegmentReader
 from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.transactions import Aborted, CommittedFilter
 from kafkad.export.reading.unreadable import batch_of, without_unreadable
-from kafkad.export.retrying import Retries
 
 FETCH_BYTES = 16 * 1024 * 1024
 _WAIT_MS = 500

@@ -1,0 +1,39 @@
+"""Where the tasks of `kafkad export run` are done."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from kafkad.export.run import RunTasks
+from kafkad.export.wanted import Wanted
+
+
+class Engine(NamedTuple):
+    """`jobs`: how many tasks run at once."""
+
+    jobs: int
+    run_tasks_of: Callable[[Wanted], RunTasks]
+
+
+@contextmanager
+def open_engine(engine: str, tables: Sequence[Wanted], jobs: int | None) -> Iterator[Engine]:
+    """Into how many pieces a topic is divided, only Spark can tell if nobody else does."""
+    if engine == "local":
+        # Processes that wait for a file want nothing of Spark, and the other way round.
+        from kafkad.export.engines.local import run_here  # noqa: PLC0415
+
+        at_once = jobs or 1
+        yield Engine(at_once, lambda _wanted: lambda tasks: run_here(tasks, at_once))
+        return
+    # The workers have to be this Python, which has pyarrow.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from kafkad.export.engines.spark import open_session, run_in_spark  # noqa: PLC0415
+
+    with open_session(f"kafkad export {tables[0].topic if len(tables) == 1 else f'{len(tables)} topics'}") as session:
+
+        def run_tasks_of(wanted: Wanted) -> RunTasks:
+            return lambda tasks: run_in_spark(session, tasks, f"kafkad export: {wanted.topic} to {wanted.out}")
+
+        yield Engine(jobs or session.sparkContext.defaultParallelism, run_tasks_of)
