@@ -7,8 +7,9 @@ import threading
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from bench.brokers.processes import WITHIN_S, eventually
+from bench.brokers.processes import WITHIN_S, Process, eventually, kill_all
 from tests.daemon.cluster import Cluster, rotated
+from tests.daemon.cluster_broker import KafkadInCluster
 from tests.daemon.shared_cluster import SharedCluster
 
 LED = "controlled shutdown: others lead in its place"
@@ -105,6 +106,23 @@ def test_a_rolling_restart_under_load_loses_nothing(cluster: SharedCluster) -> N
         load.end()
     assert load.failed == []
     assert sorted(all_of(cluster.bootstrap, topic)) == sorted(load.acknowledged)
+
+
+def test_a_stop_while_the_controller_process_starts_again_lets_others_lead_first(cluster: SharedCluster) -> None:
+    """SIGTERM comes when the next incarnation is there and has not read anything yet."""
+    topic, broker = cluster.topic, cluster.brokers[1]
+    cluster.create_led(3, topic, rotated(1, 2, 3))
+    said = len(broker.output.read_text())
+    (killed,) = controllers(broker)
+    kill_all([killed])
+    eventually(lambda: [each for each in controllers(broker) if each != killed], what="the next one is there")
+    broker.stop()
+    printed = broker.output.read_text()[said:]
+    assert LED in printed and "takes too long" not in printed
+
+
+def controllers(broker: KafkadInCluster) -> list[Process]:
+    return [each for each in broker.tree() if "controller-0" in (each.name, each.title.removeprefix("kafkad "))]
 
 
 def test_the_last_broker_waits_for_nobody_and_one_without_a_controlled_shutdown_asks_nobody(

@@ -33,26 +33,26 @@ class ShutdownTries:
         self._gives_up_ms = now_ms + tries * pause_ms
         self._is_heard = False
         """Whether the controller has answered, and was not asked again."""
-        self._away_until_ms: int | None = None
+        self.away_until_ms: int | None = None
         """Until when it goes on while the store is away; None: it is there, or the controller is."""
 
     def began_try(self) -> None:
         self.next_try_ms, self._is_heard = None, False
 
     def looked(self, now_ms: int, *, has_store: bool) -> None:
-        """`has_store`: this broker has a connection to the store. To be called whenever that may have changed, and at
-        `next_deadline_ms`.
+        """`has_store`: this broker has a connection to the store, and is registered. To be called whenever that may have
+        changed, and at `next_deadline_ms`.
         """
         if has_store or self._is_heard or self.is_over:
-            self._away_until_ms = None
-        elif self._away_until_ms is None:
-            self._away_until_ms = now_ms + AWAY_MS
-        elif now_ms >= self._away_until_ms:
-            self._end("given up: the coordination store is away")
+            self.away_until_ms = None
+        elif self.away_until_ms is None:
+            self.away_until_ms = now_ms + AWAY_MS
+        elif now_ms >= self.away_until_ms:
+            self._end("given up: the coordination store is away, or the broker is not registered there")
 
     @property
     def next_deadline_ms(self) -> int | None:
-        deadlines = (self.next_try_ms, self._away_until_ms)
+        deadlines = (self.next_try_ms, self.away_until_ms)
         return min((each for each in deadlines if each is not None), default=None)
 
     def answered(
@@ -64,7 +64,7 @@ class ShutdownTries:
         if response is None or response.error_code is ErrorCode.NOT_CONTROLLER:
             self._go_on("no controller answers", now_ms, min(self._pause_ms, NOBODY_PAUSE_MS))
             return
-        self._is_heard, self._away_until_ms = True, None
+        self._is_heard, self.away_until_ms = True, None
         self._tries -= 1
         if response.error_code is not ErrorCode.NONE:
             self._go_on(f"the controller refuses: {response.error_code.name}", now_ms, self._pause_ms)
@@ -86,7 +86,7 @@ class ShutdownTries:
 
     def _end(self, outcome: str) -> None:
         self.is_over, self.outcome = True, outcome
-        self.next_try_ms = self._away_until_ms = None
+        self.next_try_ms = self.away_until_ms = None
 
 
 def _has_nowhere_to_go(at: RemainingPartition, image: MetadataImage, broker_id: int) -> bool:

@@ -80,6 +80,7 @@ class ControllerProcess:
         self._peers: Peers | None = None
         self._reread: Mapping[str, str] | None = None
         """The reread configuration, if it came before the controller was started."""
+        self._has_begun_shutdown = False
 
     def run(self) -> None:
         self._wait_for_workers()
@@ -96,6 +97,9 @@ class ControllerProcess:
         self._follow_registry()
         events.begin()
         context.channel.send(Ready())
+        if self._registry.broker_state == BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            # SIGTERM came while this incarnation started: its message found nobody who could act on it.
+            self._begin_controlled_shutdown()
         while not self._is_stopping:
             self.loop.run_once(self._timeout_ms())
             events.finish_pass(monotonic_ms())
@@ -160,7 +164,9 @@ class ControllerProcess:
                     continue
 
     def _begin_controlled_shutdown(self) -> None:
-        if isinstance(self._events, HostEvents) and self._context.config.values["controlled.shutdown.enable"] is True:
+        is_wanted = self._context.config.values["controlled.shutdown.enable"] is True and not self._has_begun_shutdown
+        if isinstance(self._events, HostEvents) and is_wanted:
+            self._has_begun_shutdown = True
             self._events.begin_controlled_shutdown(lambda: self._context.channel.send(LeadershipMoved()))
 
     def _apply_reread(self) -> None:

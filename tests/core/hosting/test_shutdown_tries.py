@@ -10,6 +10,8 @@ from kafkad.core.hosting.shutdown_tries import AWAY_MS, NOBODY_PAUSE_MS, Shutdow
 TRIES, PAUSE_MS = 3, 5_000
 LEFT = (RemainingPartition(topic_name="t", partition_index=0),)
 
+AWAY = "given up: the coordination store is away, or the broker is not registered there"
+
 
 def image(*live: int) -> MetadataImage:
     row = Partition(
@@ -105,7 +107,7 @@ def nobody_answers(state: ShutdownTries, now_ms: int, *, has_store: bool, until_
 def test_it_does_not_wait_for_a_store_that_is_away() -> None:
     state = ShutdownTries(TRIES, PAUSE_MS, 0)
     assert nobody_answers(state, 0, has_store=False, until_ms=10 * PAUSE_MS) == AWAY_MS
-    assert state.outcome == "given up: the coordination store is away"
+    assert state.outcome == AWAY
 
 
 def test_a_connection_that_comes_back_counts_for_nothing() -> None:
@@ -130,7 +132,7 @@ def test_a_silent_controller_is_not_waited_for_while_the_store_is_away() -> None
     state.looked(1_000 + AWAY_MS, has_store=False)
     assert (state.is_over, next_ms(state)) == (True, None)
     state.answered(response(*LEFT), image(1, 2), 1, 2_000 + AWAY_MS)
-    assert (next_ms(state), state.outcome) == (None, "given up: the coordination store is away")
+    assert (next_ms(state), state.outcome) == (None, AWAY)
 
 
 def test_a_controller_that_answers_is_heeded_also_when_the_store_is_away_from_here() -> None:

@@ -279,7 +279,7 @@ class ElectedPart:
     def begin_controlled_shutdown(self, tries: int, pause_ms: int, done: Callable[[], None]) -> None:
         """`done` is called when others lead in this broker's place, or after the last try."""
         self._controlled_shutdown = ControlledShutdown(
-            *(self._host, self._passing_on, self._broker, self._shut_down_here, tries, pause_ms, done),
+            *(self._host, self._passing_on, lambda: self._broker, self._shut_down_here, tries, pause_ms, done),
             has_store=lambda: self._membership.is_connected,
         )
 

@@ -19,13 +19,15 @@ Answered = Callable[[ControlledShutdownResponse | None], None]
 
 
 class ControlledShutdown:
-    """`here` takes the request if this broker is the controller. Without a registration there is nothing to move."""
+    """`here` takes the request if this broker is the controller. A broker that is not registered, as its controller
+    process has only just started or its session is lost, waits for that as for the store.
+    """
 
     def __init__(
         self,
         host: Host,
         passing_on: PassingOn,
-        broker: Broker | None,
+        broker: Callable[[], Broker | None],
         here: Callable[[ControlledShutdownRequest, Answered], bool],
         tries: int,
         pause_ms: int,
@@ -43,18 +45,21 @@ class ControlledShutdown:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        return None if self._is_told else self._state.next_deadline_ms
+        if self._is_told:
+            return None
+        return self._state.away_until_ms if self._broker() is None else self._state.next_deadline_ms
 
     def turn(self, now_ms: int) -> None:
         if self._is_told:
             return
-        self._state.looked(now_ms, has_store=self._has_store())
-        if self._broker is None or self._state.is_over:
-            log.info("controlled shutdown: %s", self._state.outcome or "the broker is not registered")
+        broker = self._broker()
+        self._state.looked(now_ms, has_store=self._has_store() and broker is not None)
+        if self._state.is_over:
+            log.info("controlled shutdown: %s", self._state.outcome)
             self._is_told = True
             self._done()
-        elif self._state.next_try_ms is not None and self._state.next_try_ms <= now_ms:
-            self._try(self._broker)
+        elif broker is not None and self._state.next_try_ms is not None and self._state.next_try_ms <= now_ms:
+            self._try(broker)
 
     def _try(self, broker: Broker) -> None:
         self._state.began_try()
