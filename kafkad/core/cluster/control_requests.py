@@ -15,6 +15,14 @@ LEADER_DURING_DELETE = -2
 """The leader of a partition whose topic is being deleted: brokers drop it from their metadata."""
 EPOCH_DURING_DELETE = -2
 """The leader epoch in StopReplica for a topic that is being deleted: not compared."""
+PARTITIONS_OF_TOPIC = 100_000
+"""Its node in ZooKeeper names all its partitions, and has at most 1 MB (jute.maxbuffer): there can't be more. A broker
+keeps a row for each index up to the largest one that it has seen.
+"""
+
+
+def is_partition_index(index: int) -> bool:
+    return 0 <= index < PARTITIONS_OF_TOPIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

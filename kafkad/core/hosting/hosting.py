@@ -25,6 +25,7 @@ from kafkad.core.cluster.control_requests import (
     StopReplicaResponse,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
+    is_partition_index,
 )
 from kafkad.core.controller import deltas
 from kafkad.core.controller.image import (
@@ -161,7 +162,7 @@ class Hosting:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if hosted and known is not None and state.leader_epoch <= known.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        if self._broker_id not in state.replicas or state.partition_index < 0:
+        if self._broker_id not in state.replicas or not is_partition_index(state.partition_index):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if topic_id is None and topic.topic_id == NO_TOPIC_ID:
             return ErrorCode.UNKNOWN_TOPIC_ID

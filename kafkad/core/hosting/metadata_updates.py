@@ -10,6 +10,7 @@ from kafkad.core.cluster.control_requests import (
     UpdateMetadataPartition,
     UpdateMetadataRequest,
     UpdateMetadataTopic,
+    is_partition_index,
 )
 from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, Broker, Listener, MetadataImage, Partition, Topic
 from kafkad.core.hosting.former_roles import FormerRoles
@@ -84,7 +85,7 @@ def note_topic(
         return
     condemned.discard(name)
     for state in topic.partition_states:
-        if state.partition_index >= 0:
+        if is_partition_index(state.partition_index):
             _note_partition(topic, _on_live_brokers(state, live), changes, configs, unheeded)
 
 

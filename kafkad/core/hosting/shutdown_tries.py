@@ -40,8 +40,8 @@ class ShutdownTries:
         self.next_try_ms, self._is_heard = None, False
 
     def looked(self, now_ms: int, *, has_store: bool) -> None:
-        """`has_store`: this broker has a connection to the store, and is registered. To be called whenever that may have
-        changed, and at `next_deadline_ms`.
+        """`has_store`: this broker has a connection to the store, and is registered. To be called whenever that may
+        have changed, and at `next_deadline_ms`.
         """
         if has_store or self._is_heard or self.is_over:
             self.away_until_ms = None

@@ -9,6 +9,7 @@ from msgspec import structs
 from kafkad.core.cluster.control_requests import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
+    PARTITIONS_OF_TOPIC,
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
@@ -511,3 +512,13 @@ def test_offline_replicas_of_a_partition_here_come_with_its_metadata() -> None:
     assert row(host) == before
     host.update_metadata(told(replace(older, leader_epoch=1, isr=(HERE,))), CONFIGS)
     assert row(host) == structs.replace(before, offline=())
+
+
+@pytest.mark.parametrize("index", [-1, PARTITIONS_OF_TOPIC, 2**31 - 1])
+def test_an_index_that_no_partition_can_have_makes_no_rows(index: int) -> None:
+    """There is a row for each index below the largest: one request of 200 bytes took gigabytes."""
+    host = a_host()
+    host.update_metadata(told(known(index)), {})
+    response = host.leader_and_isr(led(a_state(index), a_state(0)), {})
+    assert codes(response) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE]
+    assert len(host.image.topics["t"].partitions) == 1
