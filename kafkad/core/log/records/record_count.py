@@ -2,7 +2,8 @@
 
 Records are not decoded when they are produced, but a batch with a wrong count stops every consumer of its partition.
 So the lengths of the first records of an uncompressed batch are read: all of a small batch, part of a large one. A
-compressed body is only checked not to be empty.
+compressed body is only checked to have bytes enough for as many of the smallest records as its codec can pack: a batch
+of 89 bytes that claims two billion records takes a segment of its own.
 """
 
 from typing import Final
@@ -13,6 +14,10 @@ from kafkad.core.log.records.record import SMALLEST_RECORD
 
 WALKED_RECORDS: Final = 16
 _SMALLEST_LENGTH: Final = SMALLEST_RECORD - 1
+_LARGEST_RATIOS: Final = (1, 1032, 22, 256, 32_768)
+"""Bytes that one compressed byte can stand for, by codec. gzip: 258 bytes in two bits; snappy: a copy of 64 bytes in
+three; lz4: 255 bytes more in each byte of a length; zstd: a block of 128 KiB in four.
+"""
 
 
 def check_extent(records: memoryview, header: BatchHeader) -> None:
@@ -21,6 +26,8 @@ def check_extent(records: memoryview, header: BatchHeader) -> None:
     if header.codec_bits != Codec.NONE:
         if end == HEADER_SIZE:
             raise invalid_record(f"the batch claims {count} records and has no body")
+        if count * SMALLEST_RECORD > (end - HEADER_SIZE) * _LARGEST_RATIOS[header.codec_bits]:
+            raise invalid_record(f"the batch claims {count} records, its {end - HEADER_SIZE} bytes can't hold as many")
         return
     walked = min(count, WALKED_RECORDS)
     try:

@@ -57,6 +57,16 @@ def test_a_length_that_no_record_has_is_refused(length: str) -> None:
     assert is_refused(bytes(batch), 2)
 
 
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_a_compressed_body_can_hold_the_records_that_it_announces(codec: Codec) -> None:
+    """However well they are packed: a million of the smallest records."""
+    batch = batch_of([0] * 1_000_000, codec)
+    assert not is_refused(batch, 1_000_000)
+    few = batch_of([0, 0], codec)
+    assert not is_refused(few, 2)
+    assert is_refused(few, 2**31 - 1)
+
+
 def test_a_compressed_body_is_only_known_not_to_be_empty() -> None:
     batch = batch_of([10] * 5, Codec.LZ4)
     assert not is_refused(batch, 5)
