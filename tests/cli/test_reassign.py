@@ -182,6 +182,7 @@ ROW = '{"topic":"t","partition":0,"replicas":[1]%s}'
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        (b"\xff\xfe", "the plan can't be read"),
         ("no JSON", "can't be read"),
         ('{"partitions":[{"topic":"t","partition":"0","replicas":[1]}]}', "can't be read"),
         ('{"version":1}', "names no partition"),
@@ -189,7 +190,7 @@ ROW = '{"topic":"t","partition":0,"replicas":[1]%s}'
         ('{"partitions":[%s]}' % (ROW % ',"log_dirs":["/a"]'), "log-dirs move"),
     ],
 )
-def test_a_plan_that_can_not_be_carried_out_says_why(text: str, says: str) -> None:
+def test_a_plan_that_can_not_be_carried_out_says_why(text: str | bytes, says: str) -> None:
     with pytest.raises(CommandFailed, match=says):
         from_document(text)
 

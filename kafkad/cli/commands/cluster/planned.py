@@ -1,7 +1,7 @@
 """`kafkad reassign execute` and `verify`: a plan from a file is carried out, and compared with what there is."""
 
 from collections.abc import Mapping, Sequence
-from typing import TextIO
+from typing import BinaryIO
 
 import click
 
@@ -25,13 +25,13 @@ Example:
 
 
 @click.command(help=_EXECUTE_HELP, short_help="Move partitions as a plan says.")
-@click.argument("plan", metavar="PLAN", type=click.File())
+@click.argument("plan", metavar="PLAN", type=click.File("rb"))
 @click.option("--no-wait", is_flag=True, help="Don't wait until the partitions have these replicas.")
 @click.option("--throttle", "rate", type=RATE, metavar="BYTES", help="At most so many a second of a broker.")
 @json_option
 @asks_broker
 def execute(
-    plan: TextIO, no_wait: bool, rate: int | None, as_json: bool, bootstrap: str, timeout_s: float
+    plan: BinaryIO, no_wait: bool, rate: int | None, as_json: bool, bootstrap: str, timeout_s: float
 ) -> None:
     """See `_EXECUTE_HELP`."""
     targets = from_document(plan.read())
@@ -53,10 +53,10 @@ Example:
 
 
 @click.command(help=_VERIFY_HELP, short_help="Compare partitions with a plan.")
-@click.argument("plan", metavar="PLAN", type=click.File())
+@click.argument("plan", metavar="PLAN", type=click.File("rb"))
 @json_option
 @asks_broker
-def verify(plan: TextIO, as_json: bool, bootstrap: str, timeout_s: float) -> None:
+def verify(plan: BinaryIO, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """See `_VERIFY_HELP`."""
     targets = from_document(plan.read())
     with asking(bootstrap, timeout_s) as client:

@@ -76,7 +76,7 @@ class _File(Struct):
     proposed: _Plan | None = None
 
 
-def from_document(text: str) -> dict[Partition, tuple[int, ...]]:
+def from_document(text: str | bytes) -> dict[Partition, tuple[int, ...]]:
     """The replicas of each partition in a file of kafka-reassign-partitions or of our own. Raises CommandFailed."""
     try:
         file = json.decode(text, type=_File)
