@@ -69,6 +69,19 @@ def test_broker_stops_in_order_when_interrupted(tmp_path: Path) -> None:
     eventually(lambda: not any(map(is_alive, children)), what="the children end")
 
 
+@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGUSR1])
+def test_a_broker_that_is_asked_for_its_stacks_writes_them_and_goes_on(tmp_path: Path, number: signal.Signals) -> None:
+    """SIGQUIT is what people send to a JVM, and Ctrl-\\ in a terminal sends it to all processes."""
+    with Kafkad(tmp_path) as broker:
+        tree = broker.tree()
+        for each in tree:
+            os.kill(each.pid, number)
+        eventually(lambda: broker.output.read_text().count("Current thread") == len(tree), what="all have written")
+        assert [each.pid for each in broker.tree()] == [each.pid for each in tree]
+        with BrokerClient(broker.bootstrap) as client:
+            client.create_topic("t", partitions=1, replication_factor=1, configs={})
+
+
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
 def test_throw_away_broker_serves_at_the_address_that_it_prints_and_leaves_nothing_behind(
     told: signal.Signals,

@@ -48,7 +48,15 @@ EX_SOFTWARE = 70
 
 HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STACKS_SIGNAL = signal.SIGUSR1
-"""A child that gets it writes to stderr where each of its threads is, and goes on."""
+"""A process of the broker that gets it writes to stderr where each of its threads is, and goes on. So it does with
+SIGQUIT, which asks a JVM for the same, also from the terminal.
+"""
+
+
+def write_stacks_on_signals() -> None:
+    for number in (STACKS_SIGNAL, signal.SIGQUIT):
+        faulthandler.register(number, all_threads=True)
+
 
 COLLECTION_THRESHOLDS = (10_000, 2, 1_000)
 """For `gc.set_threshold`: what is young is walked through in a millisecond or two, and hardly ever all there is. Large
@@ -138,7 +146,7 @@ def run_child(context: ChildContext, main: RoleMain, forget: Callable[[], None])
     _reset_signals()
     forget()
     gc.set_threshold(*COLLECTION_THRESHOLDS)
-    faulthandler.register(STACKS_SIGNAL, all_threads=True)
+    write_stacks_on_signals()
     set_process_title(str(context.key))
     configure_logging(str(context.key))
     # Gauges described the previous incarnation; counters go on.

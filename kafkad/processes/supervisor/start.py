@@ -23,7 +23,13 @@ from kafkad.core.supervision.open_files import OpenFiles
 from kafkad.core.supervision.restart_backoff import FAILURES_ALLOWED
 from kafkad.core.supervision.stop_sequence import STAGE_MS
 from kafkad.plugin_loading import Plugins
-from kafkad.processes.runtime.child import ChildContext, RoleMain, Roles, configure_logging
+from kafkad.processes.runtime.child import (
+    ChildContext,
+    RoleMain,
+    Roles,
+    configure_logging,
+    write_stacks_on_signals,
+)
 from kafkad.processes.supervisor import machine, memory, open_files
 from kafkad.processes.supervisor.children import Children
 from kafkad.processes.supervisor.resources import Resources, StartRefused, process_keys, take_resources
@@ -63,6 +69,7 @@ def run_broker(
     """
     configure_logging("supervisor")
     faulthandler.enable()
+    write_stacks_on_signals()
     process_limits.raise_open_files()
     # Imported here, once, before the fork: a restarted child must not import again.
     mains = dict(roles) if roles is not None else load_roles()
@@ -138,9 +145,7 @@ class _Broker:
         registry = resources.shared.registry
         with SignalQueue() as signals, select.epoll() as epoll:
             self._close_in_children = (signals.close, epoll.close)
-            children = Children(
-                registry, self._mains, self._context, self._forget, self._patience.failures_allowed
-            )
+            children = Children(registry, self._mains, self._context, self._forget, self._patience.failures_allowed)
             supervision = Supervision(
                 children=children,
                 registry=registry,
