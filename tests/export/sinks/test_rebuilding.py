@@ -66,9 +66,9 @@ def offsets(asked: Wanted) -> list[int]:
 @pytest.mark.parametrize("merges", [False, True])
 def test_a_table_goes_on_behind_its_new_log(tmp_path: Path, partition_by: str, *, merges: bool) -> None:
     log_of(tmp_path, 30)
-    asked = from_files(tmp_path, partition_by=partition_by, values=parsed(FIRST))
+    asked = from_files(tmp_path, partition_by=partition_by, formats=(parsed(FIRST),))
     export(asked, 6)
-    asked = from_files(tmp_path, partition_by=partition_by, values=parsed(WIDER))
+    asked = from_files(tmp_path, partition_by=partition_by, formats=(parsed(WIDER),))
     export(asked, 22)
     if merges:
         assert open_sink(asked).merge_small(MERGING).after
