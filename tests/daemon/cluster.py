@@ -141,7 +141,7 @@ class Cluster:
 
     def produce(self, broker: int, numbers: range) -> None:
         """Each is acknowledged by all that are in sync."""
-        producer = KafkaProducer(bootstrap_servers=self.brokers[broker].bootstrap, acks="all", retries=10)
+        producer = KafkaProducer(bootstrap_servers=self.brokers[broker].bootstrap, acks="all", enable_idempotence=True)
         sent = [producer.send(self.topic, b"%d" % number, partition=number % 3) for number in numbers]
         producer.flush(WITHIN_S)
         assert all(each.succeeded() for each in sent)
