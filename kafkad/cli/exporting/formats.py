@@ -7,6 +7,7 @@ from kafkad.cli.failing import WrongConfiguration
 from kafkad.export.values.format import DEAD_LETTERS, NULL, STRING, ValueFormat
 
 RAW = "raw"
+_KINDS = "--value json, avro or protobuf, or --key json or avro"
 _FILE_OPTION = {"key": "--key-schema-file", "value": "--schema-file"}
 
 
@@ -34,8 +35,7 @@ def formats_of(
         if kind not in (RAW, STRING) and _is_by_registry(of, kind, file, schema_registry)
     }
     if schema_registry and not with_registry:
-        kinds = "--value json, avro or protobuf, or --key json or avro"
-        raise WrongConfiguration([f"--schema-registry needs {kinds}, without the file of a schema"])
+        raise WrongConfiguration([f"--schema-registry needs {_KINDS}, without the file of a schema"])
     if schema_subject and "value" not in with_registry:
         raise WrongConfiguration(["--schema-subject is of --schema-registry"])
     if key_schema_subject and "key" not in with_registry:
@@ -69,8 +69,7 @@ def _check_kinds(
     if schema_message and value != "protobuf":
         raise WrongConfiguration(["--schema-message is of --value protobuf"])
     if on_bad_record in (NULL, DEAD_LETTERS) and key == value == RAW:
-        kinds = "--value json, avro or protobuf, or --key json or avro"
-        raise WrongConfiguration([f"--on-bad-record {on_bad_record} needs {kinds}; damaged batches have --on-damage"])
+        raise WrongConfiguration([f"--on-bad-record {on_bad_record} needs {_KINDS}; damaged batches have --on-damage"])
 
 
 def _is_by_registry(of: str, kind: str, file: Path | None, registry: str) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kafkad.cli.exporting.formats import formats_of
 from kafkad.cli.failing import WrongConfiguration
-from kafkad.cli.options import iso_milliseconds
+from kafkad.cli.options import INT64_MAX, iso_milliseconds, number_in
 from kafkad.client.broker_client import parse_bootstrap
 from kafkad.export.values.format import DEAD_LETTERS, FAIL, ValueFormat
 from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST, Wanted
@@ -61,12 +61,14 @@ def wanted_of(
 
 
 def _when(option: str, text: str, *words: str) -> str:
-    """One of the words, or milliseconds."""
+    """One of the words, or milliseconds since 1970; no ISO time is beyond 64 bits."""
     if text in words:
         return text
     with suppress(ValueError, OverflowError):
-        time_ms = int(text) if text.isascii() and text.isdigit() else iso_milliseconds(text)
-        if 0 <= time_ms < 1 << 63:
+        time_ms = number_in(text, INT64_MAX)
+        if time_ms is None:
+            time_ms = iso_milliseconds(text)
+        if time_ms >= 0:
             return str(time_ms)
     known = f"{', '.join(words)}, milliseconds or a time like 2026-01-31T12:00 from 1970 on"
     raise WrongConfiguration([f"{option}: expected {known}, found {text!r}"])
