@@ -4,7 +4,8 @@ Usage: stages.py [SECONDS]      SECONDS: when the run began, in seconds since 19
 
 Every stage runs, whatever fails before it, except where a stage is needed by all that follow. A stage fails when its
 command fails, reaches its limit or leaves a process behind. CPU seconds are those of all processes of the stage. Where
-real processes are tested, a failed test runs once more (`--reruns` of pytest): one that passes then is listed as flaky.
+real processes are tested, a failed test runs once more (`--reruns` of pytest): one that passes then is listed as flaky,
+with what had failed.
 """
 
 import ctypes
@@ -27,6 +28,8 @@ KILL_AFTER_S = 20.0
 MARK = "KAFKAD_CI_STAGE"
 """Inherited by every process that a stage starts, however it detaches itself."""
 PR_SET_CHILD_SUBREAPER = 36
+LONGEST_LINE = 200
+"""Characters of a failure in the table at the end."""
 TESTS_ENDED = re.compile(r"=+ (?P<counts>\d+ \w+.*) in [\d.]+s.*=+")
 
 
@@ -52,7 +55,10 @@ class Outcome:
     failure: str = ""
     passed: int = 0
     failed: int = 0
-    flaky: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    """Tests that failed, twice where they are run twice, each with the first line of its error."""
+    flaky: dict[str, list[str]] = field(default_factory=dict)
+    """Tests that passed when they ran once more, and what pytest says of the error before."""
 
 
 def tests(name: str, *, budget: float, limit: float) -> Stage:
@@ -239,8 +245,9 @@ def run(stage: Stage, *, is_alone: bool) -> Outcome:
 
 def count(outcome: Outcome, lines: list[str]) -> None:
     """Adds up what pytest's closing lines say."""
-    rerun: dict[str, None] = {}
-    twice_failed = set()
+    rerun: dict[str, list[str]] = {}
+    errors: list[str] = []
+    """Of the test whose traceback the lines are."""
     for line in lines:
         ended = TESTS_ENDED.fullmatch(line.strip())
         if ended:
@@ -248,10 +255,15 @@ def count(outcome: Outcome, lines: list[str]) -> None:
             outcome.passed += counts.get("passed", 0)
             outcome.failed += counts.get("failed", 0) + counts.get("error", 0) + counts.get("errors", 0)
         elif line.startswith("RERUN "):
-            rerun[line.split(" ", 1)[1].strip()] = None
+            errors = rerun.setdefault(line.split(" ", 1)[1].strip(), [])
+        elif line.startswith("E  "):
+            errors.append(line[1:].strip())
+        elif line.startswith(("PASSED ", "===")):
+            errors = []
         elif line.startswith(("FAILED ", "ERROR ")):
-            twice_failed.add(line.split(" ", 1)[1].split(" - ")[0].strip())
-    outcome.flaky = [test for test in rerun if test not in twice_failed]
+            outcome.failures.append(line.split(" ", 1)[1].strip())
+    failed = {line.split(" - ")[0] for line in outcome.failures}
+    outcome.flaky = {test: errors for test, errors in rerun.items() if test not in failed}
 
 
 def run_lanes(lanes: Lanes) -> list[Outcome]:
@@ -295,13 +307,18 @@ def print_table(outcomes: list[Outcome], minutes: float) -> None:
     ]
     rows.append(("all", minutes, BUDGET_MINUTES, passed + failed, sum(each.cpu_seconds for each in outcomes), ""))
     print(f"\n{'stage':15} minutes budget  tests  CPU s")
-    for name, took, budget, count, cpu_seconds, failure in rows:
-        told = f"  FAILED: {failure}" if failure else ""
+    for name, took, budget, count, cpu_seconds, error in rows:
+        told = f"  FAILED: {error[:LONGEST_LINE]}" if error else ""
         print(f"{name:15} {took:7.1f} {budget:6g} {count or '':6} {cpu_seconds:6.0f}{told}")
     print(f"\n{passed} passed, {failed} failed")
     for each in outcomes:
-        for test in each.flaky:
+        for failure in each.failures:
+            print(f"failed: {failure[:LONGEST_LINE]}")
+    for each in outcomes:
+        for test, errors in each.flaky.items():
             print(f"flaky: {test}")
+            for error in errors[:3]:
+                print(f"    {error[:LONGEST_LINE]}")
     over = [f"{name} ({took:.1f} of {budget:g})" for name, took, budget, *_ in rows if took > budget]
     print(f"over their budget of minutes: {', '.join(over)}" if over else "every stage is within its budget")
 

@@ -20,8 +20,6 @@ class ApacheKafkaOnZookeeper(RunningBroker):
     """One broker; `hosts` is where a ZooKeeper serves, chroot and all."""
 
     name = "Apache Kafka on ZooKeeper"
-    start_timeout_s = 180.0
-    """It may have to wait for the end of its earlier session."""
     clean_exits = frozenset({0, 143})
     flags: ClassVar[tuple[str, ...]] = ("-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
     """Quick to start; a benchmark wants those of Kafka's scripts."""

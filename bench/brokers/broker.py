@@ -6,13 +6,14 @@ must succeed; leaving the context kills whatever is left and fails if a process 
 
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
 from bench.brokers.ports import free_port
-from bench.brokers.processes import Process, eventually, is_alive, kill_all, process_tree
+from bench.brokers.processes import WITHIN_S, Process, eventually, is_alive, kill_all, process_tree
 from bench.brokers.readiness import answers
 
 
@@ -21,8 +22,6 @@ class RunningBroker:
 
     name = "broker"
     host = "127.0.0.1"
-    start_timeout_s = 60.0
-    stop_timeout_s = 60.0
     clean_exits = frozenset({0})
     running: ClassVar[list["RunningBroker"]] = []
     """Contexts that were entered and not left."""
@@ -66,7 +65,7 @@ class RunningBroker:
 
     def wait_until_ready(self) -> None:
         """Return when requests are answered; an early exit fails with what the broker printed."""
-        eventually(self._ready_or_dead, within=self.start_timeout_s, what=f"{self.name} answers requests")
+        eventually(self._ready_or_dead, what=f"{self.name} answers requests")
 
     def tree(self) -> list[Process]:
         """The broker's processes now, the first started first."""
@@ -77,7 +76,7 @@ class RunningBroker:
         assert self._process is not None, f"{self.name} is not started"
         tree = self.tree()
         self._process.send_signal(signal.SIGTERM)
-        code = self._process.wait(self.stop_timeout_s)
+        code = self._process.wait(WITHIN_S)
         left = tree[1:]
         self._process = None
         eventually(lambda: not _living(left), what=f"the children of {self.name} end: {left}")
@@ -88,7 +87,7 @@ class RunningBroker:
         tree = self.tree()
         kill_all(tree)
         if self._process is not None:
-            self._process.wait(60)
+            self._process.wait(WITHIN_S)
             self._process = None
         eventually(lambda: not _living(tree), what=f"the killed processes of {self.name} end")
 
@@ -106,7 +105,22 @@ class RunningBroker:
 
     def __enter__(self) -> Self:
         self.prepare()
-        self.start()
+        return self._enter()
+
+    @contextmanager
+    def started_again(self) -> Iterator[Self]:
+        """A context like the broker itself, on its folder as it is."""
+        with ExitStack() as ends:
+            self._enter()
+            ends.push(self.__exit__)
+            yield self
+
+    def _enter(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
         self.running.append(self)
         return self
 

@@ -11,9 +11,6 @@ class Kafkad(RunningBroker):
     """The daemon under test; its settings are those of `server.properties`."""
 
     name = "kafkad"
-    start_timeout_s = 60.0
-    stop_timeout_s = 180.0
-    """As long as the broker itself gives the stages of a stop: ten thousand logs to sync, on a loaded machine."""
 
     @property
     def working_folder(self) -> Path:

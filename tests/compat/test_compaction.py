@@ -116,9 +116,8 @@ def test_both_keep_the_same_records_of_the_same_logs(tmp_path: Path) -> None:
 
     properties = tmp_path / "theirs" / "server.properties"
     properties.write_text(properties.read_text().replace("log.cleaner.enable=false", "log.cleaner.enable=true"))
-    apache.start()
-    _wait(apache)
-    assert apache.stop() in apache.clean_exits
+    with apache.started_again():
+        _wait(apache)
 
     with Kafkad(tmp_path / "ours", {**_SETTINGS, "replica.high.watermark.checkpoint.interval.ms": "100"}) as ours:
         assert ours.log_dir == copy
@@ -135,9 +134,8 @@ def test_both_keep_the_same_records_of_the_same_logs(tmp_path: Path) -> None:
         shutil.rmtree(_directory(apache.log_dir, topic))
         shutil.copytree(_directory(ours.log_dir, topic), _directory(apache.log_dir, topic))
     properties.write_text(properties.read_text().replace("log.cleaner.enable=true", "log.cleaner.enable=false"))
-    apache.start()
-    assert differences(apache, expected) == [], "Apache Kafka serves what kafkad has compacted as kafkad does"
-    assert apache.stop() in apache.clean_exits
+    with apache.started_again():
+        assert differences(apache, expected) == [], "Apache Kafka serves what kafkad has compacted as kafkad does"
 
 
 def _complaints(log_dir: Path, topic: str) -> set[str]:

@@ -56,10 +56,7 @@ def test_groups_go_from_apache_kafka_to_kafkad_and_back(tmp_path: Path) -> None:
         after = _offsets(kafkad)
         assert kafkad.stop() == 0
     assert after == {"readers": {0: 3}, "tools": {0: 1, 1: 0}, "new": {0: 2, 1: 0}}
-    apache.start()
-    try:
+    with apache.started_again():
         assert _offsets(apache) == after
         with Member(apache.bootstrap, "readers", _TOPIC) as member:
             assert member.read(1) == [b"d"]
-    finally:
-        apache.stop()

@@ -30,8 +30,5 @@ def test_log_directory_goes_from_apache_kafka_to_kafkad_and_back(tmp_path: Path)
         _write(kafkad, tmp_path, 2000, 3000)
         assert _read(kafkad, tmp_path, 3000) == everything
         assert kafkad.stop() == 0
-    apache.start()
-    try:
+    with apache.started_again():
         assert _read(apache, tmp_path, 3000) == everything
-    finally:
-        apache.stop()

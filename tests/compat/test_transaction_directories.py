@@ -98,10 +98,7 @@ def test_transactions_go_from_apache_kafka_to_kafkad_and_back(tmp_path: Path) ->
     assert complaints(_indexes(apache)) == []
     assert sum(each.stat().st_size for each in _indexes(apache)) == 3 * 34
 
-    apache.start()
-    try:
+    with apache.started_again():
         assert _read(apache) == committed
         committed += _abort_what_was_left(apache, "ours")
         assert _read(apache) == committed
-    finally:
-        apache.stop()

@@ -54,20 +54,29 @@ def test_process_that_a_stage_leaves_is_named_and_ended(run: Run, tmp_path: Path
 def test_tests_are_counted_and_those_that_passed_the_second_time_are_flaky(run: Run, tmp_path: Path) -> None:
     said = tmp_path / "said"
     said.write_text(
-        "FAILED tests/a.py::always - assert False\n"
-        "RERUN tests/a.py::always\nFAILED tests/a.py::always\nRERUN tests/a.py::once\nPASSED tests/a.py::once\n"
+        "RERUN tests/a.py::always\nE   assert 1\n"
+        "RERUN tests/a.py::once\n    assert found\nE       assert 0\nPASSED tests/a.py::once\n"
+        "=========== short test summary info ===========\nFAILED tests/a.py::always - assert False\n"
         "=========== 1 failed, 20 passed, 3 deselected, 2 rerun in 12.30s ===========\n"
         "========= 7 passed, 1 error in 812.30s (0:13:32) =========\n"
     )
     outcome = run(f"cat {said}")
-    assert (outcome.passed, outcome.failed, outcome.flaky) == (27, 2, ["tests/a.py::once"])
+    assert (outcome.passed, outcome.failed) == (27, 2)
+    assert outcome.failures == ["tests/a.py::always - assert False"]
+    assert outcome.flaky == {"tests/a.py::once": ["assert 0"]}
 
 
 def test_table_ends_with_what_is_over_its_budget(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     outcome = run("true")
-    outcome.flaky.append("tests/a.py::once")
+    outcome.failures.append("tests/a.py::always - assert False")
+    outcome.flaky["tests/a.py::once"] = ["assert 0"]
     CI["print_table"]([outcome], 44.0)
-    assert capsys.readouterr().out.splitlines()[-2:] == ["flaky: tests/a.py::once", "every stage is within its budget"]
+    assert capsys.readouterr().out.splitlines()[-4:] == [
+        "failed: tests/a.py::always - assert False",
+        "flaky: tests/a.py::once",
+        "    assert 0",
+        "every stage is within its budget",
+    ]
     outcome.minutes = 1.5
     CI["print_table"]([outcome], 46.0)
     last = capsys.readouterr().out.splitlines()[-1]
