@@ -84,13 +84,12 @@ PLAN: tuple[Stage | Lanes, ...] = (
         ),
         (tests("types", budget=2, limit=5), tests("lint", budget=0.3, limit=2)),
     ),
-    tests("unit", budget=9, limit=30),
-    tests("daemon", budget=8, limit=30),
     # Each of these leaves a core idle for much of the time: while machines boot, brokers are killed, others start.
+    ((tests("unit", budget=13, limit=35),), (tests("daemon", budget=13, limit=35),)),
     (
-        (tests("package", budget=16, limit=40),),
-        (tests("spark", budget=12, limit=25), tests("chaos", budget=4, limit=10)),
-        (tests("compat", budget=16, limit=40),),
+        (tests("package", budget=18, limit=40),),
+        (tests("spark", budget=15, limit=30), tests("chaos", budget=3, limit=10)),
+        (tests("compat", budget=18, limit=40),),
     ),
     Stage(name="bench", command=LOOK, budget=1, limit=5),
 )

@@ -129,4 +129,6 @@ def _look_ups(consumer: Consumer, records: Mapping[Partition, Sequence[Served]])
 
 def _offsets_for(consumer: Consumer, times: Mapping[Partition, int]) -> dict[Partition, int]:
     asked = [TopicPartition(*at, time) for at, time in times.items()]
-    return {(row.topic, row.partition): int(row.offset) for row in consumer.offsets_for_times(asked, WITHIN_S)}
+    found = consumer.offsets_for_times(asked, WITHIN_S)
+    assert [row for row in found if row.error is not None] == []
+    return {(row.topic, row.partition): int(row.offset) for row in found}
