@@ -4,14 +4,16 @@ It needs real processes, as brokers and ZooKeeper are killed or stand still.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
+from kazoo.client import KazooClient
 
 from bench.brokers.processes import WITHIN_S, eventually
 from bench.brokers.zookeeper import ZookeeperServer
+from kafkad.adapters.stores.session_file import SessionFile
 from tests.daemon.cluster import Cluster, rotated
 from tests.daemon.cluster_broker import SHORT_SESSION_MS
 from tests.daemon.shared_cluster import SharedCluster
@@ -62,12 +64,32 @@ class ShortSessions(Cluster):
     def lost_sessions(self) -> int:
         return sum(broker.output.read_text().count(LOST) for broker in self.brokers.values())
 
+    def sessions(self) -> list[tuple[int, bytes]]:
+        """The id and the password of each broker's session."""
+        hosts = self.brokers[1].overrides["zookeeper.connect"]
+        found = [SessionFile(broker.log_dir, hosts).read() for broker in self.brokers.values()]
+        return [session for session in found if session is not None]
+
+    def end(self, sessions: Sequence[tuple[int, bytes]]) -> None:
+        """Close those that have not expired."""
+        for session in sessions:
+            client = KazooClient(self.server.hosts, client_id=session)
+            client.start(WITHIN_S)
+            client.stop()
+            client.close()
+
 
 @pytest.fixture(scope="module")
-def short_sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShortSessions]:
-    """On a ZooKeeper of its own, for tests that leave it as it was."""
+def brokers_with_short_sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShortSessions]:
+    """On a ZooKeeper of their own."""
     with ExitStack() as ends:
         yield ShortSessions(tmp_path_factory.mktemp("short-sessions"), ends)
+
+
+@pytest.fixture
+def short_sessions(brokers_with_short_sessions: ShortSessions) -> Iterator[ShortSessions]:
+    yield brokers_with_short_sessions
+    brokers_with_short_sessions.end_test()
 
 
 @pytest.mark.parametrize("how", ["hangs", "is killed"])
@@ -78,7 +100,8 @@ def test_producers_notice_nothing_while_zookeeper_is_away_and_lost_sessions_are_
     assert isinstance(server, ZookeeperServer)
     cluster.topic = how.replace(" ", "-")
     cluster.create_led(1, cluster.topic, rotated(1, 2, 3))
-    lost = cluster.lost_sessions()
+    lost, sessions = cluster.lost_sessions(), cluster.sessions()
+    assert len(sessions) == 3
     # Ids of producers come from ZooKeeper, a thousand at a time.
     cluster.produce(1, range(300))
     (server.pause if how == "hangs" else server.kill)()
@@ -90,12 +113,12 @@ def test_producers_notice_nothing_while_zookeeper_is_away_and_lost_sessions_are_
     finally:
         (server.resume if how == "hangs" else server.start)()
     if how == "hangs":
-        # A ZooKeeper that starts gives sessions their whole time again.
+        # A ZooKeeper that starts gives sessions their whole time again. One that goes on keeps the session of a broker
+        # whose request it reads before it looks at the time.
+        cluster.end(sessions)
         eventually(lambda: cluster.lost_sessions() >= lost + 3, what="every broker has lost its session")
     cluster.wait_until(
-        lambda: (
-            cluster.in_sync(2, cluster.topic) == [{1, 2, 3}] * 3 and -1 not in cluster.leaders(2, cluster.topic)
-        ),
+        lambda: cluster.in_sync(2, cluster.topic) == [{1, 2, 3}] * 3 and -1 not in cluster.leaders(2, cluster.topic),
         "all is led again",
     )
     cluster.produce(1, range(900, 1_200))
