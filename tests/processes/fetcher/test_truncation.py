@@ -90,7 +90,7 @@ def test_the_controller_hears_of_a_cut_below_what_was_on_disk(brokers: TwoBroker
     brokers.run_until_equal()
     old.run(lambda: old.published(NAME).leo_offset == 3, "the slot has the new end")
     assert old.published(NAME).recovery_point <= 1
-    assert LogsMoved(lowered=True) in old.heard
+    old.run(lambda: LogsMoved(lowered=True) in old.heard, "the controller is told")
 
 
 def test_a_replica_that_leads_again_before_the_cut_shows_all_it_has(brokers: TwoBrokers) -> None:

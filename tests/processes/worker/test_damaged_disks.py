@@ -45,7 +45,7 @@ def test_a_log_directory_fails_although_nothing_else_is_in_it(lonely: Pieces) ->
     name.mkdir()
     lonely.replace(WORKER)
     lonely.run(lambda: lonely.published().state == STATE_OFFLINE, "the partition is offline")
-    lonely.settle()
+    lonely.run(lambda: _told(lonely), "the controller is told")
     (told,) = _told(lonely)
     assert LEADER_EPOCHS in told.cause
     assert _written(client) == STORAGE_ERROR
