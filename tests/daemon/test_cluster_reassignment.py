@@ -81,8 +81,8 @@ def test_the_command_line_moves_partitions_and_leaders(led: SharedCluster, tmp_p
     cluster, topic = led, led.topic
     assert [line.split()[0] for line in kafkad(cluster, "brokers", "list")[1:]] == ["1", "2", "3"]
     assert kafkad(cluster, "reassign", "start", f"{topic}-0", f"{topic}-1", "--to", "3,1") == [
-        f"{topic}-0 has gone to brokers 3,1.",
-        f"{topic}-1 has gone to brokers 3,1.",
+        f"{topic}-0 has been moved to brokers 3,1.",
+        f"{topic}-1 has been moved to brokers 3,1.",
     ]
     assert len(kafkad(cluster, "reassign", "list")) == 1
     plans = json.loads("".join(kafkad(cluster, "reassign", "generate", topic, "--to", "2,3", "--json")))
@@ -91,7 +91,7 @@ def test_the_command_line_moves_partitions_and_leaders(led: SharedCluster, tmp_p
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [3, 1]}]}))
     assert kafkad(cluster, "reassign", "verify", str(plan)) == [f"{topic}-0 has the replicas of the plan."]
-    assert kafkad(cluster, "reassign", "execute", str(plan)) == [f"{topic}-0 has gone where the plan says."]
+    assert kafkad(cluster, "reassign", "execute", str(plan)) == [f"{topic}-0 has been moved according to the plan."]
     cluster.wait_until(lambda: replicas(cluster, 2) == [[3, 1], [3, 1], [1, 2]], "broker 2 knows")
     assert cluster.leaders(2, topic) == [1, 3, 1]
     assert f"{topic}-0 is led by its preferred replica." in kafkad(cluster, "elect-leaders")
