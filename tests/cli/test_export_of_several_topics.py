@@ -95,7 +95,10 @@ def test_a_file_has_options_of_each_table_and_of_all(lake: Lake) -> None:
     (path,) = lake.done("files", *file, "--topic", "other").stdout.splitlines()
     assert path.startswith(f"{lake.folder}/by-day/date=")
     assert lake.done("run", *file, "--topic", "other").stdout == "nothing new in other\n"
-    for topic, said in ((), "files needs one table: select it by --topic"), (("--topic", "x"), "0 tables have topic 'x'"):
+    for topic, said in (
+        ((), "files needs one table: select it by --topic"),
+        (("--topic", "x"), "0 tables have topic 'x'"),
+    ):
         done = lake.done("files", *file, *topic)
         assert done.exit_code == 2 and said in done.stderr
 
