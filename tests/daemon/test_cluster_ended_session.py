@@ -80,7 +80,7 @@ def test_a_session_of_an_ensemble_that_is_away_ends_by_itself(broker: KafkadInCl
         code, said = end_session(broker)
     finally:
         server.resume()
-    assert (code, "the session ends by its timeout: ZooKeeper at" in said) == (1, True), said
+    assert (code, "ends by its timeout: ZooKeeper at" in said) == (1, True), said
 
 
 def test_a_broker_stops_soon_while_zookeeper_is_silent_and_its_session_can_be_ended_later(
