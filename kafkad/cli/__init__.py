@@ -1,8 +1,8 @@
 """The command line.
 
-Each module in `commands` holds one command and is imported only when that command is used: `kafkad start` must not pay
-for the client of `kafkad produce`. Exit codes: 0 done, 1 the broker refused or did not answer, 2 wrong usage or
-configuration, 130 Ctrl-C.
+Each module in `commands` holds one command and is imported only when that command is used: `kafkad start` does not
+import the client of `kafkad produce`. Exit codes: 0 success, 1 the broker returned an error or did not respond, 2 wrong
+usage or configuration, 130 Ctrl-C.
 """
 
 import click
@@ -13,16 +13,12 @@ from kafkad.native import mode
 
 main = LazyGroup(
     name="kafkad",
-    help="A Kafka-protocol broker daemon.",
+    help="A broker that speaks Apache Kafka's protocol.",
     commands_by_name={
         "start": LazyCommand("kafkad.cli.commands.start:start", "Run a broker in the foreground."),
-        "stop": LazyCommand("kafkad.cli.commands.stop:stop", "Stop a broker of this host in order."),
-        "dev": LazyCommand(
-            "kafkad.cli.commands.dev:dev", "Run a throw-away broker: own port, own folder, gone at exit."
-        ),
-        "check-config": LazyCommand(
-            "kafkad.cli.commands.check_config:check_config", "Read a server.properties and judge it."
-        ),
+        "stop": LazyCommand("kafkad.cli.commands.stop:stop", "Stop a broker of this host cleanly."),
+        "dev": LazyCommand("kafkad.cli.commands.dev:dev", "Run a temporary broker on a free port."),
+        "check-config": LazyCommand("kafkad.cli.commands.check_config:check_config", "Check a server.properties."),
         "dump-log": LazyCommand(
             "kafkad.cli.commands.dump_log:dump_log", "Show and check the files of a partition or log directory."
         ),
@@ -33,19 +29,23 @@ main = LazyGroup(
             "kafkad.cli.commands.transactions:transactions", "List, describe and abort transactions."
         ),
         "brokers": LazyCommand(
-            "kafkad.cli.commands.cluster.brokers:brokers", "Show brokers, and empty one."
+            "kafkad.cli.commands.cluster.brokers:brokers", "Show, drain and end sessions of brokers."
         ),
         "reassign": LazyCommand(
             "kafkad.cli.commands.cluster.reassign:reassign_group", "Move partitions to other brokers."
         ),
         "elect-leaders": LazyCommand(
-            "kafkad.cli.commands.cluster.elect_leaders:elect_leaders", "Give leadership back to preferred replicas."
+            "kafkad.cli.commands.cluster.elect_leaders:elect_leaders", "Elect preferred replicas as leaders."
         ),
-        "log-dirs": LazyCommand("kafkad.cli.commands.log_dirs:log_dirs", "Show log directories and their room."),
-        "cleaner": LazyCommand("kafkad.cli.commands.cleaner:cleaner", "Show what is compacted, and try again."),
+        "log-dirs": LazyCommand(
+            "kafkad.cli.commands.log_dirs:log_dirs", "Show log directories, and move partitions between them."
+        ),
+        "cleaner": LazyCommand("kafkad.cli.commands.cleaner:cleaner", "Show and retry the compaction of logs."),
         "produce": LazyCommand("kafkad.cli.commands.produce:produce", "Send lines of standard input to a topic."),
         "consume": LazyCommand("kafkad.cli.commands.consume:consume", "Print the records of a topic."),
-        "export": LazyCommand("kafkad.cli.commands.export:export", "Topics into tables: Parquet, Delta or Iceberg."),
+        "export": LazyCommand(
+            "kafkad.cli.commands.export:export", "Export topics to tables: Parquet, Delta or Iceberg."
+        ),
         "plugins": LazyCommand("kafkad.cli.commands.plugins:plugins", "Show, install and remove plugins."),
     },
     epilog="\b\nExample:\n  kafkad dev\n  echo hello | kafkad produce demo\n  kafkad consume demo --from-beginning",

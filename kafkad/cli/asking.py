@@ -1,7 +1,7 @@
-"""What every command that asks a running broker shares: the address, the timeout, the message when it fails, and
-how topics and partitions are named.
+"""What commands that send requests to a broker share: address, timeout, error messages, and the names of topics and
+partitions.
 
-If a broker refuses or does not answer, the command prints one line on stderr and exits with code 1.
+If a broker returns an error or does not respond, the command prints one line on stderr and exits with code 1.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +35,7 @@ def asks_broker(command: Command) -> Command:
         default=DEFAULT_BOOTSTRAP,
         show_default=True,
         metavar="HOST:PORT",
-        help="The broker to ask; several with commas.",
+        help="Bootstrap servers, separated by commas.",
     )
     return bootstrap(timeout_option(10.0)(command))
 
@@ -61,5 +61,5 @@ def wanted_partitions(names: Sequence[str], topics: Sequence[TopicDescription]) 
         elif (index := number_in(number)) is not None and index in known.get(topic, ()):
             found.append((topic, index))
         else:
-            raise CommandFailed(f"there is no topic and no partition {name}")
+            raise CommandFailed(f"no topic or partition {name} exists")
     return list(dict.fromkeys(found))

@@ -13,7 +13,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def override_option(command: Command) -> Command:
     option = click.option(
-        "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Wins over the file; repeatable."
+        "--override",
+        "overrides",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Override an option of the file; repeatable.",
     )
     return option(command)
 

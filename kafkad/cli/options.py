@@ -47,7 +47,7 @@ def timeout_option(default_s: float) -> Callable[[Command], Command]:
         default=default_s,
         show_default=True,
         metavar="SECONDS",
-        help="How long to wait for an answer.",
+        help="Time limit for a response.",
     )
 
 

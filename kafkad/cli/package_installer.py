@@ -42,7 +42,7 @@ def _resolve(what: str, scratch: Path, folder: PluginFolder) -> tuple[list[str],
     rows = json.loads(report.read_text())["install"]
     asked = [row["metadata"]["name"] for row in rows if row["requested"]]
     if not asked:
-        raise NotInstalled(f"{what} is a part of this kafkad already")
+        raise NotInstalled(f"{what} is already part of kafkad")
     return [_argument(row) for row in rows], normalized(asked[0])
 
 
@@ -80,7 +80,7 @@ def _reason(printed: str) -> str:
     """One line of pip's output, reworded where it is about a package of kafkad."""
     if _CAUSE in printed:
         rows = printed.partition(_CAUSE)[2].strip().partition("\n\n")[0].splitlines()
-        return "; ".join(row.strip().replace(_CONSTRAINT, "this kafkad carries ") for row in rows)
+        return "; ".join(row.strip().replace(_CONSTRAINT, "kafkad has ") for row in rows)
     errors = [line.removeprefix("ERROR: ").strip() for line in printed.splitlines() if line.startswith("ERROR: ")]
     return _reason_of_build(printed) or "; ".join(errors) or printed.strip().rpartition("\n")[2]
 
@@ -93,8 +93,8 @@ def _reason_of_build(printed: str) -> str | None:
     missing = _MISSING.search(output[1])
     if missing is not None and _BUILD_TOOLS in printed:
         return (
-            f"{missing[1]} is needed to build it, and no package index that was reached has that; "
-            "build a wheel where there is one, and install the wheel"
+            f"{missing[1]} is needed for the build, and no reachable package index has it; "
+            "build a wheel on another machine and install the wheel"
         )
     lines = [line.strip(" │|") for line in output[1].splitlines()]
-    return "it can't be built: " + next((line for line in reversed(lines) if line), "without a word")
+    return "the build failed: " + next((line for line in reversed(lines) if line), "without output")

@@ -63,7 +63,7 @@ class PluginFolder:
     def install_file(self, file: Path) -> None:
         """A copy of one Python file, under its name."""
         if not file.stem.isidentifier() or file.name.startswith("_"):
-            raise NotInstalled(f"{file.name}: a plugin's file has a name that Python can import")
+            raise NotInstalled(f"{file.name}: the name of a plugin file must be an importable Python name")
         self._make()
         with self._replaced(self.path / file.name) as place:
             shutil.copyfile(file, place)
@@ -85,9 +85,7 @@ class PluginFolder:
         """Install the files in `stage` as the package `name`."""
         known = describe(stage, name)
         if known is None or not known.plugins:
-            raise NotInstalled(
-                f"{name} is no plugin: it declares nothing in the entry-point group {ENTRY_POINT_GROUP}"
-            )
+            raise NotInstalled(f"{name} is not a plugin: it has no entry point in the group {ENTRY_POINT_GROUP}")
         with self._replaced(self.package(name)) as place:
             stage.rename(place)
         return known
@@ -105,7 +103,7 @@ class PluginFolder:
             if name in (package.name, *package.plugins):
                 shutil.rmtree(self.package(package.name))
                 return f"{package.name} {package.version}"
-        raise NotInstalled(f"there is no plugin {name} in {self.path}")
+        raise NotInstalled(f"no plugin {name} in {self.path}")
 
     def _make(self) -> None:
         # Readable for the broker's user, whatever root's umask is.

@@ -50,7 +50,7 @@ def compile_format(text: str) -> Formatter:
             literal += _ESCAPES[pair]
         elif pair[0] == "%":
             if pair not in TOKENS:
-                raise UnknownToken(f"{pair!r} stands for nothing; known are {' '.join(TOKENS)}")
+                raise UnknownToken(f"{pair!r} is unknown; expected one of {' '.join(TOKENS)}")
             parts += [_constant(literal), TOKENS[pair][1]]
             literal = ""
         else:

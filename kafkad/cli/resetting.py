@@ -79,7 +79,7 @@ def offsets_to_go_to(
     committed = committed_offsets(client, group_id)
     for topic, partition in partitions:
         if (topic, partition) not in committed:
-            raise CommandFailed(f"{topic}-{partition} can't be shifted: group {group_id!r} has no offset in it")
+            raise CommandFailed(f"{topic}-{partition} can't be shifted: group {group_id!r} has no committed offset")
     return _within(client, {each: committed[each] + target.shift_by for each in partitions}, warn)
 
 
@@ -108,7 +108,7 @@ def _at_time(client: BrokerClient, partitions: Sequence[Partition], time_ms: int
     found = _offsets_at(client, partitions, time_ms)
     without = [each for each, offset in found.items() if offset < 0]
     for topic, partition in without:
-        warn(f"{topic}-{partition} has no record from that time on: its end is taken")
+        warn(f"{topic}-{partition} has no record from that time on: using its log end offset")
     return found | _offsets_at(client, without, LATEST)
 
 
@@ -120,5 +120,5 @@ def _within(client: BrokerClient, wanted: Mapping[Partition, int], warn: Warn) -
         result[each] = min(max(offset, first[each]), end[each])
         if result[each] != offset:
             topic, partition = each
-            warn(f"{topic}-{partition} has no offset {offset}: {result[each]} is taken")
+            warn(f"{topic}-{partition} has no offset {offset}: using {result[each]}")
     return result

@@ -98,8 +98,11 @@ def test_nothing_is_changed_without_yes(log_dir: Path) -> None:
     assert content(log_dir) == before
     assert "orders: 2 of 2 partition(s)" in result.stdout
     assert "4 records, magic 2, codecs lz4" in result.stdout
-    assert "defaults of server.properties count: take over those of the old one (log.retention.hours" in result.stdout
-    assert f"Nothing was changed; --yes does it, for a broker with log.dirs={log_dir} and broker.id=7." in result.stdout
+    assert "use the defaults in server.properties: copy the old ones (log.retention.hours" in result.stdout
+    assert (
+        f"Nothing was changed. To apply, add --yes. Then start a broker with log.dirs={log_dir} and broker.id=7."
+        in result.stdout
+    )
 
 
 def test_configs_come_from_the_metadata_log_and_what_is_not_possible_is_named(log_dir: Path) -> None:
@@ -119,7 +122,7 @@ def test_a_file_of_configs_comes_before_the_metadata_log(log_dir: Path, tmp_path
     )
     topics = as_json("--configs", printed, log_dir)
     assert topics["sales"]["configs"] == {"cleanup.policy": "compact,delete", "retention.ms": "5"}
-    assert topics["sales"]["problems"] == ["2 of 3 partitions are not here and begin empty: 1, 2"]
+    assert topics["sales"]["problems"] == ["2 of 3 partitions are not in these directories and begin empty: 1, 2"]
     given = tmp_path / "given.json"
     given.write_text('{"orders": {"retention.ms": -1, "preallocate": false}}')
     assert as_json("--configs", given, log_dir)["orders"]["configs"] == {"preallocate": "false", "retention.ms": "-1"}
@@ -139,7 +142,7 @@ def test_what_was_set_for_all_brokers_is_named(log_dir: Path) -> None:
     for_all = metadata_value(4, b"\4" + compact("") + compact("log.retention.ms") + compact("-1"))
     with (log_dir / "__cluster_metadata-0" / LOG).open("ab") as file:
         file.write(build_batch([for_all], base_offset=5))
-    line = "log.retention.ms=-1 was set for all brokers: put it into server.properties"
+    line = "log.retention.ms=-1 is a cluster-wide dynamic config: add it to server.properties"
     assert f"{line} ({log_dir}/__cluster_metadata-0)" in run(log_dir).stdout.splitlines()
     assert json.loads(run("--json", log_dir).stdout)["broker_configs"] == {"log.retention.ms": "-1"}
 
@@ -193,7 +196,7 @@ def test_leftovers_are_named_and_stay(log_dir: Path) -> None:
     aside.mkdir()
     (log_dir / "sales-0" / f"{LOG}.cleaned").write_bytes(b"x")
     result = run("--yes", log_dir)
-    assert f"{aside} is left as it is" in result.stdout
+    assert f"{aside} is not changed" in result.stdout
     assert "1 file(s) of an interrupted deletion or compaction" in result.stdout
     assert aside.is_dir()
 
@@ -316,7 +319,7 @@ def test_a_terminal_sees_how_far_the_reading_is_and_stdout_is_for_scripts(log_di
 
 def test_an_empty_directory_has_nothing_to_adopt(tmp_path: Path) -> None:
     result = run("--yes", tmp_path)
-    assert (result.exit_code, result.stdout) == (0, "There are no partitions in these directories.\n")
+    assert (result.exit_code, result.stdout) == (0, "These directories have no partitions.\n")
     assert list(tmp_path.iterdir()) == []
 
 

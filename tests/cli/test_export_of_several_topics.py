@@ -95,7 +95,10 @@ def test_a_file_has_options_of_each_table_and_of_all(lake: Lake) -> None:
     (path,) = lake.done("files", *file, "--topic", "other").stdout.splitlines()
     assert path.startswith(f"{lake.folder}/by-day/date=")
     assert lake.done("run", *file, "--topic", "other").stdout == "nothing new in other\n"
-    for topic, said in ((), "files is about one table: --topic says which"), (("--topic", "x"), "0 are of topic 'x'"):
+    for topic, said in (
+        ((), "files needs one table: select it by --topic"),
+        (("--topic", "x"), "0 tables have topic 'x'"),
+    ):
         done = lake.done("files", *file, *topic)
         assert done.exit_code == 2 and said in done.stderr
 
@@ -129,15 +132,15 @@ def test_what_becomes_of_one_table_is_nothing_to_the_others(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("verb", "options", "code", "said"),
     [
-        ("run", ["--topic", "a,b", "--out", "/lake"], 2, "--out (and --table) with {topic} in it"),
-        ("run", ["--topic-pattern", ".*", "--out", "/lake"], 2, "--out (and --table) with {topic} in it"),
+        ("run", ["--topic", "a,b", "--out", "/lake"], 2, "put {topic} into --out (and --table)"),
+        ("run", ["--topic-pattern", ".*", "--out", "/lake"], 2, "put {topic} into --out (and --table)"),
         ("run", ["--topic-pattern", "(", "--out", "/lake/{topic}"], 2, "--topic-pattern: "),
         ("run", ["--topic-pattern", "x", "--out", "/lake/{topic}"], 1, "no topic matches 'x'"),
         ("run", ["--topic", "a", "--topic-pattern", "a", "--out", "/lake"], 2, "either --topic or --topic-pattern"),
         ("run", ["--out", "/lake"], 2, "either --topic or --topic-pattern"),
-        ("run", ["--topic", "a,,b", "--out", "/lake/{topic}"], 2, "expected names with commas"),
-        ("verify", ["--topic", "a,b", "--out", "/lake/{topic}"], 2, "verify is about one table"),
-        ("maintain", ["--topic-pattern", "a", "--out", "/lake/{topic}"], 2, "maintain is about one table"),
+        ("run", ["--topic", "a,,b", "--out", "/lake/{topic}"], 2, "expected different names separated by commas"),
+        ("verify", ["--topic", "a,b", "--out", "/lake/{topic}"], 2, "verify needs one table"),
+        ("maintain", ["--topic-pattern", "a", "--out", "/lake/{topic}"], 2, "maintain needs one table"),
     ],
 )
 def test_what_names_no_tables_is_one_line(lake: Lake, verb: str, options: list[str], code: int, said: str) -> None:
@@ -150,8 +153,8 @@ def test_what_names_no_tables_is_one_line(lake: Lake, verb: str, options: list[s
     ("lines", "said"),
     [
         (['every = "5m"', "tables = []"], "tables: expected [[tables]], found []"),
-        (["[[tables]]", 'topic = "a"', 'every = "5m"'], "every is of all tables: it belongs above [[tables]]"),
-        (["[[tables]]", 'topic = "a"', "[[tables]]", 'topik = "b"'], "topik is no option of kafkad export"),
+        (["[[tables]]", 'topic = "a"', 'every = "5m"'], "every is an option of all tables: put it above [[tables]]"),
+        (["[[tables]]", 'topic = "a"', "[[tables]]", 'topik = "b"'], "topik is not an option of kafkad export"),
     ],
 )
 def test_what_a_file_can_not_say_of_tables_is_one_line(lake: Lake, lines: list[str], said: str) -> None:

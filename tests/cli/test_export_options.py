@@ -39,26 +39,26 @@ def test_what_a_file_says_is_what_is_asked_for(tmp_path: Path) -> None:
 def test_what_is_no_option_of_any_command_is_named(command: str, tmp_path: Path) -> None:
     file = tmp_path / "t.toml"
     file.write_text('topic = "t"\nout = "/lake"\nformt = "delta"\n')
-    assert f"{file}: formt is no option of kafkad export" in said_with(command, file)
+    assert f"{file}: formt is not an option of kafkad export" in said_with(command, file)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--catalog", "sqlite:////c.db"], "--catalog and --table are of --format iceberg"),
-        (["--format", "delta", "--table", "a.b"], "--catalog and --table are of --format iceberg"),
+        (["--catalog", "sqlite:////c.db"], "--catalog and --table need --format iceberg"),
+        (["--format", "delta", "--table", "a.b"], "--catalog and --table need --format iceberg"),
         (["--schema-registry", "http://127.0.0.1:1"], "needs --value json, avro or protobuf"),
         (["--on-bad-record", "null"], "needs --value json, avro or protobuf"),
-        (["--on-bad-record", "dlq"], "batches have --on-damage"),
+        (["--on-bad-record", "dlq"], "batches use --on-damage"),
         (["--keep", "latest", "--on-damage", "dlq"], "--on-damage skip or fail"),
-        (["--value", "json", "--schema-message", "M"], "--schema-message is of --value protobuf"),
+        (["--value", "json", "--schema-message", "M"], "--schema-message needs --value protobuf"),
         (["--key", "avro"], "--key avro needs either --key-schema-file or --schema-registry"),
-        (["--key", "string", "--key-schema-file", "/s"], "options of schemas of keys need --key json or avro"),
-        (["--key", "json", "--key-schema-file", "/s", "--key-schema-subject", "s"], "is of --schema-registry"),
+        (["--key", "string", "--key-schema-file", "/s"], "schema options of keys need --key json or avro"),
+        (["--key", "json", "--key-schema-file", "/s", "--key-schema-subject", "s"], "needs --schema-registry"),
         (["--key", "json", "--key-schema-file", "/s", "--schema-registry", "http://r"], "--schema-registry needs"),
         (["--key", "json", "--key-schema-file", "/nowhere"], "--key-schema-file: /nowhere can't be read"),
         (["--key", "string", "--keep", "latest"], "--keep latest has no dead letters"),
-        (["--value", "json", "--schema-file", "/s", "--schema-subject", "s"], "is of --schema-registry"),
+        (["--value", "json", "--schema-file", "/s", "--schema-subject", "s"], "needs --schema-registry"),
         (["--target-file-size", "0"], "expected a size such as 256MiB, found '0'"),
         (["--metrics-file", "/nowhere/m.prom"], "--metrics-file: /nowhere/m.prom can't be written: No such file"),
         (["--metrics-file", "/proc"], "--metrics-file: /proc can't be written: Is a directory"),

@@ -53,7 +53,7 @@ def test_a_number_beyond_its_field_is_wrong_usage(path: tuple[str, ...], option:
         (["groups", "reset-offsets", "g", "--topic", f"t:{2**31}", "--to-latest"], "expected TOPIC or TOPIC:0,1"),
         (["groups", "reset-offsets", "g", "--topic", "t"], "expected one of --to-earliest"),
         (["cleaner", "status", "--metrics-listener", f"h:{'9' * 5_000}"], "expected HOST:PORT"),
-        (["reassign", "start", "t", "--to", "9" * 5_000], "expected broker ids with commas"),
+        (["reassign", "start", "t", "--to", "9" * 5_000], "expected broker ids separated by commas"),
         (["export", "run", "--topic", "t", "--out", "/x", "--start", "9" * 5_000], "--start: expected earliest"),
     ],
 )

@@ -55,13 +55,13 @@ def test_a_topic_that_is_called_like_a_partition_comes_first() -> None:
 
 @pytest.mark.parametrize("name", ["absent", "u-3", "u--1", "-", "u-\u0661"])
 def test_an_unknown_partition_is_named(name: str) -> None:
-    with pytest.raises(CommandFailed, match="there is no topic and no partition"):
+    with pytest.raises(CommandFailed, match="no topic or partition"):
         wanted_partitions([name], TOPICS)
 
 
 def test_the_broker_is_found_by_its_directory() -> None:
     assert broker_of(ROWS, "/a", None) == 1
-    with pytest.raises(CommandFailed, match="no broker has a log directory /c; there are /a, /b"):
+    with pytest.raises(CommandFailed, match="no broker has a log directory /c; existing ones: /a, /b"):
         broker_of(ROWS, "/c", None)
     two = [*ROWS, LogDirDescription(2, "/a", None, 1, 1, ())]
     with pytest.raises(CommandFailed, match="brokers 1, 2 have a log directory /a"):

@@ -118,7 +118,7 @@ def test_what_a_broker_has_to_lead_on_is_named_with_the_reason() -> None:
     assert reasons == {
         ("t", 0): "broker 1 has the only replica",
         ("t", 1): "no other replica is in sync",
-        ("t", 2): "the partition is being reassigned: wait for the end",
+        ("t", 2): "the partition is being reassigned: wait for the end of the reassignment",
     }
 
 
@@ -132,7 +132,7 @@ def test_replicas_that_are_no_broker_ids_are_wrong_usage(target: str) -> None:
 def test_an_unclean_election_of_everything_is_refused() -> None:
     outcome = CliRunner().invoke(main, ["elect-leaders", "--unclean"])
     assert (outcome.exit_code, outcome.stdout) == (1, "")
-    assert "needs the partitions by name" in outcome.stderr
+    assert "name the partitions" in outcome.stderr
 
 
 def test_a_plan_has_each_partition_in_two_racks_and_leaders_evenly() -> None:
@@ -200,6 +200,6 @@ def test_partitions_are_compared_with_a_plan() -> None:
     assert compared(plan, [topic((1, 2), (1, 2), (3, 1, 2))], {("t", 2)}) == {
         ("t", 0): None,
         ("t", 1): "it has replicas 1,2, and the plan 2,1",
-        ("t", 2): "it is on its way, and has replicas 3,1,2",
-        ("u", 0): "there is no such partition",
+        ("t", 2): "it is being reassigned, with replicas 3,1,2",
+        ("u", 0): "the partition does not exist",
     }

@@ -82,7 +82,7 @@ def test_the_command_line_throttles_and_lets_go(led: SharedCluster) -> None:
     cluster = led
     fill(cluster)
     moved = kafkad(cluster, "reassign", "start", "large-0", "--to", "1,3", "--throttle", "1", "--no-wait")
-    assert moved == ["large-0 goes to brokers 1,3."]
+    assert moved == ["large-0 is being moved to brokers 1,3."]
     cluster.wait_until(lambda: copied(cluster) > 0, "the copy has begun")
     assert kafkad(cluster, "reassign", "throttle", "--rate", "2") == ["large is copied at 2 bytes a second."]
     cluster.produce(2, range(600))

@@ -75,7 +75,7 @@ def test_a_partition_whose_records_the_table_lacks_holds_the_hours_back(lake: La
     produce(lake, now - HOUR, 1)
     assert until_of(lake.run("run", "--end", end, "--json", "--metrics-file", str(page))) is None
     assert complete_until(lake) is None and shown() == []
-    assert lake.run("status").endswith(f"\n{lake.topic}: no hour is known to be complete\n")
+    assert lake.run("status").endswith(f"\n{lake.topic}: no hour is complete\n")
     lake.run("run", "--metrics-file", str(page))
     assert complete_until(lake) == now - 3 * HOUR and shown() == [(now - 3 * HOUR).timestamp()]
 

@@ -68,7 +68,7 @@ def test_a_record_that_is_not_as_in_the_log_is_counted_when_it_is_looked_at(lake
     assert lake.done("verify", "--format", table).exit_code == 0
     deep = lake.done("verify", "--format", table, "--deep")
     assert deep.exit_code == 1
-    assert [line.rpartition(", ")[2] for line in deep.stdout.splitlines() if "WRONG" in line] == ["1 are not the same"]
+    assert [line.rpartition(", ")[2] for line in deep.stdout.splitlines() if "WRONG" in line] == ["1 differ"]
 
 
 @FORMATS

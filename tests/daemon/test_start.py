@@ -148,8 +148,8 @@ def test_a_broker_is_stopped_by_name_of_its_directories(tmp_path: Path) -> None:
         again = _stop(broker)
         assert (again.returncode, again.stdout) == (1, "")
         assert again.stderr == (
-            f"kafkad: no broker with log.dirs={broker.log_dir} and kafkad.runtime.dir={run} runs here; "
-            f"log directories of those that run: {other.log_dir} (pid {other.pid})\n"
+            f"kafkad: no broker with log.dirs={broker.log_dir} and kafkad.runtime.dir={run} is running on this host; "
+            f"log directories of running brokers: {other.log_dir} (pid {other.pid})\n"
         )
         other.kill()
-        assert _stop(other).stderr.endswith(f"kafkad.runtime.dir={run} runs here\n")
+        assert _stop(other).stderr.endswith(f"kafkad.runtime.dir={run} is running on this host\n")

@@ -73,7 +73,9 @@ def _identify(plan: TopicPlan) -> None:
     plan.topic_id = min(ids, default=None)
     plan.partitions = max(each.name.partition for each in plan.found) + 1
     if len(ids) > 1:
-        plan.problems.append(f"the partitions have {len(ids)} different topic ids: a start sets all but one aside")
+        plan.problems.append(
+            f"the partitions have {len(ids)} different topic ids: a start keeps one, the others are stray"
+        )
 
 
 def _describe(plan: TopicPlan, sources: Sequence[ForeignCluster], tables: ConfigTables, broker: BrokerConfig) -> None:
@@ -82,7 +84,7 @@ def _describe(plan: TopicPlan, sources: Sequence[ForeignCluster], tables: Config
         if topic is None:
             continue
         if topic.topic_id is not None and plan.topic_id not in (None, topic.topic_id):
-            plan.problems.append(f"{source.source} has another topic of this name, with another id")
+            plan.problems.append(f"{source.source} has a topic of this name with another id")
             continue
         plan.source = source.source
         plan.topic_id = plan.topic_id or topic.topic_id
@@ -114,9 +116,9 @@ def _look_for_problems(plan: TopicPlan) -> None:
             plan.problems.append(f"{each.name} is in {first.path} and {each.path}: move one of them away")
         plan.problems += [f"{each.name}: {damage}" for damage in each.survey.damage]
         if any(magic < _SMALLEST_LOG_MAGIC for magic in each.survey.magics):
-            plan.problems.append(f"{each.name} has messages of a format before 0.11: it would stay offline, unchanged")
+            plan.problems.append(f"{each.name} has messages of a format before 0.11: it stays offline, unchanged")
     if plan.missing and not is_internal(plan.name):
         shown = ", ".join(map(str, plan.missing[:10])) + (", …" if len(plan.missing) > 10 else "")
         plan.problems.append(
-            f"{len(plan.missing)} of {plan.partitions} partitions are not here and begin empty: {shown}"
+            f"{len(plan.missing)} of {plan.partitions} partitions are not in these directories and begin empty: {shown}"
         )

@@ -19,10 +19,10 @@ def lines(plans: Sequence[TopicPlan], sources: Sequence[ForeignCluster], set_asi
         yield from (f"  not possible here: {name}: {reason}" for name, reason in plan.refused.items())
         yield from (f"  ! {problem}" for problem in plan.problems)
     for path in set_aside:
-        yield f"{path} is left as it is: Apache Kafka has set it aside, or has not removed it yet"
+        yield f"{path} is not changed: it is a directory of a deleted or stray partition"
     for source in sources:
         for name, value in source.broker_configs.items():
-            yield f"{name}={value} was set for all brokers: put it into server.properties ({source.source})"
+            yield f"{name}={value} is a cluster-wide dynamic config: add it to server.properties ({source.source})"
 
 
 def _summary(plan: TopicPlan) -> str:
@@ -46,11 +46,11 @@ def _summary(plan: TopicPlan) -> str:
 def _configs(plan: TopicPlan) -> str:
     shown = " ".join(f"{name}={value}" for name, value in plan.configs.items())
     if plan.state == KNOWN:
-        return "this broker has the topic already, and keeps its configs"
+        return "the broker already has the topic and keeps its configs"
     if plan.source is None:
-        kept = " (it has these already)" if plan.state == TAKEN_OVER else ""
-        return f"{shown or 'those of the broker'}, as no source knows the topic{kept}"
-    return f"{shown or 'none of its own'} (from {plan.source})"
+        kept = " (already set)" if plan.state == TAKEN_OVER else ""
+        return f"{shown or 'defaults of the broker'}, because no source has the topic{kept}"
+    return f"{shown or 'none'} (from {plan.source})"
 
 
 def as_json(

@@ -22,7 +22,7 @@ def read_zookeeper(hosts: str) -> ForeignCluster:
     try:
         for path in (nodes.TOPICS, nodes.TOPIC_CONFIGS):
             if store.exists(path) is None:
-                raise UnreadableSource(f"ZooKeeper at {hosts} has no {path}: is a chroot missing, HOST:PORT/kafka?")
+                raise UnreadableSource(f"ZooKeeper at {hosts} has no {path}; a chroot is given as HOST:PORT/kafka")
         return _cluster(hosts, store)
     except (CoordinationError, ValueError) as error:
         raise UnreadableSource(f"ZooKeeper at {hosts} can't be read: {error}") from error

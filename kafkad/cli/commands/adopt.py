@@ -24,22 +24,23 @@ from kafkad.core.ports import StorageFailed
 _PROBLEMS = 1
 
 _DEFAULTS = (
-    "Where a topic has no config of its own, the defaults of server.properties count: take over those of the old one "
+    "Topics without a config of their own use the defaults in server.properties: copy the old ones "
     "(log.retention.hours, log.retention.bytes, log.cleanup.policy and others)."
 )
 
-_HELP = """Say what a broker would take over from log directories of Apache Kafka; with --yes, prepare them for it.
+_HELP = """Print what a broker would take over from log directories of Apache Kafka; with --yes, prepare the
+directories.
 
-Without --yes nothing is changed. Every record is read: for each topic you see partitions, size, codecs, format, damage,
-and the configs with which it would be taken over. They come from the first of these that knows the topic: --configs,
---zookeeper, the KRaft metadata log in one of the directories (or --metadata-log). The records of a topic that none of
-them knows are kept for ever, until you change its retention. What a topic has no config for, it gets from the
-server.properties of the new broker: take over the defaults of the old one, or retention deletes after seven days.
+Without --yes nothing is changed. The command reads every record and prints for each topic its partitions, size, codecs,
+format, damage, and configs. The configs come from the first source that has the topic: --configs, --zookeeper, the
+KRaft metadata log in one of the directories (or --metadata-log). Topics without a source keep their records forever,
+until you change their retention. Other configs of a topic come from the server.properties of the new broker: copy the
+defaults of the old broker, otherwise retention deletes records after seven days.
 
-DIR... are the log.dirs of the future broker, in their order; all must be of one broker. Stop Apache Kafka first, and
-keep a copy.
+DIR... are the log.dirs of the new broker, in order; all must belong to one broker. Stop Apache Kafka first, and keep a
+copy.
 
-Exit code 0: nothing is wrong; 1: something is, and a line says what; 2: wrong usage, and nothing was done.
+Exit code 0: no problem; 1: problems, each on one line; 2: wrong usage, and nothing was changed.
 
 \b
 Example:
@@ -52,7 +53,7 @@ Example:
 
 @click.command(help=_HELP, short_help="Take over log directories of Apache Kafka.")
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--yes", is_flag=True, help="Do it: the topics get their configs. No record is touched.")
+@click.option("--yes", is_flag=True, help="Apply the plan: the topics get their configs. Records are not changed.")
 @click.option(
     "--configs",
     "configs_file",
@@ -60,14 +61,14 @@ Example:
     metavar="FILE",
     help='Configs by topic, as JSON ({"orders": {"retention.ms": "-1"}}) or as kafka-topics.sh --describe prints them.',
 )
-@click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="The ZooKeeper of the cluster, if it has one.")
+@click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="The ZooKeeper of the cluster.")
 @click.option(
     "--metadata-log",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help=f"The directory {DIRECTORY}, if it is in none of DIR.",
+    help=f"The directory {DIRECTORY}, if it is not in one of DIR.",
 )
-@click.option("--quick", is_flag=True, help="Do not read the records: no codecs, formats and damage.")
+@click.option("--quick", is_flag=True, help="Do not read the records: codecs, formats and damage are not printed.")
 @json_option
 def adopt(
     directories: tuple[Path, ...],
@@ -156,12 +157,13 @@ def _print(
         click.echo(line)
     log_dirs = ",".join(map(str, directories))
     if not plans:
-        click.echo("There are no partitions in these directories.")
+        click.echo("These directories have no partitions.")
         return
     click.echo(_DEFAULTS)
     if is_done:
         click.echo(f"Done. Start kafkad with log.dirs={log_dirs} and broker.id={node_id}.")
     else:
         click.echo(
-            f"Nothing was changed; --yes does it, for a broker with log.dirs={log_dirs} and broker.id={node_id}."
+            "Nothing was changed. To apply, add --yes."
+            f" Then start a broker with log.dirs={log_dirs} and broker.id={node_id}."
         )

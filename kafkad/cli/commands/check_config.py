@@ -20,10 +20,10 @@ from kafkad.config import BrokerConfig
 @configures
 @json_option
 def check_config(file: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Say what is wrong with a configuration, what has no effect, and what a broker would do with it.
+    """Check a configuration: print invalid options, options without effect, and the resulting settings.
 
-    Without a file: the system's server.properties if it is there, else the defaults. Exit code 2 when a
-    broker would refuse it.
+    Without a file: the system's server.properties if it exists, else the defaults. Exit code 2 if a broker would not
+    start with it.
     """
     try:
         config = configuration_from_arguments(file, overrides)
@@ -40,7 +40,7 @@ def check_config(file: str | None, overrides: tuple[str, ...], as_json: bool) ->
     for listener in config.network.listeners:
         click.echo(f"listens on {listener.endpoint} ({listener.name}), advertises {advertised_text(listener)}")
     click.echo(f"data in {', '.join(config.log_dirs.log_dirs)}")
-    click.echo("The configuration is fine.")
+    click.echo("The configuration is valid.")
 
 
 def _as_json(config: BrokerConfig) -> dict[str, object]:

@@ -17,7 +17,7 @@ DEFAULT_LISTENER = "127.0.0.1:9308"
 
 @click.group(epilog="\b\nExample:\n  kafkad cleaner status\n  kafkad cleaner retry orders")
 def cleaner() -> None:
-    """Show what is compacted, and have it tried again."""
+    """Show and retry the compaction of logs."""
 
 
 @cleaner.command(
@@ -38,8 +38,8 @@ def cleaner() -> None:
 def status(topic: str | None, listener: str, timeout_s: float, as_json: bool) -> None:
     """Print how dirty each compacted log of a broker is, its state, and how its last compaction ended.
 
-    A log in quarantine can't be compacted: the reason follows, with file and byte where it is damaged, and when it is
-    tried again.
+    A log in state `quarantined` can't be compacted: a line below the table has the reason, the damaged file and
+    position, and the time of the next attempt.
     """
     host, colon, port = listener.rpartition(":")
     number = number_in(port, 65_535)
@@ -51,7 +51,7 @@ def status(topic: str | None, listener: str, timeout_s: float, as_json: bool) ->
         raise CommandFailed(str(failed)) from None
     rows = [row for row in found if topic in (None, row.topic)]
     if topic is not None and not rows:
-        raise CommandFailed(f"topic {topic!r} is not compacted here, or no cleaner has looked at it yet")
+        raise CommandFailed(f"topic {topic!r} is not compacted, or no cleaner of this broker has checked it yet")
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(rows)))
         return
@@ -64,9 +64,9 @@ def status(topic: str | None, listener: str, timeout_s: float, as_json: bool) ->
 @json_option
 @asks_broker
 def retry(topic: str, as_json: bool, bootstrap: str, timeout_s: float) -> None:
-    """Have the logs of a topic that could not be compacted tried again at once.
+    """Retry the compaction of a topic's logs that could not be compacted.
 
-    The broker is told that the topic's configuration has changed, which it has not.
+    The command sends IncrementalAlterConfigs without a change; cleaners then retry at once.
     """
     with asking(bootstrap, timeout_s) as client:
         touch_topic_config(client, topic)

@@ -33,12 +33,12 @@ _MOST_HEADERS = 1_000_000
     "  kafkad consume demo --from-beginning --exit-at-end --format '%p %o %k=%s\\n'"
 )
 @click.argument("topic")
-@click.option("--from-beginning", is_flag=True, help="Start at the oldest record instead of the next new one.")
-@click.option("--offset", type=INT64, help="Start at this offset of each partition.")
+@click.option("--from-beginning", is_flag=True, help="Start at the oldest record instead of the log end.")
+@click.option("--offset", type=INT64, help="Start at this offset in each partition.")
 @click.option("--partition", "partitions", type=INT32, multiple=True, help="Repeatable.")
-@click.option("--max-messages", type=click.IntRange(1, INT64_MAX), help="Stop after so many records.")
-@click.option("--timeout-ms", type=click.IntRange(1, INT64_MAX), help="Stop when no record came for so long.")
-@click.option("--exit-at-end", is_flag=True, help="Stop at what is the end of the log now.")
+@click.option("--max-messages", type=click.IntRange(1, INT64_MAX), help="Stop after this number of records.")
+@click.option("--timeout-ms", type=click.IntRange(1, INT64_MAX), help="Stop after this time without a record.")
+@click.option("--exit-at-end", is_flag=True, help="Stop at the current end of the log.")
 @click.option(
     "--format",
     "format_text",
@@ -47,7 +47,7 @@ _MOST_HEADERS = 1_000_000
     metavar="FORMAT",
     help=", ".join(f"{token} {meaning}" for token, (meaning, _) in TOKENS.items()),
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a record instead of --format.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each record instead of --format.")
 @asks_broker
 def consume(
     topic: str,
@@ -62,9 +62,9 @@ def consume(
     bootstrap: str,
     timeout_s: float,
 ) -> None:
-    """Print the records of TOPIC, from now on or from the given offset, until Ctrl-C."""
+    """Print the records of TOPIC, from the log end or from a given offset on, until Ctrl-C."""
     if from_beginning and offset is not None:
-        raise click.UsageError("--from-beginning and --offset say different things; give one of them")
+        raise click.UsageError("--from-beginning and --offset exclude each other")
     formatter = format_json if as_json else _formatter(format_text)
     with asking(bootstrap, timeout_s) as client:
         known = [described.partition for described in client.topics([topic])[0].partitions]
@@ -139,7 +139,7 @@ class Reading:
         except MalformedRecords as error:
             raise CommandFailed(
                 f"{self._topic}-{partition}: the batch with the offsets {header.base_offset} to {header.last_offset}"
-                f" can't be read: {error}. --partition {partition} --offset {header.next_offset} goes on behind it"
+                f" can't be read: {error}. --partition {partition} --offset {header.next_offset} continues after it"
             ) from error
 
 

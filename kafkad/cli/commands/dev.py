@@ -29,21 +29,19 @@ LONGEST_RUNTIME_NAME = "kafkad-xxxxxxxx"
 LEAST_FREE_BYTES = 16 << 20
 
 
-@click.command(
-    epilog="\b\nExample:\n  kafkad dev\n  kafkad dev --port 9092 --override auto.create.topics.enable=false"
-)
-@click.option("--port", type=click.IntRange(1, 65535), help="Default: a free one.")
-@click.option("--folder", hidden=True, help="An empty folder to use, and to remove at exit.")
+@click.command(epilog="\b\nExample:\n  kafkad dev\n  kafkad dev --port 9092 --override auto.create.topics.enable=false")
+@click.option("--port", type=click.IntRange(1, 65535), help="Default: a free port.")
+@click.option("--folder", hidden=True, help="An empty folder to use and to remove at exit.")
 @click.option("--parent", "parent_pid", type=INT32, hidden=True, help="Stop when this parent process ends.")
 @override_option
 @json_option
 def dev(
     port: int | None, folder: str | None, parent_pid: int | None, overrides: tuple[str, ...], as_json: bool
 ) -> None:
-    """Run a throw-away broker on a free port, with its data in a temporary folder.
+    """Run a temporary broker on a free port, with its data in a temporary folder.
 
-    Port and folder are printed; the folder is removed at exit. With --json the first line is an object with
-    `bootstrap` and `log_dir`, printed when the broker serves.
+    The command prints port and folder, and removes the folder at exit. With --json the first line is an object with
+    `bootstrap` and `log_dir`, printed when the broker is ready.
     """
     # Before the folder exists: from here on SIGTERM unwinds, so that the folder is always removed.
     signal.signal(signal.SIGTERM, _unwind)
@@ -90,7 +88,7 @@ def _runtime_dir(home: Path) -> list[tuple[str, str]]:
 
 
 def _announce(ready: Ready) -> None:
-    say(f"{banner(ready)}\n  everything in that folder is removed at exit", sys.stdout)
+    say(f"{banner(ready)}\n  the folder is removed at exit", sys.stdout)
 
 
 def _announce_json(ready: Ready) -> None:

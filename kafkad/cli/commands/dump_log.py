@@ -24,11 +24,11 @@ _LINES_AT_ONCE = 500
 _OPTIONAL_LONGS = ("deleteHorizonMs", "currentTxnFirstOffset")
 _ENTRIES = ("index", "timeindex")
 
-_HELP = """Show the files of a partition or of a log directory, say what each is for, and check them.
+_HELP = """Show, explain and check the files of a partition or of a log directory.
 
-Of a directory every file is shown: batches, indexes, producers, epochs, checkpoints. With --records, the records of
-__consumer_offsets, __transaction_state and __cluster_metadata are decoded; the three decoder options do that for files
-that lie elsewhere. Nothing is changed. A running broker may be writing: what it has not finished looks like damage.
+Of a directory every file is shown: batches, indexes, producers, epochs, checkpoints. --records decodes the records of
+__consumer_offsets, __transaction_state and __cluster_metadata; the three decoder options do so for files in other
+directories. Nothing is changed. Incomplete writes of a running broker look like damage.
 
 \b
 Example:
@@ -100,7 +100,7 @@ class _Asked:
 @click.option("--offsets-decoder", is_flag=True, help="The records are those of __consumer_offsets.")
 @click.option("--transaction-log-decoder", is_flag=True, help="The records are those of __transaction_state.")
 @click.option("--cluster-metadata-decoder", is_flag=True, help="The records are those of __cluster_metadata.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on each line.")
 def dump_log(
     paths: tuple[Path, ...],
     deep_iteration: bool,
@@ -148,13 +148,13 @@ def _dump_directory(path: Path, asked: _Asked) -> int:
     is_partition = bool(explain_directory(path.absolute().name))
     files = [each for each in entries if each.is_file()]
     if not (is_partition or partitions or any(kind_of(each) for each in files)):
-        raise UnknownFile("it has neither the files of a partition nor those of a log directory")
+        raise UnknownFile("it has no files of a partition or log directory")
     _explain(path, explain_directory(path.absolute().name) or f"{len(partitions)} partition director(ies)", asked)
     exit_code = 0
     for file in files:
         found = kind_of(file)
         if found is None:
-            click.echo(f"{file} is ignored: neither Apache Kafka nor kafkad makes a file of this name", err=True)
+            click.echo(f"{file} is ignored: no file of Apache Kafka or kafkad has this name", err=True)
             continue
         _explain(file, explain(*found), asked)
         exit_code |= _dump_file(file, asked, is_explained=True)

@@ -36,14 +36,13 @@ Example:
 
 @click.group(cls=CommandGroup, epilog=_GROUP)
 def export() -> None:
-    """Bring topics into tables: Parquet files, Delta or Iceberg, each record once."""
+    """Export topics to tables: Parquet files, Delta or Iceberg, each record exactly once."""
 
 
-_RUN = """Bring what is new in a topic into its table, in one commit; of several topics, each into its own.
+_RUN = """Export the new records of a topic to its table, in one commit; of several topics, each to its own table.
 
-The table itself says up to where it goes: the command may be run again at any time, by hand, by cron or a timer, and
-killed at any time; no record is in the table twice, and none is left out. Records of aborted transactions are left
-out, and what is not yet committed waits for the next run.
+The table has its own end offsets, so the command can be repeated, and killed, at any time: the table has each record
+exactly once. Records of aborted transactions are omitted, and uncommitted records wait for a later run.
 
 \b
 Example:
@@ -60,25 +59,29 @@ Example:
 """
 
 
-@export.command(help=_RUN, short_help="Bring what is new in a topic into its table.")
+@export.command(help=_RUN, short_help="Export the new records of a topic to its table.")
 @names_table
 @click.option(
     "--engine",
     type=click.Choice(["local", "spark"]),
     default="local",
     show_default=True,
-    help="Where the work is done: in processes here, or in Spark.",
+    help="Run in local processes, or in Spark.",
 )
 @click.option(
     "--start",
     default="earliest",
     show_default=True,
     metavar="WHEN",
-    help="Where a new table begins: earliest, latest, a time (2026-01-31T12:00, in UTC unless it says where) or"
-    " milliseconds since 1970.",
+    help="Where a new table begins: earliest, latest, a time (2026-01-31T12:00, UTC by default) or milliseconds since"
+    " 1970.",
 )
 @click.option(
-    "--end", default="latest", show_default=True, metavar="WHEN", help="Up to where: latest, a time or milliseconds."
+    "--end",
+    default="latest",
+    show_default=True,
+    metavar="WHEN",
+    help="Where this run ends: latest, a time or milliseconds since 1970.",
 )
 @click.option(
     "--partition-by",
@@ -94,88 +97,91 @@ Example:
     "--idle-after",
     type=Duration(),
     metavar="DURATION",
-    help="For the marker of complete hours: a partition that is exported to its end is complete up to so long ago,"
-    " instead of up to its newest record.",
+    help="For complete hours: treat a fully exported partition as complete up to now minus DURATION, instead of up to"
+    " its newest record.",
 )
 @click.option(
     "--on-data-loss",
     type=click.Choice(["fail", "skip"]),
     default="fail",
     show_default=True,
-    help="When records were deleted before they were exported.",
+    help="If records were deleted before they were exported.",
 )
 @click.option(
     "--recreated",
     type=click.Choice(["fail", "append"]),
     default="fail",
     show_default=True,
-    help="When the topic was deleted and made again.",
+    help="If the topic was deleted and created again.",
 )
 @click.option(
     "--keep",
     type=click.Choice(["all", "latest"]),
     default="all",
     show_default=True,
-    help="Every record; or the latest of each key, where one without value deletes its key.",
+    help="Every record, or the latest of each key; a record without value deletes its key.",
 )
 @click.option(
     "--key",
     type=click.Choice(["raw", "string", "json", "avro"]),
     default="raw",
     show_default=True,
-    help="What keys are; other than raw, the text or the fields become the column key_parsed.",
+    help="Format of keys; other formats than raw add the column key_parsed.",
 )
+@click.option("--key-schema-file", type=click.Path(path_type=Path), metavar="FILE", help="JSON or Avro schema of keys.")
 @click.option(
-    "--key-schema-file", type=click.Path(path_type=Path), metavar="FILE", help="Of keys: a JSON or an Avro schema."
+    "--key-schema-subject", default="", metavar="NAME", help="Subject of keys in the registry; default: TOPIC-key."
 )
-@click.option("--key-schema-subject", default="", metavar="NAME", help="In the registry; default: TOPIC-key.")
 @click.option(
     "--value",
     type=click.Choice(["raw", "json", "avro", "protobuf"]),
     default="raw",
     show_default=True,
-    help="What values are; other than raw, their fields become the column value_parsed.",
+    help="Format of values; other formats than raw add the column value_parsed.",
 )
 @click.option(
     "--schema-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Of values: a JSON Schema, an Avro schema, or a descriptor set of Protobuf.",
+    help="Schema of values: JSON Schema, Avro schema, or Protobuf descriptor set.",
 )
-@click.option("--schema-message", default="", metavar="NAME", help="The Protobuf message, where there are several.")
+@click.option("--schema-message", default="", metavar="NAME", help="The Protobuf message, if the file has several.")
 @click.option(
     "--schema-registry",
     default="",
     metavar="URL",
-    help="Where schemas are, if values (or keys) begin with the id of theirs; user:password in"
+    help="Address of the schema registry, for values (or keys) with schema ids; user:password in"
     " KAFKAD_SCHEMA_REGISTRY_AUTH.",
 )
-@click.option("--schema-subject", default="", metavar="NAME", help="In the registry; default: TOPIC-value.")
+@click.option(
+    "--schema-subject", default="", metavar="NAME", help="Subject of values in the registry; default: TOPIC-value."
+)
 @click.option(
     "--on-bad-record",
     type=click.Choice(["dlq", "fail", "null"]),
-    help="When a key or value can't be parsed: into the table DIR__dlq (default), stop, or null in its column.",
+    help="If a key or value can't be parsed: write the record to the table DIR__dlq (default), stop, or set its column"
+    " to null.",
 )
 @click.option(
     "--on-schema-change",
     type=click.Choice(["widen", "fail"]),
     default="widen",
     show_default=True,
-    help="When the schema has new fields.",
+    help="If the schema has new fields.",
 )
 @click.option(
     "--partitions",
     type=click.Choice(["all", "led"]),
     default="all",
     show_default=True,
-    help="All; or those whose leader is a broker of this machine, where each machine of a cluster runs the export.",
+    help="All partitions, or those with a leader on this machine, if each machine of a cluster runs the export.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(1, MOST_JOBS),
-    help="How much is done at once: processes of the local engine (default: 1), or cores of Spark (default: all).",
+    help="Number of processes of the local engine (default: 1), or of cores of Spark (default: all).",
 )
-@click.option("--max-bytes-per-sec", type=Size(0), default=0, metavar="SIZE", help="Read no faster than that.")
+@click.option("--max-bytes-per-sec", type=Size(0), default=0, metavar="SIZE", help="Limit for reading.")
 @click.option(
     "--metrics-file",
     type=click.Path(path_type=Path),
@@ -186,9 +192,9 @@ Example:
     "--every",
     type=Duration(),
     metavar="DURATION",
-    help="Go on: a run each 5m, 90s or 1h, with a line for each, until SIGTERM. A broker that is away is waited for.",
+    help="Repeat the run every 5m, 90s or 1h until SIGTERM; print a line for each run; retry while no broker is available.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be exported.")
+@click.option("--dry-run", is_flag=True, help="Only print the plan.")
 @json_option
 @click.pass_context
 def run(ctx: click.Context, /, **asked: Any) -> None:
@@ -210,10 +216,10 @@ Example:
 @json_option
 @click.pass_context
 def status(ctx: click.Context, /, conf_files: Sequence[Path], **asked: Any) -> None:
-    """Print up to where the table goes, and how much the topic has beyond that.
+    """Print the end offsets and the lag of the table.
 
-    Each FILE is one as for --conf-file, with tables of its own: a line for each. Exit code 1: of one of them it can't
-    be said. Exit code 3: records were deleted before they were exported, at which the next run stops.
+    With FILE, a file as for --conf-file, print a line for each of its tables. Exit code 1: the status of a table is not
+    available. Exit code 3: records were deleted before they were exported; the next run stops there.
     """
     _work().status(tables_of(ctx), as_json=asked["as_json"], is_list=bool(conf_files))
 
@@ -221,15 +227,17 @@ def status(ctx: click.Context, /, conf_files: Sequence[Path], **asked: Any) -> N
 @export.command(
     cls=OneTableCommand,
     epilog="\b\nExample:\n  kafkad export verify --topic orders --out /lake/orders\n"
-    "  kafkad export verify --topic orders --out /lake/orders --deep"
+    "  kafkad export verify --topic orders --out /lake/orders --deep",
 )
 @names_table
 @reads_topic
 @meets_damage
-@click.option("--deep", is_flag=True, help="Also compare key, value, headers and time of each record, by checksums.")
+@click.option(
+    "--deep", is_flag=True, help="Also compare key, value, headers and timestamp of each record, by checksums."
+)
 @json_option
 def verify(**asked: Any) -> None:
-    """Compare the table with the log: each record once, none too many. Exit code 1: they differ."""
+    """Compare the table with the log: the table must have each record exactly once. Exit code 1: they differ."""
     _work().verify(**asked)
 
 
@@ -250,30 +258,30 @@ Example:
     default=86_400.0,
     show_default=True,
     metavar="SECONDS",
-    help="Delete only what was written or replaced before that. It has to be longer than any run or maintain takes;"
-    " 0 only where no other one is under way.",
+    help="Delete only files that were written or replaced longer ago. It must be longer than any run or maintain takes;"
+    " use 0 only if no other one is in progress.",
 )
 @writes_files
-@click.option("--dry-run", is_flag=True, help="Only say what would be deleted and merged.")
+@click.option("--dry-run", is_flag=True, help="Only print the deletions and merges.")
 @click.option(
     "--rebuild-log",
     is_flag=True,
-    help="Of a Parquet table whose _kafkad_log is gone: make it anew from the files. Nothing else is done.",
+    help="Only rebuild the missing _kafkad_log of a Parquet table from its files.",
 )
 @json_option
 def maintain(**asked: Any) -> None:
-    """Delete files of runs which did not end and files that were replaced; then merge small files.
+    """Delete files of incomplete runs and replaced files; then merge small files.
 
-    The manifests of a Parquet table are summed up, and removed when --older-than has passed.
+    For a Parquet table, also write a checkpoint of its manifests, and remove manifests older than --older-than.
     """
     _work().maintain(**asked)
 
 
 @export.command(cls=OneTableCommand, epilog="\b\nExample:\n  kafkad export files --topic orders --out /lake/orders")
 @names_table
-@click.option("--dead-letters", is_flag=True, help="Of the table of records that could not be parsed.")
+@click.option("--dead-letters", is_flag=True, help="Print the files of the table of dead letters.")
 def files(**asked: Any) -> None:
-    """Print the files of the table, one on a line: these and no others belong to it."""
+    """Print exactly the files of the table, one on each line."""
     _work().files(**asked)
 
 

@@ -52,7 +52,7 @@ def groups() -> None:
 @json_option
 @asks_broker
 def list_command(with_state: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
-    """Print the id of every group."""
+    """Print the ids of all groups."""
     with asking(bootstrap, timeout_s) as client:
         found = list_groups(client)
     if as_json:
@@ -63,12 +63,12 @@ def list_command(with_state: bool, as_json: bool, bootstrap: str, timeout_s: flo
 
 @groups.command(epilog="\b\nExample:\n  kafkad groups describe billing --members")
 @click.argument("names", metavar="[GROUP]...", nargs=-1)
-@click.option("--members", "show", flag_value="members", help="Show who is in the group.")
+@click.option("--members", "show", flag_value="members", help="Show the members of the group.")
 @click.option("--state", "show", flag_value="state", help="Show coordinator, strategy and state.")
 @json_option
 @asks_broker
 def describe(names: tuple[str, ...], show: str | None, as_json: bool, bootstrap: str, timeout_s: float) -> None:
-    """Show the committed offsets and lags of the groups GROUP, or of all, and the member that reads each partition."""
+    """Show committed offset, lag and member for each partition of the groups GROUP, or of all groups."""
     with asking(bootstrap, timeout_s) as client:
         found = [_describe(client, listed) for listed in _listed(client, names)]
         rows = [_rows(client, group) for group in found] if as_json or show is None else []
@@ -87,11 +87,11 @@ def describe(names: tuple[str, ...], show: str | None, as_json: bool, bootstrap:
 
 @groups.command(epilog="\b\nExample:\n  kafkad groups delete billing")
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
-@click.option("--if-exists", is_flag=True, help="Succeed when the group is not there.")
+@click.option("--if-exists", is_flag=True, help="Succeed if the group does not exist.")
 @json_option
 @asks_broker
 def delete(names: tuple[str, ...], if_exists: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
-    """Delete the groups GROUP, which must have no members, and their offsets."""
+    """Delete the groups GROUP, which must have no members, with their offsets."""
     with asking(bootstrap, timeout_s) as client:
         for name in names:
             deleted = True
@@ -101,7 +101,7 @@ def delete(names: tuple[str, ...], if_exists: bool, as_json: bool, bootstrap: st
                 if not (if_exists and failed.code is ErrorCode.GROUP_ID_NOT_FOUND):
                     raise
                 deleted = False
-            said = "Deleted group" if deleted else "Not there: group"
+            said = "Deleted group" if deleted else "Non-existing group"
             click.echo(json.dumps({"group": name, "deleted": deleted}) if as_json else f"{said} {name}.")
 
 
@@ -111,14 +111,16 @@ def delete(names: tuple[str, ...], if_exists: bool, as_json: bool, bootstrap: st
     "  kafkad groups reset-offsets billing --all-topics --to-datetime 2026-01-31T12:00:00 --execute",
 )
 @click.argument("name", metavar="GROUP")
-@click.option("--topic", "topics", multiple=True, metavar="TOPIC[:0,1,…]", help="What to reset; repeatable.")
-@click.option("--all-topics", is_flag=True, help="Reset everything that the group has committed.")
-@click.option("--to-earliest", is_flag=True, help="To the first record that there is.")
-@click.option("--to-latest", is_flag=True, help="To the end: only new records are read.")
+@click.option(
+    "--topic", "topics", multiple=True, metavar="TOPIC[:0,1,…]", help="Topic or partitions to reset; repeatable."
+)
+@click.option("--all-topics", is_flag=True, help="Reset all partitions that the group has committed.")
+@click.option("--to-earliest", is_flag=True, help="To the log start offset.")
+@click.option("--to-latest", is_flag=True, help="To the log end offset.")
 @click.option("--to-offset", type=INT64, metavar="N", help="To this offset.")
-@click.option("--to-datetime", metavar="TIME", help="To the first record from this time on; UTC unless it says where.")
-@click.option("--shift-by", type=SIGNED_INT64, metavar="N", help="Forward by N records, back when negative.")
-@click.option("--execute", is_flag=True, help="Do it; without this the new offsets are only shown.")
+@click.option("--to-datetime", metavar="TIME", help="To the first record from this time on; UTC by default.")
+@click.option("--shift-by", type=SIGNED_INT64, metavar="N", help="Forward by N offsets; backward if N is negative.")
+@click.option("--execute", is_flag=True, help="Apply the new offsets instead of only printing them.")
 @json_option
 @asks_broker
 def reset_offsets(
@@ -131,7 +133,7 @@ def reset_offsets(
     timeout_s: float,
     **where: Any,
 ) -> None:
-    """Move the group GROUP, which must have no members, to other offsets."""
+    """Reset the committed offsets of GROUP, which must have no members."""
     target = Target(**where)
     if bool(topics) == all_topics:
         raise click.UsageError("expected --topic or --all-topics")
@@ -153,11 +155,18 @@ def reset_offsets(
     "delete-offsets", epilog="\b\nExample:\n  kafkad groups delete-offsets billing --topic orders --topic payments:0,1"
 )
 @click.argument("name", metavar="GROUP")
-@click.option("--topic", "topics", multiple=True, required=True, metavar="TOPIC[:0,1,…]", help="Of what; repeatable.")
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    required=True,
+    metavar="TOPIC[:0,1,…]",
+    help="Topic or partitions; repeatable.",
+)
 @json_option
 @asks_broker
 def delete_offsets_command(name: str, topics: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s: float) -> None:
-    """Delete the committed offsets of the group GROUP for topics that it is not subscribed to any more."""
+    """Delete the committed offsets of GROUP for topics to which it is not subscribed."""
     wanted = parse_topics(topics)
     with asking(bootstrap, timeout_s) as client:
         partitions = partitions_of(client, wanted)
@@ -174,7 +183,7 @@ def _listed(client: BrokerClient, names: Sequence[str]) -> list[ListedGroup]:
     known = {each.group_id: each for each in list_groups(client)}
     for name in names:
         if name not in known:
-            raise CommandFailed(f"there is no group {name!r}")
+            raise CommandFailed(f"group {name!r} does not exist")
     return [known[name] for name in names] if names else list(known.values())
 
 
@@ -223,7 +232,7 @@ def _print_reset(name: str, moved: dict[Partition, int], *, executed: bool, as_j
         return
     _print(reset_lines(name, moved))
     if not executed:
-        click.echo("\nNothing was changed: add --execute to do it.", err=True)
+        click.echo("\nNothing was changed. To apply, add --execute.", err=True)
 
 
 def _as_json(group: GroupDescription, rows: Sequence[OffsetRow]) -> dict[str, object]:

@@ -29,7 +29,7 @@ def log_dirs() -> None:
 @json_option
 @asks_broker
 def describe(names: tuple[str, ...], with_partitions: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
-    """Print the size and the free room of each log directory, and what the partitions take there."""
+    """Print the size and free space of each log directory, and the size of its partitions."""
     with asking(bootstrap, timeout_s) as client:
         wanted = None
         if names:
@@ -47,15 +47,16 @@ def describe(names: tuple[str, ...], with_partitions: bool, as_json: bool, boots
             click.echo(line)
 
 
-_MOVE_HELP = """Move partitions to another log directory of their broker, while they are used.
+_MOVE_HELP = """Move partitions to another log directory of their broker without downtime.
 
-PARTITION is a topic and a number (orders-3), or a topic: all its partitions. The command waits until all are there;
-with --no-wait it only asks. A move goes on without the command: Ctrl-C ends the waiting. To end a move, move the
-partition to the directory where it is. While a partition is moved, both directories have its files.
+PARTITION is a partition (orders-3), or a topic: all its partitions. The command waits for the end; with --no-wait it
+only requests the move. Ctrl-C ends the wait, not the move. To cancel a move, move the partition to its present
+directory. During a move both directories have the files of the partition.
 
-Bytes per second are limited by the broker's replica.alter.log.dirs.io.max.bytes.per.second.
+The broker's replica.alter.log.dirs.io.max.bytes.per.second limits the rate.
 
-Exit code 0: all are there (with --no-wait: asked for); 1: a partition was refused or not moved, and a line says why.
+Exit code 0: all partitions are moved (with --no-wait: the moves have begun); 1: a move was rejected or has failed, and
+a line has the reason.
 
 \b
 Example:
@@ -68,10 +69,10 @@ Example:
 
 @log_dirs.command(help=_MOVE_HELP, short_help="Move partitions to another log directory.")
 @click.argument("partitions", metavar="PARTITION...", nargs=-1, required=True)
-@click.option("--to", "target", required=True, metavar="DIR", help="The log directory, as log.dirs has it.")
+@click.option("--to", "target", required=True, metavar="DIR", help="The log directory, as in log.dirs.")
 @click.option("--broker", type=INT32, help="The broker; needed if several have a directory of this name.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be moved.")
-@click.option("--no-wait", is_flag=True, help="Don't wait until the partitions are there.")
+@click.option("--dry-run", is_flag=True, help="Only print the moves.")
+@click.option("--no-wait", is_flag=True, help="Don't wait for the end.")
 @json_option
 @asks_broker
 def move(
@@ -98,7 +99,7 @@ def move(
         refused = [(each, code.name) for each in pending if (code := codes[each.topic, each.partition])]
         accepted = [each for each in moves if each not in [row for row, _ in refused]]
         ended = accepted if no_wait else follow(client, accepted, shows=not as_json and sys.stderr.isatty())
-    not_moved = [(each, "the broker's log says why") for each in ended if not (no_wait or each.is_done)]
+    not_moved = [(each, "the broker's log has the reason") for each in ended if not (no_wait or each.is_done)]
     _tell(ended, [*refused, *not_moved], as_json=as_json, is_planned=no_wait)
     if refused or not_moved:
         sys.exit(1)
@@ -117,9 +118,11 @@ def broker_of(found: Sequence[LogDirDescription], target: str, broker: int | Non
     if len(having) == 1:
         return having[0]
     if having:
-        raise CommandFailed(f"brokers {', '.join(map(str, having))} have a log directory {target}: name one (--broker)")
+        raise CommandFailed(
+            f"brokers {', '.join(map(str, having))} have a log directory {target}: select one by --broker"
+        )
     paths = ", ".join(sorted({row.path for row in found if broker in (None, row.broker)}))
-    raise CommandFailed(f"no broker has a log directory {target}; there are {paths}")
+    raise CommandFailed(f"no broker has a log directory {target}; existing ones: {paths}")
 
 
 def follow(client: BrokerClient, moves: Sequence[ReplicaMove], *, shows: bool) -> list[ReplicaMove]:

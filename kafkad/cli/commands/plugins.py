@@ -24,7 +24,7 @@ def plugins() -> None:
 
 
 Command = TypeVar("Command", bound=Callable[..., object])
-_RESTART = "A broker uses what is installed from its next start on"
+_RESTART = "The broker uses this change from its next start on"
 
 
 def in_folder(command: Command) -> Command:
@@ -43,11 +43,11 @@ def in_folder(command: Command) -> Command:
 @click.argument("what", metavar="PACKAGE|WHEEL|FILE.py")
 @in_folder
 def install(what: str, folder: str | None) -> None:
-    """Put a plugin into the plugins folder, in place of an older one of its name.
+    """Put a plugin into the plugins folder, replacing an older version.
 
     A package is installed with the dependencies that kafkad does not have. A package that needs another version of a
-    dependency of kafkad is refused, and so is a plugin with which no broker could start. Upgrades of kafkad leave the
-    folder alone.
+    dependency of kafkad is rejected, and so is a plugin with which no broker could start. Upgrades of kafkad do not
+    change the folder.
     """
     target = _folder(folder)
     try:
@@ -69,7 +69,7 @@ def install(what: str, folder: str | None) -> None:
 @click.argument("name")
 @in_folder
 def remove(name: str, folder: str | None) -> None:
-    """Take a plugin out of the plugins folder: by the name of its file, its package, or itself."""
+    """Remove a plugin from the plugins folder: NAME is its file, its package, or its own name."""
     target = _folder(folder)
     try:
         click.echo(f"removed {target.remove(name)}")
@@ -93,7 +93,7 @@ def _folder(named: str | None) -> PluginFolder:
     config = configuration_from_arguments(None, ())
     path = config.plugins.dir or default_plugins_dir(os.environ)
     if not path:
-        raise WrongConfiguration(["there is no plugins folder: set kafkad.plugins.dir, or use --folder"])
+        raise WrongConfiguration(["no plugins folder is configured: set kafkad.plugins.dir, or use --folder"])
     return PluginFolder(Path(path), blocked=config.plugins.blocked, settings=config.texts.static)
 
 
@@ -105,10 +105,10 @@ def _folder(named: str | None) -> PluginFolder:
 @in_folder
 @json_option
 def list_plugins(file: str | None, overrides: tuple[str, ...], folder: str | None, as_json: bool) -> None:
-    """Load every plugin and show where it comes from and what it registers.
+    """Load every plugin and show its source and the objects that it registers.
 
-    The configuration says whether and where to look, unless --folder is given. Exit code 2 when a plugin can't be
-    loaded, as for a broker.
+    The configuration has the plugins folder, unless --folder is given. Exit code 2 if a plugin can't be loaded and a
+    broker would not start.
     """
     config = configuration_from_arguments(file, overrides)
     chosen = config.plugins
@@ -147,7 +147,5 @@ def _as_json(plugin: LoadedPlugin) -> dict[str, object]:
         "source": plugin.source,
         "blocked": plugin.is_blocked,
         "hooks": plugin.hooks,
-        "objects": [
-            {"kind": each.kind, "name": each.name, "replaced_by": each.replaced_by} for each in plugin.objects
-        ],
+        "objects": [{"kind": each.kind, "name": each.name, "replaced_by": each.replaced_by} for each in plugin.objects],
     }

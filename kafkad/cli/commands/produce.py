@@ -37,9 +37,15 @@ Headers = tuple[tuple[str, bytes], ...]
     default="none",
     show_default=True,
 )
-@click.option("--acks", type=click.Choice(list(_ACKS)), default="all", show_default=True, help="Who confirms.")
-@click.option("--partition", type=INT32, help="Default: by key, else in turn.")
-@click.option("--header", "headers", multiple=True, metavar="KEY=VALUE", help="Of every record; repeatable.")
+@click.option(
+    "--acks",
+    type=click.Choice(list(_ACKS)),
+    default="all",
+    show_default=True,
+    help="Replicas that must acknowledge a record.",
+)
+@click.option("--partition", type=INT32, help="Default: by key; round robin without a key.")
+@click.option("--header", "headers", multiple=True, metavar="KEY=VALUE", help="Header of every record; repeatable.")
 @json_option
 @asks_broker
 def produce(
@@ -55,7 +61,8 @@ def produce(
 ) -> None:
     """Send each line of standard input to TOPIC as one record.
 
-    The topic is created if the broker auto-creates topics. With --json the last line says what was sent.
+    The topic is created if the broker auto-creates topics. With --json the last line is an object with the number of
+    records.
     """
     parsed_headers = tuple(_header(header) for header in headers)
     separator = key_separator.encode() if key_separator else None

@@ -28,9 +28,9 @@ from kafkad.startup import start_broker
 def start(file: str | None, overrides: tuple[str, ...]) -> None:
     """Run a broker until SIGTERM or Ctrl-C.
 
-    Without a file: the system's server.properties if it is there, else the defaults that
-    etc/server.properties documents. A configuration that can't be used is exit code 2, one line for each
-    reason. SIGHUP reads the file again; closing the terminal of a broker stops it.
+    Without a file: the system's server.properties if it exists, else the defaults in etc/server.properties. An invalid
+    configuration is exit code 2, with one line for each reason. SIGHUP reloads the file; closing the terminal of a
+    broker stops it.
     """
     path, pairs = file_or_default(file), parse_overrides(overrides)
     config = read_configuration(path, pairs)

@@ -18,14 +18,16 @@ from kafkad.cli.configuring import configuration_from_arguments, configures
 
 @click.command(epilog="\b\nExample:\n  kafkad stop\n  kafkad stop server.properties --no-wait")
 @configures
-@click.option("--no-wait", is_flag=True, help="Don't wait until the broker has ended.")
+@click.option("--no-wait", is_flag=True, help="Don't wait until the broker has exited.")
 def stop(file: str | None, overrides: tuple[str, ...], no_wait: bool) -> None:
-    """Stop the broker of this host that has the same log.dirs and kafkad.runtime.dir, in order.
+    """Cleanly stop the broker of this host with the same log.dirs and kafkad.runtime.dir.
 
-    Without a file: the system's server.properties if it is there, else the defaults, as "kafkad start" reads them. In a
-    cluster others lead before it stops. Of a unit use "systemctl stop". Ctrl-C ends the waiting alone.
+    Without a file: the system's server.properties if it exists, else the defaults, as for "kafkad start". In a cluster,
+    other replicas lead before the broker stops. For a systemd unit use "systemctl stop". Ctrl-C ends the wait, not the
+    stop.
 
-    Exit code 0: it has stopped (with --no-wait: was told to); 1: no such broker runs, or it is another user's.
+    Exit code 0: the broker has stopped (with --no-wait: is stopping); 1: no such broker is running, or it belongs to
+    another user.
     """
     config = configuration_from_arguments(file, overrides)
     base, log_dir = Path(config.runtime.dir), Path(config.log_dirs.log_dirs[0]).resolve()
@@ -40,10 +42,10 @@ def stop(file: str | None, overrides: tuple[str, ...], no_wait: bool) -> None:
             raise ProcessLookupError
         signal.pidfd_send_signal(process, signal.SIGTERM)
     except ProcessLookupError:
-        click.echo(f"The broker with log.dirs={log_dir} has stopped by itself.")
+        click.echo(f"The broker with log.dirs={log_dir} has already stopped.")
         return
     except PermissionError:
-        raise CommandFailed(f"the broker with log.dirs={log_dir} (pid {broker.pid}) is another user's") from None
+        raise CommandFailed(f"the broker with log.dirs={log_dir} (pid {broker.pid}) belongs to another user") from None
     if no_wait:
         click.echo(f"The broker with log.dirs={log_dir} (pid {broker.pid}) is stopping.")
         return
@@ -56,5 +58,5 @@ def stop(file: str | None, overrides: tuple[str, ...], no_wait: bool) -> None:
 
 def _not_found(base: Path, log_dir: Path, running: list[RunningBroker]) -> str:
     others = ", ".join(f"{each.log_dir} (pid {each.pid})" for each in running)
-    found = f"; log directories of those that run: {others}" if others else ""
-    return f"no broker with log.dirs={log_dir} and kafkad.runtime.dir={base} runs here{found}"
+    found = f"; log directories of running brokers: {others}" if others else ""
+    return f"no broker with log.dirs={log_dir} and kafkad.runtime.dir={base} is running on this host{found}"

@@ -19,14 +19,12 @@ def topics() -> None:
     """Create, list, describe and delete topics."""
 
 
-@topics.command(
-    epilog="\b\nExample:\n  kafkad topics create orders --partitions 12 --config retention.ms=86400000"
-)
+@topics.command(epilog="\b\nExample:\n  kafkad topics create orders --partitions 12 --config retention.ms=86400000")
 @click.argument("name")
 @click.option("--partitions", type=click.IntRange(1, INT32_MAX), help="Default: the broker's num.partitions.")
 @click.option("--replication-factor", type=click.IntRange(1, INT16_MAX), help="Default: the broker's.")
 @click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="A topic config; repeatable.")
-@click.option("--if-not-exists", is_flag=True, help="Succeed when the topic is there already.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed if the topic exists.")
 @json_option
 @asks_broker
 def create(
@@ -54,16 +52,16 @@ def create(
             if not (if_not_exists and failed.code is ErrorCode.TOPIC_ALREADY_EXISTS):
                 raise
             created = False
-    said = "Created topic" if created else "Already there: topic"
+    said = "Created topic" if created else "Existing topic"
     click.echo(json.dumps({"topic": name, "created": created}) if as_json else f"{said} {name}.")
 
 
 @topics.command("list", epilog="\b\nExample:\n  kafkad topics list --bootstrap-server 127.0.0.1:9092")
-@click.option("--exclude-internal", is_flag=True, help="Leave out the topics that the broker keeps for itself.")
+@click.option("--exclude-internal", is_flag=True, help="Omit internal topics.")
 @json_option
 @asks_broker
 def list_topics(exclude_internal: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
-    """Print the name of every topic."""
+    """Print the names of all topics."""
     with asking(bootstrap, timeout_s) as client:
         found = client.topics()
     names = [topic.name for topic in found if not (exclude_internal and topic.is_internal)]
@@ -78,7 +76,7 @@ def list_topics(exclude_internal: bool, as_json: bool, bootstrap: str, timeout_s
 @json_option
 @asks_broker
 def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s: float) -> None:
-    """Show partitions, leaders, replicas and configs of the topics NAME, or of all."""
+    """Show partitions, leaders, replicas and configs of the topics NAME, or of all topics."""
     with asking(bootstrap, timeout_s) as client:
         found = client.topics(names or None)
         configs = topic_configs(client, [topic.name for topic in found])
@@ -91,7 +89,7 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s: f
 
 @topics.command(epilog="\b\nExample:\n  kafkad topics delete orders")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--if-exists", is_flag=True, help="Succeed when the topic is not there.")
+@click.option("--if-exists", is_flag=True, help="Succeed if the topic does not exist.")
 @json_option
 @asks_broker
 def delete(names: tuple[str, ...], if_exists: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
@@ -105,7 +103,7 @@ def delete(names: tuple[str, ...], if_exists: bool, as_json: bool, bootstrap: st
                 if not (if_exists and failed.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                     raise
                 deleted = False
-            said = "Deleted topic" if deleted else "Not there: topic"
+            said = "Deleted topic" if deleted else "Non-existing topic"
             click.echo(json.dumps({"topic": name, "deleted": deleted}) if as_json else f"{said} {name}.")
 
 

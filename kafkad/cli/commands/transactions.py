@@ -32,7 +32,7 @@ _MINUTE_MS = 60_000
     "  kafkad transactions abort --topic orders --partition 0 --start-offset 1234"
 )
 def transactions() -> None:
-    """List and describe transactions; find and abort those that hang."""
+    """List and describe transactions; find and abort hanging ones."""
 
 
 @transactions.command("list", epilog="\b\nExample:\n  kafkad transactions list --duration-filter 60000")
@@ -41,9 +41,9 @@ def transactions() -> None:
     type=click.IntRange(-1, INT64_MAX),
     default=-1,
     metavar="MS",
-    help="Only transactions open for longer.",
+    help="Only transactions that have been open longer.",
 )
-@click.option("--transactional-id-pattern", metavar="REGEX", help="Only ids that match as a whole.")
+@click.option("--transactional-id-pattern", metavar="REGEX", help="Only transactional ids that match as a whole.")
 @json_option
 @asks_broker
 def list_command(
@@ -60,7 +60,7 @@ def list_command(
 @json_option
 @asks_broker
 def describe(transactional_id: str, as_json: bool, bootstrap: str, timeout_s: float) -> None:
-    """Show the transaction of TRANSACTIONAL-ID, and the partitions that are in it."""
+    """Show the transaction of TRANSACTIONAL-ID and its partitions."""
     with asking(bootstrap, timeout_s) as client:
         row = describe_transaction(client, transactional_id)
     if as_json:
@@ -72,12 +72,12 @@ def describe(transactional_id: str, as_json: bool, bootstrap: str, timeout_s: fl
 @transactions.command(
     epilog="\b\nExample:\n  kafkad transactions abort --topic orders --partition 0 --start-offset 1234"
 )
-@click.option("--topic", required=True, help="The topic that it hangs in.")
-@click.option("--partition", type=INT32, required=True, help="The partition that it hangs in.")
-@click.option("--start-offset", type=INT64, help="Where the transaction begins in the partition.")
-@click.option("--producer-id", type=INT64, help="Instead of the start, with both epochs.")
-@click.option("--producer-epoch", type=INT16, help="As find-hanging shows it.")
-@click.option("--coordinator-epoch", type=click.IntRange(-1, INT32_MAX), help="As find-hanging shows it.")
+@click.option("--topic", required=True, help="Topic of the hanging transaction.")
+@click.option("--partition", type=INT32, required=True, help="Partition of the hanging transaction.")
+@click.option("--start-offset", type=INT64, help="First offset of the transaction in the partition.")
+@click.option("--producer-id", type=INT64, help="Instead of --start-offset, with both epochs.")
+@click.option("--producer-epoch", type=INT16, help="As printed by find-hanging.")
+@click.option("--coordinator-epoch", type=click.IntRange(-1, INT32_MAX), help="As printed by find-hanging.")
 @asks_broker
 def abort(
     topic: str,
@@ -89,7 +89,7 @@ def abort(
     bootstrap: str,
     timeout_s: float,
 ) -> None:
-    """Abort a hanging transaction: its producer is gone, and no coordinator knows of it."""
+    """Abort a hanging transaction: an open transaction without a producer, unknown to its coordinator."""
     given = (producer_id, producer_epoch, coordinator_epoch)
     if start_offset is None and None in given:
         raise click.UsageError(
@@ -105,16 +105,16 @@ def abort(
 
 
 @transactions.command("find-hanging", epilog="\b\nExample:\n  kafkad transactions find-hanging --topic orders")
-@click.option("--topic", help="Look at this topic only.")
-@click.option("--partition", type=INT32, help="Look at this partition of the topic only.")
-@click.option("--broker-id", type=INT32, help="Look at the partitions that have a replica on this broker.")
+@click.option("--topic", help="Only this topic.")
+@click.option("--partition", type=INT32, help="Only this partition of the topic.")
+@click.option("--broker-id", type=INT32, help="Only partitions with a replica on this broker.")
 @click.option(
     "--max-transaction-timeout",
     type=INT32,
     default=15,
     show_default=True,
     metavar="MINUTES",
-    help="Nothing younger can hang: the longest transaction that the brokers allow.",
+    help="The longest transaction timeout that the brokers allow; younger transactions are not hanging.",
 )
 @json_option
 @asks_broker
@@ -127,7 +127,7 @@ def find_hanging(
     bootstrap: str,
     timeout_s: float,
 ) -> None:
-    """Print open transactions that no coordinator will end."""
+    """Print open transactions that no coordinator will complete."""
     if topic is None and (broker_id is None or partition is not None):
         raise click.UsageError("expected --topic, or --broker-id without --partition")
     with asking(bootstrap, timeout_s) as client:

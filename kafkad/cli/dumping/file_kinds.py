@@ -1,6 +1,6 @@
-"""Which kinds of files are in a log directory, and what is each of them for?
+"""Which kinds of files are in a log directory, and what is the purpose of each?
 
-The same words are in docs/storage.md, at more length; a test compares the names.
+docs/storage.md has more details; a test compares the names.
 """
 
 import re
@@ -53,50 +53,55 @@ def _of_segment(suffix: str, content: Content, explanation: str) -> FileKind:
 
 
 FILE_KINDS = (
-    _of_segment("log", Content.SEGMENT, "record batches, from the offset in its name on"),
-    _of_segment("index", Content.OFFSET_INDEX, "where in the .log some of the offsets are"),
-    _of_segment("timeindex", Content.TIME_INDEX, "from which offset on some of the times are"),
-    _of_segment("txnindex", Content.TXN_INDEX, "transactions that were aborted"),
-    _of_segment("snapshot", Content.PRODUCERS, "the producers and open transactions below the offset in its name"),
-    _kind(LEADER_EPOCHS, LEADER_EPOCHS, Content.EPOCHS, "where each leader epoch begins in this log"),
-    _kind(ABORTED_COUNTS, ABORTED_COUNTS, Content.TEXT, "how many entries each .txnindex has, to notice a lost one"),
-    _kind(PARTITION_METADATA, re.escape(PARTITION_METADATA), Content.TOPIC_ID, "the id of the topic"),
-    _kind(MOVED_FROM, MOVED_FROM, Content.TEXT, "the log directory that the partition has just been moved from"),
-    _kind(RECOVERY_POINTS, RECOVERY_POINTS, Content.OFFSETS, "up to where each log is synced: recovery begins there"),
-    _kind(HIGH_WATERMARKS, HIGH_WATERMARKS, Content.OFFSETS, "the high watermark of each partition"),
-    _kind(LOG_START_OFFSETS, LOG_START_OFFSETS, Content.OFFSETS, "where a log begins that was cut by DeleteRecords"),
+    _of_segment("log", Content.SEGMENT, "record batches, from the offset in the file name on"),
+    _of_segment("index", Content.OFFSET_INDEX, "positions of some offsets in the .log"),
+    _of_segment("timeindex", Content.TIME_INDEX, "offsets of some timestamps"),
+    _of_segment("txnindex", Content.TXN_INDEX, "aborted transactions"),
+    _of_segment("snapshot", Content.PRODUCERS, "producers and open transactions below the offset in the file name"),
+    _kind(LEADER_EPOCHS, LEADER_EPOCHS, Content.EPOCHS, "first offset of each leader epoch in this log"),
+    _kind(ABORTED_COUNTS, ABORTED_COUNTS, Content.TEXT, "number of entries of each .txnindex, to detect missing ones"),
+    _kind(PARTITION_METADATA, re.escape(PARTITION_METADATA), Content.TOPIC_ID, "topic id"),
+    _kind(MOVED_FROM, MOVED_FROM, Content.TEXT, "log directory from which the partition was just moved"),
+    _kind(RECOVERY_POINTS, RECOVERY_POINTS, Content.OFFSETS, "recovery point (synced offset) of each log"),
+    _kind(HIGH_WATERMARKS, HIGH_WATERMARKS, Content.OFFSETS, "high watermark of each partition"),
+    _kind(LOG_START_OFFSETS, LOG_START_OFFSETS, Content.OFFSETS, "start offset of logs truncated by DeleteRecords"),
     _kind(
-        "cleaner-offset-checkpoint", "cleaner-offset-checkpoint", Content.OFFSETS, "up to where each log is compacted"
+        "cleaner-offset-checkpoint",
+        "cleaner-offset-checkpoint",
+        Content.OFFSETS,
+        "offset up to which each log is compacted",
     ),
-    _kind(META_PROPERTIES, META_PROPERTIES, Content.TEXT, "which cluster and broker the directory belongs to"),
-    _kind(CLEAN_SHUTDOWN, re.escape(CLEAN_SHUTDOWN), Content.TEXT, "the last stop was clean: no recovery is needed"),
-    _kind(LOCK, re.escape(LOCK), Content.OPAQUE, "locked while a broker uses the directory; the file always stays"),
+    _kind(META_PROPERTIES, META_PROPERTIES, Content.TEXT, "cluster and broker of the directory"),
+    _kind(CLEAN_SHUTDOWN, re.escape(CLEAN_SHUTDOWN), Content.TEXT, "present after a clean stop: no recovery needed"),
+    _kind(LOCK, re.escape(LOCK), Content.OPAQUE, "locked while a broker uses the directory; never removed"),
     _kind(STORE, re.escape(STORE) + ".*", Content.OPAQUE, "kafkad's topics, configs and ids (SQLite)"),
-    _kind(SESSION, re.escape(SESSION), Content.OPAQUE, "the session with ZooKeeper, which a start after a crash ends"),
-    _kind(RESERVED, re.escape(RESERVED), Content.OPAQUE, "room for the checkpoints on a full disk"),
+    _kind(SESSION, re.escape(SESSION), Content.OPAQUE, "ZooKeeper session; a start after a crash ends it"),
+    _kind(RESERVED, re.escape(RESERVED), Content.OPAQUE, "disk space reserved for the checkpoints"),
     _kind(
         "bootstrap.checkpoint", r"bootstrap\.checkpoint", Content.SEGMENT, "KRaft: the first metadata of the cluster"
     ),
     _kind("quorum-state", "quorum-state", Content.TEXT, "KRaft: the vote and epoch of this controller"),
     _kind(".checkpoint", r"\d{20}-\d{10}\.checkpoint", Content.SEGMENT, "KRaft: a snapshot of the metadata"),
-    _kind(".tmp", r".*\.tmp", Content.OPAQUE, "a file that was being replaced; the old one is intact"),
+    _kind(
+        ".tmp", r".*\.tmp", Content.OPAQUE, "new version of a file that was being replaced; the old version is intact"
+    ),
 )
 
 SUFFIXES = {
-    ".deleted": "no longer part of the log; a start removes it",
-    ".cleaned": "compaction was writing it; a start removes it",
-    ".swap": "compacted and complete; a start puts it in the place of the segments that it covers",
+    ".deleted": "removed from the log; a start deletes it",
+    ".cleaned": "compaction was writing it; a start deletes it",
+    ".swap": "compacted and complete; a start replaces the covered segments by it",
 }
 
 _STATES = {
-    "delete": "a partition that is being deleted; a start removes it",
-    "future": "a partition is moved here: a start goes on with that; without that partition it is left as it is",
-    "stray": "a partition of no known topic; it is left as it is",
+    "delete": "a deleted partition; a start removes it",
+    "future": "a partition that is being moved here; a start resumes the move, if this broker has the partition",
+    "stray": "a partition of an unknown topic; not changed",
 }
 
 
 def kind_of(path: Path) -> tuple[FileKind, re.Match[str]] | None:
-    """None for the name of a file that neither Apache Kafka nor kafkad makes."""
+    """None if no file of Apache Kafka or kafkad has this name."""
     for kind in FILE_KINDS:
         match = kind.pattern.fullmatch(path.name)
         if match is not None:

@@ -38,7 +38,7 @@ def decoded(decoder: Decoder, key: bytes | None, value: bytes | None) -> dict[st
         record = decoder(key, value)
     except MalformedRecord as error:
         return f"can't be decoded: {error}"
-    return "of a type that is not shown" if record is None else _shown(record)
+    return "unsupported record type" if record is None else _shown(record)
 
 
 def _shown(value: Any) -> Any:

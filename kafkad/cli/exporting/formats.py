@@ -35,11 +35,11 @@ def formats_of(
         if kind not in (RAW, STRING) and _is_by_registry(of, kind, file, schema_registry)
     }
     if schema_registry and not with_registry:
-        raise WrongConfiguration([f"--schema-registry needs {_KINDS}, without the file of a schema"])
+        raise WrongConfiguration([f"--schema-registry needs {_KINDS}, without a schema file"])
     if schema_subject and "value" not in with_registry:
-        raise WrongConfiguration(["--schema-subject is of --schema-registry"])
+        raise WrongConfiguration(["--schema-subject needs --schema-registry"])
     if key_schema_subject and "key" not in with_registry:
-        raise WrongConfiguration(["--key-schema-subject is of --schema-registry"])
+        raise WrongConfiguration(["--key-schema-subject needs --schema-registry"])
     found = tuple(
         ValueFormat(
             kind=kind,
@@ -63,13 +63,15 @@ def _check_kinds(
     on_bad_record: str | None, key: str, has_key_schema: object, value: str, has_schema: object, schema_message: str
 ) -> None:
     if value == RAW and (has_schema or schema_message):
-        raise WrongConfiguration(["options of schemas need --value json, avro or protobuf"])
+        raise WrongConfiguration(["schema options need --value json, avro or protobuf"])
     if key in (RAW, STRING) and has_key_schema:
-        raise WrongConfiguration(["options of schemas of keys need --key json or avro"])
+        raise WrongConfiguration(["schema options of keys need --key json or avro"])
     if schema_message and value != "protobuf":
-        raise WrongConfiguration(["--schema-message is of --value protobuf"])
+        raise WrongConfiguration(["--schema-message needs --value protobuf"])
     if on_bad_record in (NULL, DEAD_LETTERS) and key == value == RAW:
-        raise WrongConfiguration([f"--on-bad-record {on_bad_record} needs {_KINDS}; damaged batches have --on-damage"])
+        raise WrongConfiguration(
+            [f"--on-bad-record {on_bad_record} needs {_KINDS}; for damaged batches use --on-damage"]
+        )
 
 
 def _is_by_registry(of: str, kind: str, file: Path | None, registry: str) -> bool:

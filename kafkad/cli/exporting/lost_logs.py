@@ -15,11 +15,11 @@ from kafkad.export.wanted import Wanted
 def rebuild_logs(wanted: Wanted, *, is_dry_run: bool, as_json: bool) -> None:
     """Of those that are gone. Raises `ExportFailed`."""
     if wanted.format != "parquet" or is_dry_run:
-        raise WrongConfiguration(["--rebuild-log is of --format parquet, and excludes --dry-run"])
+        raise WrongConfiguration(["--rebuild-log needs --format parquet and excludes --dry-run"])
     folders = [TableFolder(out) for out in (wanted.out, folder_of_dead_letters(wanted.out))]
     lost = [folder for folder in folders if has_lost_log(folder)]
     if not lost:
-        raise ExportFailed(f"{wanted.out}: there is nothing to make a log of, or its log is there")
+        raise ExportFailed(f"{wanted.out}: there are no files to build a log from, or the log exists")
     rebuilt = [rebuild_log(folder, wanted.topic) for folder in lost]
     if as_json:
         rows = []
@@ -37,4 +37,4 @@ def rebuild_logs(wanted: Wanted, *, is_dry_run: bool, as_json: bool) -> None:
         for gap in each.empty:
             click.echo(f"{wanted.topic}-{gap.partition}: offsets {gap.start} to {gap.end - 1} are in no file")
         for path in each.left_out:
-            click.echo(f"{path} is left out: a larger file has its records")
+            click.echo(f"{path} is not used: a larger file has its records")

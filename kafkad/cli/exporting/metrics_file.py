@@ -45,14 +45,18 @@ def _rows(summary: Summary) -> list[tuple[str, str, float]]:
     until = summary.complete_until
     rows: list[tuple[str, str, float]] = [
         ("records", "Records of the last run.", summary.records),
-        ("bytes", "Bytes of the files that it wrote.", summary.bytes),
-        ("seconds", "How long it took.", summary.seconds),
+        ("bytes", "Bytes of the files that the last run wrote.", summary.bytes),
+        ("seconds", "Duration of the last run.", summary.seconds),
         ("unparsed_values", "Records and damaged batches that could not be read.", summary.unparsed),
-        ("skipped_batches", "Damaged batches that it has left out.", len(summary.skipped)),
-        ("lost_offsets", "What retention took before it was exported.", sum(e.end - e.start for e in summary.lost)),
+        ("skipped_batches", "Damaged batches that the last run skipped.", len(summary.skipped)),
+        (
+            "lost_offsets",
+            "Records that were deleted before they were exported.",
+            sum(e.end - e.start for e in summary.lost),
+        ),
     ]
     if until is not None:
         # Without one there is no number that would not mislead.
-        text = "Up to which hour the table is complete, in seconds since 1970."
+        text = "End of the last complete hour of the table, in seconds since 1970."
         rows.append(("complete_until_timestamp_seconds", text, hour_of(until).timestamp()))
     return rows

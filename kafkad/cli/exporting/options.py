@@ -88,7 +88,7 @@ def read_options(ctx: click.Context, file: Path) -> list[dict[str, Any]]:
     found = [_parameters(ctx, file, each) for each in tables]
     for written, name in _options_of(ctx.command).items():
         if name in OF_ALL_TABLES and any(name in each for each in found):
-            raise WrongConfiguration([f"{file}: {written} is of all tables: it belongs above [[tables]]"])
+            raise WrongConfiguration([f"{file}: {written} is an option of all tables: put it above [[tables]]"])
     return [{**common, **each} for each in found]
 
 
@@ -101,7 +101,7 @@ def _parameters(ctx: click.Context, file: Path, content: Mapping[str, Any]) -> d
     for written, each in content.items():
         name = written.replace("_", "-")
         if name not in known:
-            raise WrongConfiguration([f"{file}: {name} is no option of kafkad export"])
+            raise WrongConfiguration([f"{file}: {name} is not an option of kafkad export"])
         if not isinstance(each, str | int | float):
             raise WrongConfiguration([f"{file}: {name}: expected text, a number, true or false, found {each}"])
         if name in own:
@@ -123,7 +123,7 @@ names_tables = click.argument(
     callback=_read_files,
     metavar="[FILE]...",
 )
-"""Files as for --conf-file, with tables of their own."""
+"""Files as for --conf-file, with other tables."""
 
 
 def tables_of(ctx: click.Context) -> list[dict[str, Any]]:
@@ -140,7 +140,7 @@ def tables_of(ctx: click.Context) -> list[dict[str, Any]]:
     if len(tables) > 1 and "topic" in given:
         tables = [table for table in tables if _is_of(table, given["topic"])]
         if len(tables) != 1:
-            raise WrongConfiguration([f"--topic: of the tables, {len(tables)} are of topic {given['topic']!r}"])
+            raise WrongConfiguration([f"--topic: {len(tables)} tables have topic {given['topic']!r}"])
     found = []
     for table in tables:
         options = {**{name: each for name, each in table.items() if name not in hidden}, **given, "conf_files": ()}
@@ -170,7 +170,7 @@ class OneTableCommand(click.Command):
         tables = tables_of(ctx)
         topics = topics_of(tables[0])
         if len(tables) > 1 or topics is None or len(topics) > 1:
-            raise WrongConfiguration([f"{ctx.info_name} is about one table: --topic says which"])
+            raise WrongConfiguration([f"{ctx.info_name} needs one table: select it by --topic"])
         ctx.params = of_topic(tables[0], topics[0])
         return super().invoke(ctx)
 
@@ -178,12 +178,12 @@ class OneTableCommand(click.Command):
 def topics_of(asked: Mapping[str, Any]) -> list[str] | None:
     """The names that are given; None: there is a pattern."""
     if (asked["topic"] is None) == (asked["topic_pattern"] is None):
-        raise WrongConfiguration(["either --topic or --topic-pattern has to be given"])
+        raise WrongConfiguration(["expected either --topic or --topic-pattern"])
     if asked["topic"] is None:
         return None
     names = [name.strip() for name in asked["topic"].split(",")]
     if not all(names) or len(set(names)) < len(names):
-        raise WrongConfiguration([f"--topic: expected names with commas, each once, found {asked['topic']!r}"])
+        raise WrongConfiguration([f"--topic: expected different names separated by commas, found {asked['topic']!r}"])
     return names
 
 
@@ -208,19 +208,19 @@ _TABLE_OPTIONS = (
         expose_value=False,
         callback=_read_file,
         metavar="FILE",
-        help="Options from a TOML file, by their names; with [[tables]], of several tables.",
+        help="Read options from a TOML file; [[tables]] sets options for several tables.",
     ),
-    click.option("--topic", metavar="TOPIC", help="The topic; several with commas, where DIR has {topic}."),
+    click.option("--topic", metavar="TOPIC", help="Topic; several separated by commas if DIR has {topic}."),
     click.option(
         "--topic-pattern",
         metavar="REGEX",
-        help="All topics whose whole name matches, but for internal ones, where DIR has {topic}.",
+        help="All topics whose whole name matches, except internal ones; DIR needs {topic}.",
     ),
     click.option(
         "--out",
         required=True,
         metavar="DIR|URL",
-        help="The folder of the table, or s3://…, gs://…; {topic} in it is the name of the topic.",
+        help="Folder of the table, or s3://…, gs://…; {topic} is replaced by the name of the topic.",
     ),
     click.option(
         "--format",
@@ -228,37 +228,37 @@ _TABLE_OPTIONS = (
         type=click.Choice(["parquet", "delta", "iceberg"]),
         default="parquet",
         show_default=True,
-        help="The kind of table.",
+        help="Format of the table.",
     ),
     click.option(
         "--catalog",
         default="",
         metavar="URL|NAME",
-        help="Of Iceberg: sqlite:///…, http://… (REST), or one that pyiceberg knows; default: a file in DIR.",
+        help="Iceberg catalog: sqlite:///…, http://… (REST), or a name that pyiceberg knows; default: a file in DIR.",
     ),
     click.option(
         "--table",
         default="",
         metavar="NAMESPACE.NAME",
-        help="In the catalog, maybe with {topic}; default: kafkad.TOPIC.",
+        help="Name in the catalog; may have {topic}; default: kafkad.TOPIC.",
     ),
-    click.option("--name", help="The name of the export, for its group kafkad-export-NAME; default: the topic's."),
+    click.option("--name", help="Name of the export, for its group kafkad-export-NAME; default: the topic."),
     click.option(
         "--bootstrap-server",
         "bootstrap",
         default=DEFAULT_BOOTSTRAP,
         show_default=True,
         metavar="HOST:PORT",
-        help="The broker to ask; several with commas. none: --log-dirs has it all.",
+        help="Bootstrap servers, separated by commas; none: use only --log-dirs.",
     ),
     click.option(
         "--source",
         type=click.Choice(["broker", "files"]),
         default="broker",
         show_default=True,
-        help="Read through the broker, or its segment files on this machine.",
+        help="Read from the broker, or from its segment files on this machine.",
     ),
-    click.option("--log-dirs", metavar="DIR,DIR", default="", help="With --source files: where to look."),
+    click.option("--log-dirs", metavar="DIR,DIR", default="", help="Log directories for --source files."),
     timeout_option(30.0),
 )
 """With these every command names tables and their topics."""
@@ -277,7 +277,7 @@ def reads_topic(command: Command) -> Command:
         type=click.Choice(["read_committed", "read_uncommitted"]),
         default="read_committed",
         show_default=True,
-        help="Whether records of open and aborted transactions are left out.",
+        help="read_committed omits records of open and aborted transactions.",
     )
     return isolation(command)
 
@@ -289,8 +289,8 @@ def meets_damage(command: Command) -> Command:
         type=click.Choice(["fail", "dlq", "skip"]),
         default="fail",
         show_default=True,
-        help="When a batch is damaged, or its records can't be read: stop, its bytes into the table DIR__dlq, or leave"
-        " it out and say so. The same for run and verify.",
+        help="If a batch is damaged, or its records can't be read: stop, write its bytes to the table DIR__dlq, or skip"
+        " and report it. Use the same value for run and verify.",
     )
     return on_damage(command)
 
@@ -298,13 +298,13 @@ def meets_damage(command: Command) -> Command:
 def writes_files(command: Command) -> Command:
     """`target_file_size` and `compression`."""
     size = click.option(
-        "--target-file-size", type=Size(), default="256MiB", show_default=True, help="Files are about this large."
+        "--target-file-size", type=Size(), default="256MiB", show_default=True, help="Approximate size of files."
     )
     compression = click.option(
         "--compression",
         type=click.Choice(["zstd", "snappy", "lz4", "gzip", "none"]),
         default="zstd",
         show_default=True,
-        help="Of the files.",
+        help="Codec of files.",
     )
     return size(compression(command))

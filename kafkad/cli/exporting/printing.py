@@ -112,8 +112,8 @@ def print_status(row: Mapping[str, Any]) -> None:
         click.echo(f"{row['topic']}-{each['partition']}: {each['lag']} behind, exported {done}, the topic has {there}")
     for gap in row["lost"]:
         click.echo(
-            f"{row['topic']}-{gap['partition']}: offsets {gap['start']} to {gap['end'] - 1} are lost: they were not"
-            " exported, and are no longer in the log"
+            f"{row['topic']}-{gap['partition']}: offsets {gap['start']} to {gap['end'] - 1} are lost: they were deleted"
+            " before they were exported"
         )
     click.echo(f"{row['topic']}: {_complete(row)}")
 
@@ -138,8 +138,8 @@ def print_verified(topic: str, found: Iterable["Verified"], wrong: Sequence["Wro
         click.echo(
             f"{topic}-{each.partition}: {verdict}: {each.rows} records, {each.doubled} twice;"
             f" of {each.compared} in the log {each.missing} are missing, {each.foreign} are not in the log"
-            + (f", {each.compacted} were compacted there since" if each.compacted else "")
-            + (f", {each.different} are not the same" if each.different is not None else "")
+            + (f", {each.compacted} were since compacted in the log" if each.compacted else "")
+            + (f", {each.different} differ" if each.different is not None else "")
         )
     for file in wrong:
         click.echo(f"WRONG: {file.path} {file.problem}")
@@ -147,5 +147,5 @@ def print_verified(topic: str, found: Iterable["Verified"], wrong: Sequence["Wro
 
 def _complete(row: Mapping[str, Any]) -> str:
     if row["complete_until"] is None:
-        return "no hour is known to be complete"
+        return "no hour is complete"
     return f"complete up to {datetime.fromisoformat(row['complete_until']):%Y-%m-%d %H:%M} UTC"

@@ -78,7 +78,7 @@ def _check_spelling(out: str, format_: str, catalog: str, table: str) -> None:
     if not out:
         raise WrongConfiguration(["--out: expected a folder or an address, found nothing"])
     if format_ != "iceberg" and (catalog or table):
-        raise WrongConfiguration(["--catalog and --table are of --format iceberg"])
+        raise WrongConfiguration(["--catalog and --table need --format iceberg"])
     if table and not all(table.rpartition(".")):
         raise WrongConfiguration([f"--table: expected NAMESPACE.NAME, found {table!r}"])
 

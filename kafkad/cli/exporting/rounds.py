@@ -39,7 +39,7 @@ def repeat(one_round: Callable[[], None], every_s: float) -> None:
             except (Away, AnotherExport) as failed:
                 pause_s = pause_after(failures, every_s)
                 failures += 1
-                click.echo(f"kafkad: {failed}; again in {pause_s:g} s", err=True)
+                click.echo(f"kafkad: {failed}; retrying in {pause_s:g} s", err=True)
             if pause_s > 0:
                 threading.Event().wait(pause_s)
 
@@ -78,5 +78,5 @@ def answered(ask: Callable[[], _Answer], timeout_s: float) -> _Answer:
         except BrokerAway as away:
             retries.wait(away)
             if not is_told:
-                click.echo(f"kafkad: {away}; asking again for {timeout_s:g} s", err=True)
+                click.echo(f"kafkad: {away}; retrying for {timeout_s:g} s", err=True)
             is_told = True

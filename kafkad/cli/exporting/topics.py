@@ -42,7 +42,7 @@ def _topics(asked: Mapping[str, Any]) -> Sequence[str]:
     if names is not None and len(names) == 1:
         return names
     if TOPIC not in asked["out"] or (asked["table"] and TOPIC not in asked["table"]):
-        raise WrongConfiguration([f"several topics have tables of their own: --out (and --table) with {TOPIC} in it"])
+        raise WrongConfiguration([f"several topics need several tables: put {TOPIC} into --out (and --table)"])
     return names or _matching(asked)
 
 

@@ -267,11 +267,11 @@ def maintain(
         click.echo(json.dumps({**rows, "dry_run": dry_run}))
         return
     will = "would be" if dry_run else "are"
-    click.echo(f"{len(removed)} files that belong to no table {will} removed")
+    click.echo(f"{len(removed)} files outside the table {will} removed")
     if before:
         click.echo(f"{before} files {will} merged into {after}")
     if summed_up:
-        click.echo(f"{summed_up} manifests that a checkpoint sums up are removed")
+        click.echo(f"{summed_up} manifests before a checkpoint are removed")
 
 
 def files(*, dead_letters: bool, **asked: Any) -> None:
@@ -343,7 +343,7 @@ def _failing() -> Iterator[None]:
 @contextmanager
 def _broker(wanted: Wanted) -> Iterator[BrokerClient]:
     if not wanted.bootstrap:
-        raise WrongConfiguration([f"this asks a broker: --bootstrap-server {NO_BROKER} is for runs"])
+        raise WrongConfiguration([f"this command needs a broker: only run supports --bootstrap-server {NO_BROKER}"])
     with BrokerClient(wanted.bootstrap, wanted.timeout_s) as client:
         yield client
 
@@ -351,5 +351,7 @@ def _broker(wanted: Wanted) -> Iterator[BrokerClient]:
 def _prepared(wanted: Wanted, sink: Sink) -> Prepared:
     prepared = answered(partial(prepare, wanted, sink), wanted.timeout_s)
     if wanted.bootstrap and not prepared.has_broker:
-        click.echo(f"kafkad: no broker answers at {wanted.bootstrap}: the log directories say where it ends", err=True)
+        click.echo(
+            f"kafkad: no broker at {wanted.bootstrap}: the end of the topic is read from the log directories", err=True
+        )
     return prepared

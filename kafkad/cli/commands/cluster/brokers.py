@@ -29,7 +29,7 @@ class BrokerLoad(NamedTuple):
 
 @click.group(epilog="\b\nExample:\n  kafkad brokers list")
 def brokers() -> None:
-    """Show the brokers of the cluster, move all partitions away from one, and end the session of one that crashed."""
+    """Show the brokers of the cluster, move all partitions off a broker, and end the session of a crashed broker."""
 
 
 brokers.add_command(drain)
@@ -40,9 +40,9 @@ brokers.add_command(end_session)
 @json_option
 @asks_broker
 def list_brokers(as_json: bool, bootstrap: str, timeout_s: float) -> None:
-    """Print each broker, how many partitions it leads and has, and how many of those are out of sync.
+    """Print each broker with its number of leaders, replicas and out-of-sync replicas.
 
-    A broker that is not there, and to which replicas are assigned, is shown as gone.
+    An unregistered broker with assigned replicas is shown as gone.
     """
     with asking(bootstrap, timeout_s) as client:
         topics = client.topics()

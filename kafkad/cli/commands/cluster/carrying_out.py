@@ -59,7 +59,7 @@ def wait_for(client: BrokerClient, partitions: Sequence[Partition], *, tell_s: f
     tell_at = time.monotonic() + tell_s
     while left := waiting & {(each.topic, each.partition) for each in reassignments(client)}:
         if time.monotonic() >= tell_at:
-            click.echo(f"kafkad: {len(waiting) - len(left)} of {len(waiting)} partition(s) have arrived", err=True)
+            click.echo(f"kafkad: {len(waiting) - len(left)} of {len(waiting)} partition(s) have been moved", err=True)
             tell_at += tell_s
         time.sleep(_LOOK_S)
 

@@ -11,31 +11,29 @@ from kafkad.cli.options import json_option, number_in
 from kafkad.client.broker_client import BrokerClient, BrokerDescription, TopicDescription
 from kafkad.client.reassignments import Partition, Reason, Reassignment, elect_leaders, reassign, reassignments
 
-NOWHERE = "every other broker that lives has a replica already"
+NOWHERE = "every other live broker already has a replica"
 
 
 @click.command(
     epilog="\b\nExample:\n  kafkad brokers drain 3\n  kafkad brokers drain host3.example:9092 --leaders-only",
-    short_help="Move all partitions, or all leadership, away from a broker.",
+    short_help="Move all partitions, or all leadership, off a broker.",
 )
 @click.argument("which", metavar="BROKER")
-@click.option("--no-wait", is_flag=True, help="Don't wait until the partitions are gone.")
-@click.option("--leaders-only", is_flag=True, help="Others lead; the replicas stay, and stay in sync.")
+@click.option("--no-wait", is_flag=True, help="Don't wait for the end.")
+@click.option("--leaders-only", is_flag=True, help="Only move leadership; the replicas stay in sync.")
 @json_option
 @asks_broker
-def drain(
-    which: str, no_wait: bool, leaders_only: bool, as_json: bool, bootstrap: str, timeout_s: float
-) -> None:
-    """Move all partitions of BROKER, an id or HOST:PORT, to others: of another rack if there is one, those with the
-    fewest first.
+def drain(which: str, no_wait: bool, leaders_only: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
+    """Move all partitions off BROKER, an id or HOST:PORT.
 
-    BROKER may be away for good. Partitions made later may be on it again: stop it when this is done.
+    Partitions go to brokers in another rack, if possible, and with the fewest partitions. BROKER may be gone for good.
+    New partitions may be placed on it again: stop it afterwards.
 
-    With --leaders-only its replicas stay in sync, and others lead. BROKER becomes the last replica in the order of each
-    partition, so that no election of preferred leaders gives leadership back.
+    With --leaders-only only leadership moves, and the replicas stay in sync. BROKER becomes the last replica of each
+    partition, so that elections of preferred leaders do not give leadership back.
 
-    Exit code 0: it has no partition (with --no-wait: will have none), or leads none; 1: a line for each that stays says
-    why.
+    Exit code 0: the broker has no partitions (with --no-wait: the moves have begun), or leads none; 1: some partitions
+    stay, and a line for each has the reason.
     """
     with asking(bootstrap, timeout_s) as client:
         brokers = client.describe_brokers()
@@ -44,12 +42,12 @@ def drain(
             results = move_leaders(client, broker)
             if not results and not as_json:
                 click.echo(f"Broker {broker} leads no partition and is no preferred leader.")
-            tell(results, f"is not led by broker {broker} any more", as_json=as_json)
+            tell(results, f"has another leader than broker {broker}", as_json=as_json)
             return
         topics, under_way = client.topics(), reassignments(client)
         targets = without(broker, brokers, topics, under_way)
         if not targets and all(each.broker != broker for each in brokers):
-            raise CommandFailed(f"there is no broker {broker}, and no partition has a replica on it")
+            raise CommandFailed(f"broker {broker} does not exist and has no replicas")
         results = {at: NOWHERE for at, target in targets.items() if target is None}
         wanted = {at: target for at, target in targets.items() if target is not None}
         if wanted:
@@ -68,7 +66,7 @@ def broker_id(which: str, brokers: Sequence[BrokerDescription]) -> int:
         return number
     found = [each.broker for each in brokers if f"{each.host}:{each.port}" == which]
     if not found:
-        raise CommandFailed(f"there is no broker {which}")
+        raise CommandFailed(f"no broker {which} exists")
     return found[0]
 
 
@@ -100,7 +98,7 @@ def led_by_others(
             others = [each for each in row.replicas if each != broker]
             first = next((each for each in others if each in row.isr), None)
             if at in moving:
-                reasons[at] = "the partition is being reassigned: wait for the end"
+                reasons[at] = "the partition is being reassigned: wait for the end of the reassignment"
             elif not others:
                 reasons[at] = f"broker {broker} has the only replica"
             elif first is None:

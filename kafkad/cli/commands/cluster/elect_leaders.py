@@ -9,14 +9,14 @@ from kafkad.cli.asking import CommandFailed, asking, asks_broker, wanted_partiti
 from kafkad.cli.options import json_option
 from kafkad.client.reassignments import elect_leaders as elect
 
-_HELP = """Give leadership back to the first replica of each partition, where it is in sync.
+_HELP = """Elect the preferred replica of each partition as its leader, if it is in sync.
 
-PARTITION is a topic and a number (orders-3), or a topic: all its partitions. Without any, all of the cluster.
+PARTITION is a partition (orders-3), or a topic: all its partitions. Default: all partitions of the cluster.
 
-With --unclean a partition without leader gets one of its replicas that live, though it is not in sync: what that one
-does not have is lost.
+With --unclean, a live replica of a partition without leader is elected although it is out of sync: records that it does
+not have are lost.
 
-Exit code 0: all have the leader that was wanted; 1: some can't, and a line says why.
+Exit code 0: all partitions have the requested leader; 1: some have not, and a line for each has the reason.
 
 \b
 Example:
@@ -25,15 +25,15 @@ Example:
 """
 
 
-@click.command("elect-leaders", help=_HELP, short_help="Give leadership back to preferred replicas.")
+@click.command("elect-leaders", help=_HELP, short_help="Elect preferred replicas as leaders.")
 @click.argument("partitions", metavar="[PARTITION]...", nargs=-1)
-@click.option("--unclean", is_flag=True, help="Elect a replica that is not in sync, where there is no leader.")
+@click.option("--unclean", is_flag=True, help="Elect an out-of-sync replica for partitions without a leader.")
 @json_option
 @asks_broker
 def elect_leaders(partitions: tuple[str, ...], unclean: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """See `_HELP`."""
     if unclean and not partitions:
-        raise CommandFailed("an election that may lose records needs the partitions by name")
+        raise CommandFailed("--unclean may lose records: name the partitions")
     with asking(bootstrap, timeout_s) as client:
         wanted = wanted_partitions(partitions, client.topics()) if partitions else None
         results = sorted(elect(client, wanted, unclean=unclean).items())

@@ -18,21 +18,21 @@ from kafkad.core.coordination_store import CoordinationError, SessionLost
 from kafkad.processes.controller.cluster.session import opened_store
 
 CONNECT_S = 5.0
-"""Nobody waits longer: a service that ends is started again after this."""
+"""`ExecStopPost=` of the service runs this command: the restart waits for it."""
 
 
 @click.command("end-session", epilog="\b\nExample:\n  kafkad brokers end-session server.properties")
 @configures
 def end_session(file: str | None, overrides: tuple[str, ...]) -> None:
-    """End the ZooKeeper session that a broker of this host left when it crashed.
+    """End the remaining ZooKeeper session of a crashed broker of this host.
 
-    The others elect leaders in its place at once. Without a file: the system's server.properties if it is there, else
-    the defaults. Exit code 1 when the broker runs, and when ZooKeeper does not answer.
+    Other replicas then lead its partitions at once. Without a file: the system's server.properties if it exists, else
+    the defaults. Exit code 1 if the broker is running, or ZooKeeper does not respond.
     """
     config = configuration_from_arguments(file, overrides)
     folder = Path(config.log_dirs.log_dirs[0])
     if config.cluster is None or not (folder / FILE_NAME).exists():
-        click.echo("There is no session to end.")
+        click.echo("No session to end.")
         return
     try:
         descriptor = lock(folder)
@@ -48,17 +48,17 @@ def _end(cluster: ClusterConfig, file: SessionFile) -> str:
     """What became of the session, in one line."""
     session = file.read()
     if session is None:
-        return "There is no session to end."
+        return "No session to end."
     try:
         store = opened_store(cluster, session, within_s=CONNECT_S)
         store.close()
     except SessionLost:
-        ending = f"Session {session[0]:#x} has ended by itself."
+        ending = f"Session {session[0]:#x} has already ended."
     except (ZookeeperUnreachable, CoordinationError) as error:
-        raise CommandFailed(f"the session ends by its timeout: {error}") from None
+        raise CommandFailed(f"the session could not be ended and ends by its timeout: {error}") from None
     else:
         if store.is_left_open:
-            raise CommandFailed("the session ends by its timeout: ZooKeeper does not answer any more")
+            raise CommandFailed("ZooKeeper does not respond: the session ends by its timeout")
         ending = f"Session {session[0]:#x} is ended."
     file.remove()
     return ending

@@ -12,10 +12,10 @@ from kafkad.cli.options import json_option
 from kafkad.client.broker_client import TopicDescription
 from kafkad.client.reassignments import Partition, Reason, reassignments
 
-_EXECUTE_HELP = """Give partitions the replicas that PLAN says.
+_EXECUTE_HELP = """Reassign the partitions in PLAN to the replicas in PLAN.
 
-PLAN is a file as "kafkad reassign generate --json" and kafka-reassign-partitions.sh print it; - is standard input.
-Otherwise it is as "kafkad reassign start": the command waits, and says now and then how many have arrived.
+PLAN is a file in the format of "kafkad reassign generate --json" and kafka-reassign-partitions.sh; - is standard input.
+The command waits for the end and prints its progress, as "kafkad reassign start" does.
 
 \b
 Example:
@@ -24,27 +24,27 @@ Example:
 """
 
 
-@click.command(help=_EXECUTE_HELP, short_help="Move partitions as a plan says.")
+@click.command(help=_EXECUTE_HELP, short_help="Move partitions according to a plan.")
 @click.argument("plan", metavar="PLAN", type=click.File("rb"))
-@click.option("--no-wait", is_flag=True, help="Don't wait until the partitions have these replicas.")
-@click.option("--throttle", "rate", type=RATE, metavar="BYTES", help="At most so many a second of a broker.")
+@click.option("--no-wait", is_flag=True, help="Don't wait for the end.")
+@click.option("--throttle", "rate", type=RATE, metavar="BYTES", help="Limit in bytes a second for each broker.")
 @json_option
 @asks_broker
-def execute(
-    plan: BinaryIO, no_wait: bool, rate: int | None, as_json: bool, bootstrap: str, timeout_s: float
-) -> None:
+def execute(plan: BinaryIO, no_wait: bool, rate: int | None, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """See `_EXECUTE_HELP`."""
     targets = from_document(plan.read())
     with asking(bootstrap, timeout_s) as client:
         results = carry_out(client, targets, client.topics(), rate, waits=not no_wait)
-    tell(results, "goes where the plan says" if no_wait else "has gone where the plan says", as_json=as_json)
+    done = "is being moved according to the plan" if no_wait else "has been moved according to the plan"
+    tell(results, done, as_json=as_json)
 
 
 _VERIFY_HELP = """Compare the replicas of partitions with PLAN; nothing is changed.
 
 PLAN is a file as for "kafkad reassign execute".
 
-Exit code 0: all have the replicas of the plan, and none is on its way; 1: a line for each that does not says why.
+Exit code 0: all partitions have the replicas of the plan, and none is being reassigned; 1: a line for each other
+partition has the reason.
 
 \b
 Example:
@@ -75,9 +75,9 @@ def compared(
 
 def _difference(present: Sequence[int] | None, target: tuple[int, ...], is_under_way: bool) -> Reason:
     if present is None:
-        return "there is no such partition"
+        return "the partition does not exist"
     if is_under_way:
-        return f"it is on its way, and has replicas {_shown(present)}"
+        return f"it is being reassigned, with replicas {_shown(present)}"
     return None if tuple(present) == target else f"it has replicas {_shown(present)}, and the plan {_shown(target)}"
 
 

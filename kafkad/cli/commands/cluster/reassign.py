@@ -23,23 +23,24 @@ from kafkad.client.throttles import FOLLOWERS, LEADERS, Move, throttle, unthrott
     "  kafkad reassign cancel orders-3\n  kafkad reassign throttle --rate 50000000",
 )
 def reassign_group() -> None:
-    """Move partitions to other brokers, while they are used."""
+    """Move partitions to other brokers without downtime."""
 
 
 reassign_group.add_command(execute)
 reassign_group.add_command(verify)
 
 
-_START_HELP = """Give partitions the replicas BROKERS, the preferred leader first.
+_START_HELP = """Reassign partitions to the replicas BROKERS, the preferred leader first.
 
-PARTITION is a topic and a number (orders-3), or a topic: all its partitions. New replicas are added to the old ones;
-when all of BROKERS are in sync, the others are deleted. The command waits until that is done, and says now and then how
-many have arrived; with --no-wait it only asks. A reassignment goes on without the command: Ctrl-C ends the waiting.
+PARTITION is a partition (orders-3), or a topic: all its partitions. New replicas are added to the old ones; when all of
+BROKERS are in sync, the others are deleted. The command waits for the end and prints its progress; with --no-wait it
+only requests the reassignment. Ctrl-C ends the wait, not the reassignment.
 
-With --throttle each broker sends and gets at most so many bytes a second of what moves. The limit goes when the command
-has waited for the end; otherwise "kafkad reassign throttle --remove" removes it.
+--throttle limits the bytes a second that each broker sends and receives for the reassigned partitions. The command
+removes the limit at the end of its wait; otherwise "kafkad reassign throttle --remove" removes it.
 
-Exit code 0: all have these replicas (with --no-wait: will have); 1: a partition was refused, and a line says why.
+Exit code 0: all partitions have these replicas (with --no-wait: the reassignments have begun); 1: a reassignment was
+rejected, and a line has the reason.
 
 \b
 Example:
@@ -51,9 +52,9 @@ Example:
 
 @reassign_group.command(help=_START_HELP, short_help="Move partitions to other brokers.")
 @click.argument("partitions", metavar="PARTITION...", nargs=-1, required=True)
-@click.option("--to", "target", required=True, metavar="BROKERS", help="Ids of brokers with commas.")
-@click.option("--no-wait", is_flag=True, help="Don't wait until the partitions have these replicas.")
-@click.option("--throttle", "rate", type=RATE, metavar="BYTES", help="At most so many a second of a broker.")
+@click.option("--to", "target", required=True, metavar="BROKERS", help="Broker ids, separated by commas.")
+@click.option("--no-wait", is_flag=True, help="Don't wait for the end.")
+@click.option("--throttle", "rate", type=RATE, metavar="BYTES", help="Limit in bytes a second for each broker.")
 @json_option
 @asks_broker
 def start(
@@ -71,15 +72,15 @@ def start(
         topics = client.topics()
         targets = dict.fromkeys(wanted_partitions(partitions, topics), brokers)
         results = carry_out(client, targets, topics, rate, waits=not no_wait)
-    done = "goes" if no_wait else "has gone"
+    done = "is being moved" if no_wait else "has been moved"
     tell(results, f"{done} to brokers {','.join(map(str, brokers))}", as_json=as_json)
 
 
 _GENERATE_HELP = """Print a plan that spreads all partitions of TOPICs over BROKERS; nothing is moved.
 
-The plan is made as for new topics: leaders evenly, replicas in different racks if all of BROKERS have one. Both the
-present replicas and the plan are printed as kafka-reassign-partitions.sh prints them, and reads them with --execute;
-with --json as "kafkad reassign execute" reads them, too.
+The plan follows the rules for new topics: leaders are spread evenly, replicas over racks if all of BROKERS have one.
+The current replicas and the plan are printed in the JSON format that kafka-reassign-partitions.sh --execute reads; with
+--json as one object with both, which "kafkad reassign execute" reads.
 
 \b
 Example:
@@ -89,8 +90,8 @@ Example:
 
 @reassign_group.command(help=_GENERATE_HELP, short_help="Print a plan for topics on some brokers.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("--to", "target", required=True, metavar="BROKERS", help="Ids of brokers with commas.")
-@click.option("--disable-rack-aware", "no_racks", is_flag=True, help="Racks don't count.")
+@click.option("--to", "target", required=True, metavar="BROKERS", help="Broker ids, separated by commas.")
+@click.option("--disable-rack-aware", "no_racks", is_flag=True, help="Ignore racks.")
 @json_option
 @asks_broker
 def generate(
@@ -118,16 +119,16 @@ def generate(
 @json_option
 @asks_broker
 def cancel(partitions: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s: float) -> None:
-    """Give partitions back the replicas that they had; new ones are deleted."""
+    """Cancel reassignments: partitions keep their original replicas, and new replicas are deleted."""
     with asking(bootstrap, timeout_s) as client:
         wanted = wanted_partitions(partitions, client.topics())
         results = reassign(client, dict.fromkeys(wanted))
-    tell(results, "stays where it was", as_json=as_json)
+    tell(results, "keeps its original replicas", as_json=as_json)
 
 
-_THROTTLE_HELP = """Limit what each broker copies of the partitions that are on their way, or remove all limits.
+_THROTTLE_HELP = """Limit the reassignments in progress on each broker, or remove all limits.
 
-The limit holds for the reassignments that are under way now; replicas in sync are never held back.
+The limit applies to reassignments that are in progress now; in-sync replicas are never throttled.
 
 \b
 Example:
@@ -136,9 +137,9 @@ Example:
 """
 
 
-@reassign_group.command("throttle", help=_THROTTLE_HELP, short_help="Limit what partitions on their way copy.")
-@click.option("--rate", type=RATE, metavar="BYTES", help="At most so many a second of a broker.")
-@click.option("--remove", is_flag=True, help="Remove the rates of all brokers, and what topics say of them.")
+@reassign_group.command("throttle", help=_THROTTLE_HELP, short_help="Limit the reassignments in progress.")
+@click.option("--rate", type=RATE, metavar="BYTES", help="Limit in bytes a second for each broker.")
+@click.option("--remove", is_flag=True, help="Remove the limits of all brokers and topics.")
 @json_option
 @asks_broker
 def throttle_reassignments(rate: int | None, remove: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
@@ -153,7 +154,7 @@ def throttle_reassignments(rate: int | None, remove: bool, as_json: bool, bootst
         else:
             under_way = reassignments(client)
             if not under_way:
-                raise CommandFailed("no partition is on its way")
+                raise CommandFailed("no reassignment is in progress")
             throttle(client, [_move(each) for each in under_way], rate)
             topics = sorted({each.topic for each in under_way})
     if as_json:
@@ -172,7 +173,7 @@ def _move(each: Reassignment) -> Move:
 @json_option
 @asks_broker
 def list_reassignments(as_json: bool, bootstrap: str, timeout_s: float) -> None:
-    """Print the partitions that are on their way to other brokers."""
+    """Print the reassignments in progress."""
     with asking(bootstrap, timeout_s) as client:
         found = reassignments(client)
     if as_json:
@@ -186,7 +187,7 @@ def broker_ids(text: str) -> tuple[int, ...]:
     parts = text.split(",")
     found = tuple(number for part in parts if (number := number_in(part.strip())) is not None)
     if len(found) < len(parts):
-        raise click.BadParameter(f"expected broker ids with commas, found {text!r}", param_hint="--to")
+        raise click.BadParameter(f"expected broker ids separated by commas, found {text!r}", param_hint="--to")
     return found
 
 

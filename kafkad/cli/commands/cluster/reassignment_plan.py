@@ -32,7 +32,7 @@ def proposed(
     if not with_racks:
         racks = dict.fromkeys(racks)
     elif len({rack is None for rack in racks.values()}) > 1:
-        raise CommandFailed("only some of the brokers have a rack; with --disable-rack-aware none counts")
+        raise CommandFailed("only some of the brokers have a rack; --disable-rack-aware ignores racks")
     found: dict[Partition, tuple[int, ...]] = {}
     for topic in topics:
         try:
