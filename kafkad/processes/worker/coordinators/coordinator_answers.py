@@ -27,7 +27,7 @@ A_STEP = 20
 
 
 class NetworkIncarnation:
-    """A network process until it dies: the same ids mean other requests to the next one, which gets no answer to them."""
+    """A network process until it dies: the same ids mean other requests to the next one, which gets no old answers."""
 
     __slots__ = ("_peer", "_send", "is_dead")
 
