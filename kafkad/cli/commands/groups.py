@@ -18,7 +18,14 @@ from kafkad.cli.group_tables import (
     state_lines,
 )
 from kafkad.cli.options import INT64, SIGNED_INT64, json_option
-from kafkad.cli.resetting import Target, offsets_to_go_to, parse_topics, partitions_of, partitions_to_reset
+from kafkad.cli.resetting import (
+    Target,
+    milliseconds_of,
+    offsets_to_go_to,
+    parse_topics,
+    partitions_of,
+    partitions_to_reset,
+)
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.group_commits import Partition, commit_offsets
@@ -116,7 +123,13 @@ def delete(names: tuple[str, ...], if_exists: bool, as_json: bool, bootstrap: st
 @click.option("--to-earliest", is_flag=True, help="To the first record that there is.")
 @click.option("--to-latest", is_flag=True, help="To the end: only new records are read.")
 @click.option("--to-offset", type=INT64, metavar="N", help="To this offset.")
-@click.option("--to-datetime", metavar="TIME", help="To the first record from this time on; UTC unless it says where.")
+@click.option(
+    "--to-datetime",
+    "to_time_ms",
+    type=milliseconds_of,
+    metavar="TIME",
+    help="To the first record from this time on; UTC unless it says where.",
+)
 @click.option("--shift-by", type=SIGNED_INT64, metavar="N", help="Forward by N records, back when negative.")
 @click.option("--execute", is_flag=True, help="Do it; without this the new offsets are only shown.")
 @json_option
