@@ -6,7 +6,7 @@ Pure text from facts; when it is printed is decided in `kafkad.startup`.
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 from kafkad import __version__
@@ -33,11 +33,11 @@ class Ready:
         return str(Endpoint(host=host, port=first.port))
 
 
-def advertised_text(listener: Listener) -> str:
-    """The advertised address of the listener, in words."""
+def advertised_text(listener: Listener, port: int) -> str:
+    """The advertised address of the listener, in words; `port` is its real one."""
     if listener.advertised is None:
         return "to each client the address that it connected to"
-    return str(listener.advertised)
+    return str(replace(listener.advertised, port=listener.advertised.port or port))
 
 
 def exposed(config: BrokerConfig) -> list[str]:
@@ -64,7 +64,7 @@ def banner(ready: Ready, *, is_for_terminal: bool = True) -> str:
     lines = [f"{name} is ready after {ready.ready_s:.2f} s{', Ctrl-C stops it' if is_for_terminal else ''}"]
     for listener, endpoint in zip(config.network.listeners, ready.endpoints, strict=True):
         lines.append(f"  listens on  {endpoint} ({listener.name})")
-        lines.append(f"  advertises  {advertised_text(listener)}")
+        lines.append(f"  advertises  {advertised_text(listener, endpoint.port)}")
     lines.append(f"  data        {', '.join(os.path.abspath(each) for each in config.log_dirs.log_dirs)}")
     if not is_for_terminal:
         return "\n".join(lines)

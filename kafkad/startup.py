@@ -18,7 +18,7 @@ from kafkad.core.supervision.exit_codes import REFUSED
 from kafkad.plugin_discovery import PluginFailed
 from kafkad.plugin_loading import Plugins, UnknownObject, chosen, load
 from kafkad.processes.supervisor import run_broker
-from kafkad.standard_streams import say, unbuffer_standard_streams
+from kafkad.standard_streams import say, unblock_standard_streams, write_last
 
 
 def start_broker(
@@ -31,7 +31,16 @@ def start_broker(
     `announce` is called once, when requests are answered; unless given, the banner is printed. `reread` reads the
     configuration again (SIGHUP).
     """
-    unbuffer_standard_streams()
+    unblock_standard_streams()
+    try:
+        return _start_broker(config, announce or print_banner, reread)
+    finally:
+        write_last()
+
+
+def _start_broker(
+    config: BrokerConfig, announce: Callable[[Ready], None], reread: Callable[[], BrokerConfig] | None
+) -> int:
     for notice in config.notices:
         _complain(notice)
     for warning in exposed(config):
@@ -48,7 +57,7 @@ def start_broker(
 
     def ready(endpoints: Sequence[Endpoint]) -> None:
         facts = Ready(config=config, endpoints=tuple(endpoints), ready_s=process_age_s())
-        (announce or print_banner)(facts)
+        announce(facts)
 
     return run_broker(config, ready, plugins=plugins, reread=reread)
 
@@ -59,9 +68,7 @@ def load_plugins(config: BrokerConfig) -> Plugins:
     Raises PluginFailed or UnknownObject.
     """
     wanted = config.plugins
-    plugins = load(
-        directory=wanted.dir, enabled=wanted.enabled, blocked=wanted.blocked, settings=config.texts.static
-    )
+    plugins = load(directory=wanted.dir, enabled=wanted.enabled, blocked=wanted.blocked, settings=config.texts.static)
     try:
         unknown_words = unknown_policy(config, plugins.cleanup_policies)
         if unknown_words is not None:

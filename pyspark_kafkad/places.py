@@ -42,11 +42,16 @@ def places(
     """The offset of each partition. Raises `IllegalArgumentException`, `BrokerCallFailed`."""
     by_time = values.get(f"{side.name}offsetsbytimestamp")
     if f"{side.name}timestamp" in values or by_time is not None:
+        times = _times(values, side, by_time, rows)
+        if any(time_ms < 0 for time_ms in times.values()):
+            # In the protocol they stand for the ends of a log. Kafka's consumer refuses them, too.
+            raise IllegalArgumentException(
+                f"{side.name}Timestamp: expected milliseconds since 1970, found a negative time"
+            )
         if client is None:
             raise IllegalArgumentException(
                 "only a broker knows the offsets at a time: kafka.bootstrap.servers has to be set"
             )
-        times = _times(values, side, by_time, rows)
         found: dict[Partition, int] = {}
         for topic in facts:
             asked = {row[1]: times[row] for row in rows if row[0] == topic}

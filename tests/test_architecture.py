@@ -60,7 +60,7 @@ ALLOWED = {
     "kafkad.client": ("kafkad.core", "kafkad.wire", "kafkad.adapters"),
     "kafkad.processes": (
         *("kafkad.core", "kafkad.wire", "kafkad.handlers", "kafkad.adapters", "kafkad.config"),
-        *(*PLUGINS, SHARED_BY_PROCESSES),
+        *(*PLUGINS, SHARED_BY_PROCESSES, "kafkad.standard_streams"),
     ),
     # Like anyone else's.
     "kafkad.plugins": ("kafkad.api",),

@@ -4,6 +4,7 @@ An offset outside of the log becomes the nearest offset in it, with a warning, a
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import click
@@ -26,7 +27,7 @@ class Target(NamedTuple):
     to_earliest: bool = False
     to_latest: bool = False
     to_offset: int | None = None
-    to_datetime: str | None = None
+    to_time_ms: int | None = None
     shift_by: int | None = None
 
     @property
@@ -71,8 +72,8 @@ def offsets_to_go_to(
         return _offsets_at(client, partitions, EARLIEST)
     if target.to_latest:
         return _offsets_at(client, partitions, LATEST)
-    if target.to_datetime is not None:
-        return _at_time(client, partitions, milliseconds_of(target.to_datetime), warn)
+    if target.to_time_ms is not None:
+        return _at_time(client, partitions, target.to_time_ms, warn)
     if target.to_offset is not None:
         return _within(client, dict.fromkeys(partitions, target.to_offset), warn)
     assert target.shift_by is not None
@@ -84,13 +85,14 @@ def offsets_to_go_to(
 
 
 def milliseconds_of(text: str) -> int:
-    """A time in ISO 8601, in UTC when it has no time zone."""
-    try:
-        return iso_milliseconds(text)
-    except (ValueError, OverflowError) as error:
-        raise click.BadParameter(
-            f"expected a time like 2026-01-31T12:00:00.000, found {text!r}", param_hint="--to-datetime"
-        ) from error
+    """A time in ISO 8601, in UTC when it has no time zone; not before 1970, as negative times are special ones."""
+    with suppress(ValueError, OverflowError):
+        time_ms = iso_milliseconds(text)
+        if time_ms >= 0:
+            return time_ms
+    raise click.BadParameter(
+        f"expected a time like 2026-01-31T12:00:00.000 from 1970 on, found {text!r}", param_hint="--to-datetime"
+    )
 
 
 def _offsets_at(client: BrokerClient, partitions: Sequence[Partition], timestamp: int) -> dict[Partition, int]:

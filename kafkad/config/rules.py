@@ -162,7 +162,7 @@ def zookeeper_tls_versions(values: Mapping[str, Value]) -> tuple[str, ...]:
 def zookeeper_hosts(connect: str) -> str:
     """`zookeeper.connect` without blanks and empty parts between its servers, which Apache Kafka takes, too.
 
-    Raises ValueError: why no server can be asked.
+    Raises ValueError: why no server can be asked, or why ZooKeeper has no such path.
     """
     listed, slash, root = connect.partition("/")
     servers = [server.strip() for server in listed.split(",") if server.strip()]
@@ -177,7 +177,30 @@ def zookeeper_hosts(connect: str) -> str:
             is_one = False
         if not is_one:
             raise ValueError(f"{server} is no server: expected host:port")
+    if root:
+        _check_chroot(f"/{root}")
     return ",".join(servers) + slash + root
+
+
+def _check_chroot(path: str) -> None:
+    """As ZooKeeper's client checks it (PathUtils). Raises ValueError."""
+    names = path[1:].split("/")
+    if path.endswith("/"):
+        raise ValueError(f"the path {path} ends with /")
+    if "" in names:
+        raise ValueError(f"the path {path} has an empty name")
+    if "." in names or ".." in names:
+        raise ValueError(f"the path {path} is relative")
+    for each in path:
+        if each in _NO_PATH_CHARACTERS or ord(each) > 0xFFFF:
+            raise ValueError(f"the path {path!r} has the character {each!r}, which ZooKeeper refuses")
+
+
+_NO_PATH_CHARACTERS = frozenset(
+    chr(code)
+    for first, last in ((0, 0x1F), (0x7F, 0x9F), (0xD800, 0xF8FF), (0xFFF0, 0xFFFF))
+    for code in range(first, last + 1)
+)
 
 
 def _zookeeper(values: Mapping[str, Value]) -> _Found:

@@ -6,7 +6,7 @@ response that can't be encoded raises UnencodableMessage.
 """
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import field, fields, make_dataclass
 from datetime import timedelta
 from functools import cache
 from importlib import import_module
@@ -37,7 +37,7 @@ class Codec:
         self._name = name
         self._serial_error: type[Exception] = import_module("kio.serial.errors").SerialError
         self._error_code: Callable[[int], Any] = import_module("kio.schema.errors").ErrorCode
-        request = getattr(import_module(f"{package}.request"), f"{name}Request")
+        request = _with_numbers(getattr(import_module(f"{package}.request"), f"{name}Request"))
         self._found = Found(allowance_of(_APIS[api].key))
         self._guard = message_guard(request, self._found)
         self._read = serial.entity_reader(request)
@@ -89,6 +89,16 @@ class Codec:
         buffer = BytesIO()
         self._serial.entity_writer(self._request)(buffer, request)
         return buffer.getvalue()
+
+
+def _with_numbers(message: type) -> type:
+    """kio's class `message`, but durations of 64 bits are numbers of milliseconds: most do not fit a timedelta."""
+    long = [each.name for each in fields(message) if each.metadata.get("kafka_type") == "timedelta_i64"]
+    if not long:
+        return message
+    number = import_module("kio.static.primitive").i64
+    numbers = [(name, number, field(metadata={"kafka_type": "int64"})) for name in long]
+    return make_dataclass(message.__name__, numbers, bases=(message,), frozen=True, slots=True, kw_only=True)
 
 
 @cache

@@ -123,6 +123,16 @@ def test_times_are_utc_unless_they_say_where() -> None:
         (["--topic", "t", "--to-latest", "--shift-by", "0"], "expected one of"),
         (["--topic", "t:x", "--to-latest"], "expected TOPIC"),
         (["--topic", ":1", "--to-latest"], "expected TOPIC"),
+        *(
+            (
+                ["--topic", "t", "--to-datetime", time],
+                f"expected a time like 2026-01-31T12:00:00.000 from 1970 on, found '{time}'",
+            )
+            for time in (
+                *("0001-01-01", "0001-01-01T00:00:00+14:00", "1969-12-31T23:59:59.999", "9999-12-31T23:59:59-14:00x"),
+                *("10000-01-01", "soon", ""),
+            )
+        ),
     ],
 )
 def test_reset_that_does_not_say_what_and_where_is_wrong_usage(arguments: list[str], said: str) -> None:

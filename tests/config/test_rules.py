@@ -148,9 +148,7 @@ def test_a_protocol_that_brokers_here_do_not_speak_is_refused_in_a_cluster(versi
 
 @pytest.mark.parametrize(("version", "fetch"), [("2.8", 12), ("3.1", 13), ("3.9-IV0", 17), ("3.5.2", 15)])
 def test_a_cluster_speaks_the_protocol_that_it_is_told(version: str, fetch: int) -> None:
-    cluster = configured(
-        ("zookeeper.connect", "127.0.0.1:2181"), ("inter.broker.protocol.version", version)
-    ).cluster
+    cluster = configured(("zookeeper.connect", "127.0.0.1:2181"), ("inter.broker.protocol.version", version)).cluster
     assert cluster is not None
     assert cluster.versions.fetch == fetch
 
@@ -169,6 +167,34 @@ def test_servers_may_have_blanks_and_nothing_between_them(connect: str, hosts: s
     cluster = configured(("zookeeper.connect", connect)).cluster
     assert cluster is not None
     assert cluster.zookeeper_connect == hosts
+
+
+@pytest.mark.parametrize(
+    ("root", "reason"),
+    [
+        ("/../", "ends with /"),
+        ("/..", "is relative"),
+        ("/a/./b", "is relative"),
+        ("/a/", "ends with /"),
+        ("//", "ends with /"),
+        ("//a", "has an empty name"),
+        ("/a//b", "has an empty name"),
+        ("/a\x01b", "has the character"),
+        ("/a\tb", "has the character"),
+        ("/a\ue000", "has the character"),
+        ("/\U0001f600", "has the character"),
+    ],
+)
+def test_path_that_zookeeper_has_not_is_refused(root: str, reason: str) -> None:
+    """As ZooKeeper's own client does; the broker waited for it for ever."""
+    (problem,) = problems(("zookeeper.connect", f"zk1:2181{root}"))
+    assert "zookeeper.connect: " in problem
+    assert reason in problem
+
+
+@pytest.mark.parametrize("root", ["/", "/kafka", "/a b", "/...", "/.a", "/a.", "/å"])
+def test_any_other_path_is_taken(root: str) -> None:
+    assert configured(("zookeeper.connect", f"zk1:2181{root}")).cluster is not None
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
 def values_for(param: click.Parameter) -> tuple[str, ...]:
     if param.name == "bootstrap":
         return ADDRESSES
-    if param.name == "to_datetime":
+    if param.name == "to_time_ms":
         return TIMES
     return NUMBERS if isinstance(param.type, click.types.IntParamType | click.types.FloatParamType) else TEXTS
 

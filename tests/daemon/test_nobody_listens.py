@@ -1,7 +1,11 @@
-"""What becomes of a real broker whose standard streams nobody reads or no disk takes. Commands: tests/cli."""
+"""What becomes of a real broker whose standard streams nobody reads or no disk takes. Commands: tests/cli.
+
+Real, for the pipes that its processes share.
+"""
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -32,3 +36,35 @@ def test_broker_that_nobody_hears_serves_replaces_its_dead_and_stops_in_order(tm
         )
         broker.wait_until_ready()
     assert (broker.log_dir / ".kafka_cleanshutdown").exists()
+
+
+def test_broker_whose_log_pipe_is_full_serves_and_writes_its_lines_when_it_is_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(reader, b"." * 4095 + b"\n")
+    broker = Unheard(tmp_path)
+    broker.redirection = f"> {pipe} 2>&1"
+    said = b""
+
+    def has_said(line: bytes) -> bool:
+        nonlocal said
+        with suppress(BlockingIOError):
+            while True:
+                said += os.read(reader, 1 << 16)
+        return line in said
+
+    with broker:
+        worker = next(each for each in broker.tree() if each.name == "worker-0")
+        os.kill(worker.pid, signal.SIGKILL)
+        eventually(
+            lambda: any(each.name == "worker-0" and each.pid != worker.pid for each in broker.tree()),
+            what="the worker is replaced",
+        )
+        broker.wait_until_ready()
+        eventually(lambda: has_said(b"worker-0 ended with SIGKILL"), what="lines that waited are written")
+    assert has_said(b"SIGTERM: the broker stops")
+    assert b"dropped" not in said
+    os.close(reader)

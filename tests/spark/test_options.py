@@ -169,6 +169,8 @@ def test_a_task_has_so_many_offsets_at_most(folder: Path) -> None:
         ({"minPartitions": "0"}, "minPartitions: expected a number from 1 on"),
         ({"endingOffsets": json.dumps({"t": {"0": 1 << 63, "1": 1}})}, "endingOffsets has no number for t-0"),
         ({"startingTable": "/t"}, "startingtable is no option of batches"),
+        ({"startingTimestamp": "-2"}, "startingTimestamp: expected milliseconds since 1970, found a negative time"),
+        ({"endingOffsetsByTimestamp": json.dumps({"t": {"0": 1, "1": -1}})}, "endingTimestamp: expected milliseconds"),
         ({"startingOffsetsByTimestampStrategy": "lates"}, "Strategy: expected error or latest"),
         ({"kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset is not supported: startingOffsets"),
     ],

@@ -38,7 +38,8 @@ def check_config(file: str | None, overrides: tuple[str, ...], as_json: bool) ->
     for notice in config.notices:
         click.echo(notice)
     for listener in config.network.listeners:
-        click.echo(f"listens on {listener.endpoint} ({listener.name}), advertises {advertised_text(listener)}")
+        advertised = advertised_text(listener, listener.port)
+        click.echo(f"listens on {listener.endpoint} ({listener.name}), advertises {advertised}")
     click.echo(f"data in {', '.join(config.log_dirs.log_dirs)}")
     click.echo("The configuration is valid.")
 

@@ -18,7 +18,14 @@ from kafkad.cli.group_tables import (
     state_lines,
 )
 from kafkad.cli.options import INT64, SIGNED_INT64, json_option
-from kafkad.cli.resetting import Target, offsets_to_go_to, parse_topics, partitions_of, partitions_to_reset
+from kafkad.cli.resetting import (
+    Target,
+    milliseconds_of,
+    offsets_to_go_to,
+    parse_topics,
+    partitions_of,
+    partitions_to_reset,
+)
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.group_commits import Partition, commit_offsets
@@ -118,7 +125,13 @@ def delete(names: tuple[str, ...], if_exists: bool, as_json: bool, bootstrap: st
 @click.option("--to-earliest", is_flag=True, help="To the log start offset.")
 @click.option("--to-latest", is_flag=True, help="To the log end offset.")
 @click.option("--to-offset", type=INT64, metavar="N", help="To this offset.")
-@click.option("--to-datetime", metavar="TIME", help="To the first record from this time on; UTC by default.")
+@click.option(
+    "--to-datetime",
+    "to_time_ms",
+    type=milliseconds_of,
+    metavar="TIME",
+    help="To the first record from this time on; UTC by default.",
+)
 @click.option("--shift-by", type=SIGNED_INT64, metavar="N", help="Forward by N offsets; backward if N is negative.")
 @click.option("--execute", is_flag=True, help="Apply the new offsets instead of only printing them.")
 @json_option

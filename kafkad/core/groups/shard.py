@@ -10,6 +10,7 @@ from kafkad.core.coordinator.shard import Moment, Outcome, Producer
 from kafkad.core.coordinator.topics import Topics
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.classic.protocol import ClassicProtocol, GroupOutcome
+from kafkad.core.groups.classic.step import first_names
 from kafkad.core.groups.classic.timers import ClassicTimerKey
 from kafkad.core.groups.config import GroupConfig
 from kafkad.core.groups.consumer.classic_members import ClassicInConsumer
@@ -28,7 +29,6 @@ from kafkad.core.groups.records import (
     OffsetRemoved,
 )
 from kafkad.core.groups.registry import Groups
-from kafkad.core.quoting import logged
 
 
 class GroupShard:
@@ -119,6 +119,6 @@ class GroupShard:
             deleted.append(group_id)
             results.append((group_id, ErrorCode.NONE))
         if deleted:
-            outcome.log_lines.append(f"group(s) {', '.join(map(logged, deleted))!r} deleted by a request")
+            outcome.log_lines.append(f"{len(deleted)} group(s) deleted by a request: {first_names(deleted)}")
         outcome.replies.append((token, results))
         return outcome

@@ -1,12 +1,24 @@
 """What is logged of a request that has met an error, in one line: malformed, not to be encoded, or a bug."""
 
+import logging
 from traceback import extract_tb
 
+from kafkad.core.connections.complaints import Complaints
+from kafkad.core.connections.peer_address import network_of
 from kafkad.core.quoting import logged
 from kafkad.core.request_context import RequestContext
 from kafkad.wire.api_table import APIS, malformed, unencodable
 from kafkad.wire.framing import RequestHeader
 from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
+
+log = logging.getLogger(__name__)
+
+
+def log_failure(complaints: Complaints, context: RequestContext, reason: str) -> None:
+    """Once a minute for each address and API: a client may repeat its request without end."""
+    host = context.client.address
+    if complaints.is_due((network_of(host), context.api_key), context.received_ms):
+        log.error("%s: %s", host, reason)
 
 
 def failed(request: RequestContext | RequestHeader, error: Exception) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from kafkad.adapters.files.log_directory import LogDirectory
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.connections.complaints import Complaints
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS
 from kafkad.handlers.controller.alter_replica_log_dirs import move_replicas
@@ -33,6 +34,7 @@ class DirectoryMoves:
         self._log_dirs = [str(each.path) for each in directories]
         self._publish = publish
         self._send = send
+        self._complaints = Complaints()
         self.replies = Replies(send)
 
     def takes(self, peer: ProcessKey, message: AdminRequest, offline: frozenset[int], now_ms: int) -> bool:
@@ -47,7 +49,7 @@ class DirectoryMoves:
             try:
                 answer = move_replicas(body, context, self._hosting, self._log_dirs, offline)
             except UnencodableMessage as unencodable:
-                answer = unencodable_answer(body, context, unencodable)
+                answer = unencodable_answer(body, context, unencodable, self._complaints)
         except MalformedRequest as error:
             self._send(peer, pack_message(AdminReply(message.token, None, str(error))))
             return True

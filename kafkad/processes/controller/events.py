@@ -8,6 +8,7 @@ from functools import partial
 
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
+from kafkad.core.connections.complaints import Complaints
 from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
 from kafkad.core.controller.image import MetadataImage
@@ -86,6 +87,7 @@ class ControllerEvents:
         self._tables.overlay(self._controller.image)
         self._cordon()
         self._name_ignored()
+        self._complaints = Complaints()
         self._view = ControllerView(
             controller=self._controller,
             configs=self._tables,
@@ -178,7 +180,8 @@ class ControllerEvents:
             block = self._view.producer_ids.allocate_block()
         except NoSpaceLeft as error:
             # No block: the worker asks again when the next client does.
-            log.error("no producer ids can be allocated, InitProducerId is refused: %s", error)
+            if self._complaints.is_due("no producer ids", self._now_ms):
+                log.error("no producer ids can be allocated, InitProducerId is refused: %s", error)
             block = range(0)
         self._send(peer, pack_message(ProducerIdsGiven(block.start, len(block))))
 

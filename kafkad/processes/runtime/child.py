@@ -14,9 +14,11 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NoReturn, TypeAlias
 
+from kafkad import standard_streams
 from kafkad.adapters.files.log_directory import LogDirectory
 from kafkad.adapters.links.supervision_channel import Channel, ChannelClosed, Fatal
 from kafkad.adapters.operating_system.parent_watch import die_with_parent
@@ -143,6 +145,7 @@ Roles: TypeAlias = Mapping[str, RoleMain]
 def run_child(context: ChildContext, main: RoleMain, forget: Callable[[], None]) -> None:
     """Runs one incarnation of a child, in the forked process. `forget` closes what belongs to others."""
     die_with_parent(context.supervisor_pid)
+    standard_streams.forget_waiting()
     _reset_signals()
     forget()
     gc.set_threshold(*COLLECTION_THRESHOLDS)
@@ -155,23 +158,28 @@ def run_child(context: ChildContext, main: RoleMain, forget: Callable[[], None])
         main(context)
     except ChannelClosed:
         # The supervisor has ended, so this process ends too, without an error of its own.
-        os._exit(EX_ORPHANED)
+        _exit(EX_ORPHANED)
     except OutOfResources as error:
         _end_for_now(context, error)
     except Exception:
         log.critical("ends: this should not happen", exc_info=True)
-        sys.stderr.flush()
-        # Not sys.exit: leftover threads must not delay the end of a broken process.
-        os._exit(EX_SOFTWARE)
+        _exit(EX_SOFTWARE)
+    standard_streams.write_last()
 
 
-def _end_for_now(context: ChildContext, error: OutOfResources) -> None:
+def _exit(code: int) -> NoReturn:
+    """Not sys.exit: leftover threads must not delay the end of a broken process."""
+    standard_streams.write_last()
+    os._exit(code)
+
+
+def _end_for_now(context: ChildContext, error: OutOfResources) -> NoReturn:
     """The machine lacks a resource. A broker that starts is refused; in one that serves, the other processes go on."""
     if context.registry.broker_state in (BrokerState.STARTING, BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN):
         context.channel.send(Fatal(str(error), exit_code=REFUSED))
     else:
         log.error("ends: %s", error)
-    os._exit(EX_OSERR)
+    _exit(EX_OSERR)
 
 
 def configure_logging(name: str) -> None:
@@ -182,6 +190,12 @@ def configure_logging(name: str) -> None:
     text = f"%(levelname)s {name} %(message)s"
     handler.setFormatter(_JournalFormatter(text) if is_journal() else logging.Formatter(f"[%(asctime)s] {text}"))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    standard_streams.describe_dropped_by(partial(_describe_dropped, handler))
+
+
+def _describe_dropped(handler: logging.Handler, count: int) -> str:
+    message = "%d lines of the log were dropped: nobody read it, or its disk was full"
+    return handler.format(logging.LogRecord(__name__, logging.WARNING, __file__, 0, message, (count,), None))
 
 
 class _JournalFormatter(logging.Formatter):

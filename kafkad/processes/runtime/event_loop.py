@@ -10,6 +10,7 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import Protocol
 
+from kafkad import standard_streams
 from kafkad.adapters.links.messaging import Link
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.metrics.catalogue import BLOCK_WORDS, BUSY_NS, error_index
@@ -155,9 +156,10 @@ class EventLoop:
         timeout_s = 0 if not may_sleep else timeout_ms / 1000 if timeout_ms >= 0 else _FOREVER_S
         while True:
             self.beat()
-            ready = self.epoll.poll(min(timeout_s, HEARTBEAT_S), EVENTS_A_PASS)
+            most_s = standard_streams.RETRY_S if standard_streams.write_waiting() else HEARTBEAT_S
+            ready = self.epoll.poll(min(timeout_s, most_s), EVENTS_A_PASS)
             self._woke_ns = monotonic_ns()
-            timeout_s -= HEARTBEAT_S
+            timeout_s -= most_s
             if ready or timeout_s <= 0:
                 break
         if inbox is not None:

@@ -4,11 +4,13 @@ Rules of the core decide which restart is due, how a stop goes on and which brok
 """
 
 import logging
+import math
 import select
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
+from kafkad import standard_streams
 from kafkad.adapters.links.supervision_channel import (
     BrokerStateChanged,
     ChannelClosed,
@@ -43,7 +45,6 @@ from kafkad.processes.supervisor.signals import SignalQueue
 from kafkad.processes.supervisor.watch import Watch
 
 log = logging.getLogger(__name__)
-
 
 
 class Supervision:
@@ -82,6 +83,7 @@ class Supervision:
         self._on_event: dict[int, Callable[[], None]] = {}
         self._stopping: StopSequence | None = None
         self._was_ready = False
+        self._waits_for_log = False
         self._watching = Watch(children, counters, registry, service, monotonic_ms())
         self.exit_code = OK
         self.unclean_workers = 0
@@ -100,6 +102,7 @@ class Supervision:
                 if on_event is not None:
                     on_event()
             self._act_on_time(monotonic_ms())
+            self._waits_for_log = standard_streams.write_waiting()
         self._enter(BrokerState.NOT_RUNNING)
         return self.exit_code
 
@@ -120,7 +123,8 @@ class Supervision:
         stage = self._stopping.current if self._stopping is not None else None
         if stage is not None and any(self._unkilled(stage)):
             deadlines.append(stage.deadline_ms)
-        return max(0, min(deadlines) - monotonic_ms()) / 1000
+        most_s = standard_streams.RETRY_S if self._waits_for_log else math.inf
+        return min(max(0, min(deadlines) - monotonic_ms()) / 1000, most_s)
 
     def _act_on_time(self, now_ms: int) -> None:
         started = False

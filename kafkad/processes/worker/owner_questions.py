@@ -29,7 +29,7 @@ from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker.coordinators.transactions.marker_channel import WriteTxnMarker
 from kafkad.processes.worker.delete_records import PendingDeleteRecords
 from kafkad.processes.worker.disks.index_repairs import IndexRepairs
-from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions
+from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions, say_no_room
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.messages.describe_producers import ProducerRow, pack_producers
 from kafkad.wire.processes.coordinator_messages import TxnMarkerWanted, TxnMarkerWritten
@@ -175,7 +175,7 @@ class Questions:
         except KafkaError as refusal:
             return refusal.code, -1
         except NoSpaceLeft as no_room:
-            log.error("%s: DeleteRecords has failed, no record was deleted: %s", owned.name, no_room)
+            say_no_room(owned, "DeleteRecords has failed, no record was deleted", no_room)
             return ErrorCode.KAFKA_STORAGE_ERROR, -1
         except FAILURES as failure:
             self._failed_partitions.failed(owned, failure)
@@ -206,7 +206,7 @@ class Questions:
                 if owned.log is partition_log and owned.is_online:
                     self._moved(owned, remove_passed(partition_log))
         except NoSpaceLeft as no_room:
-            log.error("%s: segments below the log start offset can't be removed yet: %s", owned.name, no_room)
+            say_no_room(owned, "segments below the log start offset can't be removed yet", no_room)
         except FAILURES as failure:
             self._failed_partitions.failed(owned, failure)
         finally:
@@ -305,7 +305,7 @@ class Questions:
             self._carry_out(owned, owned.log, order)
         except NoSpaceLeft as no_room:
             # Cleaning makes room, so a full disk must not take the partition offline here. The next round tries again.
-            log.error("%s: its cleanup is put off until the next round: %s", owned.name, no_room)
+            say_no_room(owned, "its cleanup is put off until the next round", no_room)
         except FAILURES as failure:
             self._failed_partitions.failed(owned, failure)
 

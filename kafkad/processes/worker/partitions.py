@@ -9,6 +9,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -273,10 +274,9 @@ class Partitions:
         directory = Path(self._config.log_dirs.log_dirs[owned.log_dir]) / str(owned.name)
         leaving = directory.with_name(leaving_directory_name(owned.name, uuid4().hex, "delete"))
         try:
-            with storage_errors(str(directory)):
+            # A topic may be deleted before its partitions have directories.
+            with suppress(FileNotFoundError), storage_errors(str(directory)):
                 os.rename(directory, leaving)
-        except FileNotFoundError:
-            log.info("%s was deleted before it had a directory", owned.name)
         except StorageFailed as error:
             if not row.again_ms:
                 log.error("%s was deleted, its directory can't be renamed yet: %s", owned.name, error)

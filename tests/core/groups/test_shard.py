@@ -206,6 +206,20 @@ def test_deleted_group_does_not_come_back_with_a_restart() -> None:
     assert len(bed.shard.groups) == 0
 
 
+def test_line_about_deleted_groups_names_the_first_few() -> None:
+    bed = ClassicBed()
+    for number in range(7):
+        request = OffsetCommit(
+            group_id=f"g{number}",
+            topics=[TopicCommit("payments", [PartitionCommit(0, 42)])],
+            member_id="",
+            generation=-1,
+        )
+        bed.ask(lambda asked, request=request: bed.shard.offsets.commit(request, asked, bed.moment), version=8)
+    delete(bed, *(f"g{number}" for number in range(7)))
+    assert bed.lines[-1] == "7 group(s) deleted by a request: g0, g1, g2, g3, g4 and 2 more"
+
+
 def test_group_with_members_is_not_deleted() -> None:
     bed = ClassicBed()
     bed.stable(1)

@@ -46,15 +46,19 @@ def _produced(pieces: Pieces, client: Client, partition: int = 0) -> int:
     return read_produced(client.ask(produce({(TOPIC, partition): records})))[TOPIC, partition].error
 
 
-def test_cleaning_that_finds_no_room_is_tried_again_and_gives_nothing_up(disk: SimulatedDisk, pieces: Pieces) -> None:
+def test_cleaning_that_finds_no_room_is_tried_again_and_gives_nothing_up(
+    disk: SimulatedDisk, pieces: Pieces, caplog: pytest.LogCaptureFixture
+) -> None:
     """All of the log may go, so a new segment is begun first, and with it a snapshot of the producers."""
     client = pieces.connect()
     assert _produced(pieces, client) == 0
     owned = pieces.worker.partitions.by_slot[pieces.slot()]
     order = CleanupOrdered(owned.slot, owned.short_id, False, 0, 1, "a test")
     disk.trouble(_data(pieces), Trouble.FULL, free=0)
-    pieces.worker.questions.answer(CLEANER, order)
-    pieces.settle()
+    for _ in range(3):
+        pieces.worker.questions.answer(CLEANER, order)
+        pieces.settle()
+    assert sum("its cleanup is put off" in line for line in caplog.messages) == 1
     assert (pieces.published().state, pieces.published().log_start) == (STATE_ONLINE, 0)
     assert not _is_given_up(pieces)
     disk.heal()

@@ -19,6 +19,7 @@ from kafkad.core.types import NO_LEADER_EPOCH, NO_TIMESTAMP, NO_TOPIC_ID
 
 BY_TOPIC_ID_FROM = 10
 _GROUP_ID_NOT_FOUND_FROM = 9
+_INT64 = 2**64
 
 
 class OffsetGroups(Protocol):
@@ -59,7 +60,10 @@ class OffsetCommitRules:
             _check_partitions(known, check)
         except KafkaError as error:
             return _refused(known, error.code, results)
-        expires = NO_TIMESTAMP if request.retention_ms == NO_RETENTION else moment.wall_ms + request.retention_ms
+        expires = NO_TIMESTAMP
+        if request.retention_ms != NO_RETENTION:
+            # A time beyond 64 bits wraps, as in Apache Kafka: the offset expires at once.
+            expires = (moment.wall_ms + request.retention_ms + _INT64 // 2) % _INT64 - _INT64 // 2
         records = self._records(request.group_id, known, moment.wall_ms, expires, results)
         timer = None if group is None else group.session_timer(request.member_id, moment)
         return Committing(records, results.rows(), timer, makes_group=group is None)

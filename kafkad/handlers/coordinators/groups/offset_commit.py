@@ -9,7 +9,6 @@ from kafkad.core.groups.offsets.messages import NO_RETENTION, CommitReply, Offse
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID
 from kafkad.handlers.coordinators.requests.offset_shard import OffsetShard
-from kafkad.wire.kio_codec import milliseconds
 from kafkad.wire.messages.offset_replies import pack_commit
 
 _RETENTION_UP_TO = 4
@@ -25,7 +24,7 @@ def handle(request: Any, caller: Caller, shard: OffsetShard, moment: Moment) -> 
         member_id=request.member_id,
         instance_id=request.group_instance_id if version >= _INSTANCE_ID_FROM else None,
         generation=request.generation_id_or_member_epoch,
-        retention_ms=milliseconds(request.retention_time) if version <= _RETENTION_UP_TO else NO_RETENTION,
+        retention_ms=request.retention_time if version <= _RETENTION_UP_TO else NO_RETENTION,
     )
     return shard.offsets.commit(commit, caller, moment)
 

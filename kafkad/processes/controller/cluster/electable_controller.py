@@ -17,6 +17,7 @@ from kafkad.core.cluster.control_requests import (
     ControlledShutdownResponse,
 )
 from kafkad.core.cluster.request_parts import ControlResponse
+from kafkad.core.connections.complaints import Complaints
 from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.elected.controller_failover import controller_failover
@@ -82,6 +83,9 @@ class ElectableController:
         self._tables: LiveTables | None = None
         self._view: ControllerView | None = None
         self._registered: Mapping[int, Broker] = {}
+        self._complaints = Complaints()
+        self._shutting_down: dict[int, str] = {}
+        """By broker id what was said of its shutdown."""
         self._refusing: set[tuple[int, int]] = set()
         """Ids and epochs of registered brokers whose hosts refuse connections."""
 
@@ -184,6 +188,7 @@ class ElectableController:
             controller=controller,
             configs=tables,
             random_source=self._random,
+            complaints=self._complaints,
             producer_ids=ProducerIdControlManager(store, self._broker_id),
             log_dirs=self._context.config.log_dirs.log_dirs,
             offline_dirs=frozenset,
@@ -214,6 +219,7 @@ class ElectableController:
     def brokers_changed(self, store: ZookeeperStore) -> Outcome:
         if self._controller is None:
             return Outcome()
+        self._shutting_down.clear()
         self._controller.brokers_changed(*self._brokers(store))
         return self._outcome()
 
@@ -284,7 +290,10 @@ class ElectableController:
             return Outcome(), ControlledShutdownResponse(error_code=ErrorCode.NOT_CONTROLLER)
         response = self._controller.controlled_shutdown(request)
         left = names_of(response.remaining_partitions) or "none"
-        log.info("broker %d is shutting down; partitions that it still leads: %s", request.broker_id, left)
+        if response.error_code == ErrorCode.NONE and self._shutting_down.get(request.broker_id) != left:
+            # It may ask again and again.
+            self._shutting_down[request.broker_id] = left
+            log.info("broker %d is shutting down; partitions that it still leads: %s", request.broker_id, left)
         return self._outcome(), response
 
     def answer(self, request: AdminRequest) -> tuple[Outcome, Answer | None]:

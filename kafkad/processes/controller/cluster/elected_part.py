@@ -86,7 +86,8 @@ class ElectedPart:
         """None: not elected."""
         cluster, client_id = config.cluster, str(host.broker_id)
         assert cluster is not None, "only a broker in a cluster is elected"
-        patience, complaints = patience_of(config.values, "controller.socket.timeout.ms"), Complaints()
+        patience = patience_of(config.values, "controller.socket.timeout.ms")
+        complaints = self._complaints = Complaints()
         self._brokers_told = BrokersTold(loop, client_id, patience, complaints, cluster.versions, self._answered)
         self._passing_on = PassingOn(loop, host, patience, complaints, send)
         self._isr_changes = IsrChanges(host, send, self._passing_on, self._alter_here, cluster.versions)
@@ -231,7 +232,7 @@ class ElectedPart:
                 broker_id = self._host.broker_id
                 self._membership.read(
                     lambda store: ProducerIdControlManager(store, broker_id).allocate_block(),
-                    partial(self._give_producer_ids, peer),
+                    partial(self._give_producer_ids, peer, now_ms),
                 )
             case AutoCreateWanted(token, names):
                 if self.is_elected:
@@ -243,9 +244,9 @@ class ElectedPart:
                 return False
         return True
 
-    def _give_producer_ids(self, peer: ProcessKey, future: "Future[range]") -> None:
+    def _give_producer_ids(self, peer: ProcessKey, now_ms: int, future: "Future[range]") -> None:
         error = future.exception()
-        if isinstance(error, UnreadableBlock):
+        if isinstance(error, UnreadableBlock) and self._complaints.is_due("no producer ids", now_ms):
             log.error("no producer ids can be allocated: %s", error)
         block = future.result() if error is None else range(0)
         self._send(peer, pack_message(ProducerIdsGiven(block.start, len(block))))

@@ -19,11 +19,11 @@ from kafkad.core.waiting.slow_requests import (
 )
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.frame_reader import FrameReader
-from kafkad.processes.network.connections.unread_replies import names
 
 log = logging.getLogger(__name__)
 
 SAID_AGAIN_MS = 60_000
+NAMED = 5
 
 _Transfer = Transfer[Connection]
 
@@ -42,9 +42,7 @@ class SlowRequestEviction:
     def is_wanted(self) -> bool:
         """A connection waits, or did at the last look."""
         reader = self._reader
-        return bool(
-            reader.places.is_short or reader.starved or reader.space.is_short or self.next_look_ms is not None
-        )
+        return bool(reader.places.is_short or reader.starved or reader.space.is_short or self.next_look_ms is not None)
 
     def tick(self, now_ms: int) -> None:
         """In each pass while `is_wanted`."""
@@ -105,14 +103,8 @@ class SlowRequestEviction:
         return enough_of([begun for begun in slow if begun.held], space.surplus)
 
     def _give_up(self, given_up: Sequence[_Transfer]) -> None:
-        if given_up:
-            log.warning(
-                "closing %d connections whose requests come too slowly while others wait for memory: %s",
-                len(given_up),
-                names(given_up),
-            )
         for begun in given_up:
-            self._close(begun.who, None)
+            self._close(begun.who, f"its request of {begun.held} bytes comes too slowly while others wait for memory")
 
     def _say(self, begun: Sequence[_Transfer], now_ms: int) -> None:
         """Log this once, and again when it lasts."""
@@ -123,5 +115,12 @@ class SlowRequestEviction:
             "memory for requests is short: %d requests that have begun hold %d bytes of it: %s",
             len(begun),
             sum(each.held for each in begun),
-            names(begun),
+            _names(begun),
         )
+
+
+def _names(begun: Sequence[Transfer[Connection]]) -> str:
+    """The connections with the most unread bytes, and how many."""
+    most = sorted(begun, key=lambda each: each.held, reverse=True)
+    named = ", ".join(f"{each.who.peer} {each.held} bytes" for each in most[:NAMED])
+    return named + (f" and {len(most) - NAMED} more" if len(most) > NAMED else "")

@@ -5,18 +5,15 @@ clients with unread replies, and those whose replies may be large. Then connecti
 last look are closed, those with the most unread bytes first. Below the limit nothing is checked or counted.
 """
 
-import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from kafkad.adapters.operating_system.process_limits import give_back_free_memory
 from kafkad.core.waiting.slow_requests import LOOK_MS, STUCK_BYTES, SlowRequests, Transfer, enough_of
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.wire.api_table import API_VERSIONS, DESCRIBE_PRODUCERS, FETCH, PRODUCE
 
-log = logging.getLogger(__name__)
-
 UNREAD_BYTES = 32 << 20
-NAMED = 5
+
 _SMALL_REPLIES = frozenset({PRODUCE, FETCH, API_VERSIONS})
 """Their replies take little memory: fetched records stay in files."""
 
@@ -100,18 +97,5 @@ class UnreadReplies:
         seen = self._requests.look(self._holders(), STUCK_BYTES)
         slow = sorted((each.begun for each in seen if each.is_slow), key=lambda begun: begun.held, reverse=True)
         closed = enough_of([begun for begun in slow if begun.held], self._most - self._limit // 2)
-        if closed:
-            log.warning(
-                "closing %d connections that do not read their replies while others wait for memory: %s",
-                len(closed),
-                names(closed),
-            )
         for begun in closed:
-            close(begun.who, None)
-
-
-def names(begun: Sequence[Transfer[Connection]]) -> str:
-    """The connections with the most unread bytes, and how many."""
-    most = sorted(begun, key=lambda each: each.held, reverse=True)
-    named = ", ".join(f"{each.who.peer} {each.held} bytes" for each in most[:NAMED])
-    return named + (f" and {len(most) - NAMED} more" if len(most) > NAMED else "")
+            close(begun.who, f"it does not read its replies, {begun.held} bytes, while others wait for memory")

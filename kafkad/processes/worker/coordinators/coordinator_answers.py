@@ -5,22 +5,21 @@ When ten thousand members of a group are answered together, most answers are enc
 is replaced by UNKNOWN_SERVER_ERROR: what the request has changed is consistent by then, and its shard goes on.
 """
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.connections.complaints import Complaints
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
 from kafkad.handlers.coordinators.requests.routing import slim
+from kafkad.handlers.requests.failures import log_failure
 from kafkad.processes.runtime.turns import Turns
 from kafkad.wire.api_table import unencodable
 from kafkad.wire.primitives import UnencodableMessage
 from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
 from kafkad.wire.steps import Reading
-
-log = logging.getLogger(__name__)
 
 AT_ONCE = 100
 """Answers of one pass that are encoded at once: some two milliseconds."""
@@ -28,8 +27,7 @@ A_STEP = 20
 
 
 class NetworkIncarnation:
-    """A network process until it dies: the same ids mean other requests to the next one, which gets no answer to them.
-    """
+    """A network process until it dies: the same ids mean other requests to the next one, which gets no old answers."""
 
     __slots__ = ("_peer", "_send", "is_dead")
 
@@ -46,10 +44,18 @@ class NetworkIncarnation:
 class ClientAnswer:
     """The reply is encoded for the request's API. `packing` encodes a large reply in steps."""
 
-    __slots__ = ("_api", "_context", "_packing", "_part_id", "_request", "asker")
+    __slots__ = ("_api", "_complaints", "_context", "_packing", "_part_id", "_request", "asker")
 
-    def __init__(self, asker: NetworkIncarnation, message: CoordinatorAsked, request: Any, packing: Turns) -> None:
+    def __init__(
+        self,
+        asker: NetworkIncarnation,
+        message: CoordinatorAsked,
+        request: Any,
+        packing: Turns,
+        complaints: Complaints,
+    ) -> None:
         self._packing = packing
+        self._complaints = complaints
         self._part_id = message.part_id
         self._api = COORDINATED[message.context.api_key]
         self._context = message.context
@@ -80,7 +86,7 @@ class ClientAnswer:
 
     def _answer_instead(self, error: UnencodableMessage) -> None:
         context = self._context
-        log.error("%s: %s", context.client.address, unencodable(context.api_key, context.version, error))
+        log_failure(self._complaints, context, unencodable(context.api_key, context.version, error))
         self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def refuse(self, code: ErrorCode) -> None:
@@ -124,6 +130,8 @@ class PendingAnswers:
         """Replies that are too large, or too many, to be encoded at once."""
         self._line: deque[tuple[Answer, object]] = deque()
         self._left = AT_ONCE
+        self.complaints = Complaints()
+        """About requests that failed."""
 
     @property
     def is_busy(self) -> bool:
@@ -133,7 +141,7 @@ class PendingAnswers:
         asker = self._askers.get(peer)
         if asker is None:
             asker = self._askers[peer] = NetworkIncarnation(self._send, peer)
-        return ClientAnswer(asker, message, request, self._turns)
+        return ClientAnswer(asker, message, request, self._turns, self.complaints)
 
     def add(self, answer: Answer) -> int:
         """Its token."""

@@ -4,7 +4,6 @@ A shard is loaded when its log is online, in steps between loop passes, and is g
 runtime performs requests and timers; this module has only messages, clocks and logs.
 """
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Set
@@ -23,7 +22,7 @@ from kafkad.core.metrics.histograms import observe_rebalance
 from kafkad.core.request_context import BROKER_ITSELF
 from kafkad.core.waiting.timing_wheel import TimingWheel
 from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED, reads_only
-from kafkad.handlers.requests.failures import failed
+from kafkad.handlers.requests.failures import failed, log_failure
 from kafkad.processes.runtime.peer_log import events_of_coordinators
 from kafkad.processes.worker.coordinators.coordinator_answers import InnerAnswer, PendingAnswers
 from kafkad.processes.worker.coordinators.coordinator_log import CoordinatorPartition
@@ -36,8 +35,6 @@ from kafkad.wire.api_table import LIST_GROUPS, LIST_TRANSACTIONS, OFFSET_COMMIT,
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
-
-log = logging.getLogger(__name__)
 
 _LISTS = LIST_GROUPS, LIST_TRANSACTIONS
 _NOT_LOADED = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -277,7 +274,7 @@ class CoordinatorShards:
         except Exception as bug:
             if not reads_only(context.api_key):
                 raise
-            log.error("%s: %s", context.client.address, failed(context, bug))
+            log_failure(self.answers.complaints, context, failed(context, bug))
             runtime.refuse(caller.token, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         outcome.host = context.client.address

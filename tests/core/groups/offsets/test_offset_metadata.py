@@ -516,6 +516,15 @@ def test_retention_time_of_an_old_client_counts_for_its_commits() -> None:
     assert _fetch(bed, "g", "orders", 1).offset == 2
 
 
+@pytest.mark.parametrize("retention_ms", [0, -2, -(2**63), 2**63 - 1])
+def test_retention_time_that_ends_in_the_past_or_beyond_64_bits_expires_at_once(retention_ms: int) -> None:
+    bed = offsets_bed()
+    _commit(bed, plain("g", one("orders", 0, 1), retention_ms=retention_ms), version=4)
+    bed.crash()
+    bed.advance(HOUR_MS)
+    assert _fetch(bed, "g", "orders", 0).offset == -1
+
+
 def test_offset_for_which_a_transaction_is_open_does_not_expire() -> None:
     bed = offsets_bed()
     _commit(bed, plain("g", one("orders", 0, 1), one("orders", 1, 1)))

@@ -8,13 +8,14 @@ from typing import Any, NoReturn
 
 import pytest
 
+from kafkad.core.connections.peer_complaints import QUIET_MS
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.controller.requests.answering import READ_ONLY, answer_to
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import ControllerView
 from kafkad.wire.api_table import DESCRIBE_CONFIGS
 from kafkad.wire.primitives import MalformedRequest
-from tests.contexts import a_context
+from tests.contexts import a_client, a_context
 from tests.handlers.controller.test_handlers import TOPIC, Client
 from tests.handlers.kio_calls import KioApi
 
@@ -44,6 +45,19 @@ def test_what_a_version_cant_carry_is_an_unknown_server_error(
     assert (result.resource_name, int(result.error_code)) == ("t", ErrorCode.UNKNOWN_SERVER_ERROR)
     (line,) = caplog.messages
     assert "the answer to DescribeConfigs (version 1) can't be encoded" in line
+
+
+def test_failures_are_logged_once_a_minute_for_each_address(
+    view: ControllerView, caplog: pytest.LogCaptureFixture
+) -> None:
+    api = KioApi("describe_configs", 1)
+    resource = api.part("DescribeConfigsResource", resource_type=TOPIC, resource_name="t", configuration_keys=None)
+    body = api.request(resources=(resource,), include_synonyms=False)
+    for received_ms in (0, 1, QUIET_MS - 1, QUIET_MS):
+        answer_to(body, a_context(1, api_key=DESCRIBE_CONFIGS, received_ms=received_ms), view)
+    other = a_client(address="127.0.0.2")
+    answer_to(body, a_context(1, api_key=DESCRIBE_CONFIGS, client=other, received_ms=1), view)
+    assert [line.partition(":")[0] for line in caplog.messages] == ["127.0.0.1", "127.0.0.1", "127.0.0.2"]
 
 
 def test_a_request_that_cant_be_read_is_malformed(view: ControllerView) -> None:

@@ -76,7 +76,7 @@ def test_many_who_ask_for_all_topics_share_one_reply(big: Pieces) -> None:
     assert _unread(big) < 3 * REPLY_BYTES
 
 
-def test_who_does_not_read_is_closed_when_others_want_replies(big: Pieces) -> None:
+def test_who_does_not_read_is_closed_when_others_want_replies(big: Pieces, caplog: pytest.LogCaptureFixture) -> None:
     clients = [_silent(big) for _ in range(20)]
     for client in clients:
         client.sock.send(metadata([BIG]) * 20)
@@ -86,6 +86,8 @@ def test_who_does_not_read_is_closed_when_others_want_replies(big: Pieces) -> No
     other = big.connect()
     assert len(other.ask(metadata([BIG]))) > REPLY_BYTES
     assert not other.is_closed
+    # Once a minute for each address.
+    assert sum("does not read its replies" in line for line in caplog.messages) == 1
     for client in clients:
         client.close()
 

@@ -11,6 +11,7 @@ from functools import partial
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
+from kafkad.core.connections.complaints import Complaints
 from kafkad.core.controller.configs import ResourceType
 from kafkad.core.controller.controller import Controller
 from kafkad.core.controller.image import MetadataImage
@@ -61,6 +62,7 @@ class OwnConfigs:
         self._host = host
         self._membership = membership
         self._send = send
+        self._complaints = Complaints()
 
     def takes(self, peer: ProcessKey, request: AdminRequest) -> bool:
         """Whether this request is answered here."""
@@ -102,6 +104,7 @@ class OwnConfigs:
             random_source=RandomSource(lambda limit: random.randrange(limit), new_id),
             producer_ids=ProducerIdControlManager(store, config.node_id),
             log_dirs=config.log_dirs.log_dirs,
+            complaints=self._complaints,
         )
         answer = answer_to(memoryview(request.body), request.context, view)
         return answer.body if isinstance(answer, ReplyAfter) else answer

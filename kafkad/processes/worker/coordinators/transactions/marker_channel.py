@@ -5,7 +5,6 @@ An owner may be this worker or another one, or belong to another broker, and may
 ask when.
 """
 
-import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -22,8 +21,6 @@ from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.wire.processes.coordinator_messages import TxnMarkerWanted, TxnMarkerWritten, pack_coordination
 from kafkad.wire.processes.descriptors import short_topic_id
-
-log = logging.getLogger(__name__)
 
 WriteTxnMarker = Callable[[TxnMarkerWanted, Callable[[TxnMarkerWritten], None]], None]
 """Writes one marker to each of the partitions, and answers when all are replicated."""
@@ -96,7 +93,7 @@ class TxnMarkerChannel:
             self._shards.markers_written(finished.source, finished.transactional_id, finished.producer_epoch)
         refused, self._marking.refused = self._marking.refused, []
         for line in refused:
-            log.warning("%s", line)
+            self._shards.events.say("transaction markers", now_ms, "%s", line)
 
     def _tell(self, advanced: MarkersAdvanced) -> None:
         def rule(caller: Caller, shard: TransactionShard, _moment: Moment) -> Outcome[AnyTransactionRecord]:
