@@ -82,7 +82,9 @@ def test_rounds_go_on_until_sigterm(lake: Lake) -> None:
         checkpoint(lake.log, HIGH_WATERMARKS, p0=130, p1=100)
         seen = 200
         while seen < 230:
-            seen += json.loads(rounds.stdout.readline())["records"]
+            line = rounds.stdout.readline()
+            assert line, rounds.stderr.read()
+            seen += json.loads(line)["records"]
         rounds.send_signal(signal.SIGTERM)
         _, said = rounds.communicate(timeout=WITHIN_S)
     assert (rounds.returncode, said) == (0, "")
