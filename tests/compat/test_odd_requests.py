@@ -226,11 +226,9 @@ def sessions_at_their_limits(member: Member) -> None:
 
 def rebalances_without_time(member: Member) -> None:
     for rebalance_ms in (LEAST_INT, -1, 0):
-        times = {"session_timeout": 6_000, "rebalance_timeout": rebalance_ms}
-        durations = {name: timedelta(milliseconds=value) for name, value in times.items()}
         member.member_id = ""
-        member.join(**durations)
-        member.join(**durations)
+        for _ in range(2):
+            member.join(session_timeout=timedelta(seconds=6), rebalance_timeout=timedelta(milliseconds=rebalance_ms))
         member.leave()
 
 
