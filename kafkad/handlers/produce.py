@@ -130,17 +130,17 @@ def _refusal(request: ProduceRequest) -> ErrorCode | None:
 def _explain(
     result: PartitionResult, refused: ErrorCode | None, route: TopicRoute | None, length: int, *, by_id: bool
 ) -> None:
-    """The error of a partition that no owner can append to."""
-    if refused is not None:
-        result.error = refused
-    elif route is None:
+    """The error of a partition that no owner can append to, the first that Apache Kafka finds."""
+    if route is None:
         result.error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif not 0 <= result.partition < len(route.slots):
         result.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif route.is_internal:
-        result.error = ErrorCode.INVALID_TOPIC_EXCEPTION
     elif length <= 0:
         result.error = ErrorCode.INVALID_RECORD
         result.message = f"Record batch for partition {route.name}-{result.partition} is empty"
+    elif refused is not None:
+        result.error = refused
+    elif route.is_internal:
+        result.error = ErrorCode.INVALID_TOPIC_EXCEPTION
     else:
         result.error = ErrorCode.NOT_LEADER_OR_FOLLOWER

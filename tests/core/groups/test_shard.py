@@ -21,9 +21,11 @@ from tests.core.groups.classic_bed import DELAY_MS, GROUP, RANGE, SESSION_MS, Cl
 DAY_MS = 24 * 3_600_000
 
 
-def commit(bed: ClassicBed, member_id: str = "", generation: int = -1, *, topic: str = "payments") -> ErrorCode:
+def commit(
+    bed: ClassicBed, member_id: str = "", generation: int = -1, *, topic: str = "payments", group: str = GROUP
+) -> ErrorCode:
     request = OffsetCommit(
-        group_id=GROUP,
+        group_id=group,
         topics=[TopicCommit(topic, [PartitionCommit(0, 42)])],
         member_id=member_id,
         generation=generation,
@@ -208,15 +210,10 @@ def test_deleted_group_does_not_come_back_with_a_restart() -> None:
 
 def test_line_about_deleted_groups_names_the_first_few() -> None:
     bed = ClassicBed()
-    for number in range(7):
-        request = OffsetCommit(
-            group_id=f"g{number}",
-            topics=[TopicCommit("payments", [PartitionCommit(0, 42)])],
-            member_id="",
-            generation=-1,
-        )
-        bed.ask(lambda asked, request=request: bed.shard.offsets.commit(request, asked, bed.moment), version=8)
-    delete(bed, *(f"g{number}" for number in range(7)))
+    groups = [f"g{number}" for number in range(7)]
+    for group in groups:
+        assert commit(bed, group=group) is ErrorCode.NONE
+    delete(bed, *groups)
     assert bed.lines[-1] == "7 group(s) deleted by a request: g0, g1, g2, g3, g4 and 2 more"
 
 
