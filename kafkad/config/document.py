@@ -1,6 +1,6 @@
 """What do the docs and the sample file say about each option?
 
-Both are written from the table, so that they can't differ from what the broker does:
+Both are generated from the table of options, so that they can't differ from the broker:
 `python -m kafkad.config.document` writes docs/configuration.md and etc/server.properties below the current folder.
 """
 
@@ -35,39 +35,40 @@ _MACHINE_DEFAULTS = {
 _PREFACE = """\
 # Configuration
 
-kafkad reads Apache Kafka's `server.properties`. This page is written from the code by
-`python -m kafkad.config.document`; it has every option of Apache Kafka 3.9 and 4.3, and kafkad's own.
+kafkad reads Apache Kafka's `server.properties`. `python -m kafkad.config.document` generates this page from the code.
+It has every option of Apache Kafka 3.9 and 4.3, and kafkad's own.
 
-- **working**: it does what it does in Kafka.
-- **no effect**: it is accepted, and one line at the start says why it changes nothing.
-- **refused**: the broker does not start with it, because ignoring it would break a promise. A value that asks for
-  nothing, such as the default, is accepted.
+- **working**: as in Kafka.
+- **no effect**: accepted; one line at the start has the reason.
+- **refused**: the broker does not start, because ignoring the option would break a promise. The default, or another
+  value that requests nothing, is accepted.
 
-An unknown name or a wrong value stops the start with one line each and exit code 2. "Changes" says who may change an
-option while the broker runs: nobody (read-only), per broker, or cluster-wide. Values are written as in Kafka: blanks
-around them are dropped, lists are separated by commas.
+An unknown name or an invalid value stops the start with exit code 2 and one line for each. "Changes" is the scope of
+dynamic changes: none (read-only), per-broker, or cluster-wide. Values have Kafka's syntax: surrounding blanks are
+dropped, lists are separated by commas.
 
-Where the configuration comes from: the file named on the command line, else `/etc/kafkad/server.properties` if it is
-there, else the defaults below. `--override name=value` wins over the file; changes by `kafka-configs` win over both.
+The configuration is read from the file on the command line, else from `/etc/kafkad/server.properties` if it exists,
+else the defaults below apply. `--override name=value` takes precedence over the file, and changes by `kafka-configs`
+over both.
 
-Without `listeners` the broker binds 127.0.0.1:9092. Without `advertised.listeners` a client is told the listener's
-host, or, if the listener is on every interface, the address that it connected to. Advertising 0.0.0.0 is refused. In a
-cluster an empty host is advertised as this machine's name, as in Kafka, and a listener on 0.0.0.0 is refused without an
-address in `advertised.listeners`; one that is left out there is not registered.
+Without `listeners` the broker listens on 127.0.0.1:9092. Without `advertised.listeners` it advertises the listener's
+host, or, for a listener on every interface, the address that the client connected to. Advertising 0.0.0.0 is refused.
+In a cluster, as in Kafka, an empty host is advertised as the machine's name, and a listener on 0.0.0.0 needs an address
+in `advertised.listeners`. A listener that is missing there is not registered.
 
-Data is never put under /tmp unless `log.dirs` says so.
+Without `log.dirs` no data is stored under /tmp.
 
-The numbers of processes and the listeners are read-only here, where Kafka changes them while it runs: they are what
-the broker started with, and a request that would change them is refused.
+The numbers of processes and the listeners are read-only, while Kafka can change them dynamically. Requests to change
+them are rejected.
 
-SIGHUP has the file read again. What "changes" calls per-broker or cluster-wide is then applied; so is what no request
-may change, as in Kafka, but is only a value:
+SIGHUP reloads the file and applies changes of per-broker and cluster-wide options, and of these options that no request
+may change, as in Kafka:
 {reread}.
-What needs a restart is named in the log.
+The log names options that need a restart.
 
 Families of options: `kafkad.quota.client.<client-id>.producer_byte_rate` and `….consumer_byte_rate` limit one client
-id; `kafkad.plugin.<anything>` is handed to the plugins as it is written; `listener.name.<listener>.<option>` is read,
-but has no effect yet.
+id; `kafkad.plugin.<anything>` is passed to the plugins unchanged; `listener.name.<listener>.<option>` is read and has
+no effect yet.
 """
 
 
@@ -90,7 +91,7 @@ def _page_lines() -> Iterator[str]:
         yield from map(_table_row, settings)
         yield ""
     yield "## Options of a topic\n"
-    yield "A topic inherits each of them from the broker option beside it.\n"
+    yield "The default of each topic option is the broker option beside it.\n"
     yield "| option | type | default | allowed | status | broker option | what it is |"
     yield "|---|---|---|---|---|---|---|"
     for setting in TOPIC_TABLE.values():
@@ -138,7 +139,7 @@ def _status(setting: Setting) -> str:
 
 def _sample_lines() -> Iterator[str]:
     yield "# server.properties of kafkad: every option that works, with its default, commented out."
-    yield "# Written by `python -m kafkad.config.document`; docs/configuration.md says more."
+    yield "# Written by `python -m kafkad.config.document`; docs/configuration.md has more details."
     for title, settings in DOMAINS.items():
         working = [setting for setting in settings if setting.status.support is Support.WORKING]
         if working:
