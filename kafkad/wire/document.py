@@ -15,9 +15,9 @@ PAGE = "docs/apis.md"
 _PREFACE = """\
 # Requests
 
-The supported requests, their versions, and the process that handles each ([architecture.md](architecture.md)). This page
-is generated from `kafkad/wire/api_table.py` by `python -m kafkad.wire.document`. ApiVersions and the router use the same
-table. The ranges are those of Apache Kafka 4.3.0.
+The supported requests, their versions, and the process that handles each ([architecture.md](architecture.md)). This
+page is generated from `kafkad/wire/api_table.py` by `python -m kafkad.wire.document`. ApiVersions and the router use
+the same table. The ranges are those of Apache Kafka 4.3.0.
 
 A request that is not in the table, or has a version outside its range, closes the connection, and the log names it. As
 the only exception, ApiVersions with an unknown version gets UNSUPPORTED_VERSION and the supported range, as version 0.
