@@ -38,10 +38,10 @@ _PREFACE = """\
 kafkad reads Apache Kafka's `server.properties`. `python -m kafkad.config.document` generates this page from the code.
 It has every option of Apache Kafka 3.9 and 4.3, and kafkad's own.
 
-- **working**: as in Kafka.
-- **no effect**: accepted; one line at the start has the reason.
-- **refused**: the broker does not start, because ignoring the option would break a promise. The default, or another
-  value that requests nothing, is accepted.
+- Options with a description work as in Kafka.
+- [Options without effect](#options-without-effect) are accepted; one line at the start has the reason.
+- [Refused options](#refused-options) stop the start, because ignoring them would break a promise. The default, or
+  another value that requests nothing, is accepted.
 
 An unknown name or an invalid value stops the start with exit code 2 and one line for each. "Changes" is the scope of
 dynamic changes: none (read-only), per-broker, or cluster-wide. Values have Kafka's syntax: surrounding blanks are
@@ -85,17 +85,43 @@ def sample_file() -> str:
 def _page_lines() -> Iterator[str]:
     yield _PREFACE.format(reread=_wrapped(REREAD_ONLY))
     for title, settings in DOMAINS.items():
-        yield f"## {title}\n"
-        yield "| option | type | default | allowed | status | changes | what it is |"
-        yield "|---|---|---|---|---|---|---|"
-        yield from map(_table_row, settings)
-        yield ""
+        working = _supported(settings, Support.WORKING)
+        if working:
+            yield f"## {title}\n"
+            yield "| option | type | default | allowed | changes | what it is |"
+            yield "|---|---|---|---|---|---|"
+            yield from map(_table_row, working)
+            yield ""
     yield "## Options of a topic\n"
     yield "The default of each topic option is the broker option beside it.\n"
-    yield "| option | type | default | allowed | status | broker option | what it is |"
-    yield "|---|---|---|---|---|---|---|"
-    for setting in TOPIC_TABLE.values():
-        yield _topic_row(setting)
+    yield "| option | type | default | allowed | broker option | what it is |"
+    yield "|---|---|---|---|---|---|"
+    yield from map(_topic_row, _supported(TOPIC_TABLE.values(), Support.WORKING))
+    yield ""
+    every = [setting for settings in DOMAINS.values() for setting in settings]
+    for support, title in (
+        (Support.NO_EFFECT, "Options without effect"),
+        (Support.REFUSED, "Refused options"),
+    ):
+        yield f"## {title}\n"
+        yield "| reason | options |"
+        yield "|---|---|"
+        yield from _by_reason(_supported(every, support), "")
+        yield from _by_reason(_supported(TOPIC_TABLE.values(), support), "topics: ")
+        yield ""
+
+
+def _supported(settings: Iterable[Setting], support: Support) -> list[Setting]:
+    return [setting for setting in settings if setting.status.support is support]
+
+
+def _by_reason(settings: Iterable[Setting], prefix: str) -> Iterator[str]:
+    """One row for each reason, in the order of the options."""
+    names: dict[str, list[str]] = {}
+    for setting in settings:
+        names.setdefault(setting.status.reason, []).append(f"`{setting.name}`")
+    for reason, options in names.items():
+        yield _joined((prefix + reason, ", ".join(options)))
 
 
 def _wrapped(names: Iterable[str]) -> str:
@@ -114,7 +140,7 @@ def _topic_row(setting: Setting) -> str:
 
 def _facts(setting: Setting) -> tuple[str, ...]:
     allowed = str(setting.validator) if setting.validator is not None else ""
-    return f"`{setting.name}`", setting.type.name.lower(), _default(setting), allowed, _status(setting)
+    return f"`{setting.name}`", setting.type.name.lower(), _default(setting), allowed
 
 
 def _joined(cells: tuple[str, ...]) -> str:
@@ -128,13 +154,6 @@ def _default(setting: Setting) -> str:
     if text is None:
         return "unset"
     return f"`{text}`" if text else "empty"
-
-
-def _status(setting: Setting) -> str:
-    status = setting.status
-    if status.support is Support.WORKING:
-        return "working"
-    return f"{status.support.value}: {status.reason}"
 
 
 def _sample_lines() -> Iterator[str]:
