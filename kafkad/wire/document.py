@@ -21,6 +21,13 @@ the same table. The ranges are those of Apache Kafka 4.3.0.
 
 A request that is not in the table, or has a version outside its range, closes the connection, and the log names it. As
 the only exception, ApiVersions with an unknown version gets UNSUPPORTED_VERSION and the supported range, as version 0.
+
+| handled by | process |
+|---|---|
+| network process | that of the connection, from shared memory and files |
+| owner | the workers that own the partitions |
+| coordinator | the worker that owns the group's or transactional id's partition of the internal topic |
+| controller process | that of this broker; in a cluster it forwards some requests to the elected controller |
 """
 
 
@@ -37,7 +44,7 @@ def apis_page() -> str:
 
 def _lines() -> Iterator[str]:
     yield _PREFACE
-    yield "| key | request | versions | flexible from | handled |"
+    yield "| key | request | versions | flexible from | handled by |"
     yield "|---:|---|---|---:|---|"
     for api in sorted(APIS.values(), key=lambda api: api.key):
         flexible = str(api.flexible_from) if api.flexible_from <= api.max_version else "never"
