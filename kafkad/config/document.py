@@ -1,6 +1,6 @@
 """What do the docs and the sample file say about each option?
 
-Both are written from the table, so that they can't differ from what the broker does:
+Both are generated from the table of options, so that they can't differ from the broker:
 `python -m kafkad.config.document` writes docs/configuration.md and etc/server.properties below the current folder.
 """
 
@@ -35,39 +35,40 @@ _MACHINE_DEFAULTS = {
 _PREFACE = """\
 # Configuration
 
-kafkad reads Apache Kafka's `server.properties`. This page is written from the code by
-`python -m kafkad.config.document`; it has every option of Apache Kafka 3.9 and 4.3, and kafkad's own.
+kafkad reads Apache Kafka's `server.properties`. `python -m kafkad.config.document` generates this page from the code.
+It has every option of Apache Kafka 3.9 and 4.3, and kafkad's own.
 
-- **working**: it does what it does in Kafka.
-- **no effect**: it is accepted, and one line at the start says why it changes nothing.
-- **refused**: the broker does not start with it, because ignoring it would break a promise. A value that asks for
-  nothing, such as the default, is accepted.
+- Options with a description work as in Kafka.
+- [Options without effect](#options-without-effect) are accepted; one line at the start has the reason.
+- [Refused options](#refused-options) stop the start, because ignoring them would break a promise. The default, or
+  another value that requests nothing, is accepted.
 
-An unknown name or a wrong value stops the start with one line each and exit code 2. "Changes" says who may change an
-option while the broker runs: nobody (read-only), per broker, or cluster-wide. Values are written as in Kafka: blanks
-around them are dropped, lists are separated by commas.
+An unknown name or an invalid value stops the start with exit code 2 and one line for each. "Changes" is the scope of
+dynamic changes: none (read-only), per-broker, or cluster-wide. Values have Kafka's syntax: surrounding blanks are
+dropped, lists are separated by commas.
 
-Where the configuration comes from: the file named on the command line, else `/etc/kafkad/server.properties` if it is
-there, else the defaults below. `--override name=value` wins over the file; changes by `kafka-configs` win over both.
+The configuration is read from the file on the command line, else from `/etc/kafkad/server.properties` if it exists,
+else the defaults below apply. `--override name=value` takes precedence over the file, and changes by `kafka-configs`
+over both.
 
-Without `listeners` the broker binds 127.0.0.1:9092. Without `advertised.listeners` a client is told the listener's
-host, or, if the listener is on every interface, the address that it connected to. Advertising 0.0.0.0 is refused. In a
-cluster an empty host is advertised as this machine's name, as in Kafka, and a listener on 0.0.0.0 is refused without an
-address in `advertised.listeners`; one that is left out there is not registered.
+Without `listeners` the broker listens on 127.0.0.1:9092. Without `advertised.listeners` it advertises the listener's
+host, or, for a listener on every interface, the address that the client connected to. Advertising 0.0.0.0 is refused.
+In a cluster, as in Kafka, an empty host is advertised as the machine's name, and a listener on 0.0.0.0 needs an address
+in `advertised.listeners`. A listener that is missing there is not registered.
 
-Data is never put under /tmp unless `log.dirs` says so.
+Without `log.dirs` no data is stored under /tmp.
 
-The numbers of processes and the listeners are read-only here, where Kafka changes them while it runs: they are what
-the broker started with, and a request that would change them is refused.
+The numbers of processes and the listeners are read-only, while Kafka can change them dynamically. Requests to change
+them are rejected.
 
-SIGHUP has the file read again. What "changes" calls per-broker or cluster-wide is then applied; so is what no request
-may change, as in Kafka, but is only a value:
+SIGHUP reloads the file and applies changes of per-broker and cluster-wide options, and of these options that no request
+may change, as in Kafka:
 {reread}.
-What needs a restart is named in the log.
+The log names options that need a restart.
 
 Families of options: `kafkad.quota.client.<client-id>.producer_byte_rate` and `….consumer_byte_rate` limit one client
-id; `kafkad.plugin.<anything>` is handed to the plugins as it is written; `listener.name.<listener>.<option>` is read,
-but has no effect yet.
+id; `kafkad.plugin.<anything>` is passed to the plugins unchanged; `listener.name.<listener>.<option>` is read and has
+no effect yet.
 """
 
 
@@ -84,17 +85,43 @@ def sample_file() -> str:
 def _page_lines() -> Iterator[str]:
     yield _PREFACE.format(reread=_wrapped(REREAD_ONLY))
     for title, settings in DOMAINS.items():
-        yield f"## {title}\n"
-        yield "| option | type | default | allowed | status | changes | what it is |"
-        yield "|---|---|---|---|---|---|---|"
-        yield from map(_table_row, settings)
-        yield ""
+        working = _supported(settings, Support.WORKING)
+        if working:
+            yield f"## {title}\n"
+            yield "| option | type | default | allowed | changes | what it is |"
+            yield "|---|---|---|---|---|---|"
+            yield from map(_table_row, working)
+            yield ""
     yield "## Options of a topic\n"
-    yield "A topic inherits each of them from the broker option beside it.\n"
-    yield "| option | type | default | allowed | status | broker option | what it is |"
-    yield "|---|---|---|---|---|---|---|"
-    for setting in TOPIC_TABLE.values():
-        yield _topic_row(setting)
+    yield "The default of each topic option is the broker option beside it.\n"
+    yield "| option | type | default | allowed | broker option | what it is |"
+    yield "|---|---|---|---|---|---|"
+    yield from map(_topic_row, _supported(TOPIC_TABLE.values(), Support.WORKING))
+    yield ""
+    every = [setting for settings in DOMAINS.values() for setting in settings]
+    for support, title in (
+        (Support.NO_EFFECT, "Options without effect"),
+        (Support.REFUSED, "Refused options"),
+    ):
+        yield f"## {title}\n"
+        yield "| reason | options |"
+        yield "|---|---|"
+        yield from _by_reason(_supported(every, support), "")
+        yield from _by_reason(_supported(TOPIC_TABLE.values(), support), "topics: ")
+        yield ""
+
+
+def _supported(settings: Iterable[Setting], support: Support) -> list[Setting]:
+    return [setting for setting in settings if setting.status.support is support]
+
+
+def _by_reason(settings: Iterable[Setting], prefix: str) -> Iterator[str]:
+    """One row for each reason, in the order of the options."""
+    names: dict[str, list[str]] = {}
+    for setting in settings:
+        names.setdefault(setting.status.reason, []).append(f"`{setting.name}`")
+    for reason, options in names.items():
+        yield _joined((prefix + reason, ", ".join(options)))
 
 
 def _wrapped(names: Iterable[str]) -> str:
@@ -113,7 +140,7 @@ def _topic_row(setting: Setting) -> str:
 
 def _facts(setting: Setting) -> tuple[str, ...]:
     allowed = str(setting.validator) if setting.validator is not None else ""
-    return f"`{setting.name}`", setting.type.name.lower(), _default(setting), allowed, _status(setting)
+    return f"`{setting.name}`", setting.type.name.lower(), _default(setting), allowed
 
 
 def _joined(cells: tuple[str, ...]) -> str:
@@ -129,16 +156,9 @@ def _default(setting: Setting) -> str:
     return f"`{text}`" if text else "empty"
 
 
-def _status(setting: Setting) -> str:
-    status = setting.status
-    if status.support is Support.WORKING:
-        return "working"
-    return f"{status.support.value}: {status.reason}"
-
-
 def _sample_lines() -> Iterator[str]:
     yield "# server.properties of kafkad: every option that works, with its default, commented out."
-    yield "# Written by `python -m kafkad.config.document`; docs/configuration.md says more."
+    yield "# Written by `python -m kafkad.config.document`; docs/configuration.md has more details."
     for title, settings in DOMAINS.items():
         working = [setting for setting in settings if setting.status.support is Support.WORKING]
         if working:

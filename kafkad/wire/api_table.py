@@ -60,12 +60,12 @@ DESCRIBE_TOPIC_PARTITIONS = 75
 
 
 class Runs(Enum):
-    """Where a request is answered."""
+    """Which process handles a request: docs/apis.md has these names and explains them."""
 
-    NETWORK = "in the network process, from shared memory and files"
-    OWNER = "by the workers that own the partitions"
-    CONTROLLER = "by the controller process"
-    COORDINATOR = "by the worker that owns the group's or transactional id's partition of the internal topic"
+    NETWORK = "network process"
+    OWNER = "owner"
+    CONTROLLER = "controller process"
+    COORDINATOR = "coordinator"
 
 
 @dataclass(frozen=True, slots=True)

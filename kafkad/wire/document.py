@@ -1,7 +1,7 @@
-"""What does docs/apis.md say about the requests that are served?
+"""What does docs/apis.md say about the supported requests?
 
-The page is written from the API table, so that it can't promise what the broker does not answer: `python -m
-kafkad.wire.document` writes docs/apis.md below the current folder.
+The page is generated from the API table, so that it can't differ from the broker: `python -m kafkad.wire.document`
+writes docs/apis.md below the current folder.
 """
 
 import sys
@@ -15,19 +15,25 @@ PAGE = "docs/apis.md"
 _PREFACE = """\
 # Requests
 
-The requests that this broker answers, their versions, and the process that answers each (see
-[architecture.md](architecture.md)). This page is written from `kafkad/wire/api_table.py` by
-`python -m kafkad.wire.document`; ApiVersions and the router are made from the same table. The ranges are those of
-Apache Kafka 4.3.0.
+The supported requests, their versions, and the process that handles each ([architecture.md](architecture.md)). This
+page is generated from `kafkad/wire/api_table.py` by `python -m kafkad.wire.document`. ApiVersions and the router use
+the same table. The ranges are those of Apache Kafka 4.3.0.
 
-A request that is not in the table, or of a version outside its range, closes the connection, and the log names
-it. Only ApiVersions of an unknown version is answered: UNSUPPORTED_VERSION with its own range, as version 0.
+A request that is not in the table, or has a version outside its range, closes the connection, and the log names it. As
+the only exception, ApiVersions with an unknown version gets UNSUPPORTED_VERSION and the supported range, as version 0.
+
+| handled by | process |
+|---|---|
+| network process | that of the connection, from shared memory and files |
+| owner | the workers that own the partitions |
+| coordinator | the worker that owns the group's or transactional id's partition of the internal topic |
+| controller process | that of this broker; in a cluster it forwards some requests to the elected controller |
 """
 
 
 _BY_CONTENT = """\
-InitProducerId with a transactional id is answered by the worker that coordinates that id. Metadata and FindCoordinator
-wait for the controller if a topic has to be created first.
+InitProducerId with a transactional id is handled by the worker that coordinates that id. Metadata and FindCoordinator
+wait for the controller if a topic must be created first.
 """
 
 
@@ -38,7 +44,7 @@ def apis_page() -> str:
 
 def _lines() -> Iterator[str]:
     yield _PREFACE
-    yield "| key | request | versions | flexible from | answered |"
+    yield "| key | request | versions | flexible from | handled by |"
     yield "|---:|---|---|---:|---|"
     for api in sorted(APIS.values(), key=lambda api: api.key):
         flexible = str(api.flexible_from) if api.flexible_from <= api.max_version else "never"
@@ -48,8 +54,8 @@ def _lines() -> Iterator[str]:
     for api in APIS.values():
         if api.advertised_min != api.min_version:
             yield (
-                f"{api.name} {api.advertised_min} to {api.min_version - 1} are advertised and refused, as Apache Kafka "
-                "4 does:\nsome clients switch compression off when they are missing."
+                f"{api.name} {api.advertised_min} to {api.min_version - 1} are advertised and rejected, as by Apache "
+                "Kafka 4:\nsome clients disable compression without them."
             )
 
 

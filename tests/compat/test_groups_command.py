@@ -169,4 +169,4 @@ def test_group_with_members_is_neither_reset_nor_deleted(groups: BothCommands, n
     assert groups.ours("delete", group) == f"Deleted group {group}.\n"
     assert groups.refusal("delete", group) == f"kafkad: group '{group}' was not deleted: GROUP_ID_NOT_FOUND"
     assert groups.json("delete", group, "--if-exists") == {"group": group, "deleted": False}
-    assert groups.refusal("describe", group) == f"kafkad: there is no group '{group}'"
+    assert groups.refusal("describe", group) == f"kafkad: group '{group}' does not exist"

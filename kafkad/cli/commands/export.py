@@ -192,7 +192,7 @@ Example:
     "--every",
     type=Duration(),
     metavar="DURATION",
-    help="Repeat the run every 5m, 90s or 1h until SIGTERM, a line for each run; retry while no broker is available.",
+    help="Repeat the run every 5m, 90s or 1h until SIGTERM, and print a line for each run. Retry without a broker.",
 )
 @click.option("--dry-run", is_flag=True, help="Only print the plan.")
 @json_option

@@ -21,12 +21,12 @@ SETTINGS: tuple[Setting, ...] = (
     row("log.cleaner.io.max.bytes.per.second", DOUBLE, 1.7976931348623157e+308, None, MEDIUM, CLUSTER_WIDE,
         "Bytes per second that compaction may read and write."),
     row("log.cleaner.delete.retention.ms", LONG, 86_400_000, Between(0), MEDIUM, CLUSTER_WIDE,
-        "How long the marks of deleted keys stay in a compacted log."),
+        "Time that tombstones stay in a compacted log."),
     row("log.cleaner.max.compaction.lag.ms", LONG, LONG_MAX, Between(1), MEDIUM, CLUSTER_WIDE,
-        "Longest time that a record may stay uncompacted."),
+        "Maximum time that a record stays uncompacted."),
     row("log.cleaner.min.compaction.lag.ms", LONG, 0, Between(0), MEDIUM, CLUSTER_WIDE,
-        "Shortest time that a record stays uncompacted."),
+        "Minimum time that a record stays uncompacted."),
     row("log.cleaner.min.cleanable.ratio", DOUBLE, 0.5, Between(0, 1), MEDIUM, CLUSTER_WIDE,
-        "Share of uncompacted bytes at which a log is worth compacting."),
+        "Share of dirty bytes at which a log is compacted."),
 )
 # fmt: on

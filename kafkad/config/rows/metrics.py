@@ -14,7 +14,7 @@ SETTINGS: tuple[Setting, ...] = (
     row("kafka.metrics.reporters", LIST, (), None, LOW, READ_ONLY,
         "JVM classes that report the older kind of metrics.", status=JVM_METRICS),
     row("kafka.metrics.polling.interval.secs", INT, 10, Between(1), LOW, READ_ONLY,
-        "How often reporters report that are not asked themselves (Prometheus is)."),
+        "Interval of reporters that are polled (Prometheus is not)."),
     row("kafka.csv.metrics.dir", STRING, None, None, LOW, READ_ONLY,
         "Folder of a reporter that writes CSV files.", status=PLUGIN_ONLY),
     row("kafka.csv.metrics.reporter.enabled", BOOLEAN, True, None, LOW, READ_ONLY,
