@@ -21,7 +21,7 @@ from kafkad.handlers.controller.requests.answering import answer_to
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS, ControllerView, ReplyAfter
 from kafkad.handlers.controller.requests.pieces import joined, pieces_of
 from kafkad.processes.controller.checkpoints import checkpoints_of
-from kafkad.processes.controller.gauges import count_offline, count_partitions
+from kafkad.processes.controller.gauges import PartitionGauges, count_offline
 from kafkad.processes.controller.internal_topics import Refusals, warn_of_few_replicas
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
 from kafkad.processes.controller.quota_counts import pass_on
@@ -81,6 +81,7 @@ class ControllerEvents:
         self._is_settled = False
         self._refusals = Refusals()
         self._offline = opened.offline
+        self._gauges = PartitionGauges(context.block, context.config.node_id)
         plugins = context.plugins
         self._tables = LiveTables(context.config, frozenset(plugins.cleanup_policies), plugins.topic_configs)
         self._tables.overlay(self._controller.image)
@@ -110,7 +111,9 @@ class ControllerEvents:
         """Send the first version of the metadata."""
         self._keep()
         self._metadata_publisher.announce(self._first_version)
-        self._count()
+        self._block[ACTIVE_CONTROLLER] = 1
+        count_offline(self._block, self._offline)
+        self._gauges.count(self._controller.image)
 
     # Incoming messages.
 
@@ -269,7 +272,8 @@ class ControllerEvents:
             self._tables.overlay(self._controller.image)
             self._cordon()
         self._checkpoints.moved(self._now_ms)
-        self._count()
+        self._gauges.changed(changes)
+        self._gauges.count(self._controller.image)
 
     def _name_ignored(self) -> None:
         ignored = ", ".join(self._tables.ignored(self._controller.image))
@@ -283,10 +287,6 @@ class ControllerEvents:
     def _keep(self) -> None:
         """Before any process hears of a slot, record it for the next controller of this broker."""
         self._handover.keep(self._controller.slots_ever_used, self._offline)
-
-    def _count(self) -> None:
-        self._block[ACTIVE_CONTROLLER] = 1
-        count_partitions(self._block, self._controller.image, self._offline, self._context.config.node_id)
 
     def finish_pass(self, now_ms: int) -> None:
         """Go on with expensive work, and with work that waited for other processes or for a time."""
