@@ -248,7 +248,7 @@ def test_sequence_numbers_grow_per_parent_and_are_never_used_again(store: Coordi
 
 def test_sequence_numbers_count_the_children_of_the_same_transaction(store: CoordinationStore) -> None:
     store.create("/q")
-    changes = [Create("/q/plain"), Create("/q/n_", sequence=True), Create("/q/n_", sequence=True)]
+    changes: list[Change] = [Create("/q/plain"), Create("/q/n_", sequence=True), Create("/q/n_", sequence=True)]
     assert store.transaction(changes) == ["/q/plain", "/q/n_0000000001", "/q/n_0000000002"]
     assert store.create("/q/n_", sequence=True) == "/q/n_0000000003"
 
@@ -256,7 +256,7 @@ def test_sequence_numbers_count_the_children_of_the_same_transaction(store: Coor
 def test_a_node_that_is_created_again_numbers_its_children_from_0(store: CoordinationStore) -> None:
     store.create("/q")
     store.create("/q/plain")
-    changes = [Delete("/q/plain"), Delete("/q"), Create("/q"), Create("/q/n_", sequence=True)]
+    changes: list[Change] = [Delete("/q/plain"), Delete("/q"), Create("/q"), Create("/q/n_", sequence=True)]
     assert store.transaction(changes)[2:] == ["/q", "/q/n_0000000000"]
 
 
@@ -363,7 +363,7 @@ def test_a_guard_fences_each_pipelined_change(store: CoordinationStore) -> None:
 
 def test_a_guard_fences_the_changes_behind_one_of_its_own_node(store: CoordinationStore) -> None:
     store.create("/epoch", b"1")
-    changes = [Create("/a"), SetData("/epoch", b"2"), Create("/b")]
+    changes: list[Change] = [Create("/a"), SetData("/epoch", b"2"), Create("/b")]
     outcomes = store.pipelined(changes, guard=Check("/epoch", 0))
     assert [type(each) for each in outcomes] == [str, NodeStat, BadVersion]
     assert store.exists("/a") and not store.exists("/b")

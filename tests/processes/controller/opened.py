@@ -3,7 +3,7 @@ that runs.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
@@ -38,7 +38,7 @@ def make(directory: Path, topic: int = 7) -> None:
 @contextmanager
 def started(folder: Path) -> Iterator[Opened]:
     """A broker's controller, from its start to its death."""
-    with _forked(folder) as context:
+    with forked({"log.dirs": f"{folder}/one,{folder}/two"}) as context:
         opened = open_controller(context, ControllerHandover(context.table))
         try:
             yield opened
@@ -47,10 +47,11 @@ def started(folder: Path) -> Iterator[Opened]:
 
 
 @contextmanager
-def _forked(folder: Path) -> Iterator[ChildContext]:
+def forked(settings: Mapping[str, str]) -> Iterator[ChildContext]:
+    """What the controller process of a broker with these settings gets."""
     with tempfile.TemporaryDirectory() as runtime:
-        settings = {**SMALL, "log.dirs": f"{folder}/one,{folder}/two", "kafkad.runtime.dir": runtime}
-        broker = OneThreadBroker(PORTS, load(None, list(settings.items())), load_plugins(enabled=False))
+        every = {**SMALL, "kafkad.runtime.dir": runtime, **settings}
+        broker = OneThreadBroker(PORTS, load(None, list(every.items())), load_plugins(enabled=False))
         broker.take_resources()
         broker.registry.begin_incarnation(CONTROLLER)
         incarnation = broker.fork(CONTROLLER)
@@ -117,7 +118,7 @@ class PlayedEvents:
 
 @contextmanager
 def events(folder: Path) -> Iterator[PlayedEvents]:
-    with _forked(folder) as context:
+    with forked({"log.dirs": f"{folder}/one,{folder}/two"}) as context:
         handover = ControllerHandover(context.table)
         opened = open_controller(context, handover)
         try:

@@ -38,7 +38,11 @@ def create(token: int, names: list[str], timeout_ms: int = 60_000) -> AdminReque
 
 def codes(reply: object) -> dict[str, ErrorCode]:
     assert isinstance(reply, AdminReply) and reply.body is not None
-    return {each.name: each.error_code for each in CREATE.read(reply.body).topics}
+    return codes_in(reply.body)
+
+
+def codes_in(body: bytes) -> dict[str, ErrorCode]:
+    return {each.name: each.error_code for each in CREATE.read(body).topics}
 
 
 def test_others_create_topics_between_the_pieces_of_a_large_request(played: PlayedEvents) -> None:
