@@ -378,7 +378,7 @@ class ControllerEvents:
         """Write the last checkpoints and end the session; returns whether everything is on disk."""
         failed_before = self._offline
         self._topic_deletions.close()
-        self._checkpoints.write(self._controller.image)
+        self._checkpoints.write_last(self._controller.image)
         self._opened.store.end_session()
         self._store_copies.write()
         self._opened.store.close()

@@ -67,6 +67,7 @@ class PlayedEvents:
 
     def __init__(self, opened: Opened, context: ChildContext, handover: ControllerHandover) -> None:
         self.registry = context.registry
+        self.log_directories = context.log_directories
         self.sent: list[ControllerMessage] = []
         self._now_ms = 0
         self.events = ControllerEvents(context, handover, opened, self._send, self._now_ms)
