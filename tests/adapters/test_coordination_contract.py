@@ -246,6 +246,27 @@ def test_sequence_numbers_grow_per_parent_and_are_never_used_again(store: Coordi
     assert store.create("/q/n_", sequence=True) > last
 
 
+def test_sequence_numbers_count_the_children_of_the_same_transaction(store: CoordinationStore) -> None:
+    store.create("/q")
+    changes: list[Change] = [Create("/q/plain"), Create("/q/n_", sequence=True), Create("/q/n_", sequence=True)]
+    assert store.transaction(changes) == ["/q/plain", "/q/n_0000000001", "/q/n_0000000002"]
+    assert store.create("/q/n_", sequence=True) == "/q/n_0000000003"
+
+
+def test_a_node_that_is_created_again_numbers_its_children_from_0(store: CoordinationStore) -> None:
+    store.create("/q")
+    store.create("/q/plain")
+    changes: list[Change] = [Delete("/q/plain"), Delete("/q"), Create("/q"), Create("/q/n_", sequence=True)]
+    assert store.transaction(changes)[2:] == ["/q", "/q/n_0000000000"]
+
+
+def test_a_pipelined_creation_below_a_node_deleted_before_it_fails(store: CoordinationStore) -> None:
+    changes: list[Change] = [Create("/q"), Create("/q/a"), Delete("/q/a"), Delete("/q"), Create("/q/b")]
+    outcomes = store.pipelined(changes)
+    assert isinstance(outcomes[4], NoNode)
+    assert store.exists("/q") is None
+
+
 def test_data_may_be_large_and_binary(store: CoordinationStore) -> None:
     data = bytes(range(256)) * 2000
     store.create("/a", data)
@@ -338,6 +359,14 @@ def test_a_guard_fences_each_pipelined_change(store: CoordinationStore) -> None:
     outcomes = store.pipelined([Create("/c"), Delete("/a")], guard=Check("/epoch", 0))
     assert [type(outcome) for outcome in outcomes] == [BadVersion, BadVersion]
     assert store.exists("/a") and not store.exists("/c")
+
+
+def test_a_guard_fences_the_changes_behind_one_of_its_own_node(store: CoordinationStore) -> None:
+    store.create("/epoch", b"1")
+    changes: list[Change] = [Create("/a"), SetData("/epoch", b"2"), Create("/b")]
+    outcomes = store.pipelined(changes, guard=Check("/epoch", 0))
+    assert [type(each) for each in outcomes] == [str, NodeStat, BadVersion]
+    assert store.exists("/a") and not store.exists("/b")
 
 
 def test_a_data_watch_fires_once(store: CoordinationStore) -> None:

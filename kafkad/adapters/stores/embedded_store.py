@@ -153,15 +153,23 @@ class EmbeddedStore:
     def pipelined(self, changes: Sequence[Change], *, guard: Check | None = None) -> list[Outcome | CoordinationError]:
         if not changes:
             return []
-        return self._change(changes[0].path, lambda: [self._attempt(each, guard) for each in changes])
+        return self._change(changes[0].path, lambda: self._attempt_all(changes, guard))
 
-    def _attempt(self, change: Change, guard: Check | None) -> Outcome | CoordinationError:
-        try:
-            if guard is not None:
-                self._tree.apply(guard)
-            return self._tree.apply(change)
-        except CoordinationError as error:
-            return error
+    def _attempt_all(self, changes: Sequence[Change], guard: Check | None) -> list[Outcome | CoordinationError]:
+        """The guard is checked again only after a change of its node: nobody else changes the tree meanwhile."""
+        outcomes: list[Outcome | CoordinationError] = []
+        is_guarded = guard is None
+        for change in changes:
+            try:
+                if guard is not None and not is_guarded:
+                    self._tree.apply(guard)
+                    is_guarded = True
+                outcomes.append(self._tree.apply(change))
+            except CoordinationError as error:
+                outcomes.append(error)
+            if guard is not None and change.path == guard.path:
+                is_guarded = False
+        return outcomes
 
     def events(self) -> list[Event]:
         return self._events.drain()
@@ -241,6 +249,7 @@ class EmbeddedStore:
             try:
                 self._tree.begin()
                 result = act()
+                self._tree.end()
             except CoordinationError:
                 self._database.execute("ROLLBACK")
                 raise

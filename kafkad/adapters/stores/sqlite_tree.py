@@ -46,11 +46,21 @@ class SqliteTree:
         self._session_id = session_id
         self.change_id = 0
         self.changes: list[WatchFired] = []
+        self._created: dict[str, int] = {}
+        """By parent: the children that the present change has created so far. These parents are not looked up again."""
 
     def begin(self) -> None:
         """Number the change that the operations up to the commit belong to (ZooKeeper: zxid)."""
         self.changes.clear()
+        self._created.clear()
         (self.change_id,) = self._database.execute("UPDATE last_change SET id = id + 1 RETURNING id").fetchone()
+
+    def end(self) -> None:
+        """Call this before the commit: a parent is written once, however many children it got."""
+        self._database.executemany(
+            "UPDATE node SET creations = creations + ? WHERE path = ?",
+            [(count, parent) for parent, count in self._created.items() if count],
+        )
 
     def find(self, path: str) -> Node | None:
         row = self._database.execute(
@@ -81,13 +91,11 @@ class SqliteTree:
 
     def create(self, operation: Create) -> str:
         parent = parent_of(operation.path)
-        row = self._database.execute("SELECT creations, owner FROM node WHERE path = ?", (parent,)).fetchone()
-        if row is None:
-            raise NoNode(operation.path)
-        creations, parent_owner = row
-        if parent_owner:
-            raise NoChildrenForEphemerals(operation.path)
-        path = f"{operation.path}{creations:010d}" if operation.sequence else operation.path
+        created = self._created.get(parent)
+        if created is None or operation.sequence:
+            creations = self._creations_of(parent, operation.path)
+            created = self._created.setdefault(parent, 0)
+        path = f"{operation.path}{creations + created:010d}" if operation.sequence else operation.path
         owner = self._session_id if operation.ephemeral else 0
         change = self.change_id
         inserted = self._database.execute(
@@ -96,10 +104,21 @@ class SqliteTree:
         )
         if not inserted.rowcount:
             raise NodeExists(path)
-        self._database.execute("UPDATE node SET creations = creations + 1 WHERE path = ?", (parent,))
+        self._created[parent] = created + 1
+        if not owner:
+            self._created[path] = 0
         self.changes.append(WatchFired(WatchKind.CREATED, path))
         self.changes.append(WatchFired(WatchKind.CHILDREN, parent))
         return path
+
+    def _creations_of(self, parent: str, child: str) -> int:
+        row = self._database.execute("SELECT creations, owner FROM node WHERE path = ?", (parent,)).fetchone()
+        if row is None:
+            raise NoNode(child)
+        creations, owner = row
+        if owner:
+            raise NoChildrenForEphemerals(child)
+        return int(creations)
 
     def set_data(self, operation: SetData) -> NodeStat:
         stat = self._expect(operation.path, operation.version).stat
@@ -121,6 +140,7 @@ class SqliteTree:
         if self._database.execute("SELECT 1 FROM node WHERE parent = ? LIMIT 1", (path,)).fetchone():
             raise NotEmpty(path)
         self._database.execute("DELETE FROM node WHERE path = ?", (path,))
+        self._created.pop(path, None)
         self.changes.append(WatchFired(WatchKind.DELETED, path))
         self.changes.append(WatchFired(WatchKind.CHILDREN, parent_of(path)))
 

@@ -167,6 +167,21 @@ def partitions_made(deltas: Iterable[MetadataDelta]) -> Iterator[TopicPartition]
                 yield from (TopicPartition(change.name, row.index) for row in change.partitions)
 
 
+def topics_changed(deltas: Iterable[MetadataDelta]) -> Iterator[str]:
+    """The names of the topics that the deltas create, change or delete."""
+    for delta in deltas:
+        for change in delta.changes:
+            match change:
+                case TopicCreated(topic):
+                    yield topic.name
+                case PartitionsAdded(name) | PartitionsChanged(name) | TopicDeleted(name) | ReplicasRemoved(name):
+                    yield name
+                case TopicConfigChanged(name):
+                    yield name
+                case _:
+                    continue
+
+
 def deleted_topics(changes: Iterable[Change]) -> dict[str, set[UUID]]:
     """The topics that the delta deletes: by name, as there may be thousands, all their ids."""
     gone: dict[str, set[UUID]] = {}

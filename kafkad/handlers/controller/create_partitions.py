@@ -14,7 +14,7 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
     request = messages.decode(body)
     results = create_partitions(
         view.controller,
-        [_new_partitions(topic) for topic in request.topics],
+        [new_partitions(topic) for topic in request.topics],
         validate_only=request.validate_only,
     )
     answer = messages.encode(
@@ -33,7 +33,8 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
     return ReplyAfter(version=view.controller.image.version, body=answer, timeout_ms=milliseconds(request.timeout))
 
 
-def _new_partitions(topic: Any) -> NewPartitions:
+def new_partitions(topic: Any) -> NewPartitions:
+    """A topic of the request."""
     assignments = None
     if topic.assignments is not None:
         assignments = tuple(tuple(each.broker_ids) for each in topic.assignments)

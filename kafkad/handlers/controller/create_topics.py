@@ -17,18 +17,20 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
     request = messages.decode(body)
     results = create_topics(
         view.controller,
-        [_new_topic(topic) for topic in request.topics],
+        [new_topic(topic) for topic in request.topics],
         view.configs,
         view.random_source,
         validate_only=request.validate_only,
     )
-    answer = messages.encode(topics=tuple(_result(messages, result, context.version, view) for result in results))
+    described = _DescribedConfigs(messages, view) if context.version >= 5 else None
+    answer = messages.encode(topics=tuple(_result(messages, result, described) for result in results))
     if request.validate_only or all(result.code for result in results):
         return answer
     return ReplyAfter(version=view.controller.image.version, body=answer, timeout_ms=milliseconds(request.timeout))
 
 
-def _new_topic(topic: Any) -> NewTopic:
+def new_topic(topic: Any) -> NewTopic:
+    """A topic of the request."""
     return NewTopic(
         name=topic.name,
         partitions=topic.num_partitions,
@@ -38,7 +40,22 @@ def _new_topic(topic: Any) -> NewTopic:
     )
 
 
-def _result(messages: Codec, result: TopicResult, version: int, view: ControllerView) -> Any:
+class _DescribedConfigs:
+    """The configs of new topics, each described once: of thousands in a request most are alike."""
+
+    def __init__(self, messages: Codec, view: ControllerView) -> None:
+        self._messages = messages
+        self._view = view
+        self._known: dict[tuple[tuple[str, str], ...], tuple[Any, ...]] = {}
+
+    def of(self, topic: Topic) -> tuple[Any, ...]:
+        key = tuple(topic.configs.items())
+        if key not in self._known:
+            self._known[key] = _configs(self._messages, topic, self._view)
+        return self._known[key]
+
+
+def _result(messages: Codec, result: TopicResult, described: _DescribedConfigs | None) -> Any:
     topic = result.topic
     return messages.part(
         "CreatableTopicResult",
@@ -49,7 +66,7 @@ def _result(messages: Codec, result: TopicResult, version: int, view: Controller
         topic_config_error_code=int(ErrorCode.NONE),
         num_partitions=len(topic.partitions) if topic else -1,
         replication_factor=len(topic.partitions[0].replicas) if topic else -1,
-        configs=_configs(messages, topic, view) if topic and version >= 5 else (),
+        configs=described.of(topic) if topic and described else (),
     )
 
 

@@ -7,10 +7,11 @@ partitions by topic name, so the entries of a deleted topic must be gone before 
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from kafkad.adapters.files.checkpoint_files import read_offsets, write_offsets
+from kafkad.adapters.files.log_directory import LogDirectory
 from kafkad.adapters.files.reserved_room import ReservedRoom
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.config import BrokerConfig
@@ -22,6 +23,7 @@ from kafkad.core.log.recovery.checkpoints import (
     RECOVERY_POINTS,
     CheckpointCorrupt,
 )
+from kafkad.core.log.segments.layout import directory_name
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.types import TopicPartition
@@ -124,8 +126,25 @@ class Checkpoints:
 
     def write(self, image: MetadataImage, names: Collection[str] = tuple(_FIELDS)) -> bool:
         """Write the files whose content has changed; returns whether there were any."""
+        return self._write(self._published(image, names))
+
+    def write_last(self, image: MetadataImage) -> None:
+        """At a stop. A partition that has no directory yet gets the high watermark 0: so the next start, which finds
+        none, knows that it had no records (`without_records`).
+        """
+        published = self._published(image, tuple(_FIELDS))
+        for topic in image.topics.values():
+            for row in topic.partitions:
+                partition = TopicPartition(topic.name, row.index)
+                offsets = published.get((row.log_dir, HIGH_WATERMARKS))
+                if offsets is not None and partition not in offsets:
+                    if not (self._paths[row.log_dir] / directory_name(partition)).exists():
+                        offsets[partition] = 0
+        self._write(published)
+
+    def _write(self, published: Mapping[tuple[int, str], Offsets]) -> bool:
         has_changed = False
-        for (log_dir, name), offsets in self._published(image, names).items():
+        for (log_dir, name), offsets in published.items():
             if log_dir in self._paths and offsets != self._written[log_dir, name]:
                 has_changed = True
                 self._write_one(log_dir, name, offsets)
@@ -180,6 +199,16 @@ def _on_disk(path: Path, name: str) -> Offsets:
     except (CheckpointCorrupt, StorageFailed) as error:
         log.warning("%s/%s can't be read and is written anew; %s: %s", path, name, _WITHOUT[name], error)
         return {}
+
+
+def without_records(directories: Iterable[LogDirectory], was_clean: Iterable[bool]) -> set[TopicPartition]:
+    """The partitions that had no records when the broker stopped, as far as the log directories say so."""
+    found: set[TopicPartition] = set()
+    for directory, is_known in zip(directories, was_clean, strict=True):
+        if directory.is_online and is_known:
+            offsets = _on_disk(directory.path, HIGH_WATERMARKS)
+            found.update(partition for partition, offset in offsets.items() if offset == 0)
+    return found
 
 
 def checkpoints_of(

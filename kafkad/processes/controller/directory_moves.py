@@ -1,6 +1,7 @@
 """AlterReplicaLogDirs on a broker in a cluster: its replicas are its own matter, whoever is the elected controller."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from kafkad.adapters.files.log_directory import LogDirectory
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
@@ -12,7 +13,7 @@ from kafkad.handlers.controller.requests.answering import unencodable_answer
 from kafkad.handlers.controller.requests.controller_view import ReplyAfter
 from kafkad.processes.controller.checkpoints import Checkpoints
 from kafkad.processes.controller.events import Send
-from kafkad.processes.controller.replies import Replies, WaitingReply
+from kafkad.processes.controller.replies import Replies, Waiting
 from kafkad.wire import api_table
 from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, PartitionMoved, pack_message
@@ -35,7 +36,7 @@ class DirectoryMoves:
         self._publish = publish
         self._send = send
         self._complaints = Complaints()
-        self.replies = Replies(send)
+        self.replies = Replies()
 
     def takes(self, peer: ProcessKey, message: AdminRequest, offline: frozenset[int], now_ms: int) -> bool:
         """Whether it is such a request, which is answered when the owners know of the moves. `offline` directories
@@ -55,8 +56,8 @@ class DirectoryMoves:
             return True
         self._publish()
         if isinstance(answer, ReplyAfter):
-            frame = pack_message(AdminReply(message.token, answer.body))
-            self.replies.add(WaitingReply(peer, frame, answer.version, (), now_ms + answer.timeout_ms))
+            reply = partial(self._send, peer, pack_message(AdminReply(message.token, answer.body)))
+            self.replies.add(Waiting(peer, reply, answer.version, (), now_ms + answer.timeout_ms))
         else:
             self._send(peer, pack_message(AdminReply(message.token, answer)))
         return True

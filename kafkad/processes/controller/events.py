@@ -3,7 +3,8 @@ metadata to all processes, replies when it is applied. Slots are freed when no p
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
@@ -13,6 +14,7 @@ from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
+from kafkad.core.errors import ErrorCode
 from kafkad.core.log.recovery.checkpoints import (
     LOG_START_OFFSETS,
 )
@@ -20,13 +22,14 @@ from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.handlers.controller.requests.answering import answer_to
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS, ControllerView, ReplyAfter
-from kafkad.handlers.controller.requests.pieces import joined, pieces_of
+from kafkad.handlers.controller.requests.pieces import joined, pieces_of, pieces_of_names
+from kafkad.handlers.controller.requests.timeouts import LONGEST_MS, timed_out
 from kafkad.processes.controller.checkpoints import checkpoints_of
-from kafkad.processes.controller.gauges import count_offline, count_partitions
+from kafkad.processes.controller.gauges import PartitionGauges, count_offline
 from kafkad.processes.controller.internal_topics import Refusals, warn_of_few_replicas
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
 from kafkad.processes.controller.quota_counts import pass_on
-from kafkad.processes.controller.replies import Replies, WaitingReply
+from kafkad.processes.controller.replies import Replies, Waiting
 from kafkad.processes.controller.startup import Opened, settings_of
 from kafkad.processes.controller.store.copies import StoreCopies
 from kafkad.processes.controller.tables import LiveTables
@@ -60,6 +63,15 @@ log = logging.getLogger(__name__)
 Send = Callable[[ProcessKey, bytes], bool]
 
 
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A piece of a request is handled: the next one waits for the version and the deletions, but not longer."""
+
+    version: int = 0
+    deleted: tuple[str, ...] = ()
+    deadline_ms: int = 0
+
+
 class EveryDirectoryFailed(Exception):
     """The last log directory has failed; the message names it and the reason."""
 
@@ -82,6 +94,7 @@ class ControllerEvents:
         self._is_settled = False
         self._refusals = Refusals()
         self._offline = opened.offline
+        self._gauges = PartitionGauges(context.block, context.config.node_id)
         plugins = context.plugins
         self._tables = LiveTables(context.config, frozenset(plugins.cleanup_policies), plugins.topic_configs)
         self._tables.overlay(self._controller.image)
@@ -97,7 +110,7 @@ class ControllerEvents:
             offline_dirs=lambda: self._offline,
         )
         self._metadata_publisher = MetadataPublisher(context.registry, send)
-        self._replies = Replies(send)
+        self._replies = Replies()
         self._turns = Turns()
         self._mark = RequestMark(context.registry, LOOP)
         directories = context.log_directories
@@ -112,7 +125,9 @@ class ControllerEvents:
         """Send the first version of the metadata."""
         self._keep()
         self._metadata_publisher.announce(self._first_version)
-        self._count()
+        self._block[ACTIVE_CONTROLLER] = 1
+        count_offline(self._block, self._offline)
+        self._gauges.count(self._controller.image)
 
     # Incoming messages.
 
@@ -141,15 +156,9 @@ class ControllerEvents:
         self._now_ms = now_ms
         match message:
             case AdminRequest():
-                if len(message.body) > COSTLY_BYTES:
-                    steps = self._mark.in_steps(peer, message.token, self._in_turn(peer, message))
-                    self._turns.add(len(message.body), steps)
-                else:
-                    with self._mark.handling(peer, message.token):
-                        self._answer(peer, message)
+                self._begin(peer, message.token, len(message.body), self._in_pieces(peer, message))
             case AutoCreateWanted(token, names):
-                with self._mark.handling(peer, token):
-                    self._create(peer, token, names)
+                self._begin(peer, token, sum(map(len, names)), self._create(peer, token, names))
             case SnapshotWanted(have_version):
                 self._metadata_publisher.asked(peer, have_version, self._controller.image)
             case Applied():
@@ -185,30 +194,69 @@ class ControllerEvents:
             block = range(0)
         self._send(peer, pack_message(ProducerIdsGiven(block.start, len(block))))
 
-    def _in_turn(self, peer: ProcessKey, request: AdminRequest) -> Iterator[None]:
-        """A request that may name very many resources: others are served between its pieces."""
+    def _begin(self, peer: ProcessKey, token: int, size: int, pieces: Iterator[_Done]) -> None:
+        """A small request is handled at once, or its first piece."""
+        work = self._go_on(peer, token, size, pieces)
+        if size > COSTLY_BYTES:
+            self._turns.add(size, work)
+        else:
+            next(work, None)
+
+    def _go_on(self, peer: ProcessKey, token: int, size: int, pieces: Iterator[_Done]) -> Iterator[None]:
+        """Handle one piece of a request; the next one has its turn when this one is done in every process."""
+        yield from ()
+        with self._mark.handling(peer, token):
+            done = next(pieces, None)
+        if done is not None:
+            again = partial(self._turns.add, size, self._go_on(peer, token, size, pieces))
+            self._replies.add(Waiting(None, again, done.version, done.deleted, done.deadline_ms))
+
+    def _in_pieces(self, peer: ProcessKey, request: AdminRequest) -> Iterator[_Done]:
+        """What is not done at the request's timeout is answered with REQUEST_TIMED_OUT, and is done all the same."""
         context = request.context
+        api_key, version = context.api_key, context.version
+        answers: list[bytes] = []
+
+        def handle(body: Callable[[], bytes]) -> _Done:
+            before = self._controller.image
+            answer = answer_to(memoryview(body()), context, self._view)
+            self._publish(before)
+            answers.append(answer.body if isinstance(answer, ReplyAfter) else answer)
+            return _Done(answer.version, answer.deleted) if isinstance(answer, ReplyAfter) else _Done()
+
+        def reply() -> None:
+            late = [timed_out(api_key, version, memoryview(body())) for body in pieces.bodies[len(answers) :]]
+            body = joined(api_key, version, [*answers, *late])
+            self._send(peer, pack_message(AdminReply(request.token, body)))
+
         try:
-            bodies = pieces_of(context.api_key, context.version, memoryview(request.body))
+            pieces = pieces_of(api_key, version, memoryview(request.body), self._controller)
+            if len(pieces.bodies) == 1:
+                self._answer(peer, request)
+            else:
+                timeout_ms = LONGEST_MS if pieces.timeout_ms is None else pieces.timeout_ms
+                handled = [partial(handle, body) for body in pieces.bodies]
+                yield from self._one_by_one(peer, handled, timeout_ms, reply)
         except MalformedRequest as error:
             self._send(peer, pack_message(AdminReply(request.token, None, str(error))))
-            return
-        if len(bodies) == 1:
-            self._answer(peer, request)
-            return
-        answers = []
-        version = 0
-        for body in bodies:
-            before = self._controller.image
-            answer = answer_to(memoryview(body), context, self._view)
-            self._publish(before)
-            if isinstance(answer, ReplyAfter):
-                version = max(version, answer.version)
-                answer = answer.body
-            answers.append(answer)
-            yield
-        frame = pack_message(AdminReply(request.token, joined(context.api_key, context.version, answers)))
-        self._reply_later(peer, frame, version, (), LONGEST_WAIT_MS)
+
+    def _one_by_one(
+        self, peer: ProcessKey, pieces: Sequence[Callable[[], _Done]], timeout_ms: int, reply: Callable[[], None]
+    ) -> Iterator[_Done]:
+        """`reply` is called when all are done, or at the timeout: what is left is done all the same."""
+        over_ms = self._now_ms + timeout_ms
+        is_answered = False
+        for at, piece in enumerate(pieces, 1):
+            if at > 1 and not is_answered and over_ms <= self._now_ms:
+                is_answered = True
+                reply()
+            done = piece()
+            longest_ms = self._now_ms + LONGEST_WAIT_MS
+            deadline_ms = longest_ms if is_answered else min(longest_ms, over_ms)
+            if at < len(pieces):
+                yield replace(done, deadline_ms=deadline_ms)
+            elif not is_answered:
+                self._replies.add(Waiting(peer, reply, done.version, done.deleted, deadline_ms))
 
     def _answer(self, peer: ProcessKey, request: AdminRequest) -> None:
         before = self._controller.image
@@ -225,22 +273,32 @@ class ControllerEvents:
         else:
             self._send(peer, pack_message(AdminReply(request.token, answer)))
 
-    def _create(self, peer: ProcessKey, token: int, names: list[str]) -> None:
-        before = self._controller.image
-        results = auto_create_topics(self._controller, names, self._tables, self._opened.random_source)
-        created = self._controller.image.topics.keys() - before.topics.keys()
-        internal = self._controller.settings.internal_topics
-        warn_of_few_replicas(created, internal, len(before.brokers))
-        self._refusals.tell(results.values(), internal)
-        self._publish(before)
-        frame = pack_message(AutoCreated(token, {name: int(result.code) for name, result in results.items()}))
-        self._reply_later(peer, frame, self._controller.image.version, (), LONGEST_WAIT_MS)
+    def _create(self, peer: ProcessKey, token: int, names: list[str]) -> Iterator[_Done]:
+        """Topics that requests use; a client that is told that one is unknown asks again."""
+        codes = dict.fromkeys(names, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+        def create(some: list[str]) -> _Done:
+            before = self._controller.image
+            results = auto_create_topics(self._controller, some, self._tables, self._opened.random_source)
+            created = [name for name in some if name not in before.topics and name in self._controller.image.topics]
+            internal = self._controller.settings.internal_topics
+            warn_of_few_replicas(created, internal, len(before.brokers))
+            self._refusals.tell(results.values(), internal)
+            self._publish(before)
+            codes.update((name, int(result.code)) for name, result in results.items())
+            return _Done(self._controller.image.version)
+
+        def reply() -> None:
+            self._send(peer, pack_message(AutoCreated(token, codes)))
+
+        pieces = [partial(create, some) for some in pieces_of_names(names, self._controller)]
+        yield from self._one_by_one(peer, pieces, LONGEST_WAIT_MS, reply)
 
     def _reply_later(
         self, peer: ProcessKey, frame: bytes, version: int, deleted: tuple[str, ...], timeout_ms: int
     ) -> None:
         deadline_ms = self._now_ms + min(timeout_ms, LONGEST_WAIT_MS)
-        self._replies.add(WaitingReply(peer, frame, version, deleted, deadline_ms))
+        self._replies.add(Waiting(peer, partial(self._send, peer, frame), version, deleted, deadline_ms))
 
     def _directory_failed(self, log_dir: int, cause: str) -> None:
         """A log directory has failed: its partitions are offline until the broker is restarted."""
@@ -272,7 +330,8 @@ class ControllerEvents:
             self._tables.overlay(self._controller.image)
             self._cordon()
         self._checkpoints.moved(self._now_ms)
-        self._count()
+        self._gauges.changed(changes)
+        self._gauges.count(self._controller.image)
 
     def _name_ignored(self) -> None:
         ignored = ", ".join(self._tables.ignored(self._controller.image))
@@ -286,10 +345,6 @@ class ControllerEvents:
     def _keep(self) -> None:
         """Before any process hears of a slot, record it for the next controller of this broker."""
         self._handover.keep(self._controller.slots_ever_used, self._offline)
-
-    def _count(self) -> None:
-        self._block[ACTIVE_CONTROLLER] = 1
-        count_partitions(self._block, self._controller.image, self._offline, self._context.config.node_id)
 
     def finish_pass(self, now_ms: int) -> None:
         """Go on with expensive work, and with work that waited for other processes or for a time."""
@@ -326,7 +381,7 @@ class ControllerEvents:
         """Write the last checkpoints and end the session; returns whether everything is on disk."""
         failed_before = self._offline
         self._topic_deletions.close()
-        self._checkpoints.write(self._controller.image)
+        self._checkpoints.write_last(self._controller.image)
         self._opened.store.end_session()
         self._store_copies.write()
         self._opened.store.close()

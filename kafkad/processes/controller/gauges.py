@@ -3,11 +3,13 @@
 Of the whole cluster the active controller counts alone, as in Apache Kafka: elsewhere these gauges are 0.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from kafkad.adapters.shared_memory.counters import CounterBlock
+from kafkad.core.controller.deltas import MetadataDelta, topics_changed
 from kafkad.core.controller.elected.balancing import has_preferred_leader
-from kafkad.core.controller.image import MetadataImage
+from kafkad.core.controller.image import MetadataImage, Topic
 from kafkad.core.metrics.catalogue import (
     ACTIVE_CONTROLLER,
     GLOBAL_PARTITIONS,
@@ -28,14 +30,58 @@ def count_offline(block: CounterBlock, offline: Collection[int]) -> None:
         block[of_log_dir(LOG_DIR_OFFLINE, log_dir)] = 1
 
 
-def count_partitions(block: CounterBlock, image: MetadataImage, offline: Collection[int], broker_id: int) -> None:
-    """`offline` are the log directories that have failed. ACTIVE_CONTROLLER says whether this broker is it."""
-    count_offline(block, offline)
-    rows = [row for topic in image.topics.values() for row in topic.partitions]
-    block[REASSIGNING_PARTITIONS] = sum(row.leader == broker_id for row in rows if row.adding or row.removing)
-    is_controller = bool(block[ACTIVE_CONTROLLER])
-    of_cluster = rows if is_controller else []
-    block[GLOBAL_TOPICS] = len(image.topics) if is_controller else 0
-    block[GLOBAL_PARTITIONS] = len(of_cluster)
-    block[OFFLINE_PARTITIONS] = sum(row.leader < 0 for row in of_cluster)
-    block[PREFERRED_REPLICA_IMBALANCE] = sum(not has_preferred_leader(row) for row in of_cluster)
+class PartitionGauges:
+    """ACTIVE_CONTROLLER says whether this broker is it.
+
+    Only topics that have changed are counted again: one is created beside a hundred thousand others.
+    """
+
+    def __init__(self, block: CounterBlock, broker_id: int) -> None:
+        self._block = block
+        self._broker_id = broker_id
+        self._image = MetadataImage()
+        self._tally = _Tally()
+        self._changed: set[str] | None = None
+        """The topics to be counted; None before the first count: all."""
+
+    def changed(self, changes: Iterable[MetadataDelta]) -> None:
+        """`count` is due."""
+        if self._changed is not None:
+            self._changed.update(topics_changed(changes))
+
+    def count(self, image: MetadataImage) -> None:
+        """Show the gauges of `image`, which has all changes so far."""
+        if self._changed is None:
+            self._add(image.topics.values(), 1)
+        else:
+            for topics, sign in ((self._image.topics, -1), (image.topics, 1)):
+                self._add((topics[name] for name in self._changed if name in topics), sign)
+        self._changed = set()
+        self._image = image
+        self._show()
+
+    def _add(self, topics: Iterable[Topic], sign: int) -> None:
+        tally = self._tally
+        for topic in topics:
+            for row in topic.partitions:
+                tally.partitions += sign
+                tally.offline += sign * (row.leader < 0)
+                tally.not_preferred += sign * (not has_preferred_leader(row))
+                tally.reassigning += sign * (row.leader == self._broker_id and bool(row.adding or row.removing))
+
+    def _show(self) -> None:
+        block, tally = self._block, self._tally
+        is_controller = bool(block[ACTIVE_CONTROLLER])
+        block[REASSIGNING_PARTITIONS] = tally.reassigning
+        block[GLOBAL_TOPICS] = len(self._image.topics) if is_controller else 0
+        block[GLOBAL_PARTITIONS] = tally.partitions if is_controller else 0
+        block[OFFLINE_PARTITIONS] = tally.offline if is_controller else 0
+        block[PREFERRED_REPLICA_IMBALANCE] = tally.not_preferred if is_controller else 0
+
+
+@dataclass(slots=True)
+class _Tally:
+    partitions: int = 0
+    offline: int = 0
+    not_preferred: int = 0
+    reassigning: int = 0

@@ -8,7 +8,8 @@ import hashlib
 import logging
 import random
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -33,6 +34,7 @@ from kafkad.core.coordination_store import CoordinationStore
 from kafkad.core.ports import StorageFailed
 from kafkad.core.types import TopicPartition
 from kafkad.plugin_loading import chosen
+from kafkad.processes.controller.checkpoints import without_records
 from kafkad.processes.controller.failover_state import FailoverState, take_over
 from kafkad.processes.controller.internal_topics import internal_topics
 from kafkad.processes.controller.interrupted_moves import without_sources
@@ -106,6 +108,7 @@ def _opened(context: ChildContext, handover: ControllerHandover, store: Embedded
         start_above_foreign_ids(store, context.config.node_id, wall_clock_ms())
     started = _start(context, store, cluster_id, random_source, failover_state, seen, offline)
     _report(started, directories)
+    _report_emptied(started.emptied, context)
     return Opened(
         store=store,
         controller=started.controller,
@@ -257,15 +260,11 @@ def _report(started: Started, directories: tuple[LogDirectory, ...]) -> None:
         )
     for name in started.extended:
         log.warning("topic %s has more partitions on disk than were known; it has them all now", name)
-    if started.emptied:
-        shown = ", ".join(str(each) for each in started.emptied[:_MOST_NAMED])
-        more = ", …" if len(started.emptied) > _MOST_NAMED else ""
-        count = len(started.emptied)
-        log.error("%d partition(s) are in no directory of log.dirs and begin anew, empty: %s%s", count, shown, more)
     if started.reconciliation.set_aside:
         aside = [str(directories[each.log_dir].path / each.name) for each in started.reconciliation.set_aside]
-        shown = ", ".join(aside[:_MOST_NAMED]) + (", …" if len(aside) > _MOST_NAMED else "")
-        log.warning("%d director(ies) that were set aside are not served and stay as they are: %s", len(aside), shown)
+        log.warning(
+            "%d director(ies) that were set aside are not served and stay as they are: %s", len(aside), _first(aside)
+        )
     for stray in started.reconciliation.stray:
         directory = directories[stray.directory.log_dir]
         partition = parse_directory(stray.directory.name)
@@ -278,3 +277,29 @@ def _report(started: Started, directories: tuple[LogDirectory, ...]) -> None:
             stray.expected_id,
             renamed.name,
         )
+
+
+def _report_emptied(emptied: Collection[TopicPartition], context: ChildContext) -> None:
+    """A broker that stops has perhaps stored topics for which its workers have made no directories yet."""
+    if not emptied:
+        return
+    had_no_records = without_records(context.log_directories, context.was_clean)
+    unwritten = Counter(each.topic for each in emptied if each in had_no_records)
+    if unwritten:
+        log.info(
+            "%d partition(s) have no directory yet and had no records when the broker stopped, nothing is lost: %s",
+            unwritten.total(),
+            _first(f"{topic} ({count} partition(s))" for topic, count in sorted(unwritten.items())),
+        )
+    lost = [each for each in emptied if each not in had_no_records]
+    if lost:
+        log.error(
+            "records may be lost: %d partition(s) are in no directory of log.dirs and begin anew, empty: %s",
+            len(lost),
+            _first(map(str, lost)),
+        )
+
+
+def _first(names: Iterable[str]) -> str:
+    every = list(names)
+    return ", ".join(every[:_MOST_NAMED]) + (", …" if len(every) > _MOST_NAMED else "")

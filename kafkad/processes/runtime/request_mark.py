@@ -41,14 +41,6 @@ class RequestMark:
             raise
         self._set(sender, 0)
 
-    def in_steps(self, sender: ProcessKey, token: int, steps: Iterator[None]) -> Iterator[None]:
-        """The same for a request that is handled in steps: others are between them."""
-        while True:
-            with self.handling(sender, token):
-                if next(steps, True):
-                    return
-            yield
-
     def _set(self, sender: ProcessKey, token: int) -> None:
         self._is_set = token != 0
         self._registry.set_handled(sender, self._place, token)

@@ -149,3 +149,20 @@ def test_a_damaged_checkpoint_says_what_follows(scene: Scene, caplog: pytest.Log
     said = [line.partition(" and is written anew; ")[2].partition(":")[0] for line in lines]
     assert [name for name in names if not any(f"{scene.data[0]}/{name} can't be read" in line for line in lines)] == []
     assert len(set(said)) == len(names) == len(lines)
+
+
+def test_a_partition_without_a_directory_is_known_to_have_no_records(scene: Scene) -> None:
+    """Only at the stop: before, its owner may make it at any moment."""
+    scene.publish(0, end=10)
+    checkpoints = scene.checkpoints()
+    checkpoints.write(scene.image)
+    assert scene.offsets(HIGH_WATERMARKS) == {TopicPartition("t", 0): 10}
+    checkpoints.write_last(scene.image)
+    assert scene.offsets(HIGH_WATERMARKS) == {TopicPartition("t", 0): 10, TopicPartition("t", 1): 0}
+    assert scene.offsets(LOG_START_OFFSETS) == {TopicPartition("t", 0): 0}
+
+
+def test_of_a_partition_that_is_not_loaded_yet_nothing_new_is_said(scene: Scene) -> None:
+    (scene.data[scene.rows[1].log_dir] / "t-1").mkdir()
+    scene.checkpoints().write_last(scene.image)
+    assert scene.offsets(HIGH_WATERMARKS) == {TopicPartition("t", 0): 0}

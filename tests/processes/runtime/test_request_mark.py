@@ -45,22 +45,3 @@ def test_bug_leaves_the_mark_whatever_the_thread_does_until_the_process_ends(reg
     with mark.handling(NETWORK, 6):
         pass
     assert registry.handled(NETWORK) == (5,)
-
-
-def test_request_in_steps_is_marked_during_each_step_only(registry: ProcessRegistry) -> None:
-    seen = []
-
-    def steps() -> Iterator[None]:
-        for _ in range(2):
-            seen.append(registry.handled(NETWORK))
-            yield
-        raise Bug
-
-    work = RequestMark(registry, LOOP).in_steps(NETWORK, 5, steps())
-    for _ in range(2):
-        next(work)
-        assert registry.handled(NETWORK) == ()
-    with pytest.raises(Bug):
-        next(work)
-    assert seen == [(5,), (5,)]
-    assert registry.handled(NETWORK) == (5,)

@@ -105,7 +105,7 @@ class SessionStore(EmbeddedStore):
 
     def pipelined(self, changes: Sequence[Change], *, guard: Check | None = None) -> list[Outcome | CoordinationError]:
         """One after the other: a connection that breaks in between leaves some of them done."""
-        return [self._change(each.path, lambda: self._attempt(each, guard)) for each in changes]  # noqa: B023
+        return [self._change(each.path, lambda: self._attempt_all([each], guard)[0]) for each in changes]  # noqa: B023
 
     def hear(self, events: Sequence[WatchFired]) -> None:
         if self._state is SessionState.CONNECTED:
@@ -186,6 +186,7 @@ class Ensemble:
         try:
             tree.begin()
             result = act()
+            tree.end()
         except CoordinationError:
             self.database.execute("ROLLBACK")
             raise

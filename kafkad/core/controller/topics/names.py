@@ -56,18 +56,18 @@ class CollisionIndex:
 
     def add(self, name: str) -> None:
         if _may_collide(name):
-            self._names.setdefault(_unified(name), set()).add(name)
+            self._names.setdefault(name_in_metrics(name), set()).add(name)
 
     def remove(self, name: str) -> None:
-        names = self._names.get(_unified(name))
+        names = self._names.get(name_in_metrics(name))
         if names is not None:
             names.discard(name)
             if not names:
-                del self._names[_unified(name)]
+                del self._names[name_in_metrics(name)]
 
     def check(self, name: str) -> None:
         """Raise INVALID_TOPIC_EXCEPTION when a topic of another name would share its metrics."""
-        others = self._names.get(_unified(name)) if _may_collide(name) else None
+        others = self._names.get(name_in_metrics(name)) if _may_collide(name) else None
         if others:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -79,5 +79,6 @@ def _may_collide(name: str) -> bool:
     return "." in name or "_" in name
 
 
-def _unified(name: str) -> str:
+def name_in_metrics(name: str) -> str:
+    """Topics that share it collide."""
     return name.replace(".", "_")

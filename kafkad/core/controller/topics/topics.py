@@ -118,13 +118,14 @@ def configs_to_set(new: NewTopic) -> dict[str, str]:
 
 def asks_for_too_many(topics: Sequence[NewTopic], defaults: TopicDefaults) -> bool:
     """Whether a request creates more partitions than one request may."""
-    total = 0
-    for topic in topics:
-        if topic.assignments:
-            total += len(topic.assignments)
-        else:
-            total += defaults.partitions if topic.partitions == DEFAULT else topic.partitions
-    return total > MAX_PARTITIONS_PER_REQUEST
+    return sum(partitions_of(topic, defaults) for topic in topics) > MAX_PARTITIONS_PER_REQUEST
+
+
+def partitions_of(new: NewTopic, defaults: TopicDefaults) -> int:
+    """As many as the request asks for, which may be less than 1."""
+    if new.assignments:
+        return len(new.assignments)
+    return defaults.partitions if new.partitions == DEFAULT else new.partitions
 
 
 def adds_too_many(requested: Sequence[NewPartitions], topics: Mapping[str, Topic]) -> bool:

@@ -5,7 +5,8 @@ Each verb returns an `Outcome`: the requests that brokers are to get now, and wh
 
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
@@ -32,14 +33,15 @@ from kafkad.core.controller.startup.term import UnreadableEpoch, claim, ensure_p
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.store.unreadable_nodes import UnreadableNodes
-from kafkad.core.controller.topics.topics import TopicResults
+from kafkad.core.controller.topics.topics import TopicResult, TopicResults
 from kafkad.core.coordination_store import BadVersion, NodeExists, NodeStat, NoNode
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.hosting.shutdown_tries import names_of
 from kafkad.core.metrics.catalogue import UNCLEAN_ELECTIONS
 from kafkad.handlers.controller.requests.answering import answer_to
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
-from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.pieces import joined, pieces_of, pieces_of_names
 from kafkad.plugin_loading import chosen
 from kafkad.processes.controller.cluster.asking.broker_answers import ask_for_deletions_again, take_answer
 from kafkad.processes.controller.cluster.asking.brokers_told import Outcome, encoded
@@ -56,6 +58,24 @@ from kafkad.wire.processes.controller_messages import AdminRequest
 log = logging.getLogger(__name__)
 
 Work = Callable[[ZookeeperStore], "Outcome"]
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """A piece of a request. `body` is the answer after the last one; None then: this broker is not the controller."""
+
+    outcome: Outcome
+    body: bytes | None = None
+    is_last: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """Some of the topics, and the results so far; None: this broker is not the controller."""
+
+    outcome: Outcome
+    results: TopicResults | None = None
+    is_last: bool = True
 
 
 class ElectableController:
@@ -296,40 +316,59 @@ class ElectableController:
             log.info("broker %d is shutting down; partitions that it still leads: %s", request.broker_id, left)
         return self._outcome(), response
 
-    def answer(self, request: AdminRequest) -> tuple[Outcome, Answer | None]:
-        """None: this broker is not the controller. Raises MalformedRequest."""
-        if self._view is None:
-            return Outcome(), None
-        answer = answer_to(memoryview(request.body), request.context, self._view)
-        return self._outcome(), answer
-
-    def answer_any(self, request: AdminRequest, _store: ZookeeperStore) -> tuple[Outcome, bytes | None]:
-        """Also what other brokers ask the controller. Raises MalformedRequest."""
+    def answer(self, request: AdminRequest) -> Iterator[Handled]:
+        """One piece in each step. Also what other brokers ask the controller. Raises MalformedRequest."""
         context = request.context
-        if context.api_key == api_table.ALTER_PARTITION:
+        if context.api_key in DISPATCH:
+            yield from self._answer_in_pieces(request)
+        elif context.api_key == api_table.ALTER_PARTITION:
             wanted = ALTER_PARTITION.decode_request(memoryview(request.body), context.version)
             outcome, response = self.alter_partitions(wanted)
-            return outcome, ALTER_PARTITION.encode_response(response, context.version)
-        if context.api_key == api_table.CONTROLLED_SHUTDOWN:
+            yield Handled(outcome, ALTER_PARTITION.encode_response(response, context.version))
+        elif context.api_key == api_table.CONTROLLED_SHUTDOWN:
             leaving = CONTROLLED_SHUTDOWN.decode_request(memoryview(request.body), context.version)
             outcome, answer = self.controlled_shutdown(leaving)
-            return outcome, CONTROLLED_SHUTDOWN.encode_response(answer, context.version)
-        if context.api_key == api_table.ALLOCATE_PRODUCER_IDS and self._view and self._controller:
+            yield Handled(outcome, CONTROLLED_SHUTDOWN.encode_response(answer, context.version))
+        elif context.api_key == api_table.ALLOCATE_PRODUCER_IDS and self._view and self._controller:
             asked = ALLOCATE_PRODUCER_IDS.decode_request(memoryview(request.body), context.version)
             code = self._controller.check_sender(asked.broker_id, asked.broker_epoch)
             code, ids = self._view.producer_ids.answer(code)
             given = AllocateProducerIdsResponse(error_code=code, producer_id_start=ids.start, producer_id_len=len(ids))
-            return self._outcome(), ALLOCATE_PRODUCER_IDS.encode_response(given, context.version)
-        if context.api_key not in DISPATCH:
+            yield Handled(self._outcome(), ALLOCATE_PRODUCER_IDS.encode_response(given, context.version))
+        else:
             raise MalformedRequest("the controller does not answer it yet")
-        outcome, reply = self.answer(request)
-        return outcome, reply.body if isinstance(reply, ReplyAfter) else reply
 
-    def auto_create(self, names: list[str], _store: ZookeeperStore) -> tuple[Outcome, TopicResults | None]:
-        if self._view is None or self._controller is None:
-            return Outcome(), None
-        results = auto_create_topics(self._controller, names, self._view.configs, self._random)
-        return self._outcome(), results
+    def _answer_in_pieces(self, request: AdminRequest) -> Iterator[Handled]:
+        """Somebody else may be elected between two pieces."""
+        if self._controller is None:
+            yield Handled(Outcome())
+            return
+        context = request.context
+        bodies = pieces_of(context.api_key, context.version, memoryview(request.body), self._controller).bodies
+        answers: list[bytes] = []
+        for body in bodies:
+            if self._view is None:
+                yield Handled(Outcome())
+                return
+            answer = answer_to(memoryview(body()), context, self._view)
+            answers.append(answer.body if isinstance(answer, ReplyAfter) else answer)
+            if len(answers) < len(bodies):
+                yield Handled(self._outcome(), is_last=False)
+        yield Handled(self._outcome(), joined(context.api_key, context.version, answers))
+
+    def auto_create(self, names: list[str]) -> Iterator[Created]:
+        """Topics that requests use, in pieces."""
+        if self._controller is None:
+            yield Created(Outcome())
+            return
+        pieces = pieces_of_names(names, self._controller)
+        results: dict[str, TopicResult] = {}
+        for at, some in enumerate(pieces, 1):
+            if self._view is None or self._controller is None:
+                yield Created(Outcome())
+                return
+            results |= auto_create_topics(self._controller, some, self._view.configs, self._random)
+            yield Created(self._outcome(), results, is_last=at == len(pieces))
 
     def _outcome(self) -> Outcome:
         if self._controller is None or self._orders is None:

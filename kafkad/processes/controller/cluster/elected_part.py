@@ -5,7 +5,7 @@ elected passes requests on to the one that is.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
@@ -25,7 +25,6 @@ from kafkad.core.controller.elected.announcements import Request
 from kafkad.core.controller.image import Broker
 from kafkad.core.controller.producer_ids import ProducerIdControlManager, UnreadableBlock
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.topics.topics import TopicResults
 from kafkad.core.coordination_store import CoordinationError, Event, SessionChanged, SessionState, WatchFired
 from kafkad.core.errors import ErrorCode
 from kafkad.processes.controller.cluster.asking.brokers_told import BrokersTold, Outcome, ReadAnswer, Registered
@@ -36,7 +35,7 @@ from kafkad.processes.controller.cluster.asking.next_term import NextTerm
 from kafkad.processes.controller.cluster.asking.own_configs import OwnConfigs
 from kafkad.processes.controller.cluster.asking.passing_on import PassingOn
 from kafkad.processes.controller.cluster.asking.refused_deletions import RefusedDeletions
-from kafkad.processes.controller.cluster.electable_controller import ElectableController, Work
+from kafkad.processes.controller.cluster.electable_controller import Created, ElectableController, Handled, Work
 from kafkad.processes.controller.cluster.membership import Membership
 from kafkad.processes.controller.cluster.ports import Host
 from kafkad.processes.controller.cluster.refusals import Refusals, Watched, watched_brokers
@@ -204,25 +203,32 @@ class ElectedPart:
         if not self.is_elected:
             self._passing_on.pass_on(peer, request)
             return
-        answer, answered = partial(self._controller.answer_any, request), partial(self._answer_asked, peer, request)
-        self._membership.handle(peer, request.token, answer, answered)
+        self._answer_piece(peer, request, self._controller.answer(request))
 
-    def _answer_asked(
-        self, peer: ProcessKey, request: AdminRequest, future: "Future[tuple[Outcome, bytes | None]]"
+    def _answer_piece(self, peer: ProcessKey, request: AdminRequest, pieces: Iterator[Handled]) -> None:
+        """The next one waits until this broker has applied what this one changes: others are served meanwhile."""
+        answered = partial(self._piece_answered, peer, request, pieces)
+        self._membership.handle(peer, request.token, lambda _store: next(pieces), answered)
+
+    def _piece_answered(
+        self, peer: ProcessKey, request: AdminRequest, pieces: Iterator[Handled], future: "Future[Handled]"
     ) -> None:
         if isinstance(future.exception(), MalformedRequest | UnencodableMessage):
             self._send(peer, pack_message(AdminReply(request.token, None, str(future.exception()))))
             return
-        result = self._result(future)
-        body = result[1] if result is not None else None
-        if result is None or body is None:
+        handled = self._result(future)
+        if handled is not None and not handled.is_last:
+            self._left(handled.outcome, partial(self._answer_piece, peer, request, pieces))
+            return
+        body = handled.body if handled is not None else None
+        if handled is None or body is None:
             self._passing_on.pass_on(peer, request)
             return
         reply: Callable[[], object] = partial(self._send, peer, pack_message(AdminReply(request.token, body)))
         if request.context.api_key == api_table.UPDATE_FEATURES:
             # Who asks this broker next is told the new levels; the others hear of them by their watches.
             reply = partial(self._membership.read_features, reply)
-        self._left(result[0], reply)
+        self._left(handled.outcome, reply)
 
     def heard(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> bool:
         match message:
@@ -236,8 +242,7 @@ class ElectedPart:
                 )
             case AutoCreateWanted(token, names):
                 if self.is_elected:
-                    create, created = partial(self._controller.auto_create, names), partial(self._created, peer, token)
-                    self._membership.handle(peer, token, create, partial(created, names))
+                    self._create_piece(peer, token, names, self._controller.auto_create(names))
                 else:
                     self._passing_on.create_topics(peer, token, names)
             case _:
@@ -251,16 +256,22 @@ class ElectedPart:
         block = future.result() if error is None else range(0)
         self._send(peer, pack_message(ProducerIdsGiven(block.start, len(block))))
 
+    def _create_piece(self, peer: ProcessKey, token: int, names: list[str], pieces: Iterator[Created]) -> None:
+        created = partial(self._created, peer, token, names, pieces)
+        self._membership.handle(peer, token, lambda _store: next(pieces), created)
+
     def _created(
-        self, peer: ProcessKey, token: int, names: list[str], future: "Future[tuple[Outcome, TopicResults | None]]"
+        self, peer: ProcessKey, token: int, names: list[str], pieces: Iterator[Created], future: "Future[Created]"
     ) -> None:
-        outcome, created = self._result(future) or (Outcome(), None)
-        if created is None:
+        created = self._result(future)
+        if created is None or created.results is None:
             nowhere = dict.fromkeys(names, int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             self._send(peer, pack_message(AutoCreated(token, nowhere)))
-            return
-        codes = self._passing_on.codes_of(created)
-        self._left(outcome, partial(self._send, peer, pack_message(AutoCreated(token, codes))))
+        elif created.is_last:
+            codes = self._passing_on.codes_of(created.results)
+            self._left(created.outcome, partial(self._send, peer, pack_message(AutoCreated(token, codes))))
+        else:
+            self._left(created.outcome, partial(self._create_piece, peer, token, names, pieces))
 
     def _alter_here(
         self, request: AlterPartitionRequest, answered: Callable[[AlterPartitionResponse | None], None]

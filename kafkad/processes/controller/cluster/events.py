@@ -28,7 +28,7 @@ from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
 from kafkad.processes.controller.cluster.tree_reader import Configs, configs_of_new, topic_names
 from kafkad.processes.controller.directory_moves import DirectoryMoves
 from kafkad.processes.controller.events import EveryDirectoryFailed, Send
-from kafkad.processes.controller.gauges import count_partitions
+from kafkad.processes.controller.gauges import PartitionGauges, count_offline
 from kafkad.processes.controller.internal_topics import internal_topics
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
 from kafkad.processes.controller.quota_counts import pass_on
@@ -94,6 +94,7 @@ class HostEvents:
             self._failed_directories.failed()
         self._checkpoints = checkpoints_of(context, opened.offline, now_ms, self._directory_failed)
         self._moves = DirectoryMoves(opened.hosting, self._checkpoints, directories, self._publish, send)
+        self._gauges = PartitionGauges(context.block, context.config.node_id)
         self._is_to_count = True
         self._reconfigure()
 
@@ -289,6 +290,7 @@ class HostEvents:
         if any(isinstance(change, BrokerConfigChanged) for delta in changes for change in delta.changes):
             self._reconfigure()
         self._checkpoints.moved(self._now_ms)
+        self._gauges.changed(changes)
         self._is_to_count = True
 
     def _keep(self) -> None:
@@ -296,10 +298,11 @@ class HostEvents:
         self._handover.keep(self._hosting.slots_ever_used, self._offline)
 
     def _count(self) -> None:
-        """At the end of a request that is carried out in steps, as all partitions are looked at."""
+        """At the end of a request that is carried out in steps."""
         if self._is_to_count and not self._requests.is_under_way:
             self._is_to_count = False
-            count_partitions(self._context.block, self._hosting.image, self._offline, self.broker_id)
+            count_offline(self._context.block, self._offline)
+            self._gauges.count(self._hosting.image)
 
     def finish_pass(self, now_ms: int) -> None:
         self._now_ms = now_ms

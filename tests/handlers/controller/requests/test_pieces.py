@@ -1,14 +1,31 @@
 """Requests about very many resources are put to the controller in pieces."""
 
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
 import pytest
 
-from kafkad.handlers.controller.requests.pieces import joined, pieces_of
+from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
+from kafkad.handlers.controller.requests.pieces import joined, pieces_of, pieces_of_names
 from kafkad.wire import api_table
 from kafkad.wire.kio_codec import codec
+from tests.contexts import a_context
+from tests.core.controller.world import World
+from tests.handlers.controller.test_handlers import Client
 from tests.handlers.kio_calls import KioApi, versions_of
 
 TOPIC = 2
+SECOND = timedelta(seconds=1)
 NAMES = [f"topic-{number}" for number in range(95)]
+
+
+def cut(api_key: int, version: int, body: memoryview, world: World | None = None) -> list[bytes]:
+    """The bodies of the pieces."""
+    if world is None:
+        world = World()
+        world.start()
+    return [body() for body in pieces_of(api_key, version, body, world.controller).bodies]
 
 
 @pytest.mark.parametrize("version", versions_of(api_table.DESCRIBE_CONFIGS))
@@ -19,7 +36,7 @@ def test_who_is_to_be_described_twice_is_described_once(version: int) -> None:
         for name in NAMES * 50
     )
     body = api.request(resources=resources, include_synonyms=True, include_documentation=False)
-    requests = [api.read_request(each) for each in pieces_of(api_table.DESCRIBE_CONFIGS, version, body)]
+    requests = [api.read_request(each) for each in cut(api_table.DESCRIBE_CONFIGS, version, body)]
     assert [each.resource_name for request in requests for each in request.resources] == NAMES
     assert {request.include_synonyms for request in requests} == {True}
     assert max(len(request.resources) for request in requests) <= 10
@@ -33,7 +50,7 @@ def test_one_that_is_described_with_very_many_keys_is_in_many_pieces(version: in
         for key in NAMES
     )
     body = api.request(resources=resources, include_synonyms=True, include_documentation=False)
-    requests = [api.read_request(each) for each in pieces_of(api_table.DESCRIBE_CONFIGS, version, body)]
+    requests = [api.read_request(each) for each in cut(api_table.DESCRIBE_CONFIGS, version, body)]
     assert tuple(each for request in requests for each in request.resources) == resources
     assert max(len(request.resources) for request in requests) <= 10
 
@@ -46,7 +63,7 @@ def test_one_that_is_altered_twice_is_in_one_piece(version: int) -> None:
         api.part("AlterConfigsResource", resource_type=TOPIC, resource_name=name, configs=()) for name in NAMES * 2
     )
     body = api.request(resources=resources, validate_only=True)
-    requests = [api.read_request(each) for each in pieces_of(api_table.INCREMENTAL_ALTER_CONFIGS, version, body)]
+    requests = [api.read_request(each) for each in cut(api_table.INCREMENTAL_ALTER_CONFIGS, version, body)]
     seen = [each.resource_name for request in requests for each in request.resources]
     assert sorted(seen) == sorted(NAMES * 2)
     assert all(
@@ -68,7 +85,111 @@ def test_the_answers_of_the_pieces_are_one(version: int) -> None:
     assert joined(api_table.ALTER_CONFIGS, version, answers) == messages.encode(responses=tuple(parts))
 
 
-@pytest.mark.parametrize("key", [api_table.CREATE_TOPICS, api_table.DESCRIBE_CONFIGS])
+def answers_of(key: int, api: KioApi, body: memoryview, *, is_cut: bool) -> Any:
+    """What is answered to a request on a broker with some topics, if it is cut, or as a whole."""
+    client = Client()
+    for name, partitions in (("there", 1), ("there.too", 2)):
+        client.world.create(name, partitions=partitions)
+    bodies = cut(key, api.version, body, client.world) if is_cut else [bytes(body)]
+    assert len(bodies) > 1 or not is_cut
+    answers = [DISPATCH[key](memoryview(each), a_context(api.version), client.view) for each in bodies]
+    answer = api.read(joined(key, api.version, [each if isinstance(each, bytes) else each.body for each in answers]))
+    return answer, {name: len(topic.partitions) for name, topic in client.world.controller.image.topics.items()}
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+@pytest.mark.parametrize("version", versions_of(api_table.CREATE_TOPICS))
+def test_topics_are_created_in_pieces_as_by_one_request(version: int, validate_only: bool) -> None:
+    """With names that are there, named twice, colliding with another one or illegal, wherever the request is cut."""
+    api = KioApi("create_topics", version)
+    names = [*NAMES, "a.b", "twice", "there", *(f"other-{number}" for number in range(95)), "a_b", "there_too"]
+    names += ["__cluster_metadata", "twice", "not legal", "last"]
+    topics = tuple(
+        api.part(
+            "CreatableTopic",
+            name=name,
+            num_partitions=0 if name == "other-7" else 2,
+            replication_factor=2 if name == "other-8" else 1,
+            assignments=(),
+            configs=(
+                api.part("CreatableTopicConfig", name="no.such" if name == "other-9" else "retention.ms", value="1"),
+            ),
+        )
+        for name in names
+    )
+    body = api.request(topics=topics, timeout=SECOND, validate_only=validate_only)
+    in_pieces, made_in_pieces = answers_of(api_table.CREATE_TOPICS, api, body, is_cut=True)
+    whole, made = answers_of(api_table.CREATE_TOPICS, api, body, is_cut=False)
+    assert made_in_pieces == made
+    assert len(made) == 2 if validate_only else len(made) > 190
+
+    def rows(answer: Any) -> list[Any]:
+        without_ids = [replace(each, topic_id=None) if version >= 7 else each for each in answer.topics]
+        return sorted(without_ids, key=lambda each: str(each.name)) if validate_only else without_ids
+
+    assert rows(in_pieces) == rows(whole)
+    assert sum(each.error_code != 0 for each in whole.topics) == 9
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+@pytest.mark.parametrize("version", versions_of(api_table.CREATE_PARTITIONS))
+def test_partitions_are_added_in_pieces_as_by_one_request(version: int, validate_only: bool) -> None:
+    key, api = api_table.CREATE_PARTITIONS, KioApi("create_partitions", version)
+    wanted = [("unknown", 3), ("there", 100), ("twice", 3), ("there.too", 90), ("twice", 3)]
+    topics = tuple(
+        api.part("CreatePartitionsTopic", name=name, count=count, assignments=None) for name, count in wanted
+    )
+    body = api.request(topics=topics, timeout=SECOND, validate_only=validate_only)
+    assert answers_of(key, api, body, is_cut=True) == answers_of(key, api, body, is_cut=False)
+
+
+def test_a_piece_creates_a_hundred_partitions_or_one_topic() -> None:
+    api = KioApi("create_topics", 7)
+    wanted = [("large", 1_000), ("a", 60), ("b", -1), ("c", 39), ("d", 1), ("by hand", 3)]
+    topics = tuple(
+        api.part(
+            "CreatableTopic",
+            name=name,
+            num_partitions=-1 if name == "by hand" else partitions,
+            replication_factor=-1,
+            assignments=tuple(
+                api.part("CreatableReplicaAssignment", partition_index=index, broker_ids=(1,))
+                for index in range(partitions if name == "by hand" else 0)
+            ),
+            configs=(),
+        )
+        for name, partitions in wanted
+    )
+    bodies = cut(api_table.CREATE_TOPICS, 7, api.request(topics=topics, timeout=SECOND, validate_only=False))
+    names = [[each.name for each in api.read_request(body).topics] for body in bodies]
+    assert names == [["large"], ["a", "b", "c"], ["d", "by hand"]]
+
+
+@pytest.mark.parametrize("key", [api_table.CREATE_TOPICS, api_table.CREATE_PARTITIONS])
+def test_one_with_too_many_partitions_is_refused_as_a_whole(key: int) -> None:
+    world = World()
+    world.start()
+    for name in NAMES:
+        world.create(name)
+    if key == api_table.CREATE_TOPICS:
+        api = KioApi("create_topics", 7)
+        rows = tuple(
+            api.part(
+                "CreatableTopic", name=f"{name}-2", num_partitions=106, replication_factor=1, assignments=(), configs=()
+            )
+            for name in NAMES
+        )
+    else:
+        api = KioApi("create_partitions", 3)
+        rows = tuple(api.part("CreatePartitionsTopic", name=name, count=107, assignments=None) for name in NAMES)
+    body = api.request(topics=rows, timeout=SECOND, validate_only=False)
+    assert cut(key, api.version, body, world) == [body]
+    names = [f"new-{number}" for number in range(10_001)]
+    assert pieces_of_names(names, world.controller) == [names]
+    assert [len(piece) for piece in pieces_of_names(names[:250], world.controller)] == [100, 100, 50]
+
+
+@pytest.mark.parametrize("key", [api_table.DELETE_TOPICS, api_table.DESCRIBE_CONFIGS])
 def test_others_and_small_ones_go_on_as_they_came(key: int) -> None:
     body = b"\x01\x00\x00\x00"
-    assert pieces_of(key, api_table.APIS[key].max_version, memoryview(body)) == [body]
+    assert cut(key, api_table.APIS[key].max_version, memoryview(body)) == [body]
