@@ -62,6 +62,7 @@ ROWS = (
     Row("classic_group_lives", 500, 100_000, "5.5 ms"),
     Row("consumer_group_lives", 200, 30_000, "24 ms"),
     Row("coordinator_lives", 1_000, 100_000, "1.8 ms"),
+    Row("room_lives", 200, 50_000, "15 ms"),
     Row("marker_lives", 2_000, 200_000, "0.2 ms"),
     Row("producer_id_lives", 500, 50_000, "0.3 ms"),
     Row("backoff_lives", 2_000, 200_000, "0.2 ms"),

@@ -77,7 +77,7 @@ def test_rounds_go_on_until_sigterm(lake: Lake) -> None:
     partition(lake.log, "t-1", *map(plain, range(100)))
     checkpoint(lake.log, HIGH_WATERMARKS, p0=100, p1=100)
     with lake.running("--every", "1s", "--jobs", "2", "--json") as rounds:
-        assert rounds.stdout is not None
+        assert rounds.stdout is not None and rounds.stderr is not None
         assert json.loads(rounds.stdout.readline())["records"] == 200
         checkpoint(lake.log, HIGH_WATERMARKS, p0=130, p1=100)
         seen = 200

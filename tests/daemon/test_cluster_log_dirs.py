@@ -1,9 +1,12 @@
-"""A log directory of a broker in a cluster fails: others lead what is in it, and the broker goes on with the rest.
+"""A log directory of a broker in a cluster fails or has no room: others lead what is in it, and the broker goes on.
 
-It needs real brokers: a directory of files fails, and one broker starts again with it.
+It needs real brokers: a directory of files fails, and one broker starts again with it; real disks are measured.
 """
 
+from itertools import count
 from pathlib import Path
+
+from kafka.admin import ConfigResource, ConfigResourceType  # type: ignore[import-untyped]
 
 from tests.daemon.shared_cluster import SharedCluster
 
@@ -43,3 +46,41 @@ def test_others_lead_what_is_in_a_directory_that_fails(cluster: SharedCluster) -
         lambda: [cluster.offline(each, topic) for each in (1, 2, 3)] == [[set(), set(), set()]] * 3, "none is offline"
     )
     assert cluster.consume(1, "g", 900) == sorted(range(900))
+
+
+def test_others_lead_while_a_broker_has_no_room_and_it_leads_again_afterwards(cluster: SharedCluster) -> None:
+    """More free room is demanded of broker 1 than its disk has. What full disks do to files: test_full_disk.py."""
+    topic = cluster.topic
+    cluster.create_led(3, topic, {0: [1, 2, 3], 1: [2, 3, 1], 2: [1, 3, 2]})
+    sent = count(0, 30)
+    demand_room(cluster, 1, 1 << 60)
+
+    def others_lead() -> bool:
+        """A disk is measured after appends, once a second."""
+        first = next(sent)
+        cluster.produce(2, range(first, first + 30))
+        return cluster.leaders(3, topic) == [2, 2, 3]
+
+    cluster.wait_until(others_lead, "others lead")
+    cluster.wait_until(lambda: cluster.in_sync(3, topic) == [{1, 2, 3}] * 3, "broker 1 follows them")
+    cluster.wait_until(
+        lambda: [cluster.offline(each, topic) for each in (1, 2, 3)] == [[{1}, set(), {1}]] * 3, "every broker knows"
+    )
+    demand_room(cluster, 1, 0)
+    cluster.wait_until(
+        lambda: [cluster.offline(each, topic) for each in (1, 2, 3)] == [[set(), set(), set()]] * 3, "it has room again"
+    )
+    cluster.elect_preferred_leaders(2)
+    cluster.wait_until(lambda: cluster.leaders(3, topic) == [1, 2, 1], "it leads again")
+    total = next(sent)
+    cluster.produce(2, range(total, total + 30))
+    assert cluster.consume(1, "g", total + 30) == list(range(total + 30))
+
+
+def demand_room(cluster: SharedCluster, broker: int, free_bytes: int) -> None:
+    client = cluster.admin(broker)
+    try:
+        configs = {"kafkad.log.dirs.min.free.bytes": str(free_bytes)}
+        client.alter_configs([ConfigResource(ConfigResourceType.BROKER, str(broker), configs=configs)])
+    finally:
+        client.close()

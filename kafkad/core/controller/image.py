@@ -31,7 +31,7 @@ class Partition(Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     `leader_recovery_state` is what the controller last wrote (KIP-704): RECOVERING from an unclean election until the
     leader's next AlterPartition. Only the controller looks at it.
     `offline` are the replicas on live brokers that their brokers can't use, as the controller has said: their log
-    directory has failed. The controller itself keeps them elsewhere.
+    directory has failed, or has no room. The controller itself keeps them elsewhere.
     """
 
     index: int

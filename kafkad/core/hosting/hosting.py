@@ -44,6 +44,7 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.hosting.former_roles import FormerRoles
 from kafkad.core.hosting.image_changes import ImageChanges
 from kafkad.core.hosting.metadata_updates import Configs, forget_deleted, named_brokers, note_topic, removed_replicas
+from kafkad.core.hosting.replicas_without_room import ReplicasWithoutRoom, RoomEvent
 from kafkad.core.hosting.role_errors import refused, topic_error
 from kafkad.core.hosting.unheeded_states import UnheededStates
 from kafkad.core.types import NO_BROKER_EPOCH, NO_LEADER_EPOCH, NO_TOPIC_ID, TopicPartition
@@ -75,6 +76,7 @@ class Hosting:
         """Replicas that were to be deleted here, and whose directories can't be renamed."""
         self._former_roles = FormerRoles()
         self._unheeded = UnheededStates()
+        self._without_room = ReplicasWithoutRoom(broker_id)
         self._outbox: list[deltas.MetadataDelta] = []
 
     @property
@@ -155,19 +157,18 @@ class Hosting:
     def _take_partition(
         self, topic: LeaderAndIsrTopic, state: LeaderAndIsrPartition, changes: ImageChanges, configs: Configs
     ) -> ErrorCode:
+        at = TopicPartition(topic.topic_name, state.partition_index)
         known = changes.row(topic.topic_name, state.partition_index)
-        hosted = known is not None and known.slot != NO_SLOT
+        held = known if known is not None and known.slot != NO_SLOT else None
         topic_id = changes.topic_id(topic.topic_name)
-        if hosted and known is not None and known.log_dir == NO_LOG_DIR:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        if hosted and known is not None and state.leader_epoch <= known.leader_epoch:
-            return ErrorCode.STALE_CONTROLLER_EPOCH
+        if held is not None and (code := self._without_another_role(at, held, state)) is not None:
+            return code
         if self._broker_id not in state.replicas or not is_partition_index(state.partition_index):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if topic_id is None and topic.topic_id == NO_TOPIC_ID:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        if hosted and known is not None:
-            place = Place(known.slot, known.owner, known.log_dir)
+        if held is not None:
+            place = Place(held.slot, held.owner, held.log_dir)
         else:
             try:
                 place = self._new_place(topic, state)
@@ -186,14 +187,31 @@ class Hosting:
                 partition_epoch=state.partition_epoch,
                 replicas=state.replicas,
                 isr=state.isr,
-                future_dir=known.future_dir if hosted and known is not None else NO_LOG_DIR,
+                future_dir=held.future_dir if held is not None else NO_LOG_DIR,
                 adding=state.adding_replicas,
                 removing=state.removing_replicas,
                 offline=known.offline if known is not None else (),
             ),
             configs.get(topic.topic_name, {}),
         )
-        return ErrorCode.NONE if place.log_dir != NO_LOG_DIR else ErrorCode.KAFKA_STORAGE_ERROR
+        is_unusable = place.log_dir == NO_LOG_DIR or (held is not None and self._without_room.has_left(at))
+        return ErrorCode.KAFKA_STORAGE_ERROR if is_unusable else ErrorCode.NONE
+
+    def _without_another_role(
+        self, at: TopicPartition, held: Partition, state: LeaderAndIsrPartition
+    ) -> ErrorCode | None:
+        """The answer if the replica `held` here keeps its role; None: it takes that of the state."""
+        if held.log_dir == NO_LOG_DIR:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if state.leader_epoch < held.leader_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        has_left = self._without_room.has_left(at)
+        leaves = self._without_room.leave(at, held, state, self.image.brokers)
+        if leaves and (state.leader == self._broker_id or state.leader_epoch == held.leader_epoch):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if state.leader_epoch == held.leader_epoch:
+            return ErrorCode.NONE if has_left else ErrorCode.STALE_CONTROLLER_EPOCH
+        return None
 
     def _new_place(self, topic: LeaderAndIsrTopic, state: LeaderAndIsrPartition) -> Place:
         """Raises KafkaError when this broker can't have it. A replica that is not new and on no disk may be in the
@@ -321,6 +339,18 @@ class Hosting:
         self._placement.directory_failed(log_dir)
         self._has_offline_directory = True
         self._change_directories(directory_offline(self.image, log_dir, {}))
+
+    def log_dirs_without_room(self, log_dirs: frozenset[int]) -> None:
+        """Others are to lead the partitions in these log directories, and this broker again those in others."""
+        self._without_room.log_dirs = log_dirs
+
+    def replicas_inherited(self) -> None:
+        """From a controller process that died, and may have left some of them to other leaders for want of room."""
+        self._without_room.may_have_left(self.image)
+
+    def take_room_event(self) -> RoomEvent | None:
+        """What the controller is to be told of the room of log directories since the last call."""
+        return self._without_room.event(self.image)
 
     def move_partitions(self, targets: Mapping[TopicPartition, int]) -> None:
         """Their owners move them to these log directories; the directory where a partition is ends its move."""

@@ -61,6 +61,8 @@ class Shell(Protocol):
 
     def make_room(self, log_dir: int) -> None: ...
 
+    def tell_room(self) -> None: ...
+
     def send_to_network(self, network: int, frame: bytes) -> None: ...
 
     def send_to(self, peer: ProcessKey, frame: bytes) -> None: ...
@@ -221,7 +223,7 @@ class Assembly:
             tell=shell.tell,
             is_short_of_room=self._is_short_of_room,
         )
-        self.room = DiskRoom(context.log_directories, self._least_free_bytes, shell.make_room)
+        self.room = DiskRoom(context.log_directories, self._least_free_bytes, shell.make_room, shell.tell_room)
 
     def _is_short_of_room(self, log_dir: int) -> bool:
         return log_dir in self.room.short

@@ -31,6 +31,7 @@ from kafkad.wire.processes.controller_messages import (
     ControllerMessage,
     IsrChangeDone,
     LogDirFailed,
+    LogDirsWithoutRoom,
     LogsMoved,
     ProducerIdsGiven,
     SnapshotWanted,
@@ -205,6 +206,7 @@ class WorkerProcess:
         elif change.peer == CONTROLLER and not isinstance(change, PeerGone):
             self.coordinator_messages.controller_linked()
             self.leading.ask_again()
+            self.tell_room()
             self.tell(SnapshotWanted(self.partitions.image.version))
 
     # The end of each pass: publish, then tell watchers, then answer.
@@ -308,7 +310,7 @@ class WorkerProcess:
     def log_dir_failed(self, log_dir: int, cause: str) -> None:
         """The directory has failed: nothing is written there any more, and its partitions go offline."""
         self._work.has_news = True
-        self.room.forget(log_dir)
+        self.room.forget(log_dir, monotonic_ms())
         lost = self.partitions.take_offline(log_dir)
         if not lost and log_dir in self._failed_dirs:
             return
@@ -328,6 +330,12 @@ class WorkerProcess:
         self.partitions.hurry(log_dir)
         for cleaner in self._registry.role("cleaner"):
             self.send_to(cleaner, pack_control(RoomWanted(log_dir)))
+
+    def tell_room(self) -> None:
+        """In a cluster others lead the partitions of log directories without room."""
+        self._work.has_news = True
+        if self._context.config.cluster is not None:
+            self.tell(LogDirsWithoutRoom(sorted(self.room.without_room)))
 
     def _timeout_ms(self) -> float:
         due_ms = self._work.due_ms()

@@ -79,6 +79,12 @@ class LogDirFailed(msgspec.Struct, tag="log_dir_failed", array_like=True):
     cause: str
 
 
+class LogDirsWithoutRoom(msgspec.Struct, tag="log_dirs_without_room", array_like=True):
+    """In a cluster: the log directories in which this worker finds no room, all of them."""
+
+    log_dirs: list[int]
+
+
 class PartitionMoved(msgspec.Struct, tag="partition_moved", array_like=True):
     """A worker has ended the move of a partition to `target`: it is in `log_dir` now."""
 
@@ -166,6 +172,7 @@ ControllerMessage = (
     | DirectoriesRemoved
     | RemovalFailed
     | LogDirFailed
+    | LogDirsWithoutRoom
     | PartitionMoved
     | QuotaCounts
 )

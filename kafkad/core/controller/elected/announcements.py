@@ -38,7 +38,7 @@ class Announcer:
 
     All registered `brokers` get them; those that are `gone` although their sessions live are suspected: they lead and
     follow nothing, and clients are told of them until their sessions end, as Apache Kafka does.
-    `offline` are replicas whose directory has failed.
+    `offline` are replicas whose directory has failed or has no room.
     """
 
     controller_id: int
@@ -234,14 +234,16 @@ def _live(broker: Broker) -> LiveBroker:
     )
 
 
-def offline_replicas(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> list[TopicPartition]:
-    """Those of the broker whose directory has failed, as it answers."""
+def replicas_with(
+    code: ErrorCode, request: LeaderAndIsrRequest, response: LeaderAndIsrResponse
+) -> list[TopicPartition]:
+    """Those for which the broker answers `code`: KAFKA_STORAGE_ERROR is offline, NONE online."""
     names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
     return [
         TopicPartition(names.get(topic.topic_id, topic.topic_name), each.partition_index)
         for topic in response.topics
         for each in topic.partition_errors
-        if each.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+        if each.error_code is code
     ]
 
 

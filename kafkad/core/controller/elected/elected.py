@@ -120,24 +120,41 @@ class ElectedController(ReassigningController):
             )
 
     def directories_failed(self, brokers: Iterable[int]) -> None:
-        """Which replicas they can't use is in the answers to the roles that they have already."""
+        """Which replicas they can use is in the answers to the roles that they have already."""
         rows = [(topic, topic.partitions) for topic in self.image.topics.values()]
         self._requests += self._announcer.roles(rows, is_new=False, only=brokers)
 
-    def replicas_offline(self, broker_id: int, broker_epoch: int, partitions: Iterable[TopicPartition]) -> None:
-        """The directory of these replicas has failed: others lead until the broker has another registration."""
-        broker = self._announcer.brokers.get(broker_id)
-        if broker is None or broker.epoch != broker_epoch:
-            return
+    def replicas_offline(self, broker_id: int, broker_epoch: int, partitions: Iterable[TopicPartition]) -> int:
+        """The broker can't use these replicas, as their directory has failed or has no room: others lead until it
+        answers that it can, or has another registration. Returns of how many this was not known.
+        """
+        if not self._is_registered(broker_id, broker_epoch):
+            return 0
         known = {at for at in partitions if at.topic in self.image.topics}
         before = self._announcer.offline
         new = {at for at in known if broker_id not in before.get(at, ())}
         if not new:
-            return
+            return 0
         self._announce()
         self._set_offline({**before, **{at: before.get(at, frozenset()) | {broker_id} for at in new}})
         self._elect_around()
         self._tell_of_replicas(new)
+        return len(new)
+
+    def replicas_online(self, broker_id: int, broker_epoch: int, partitions: Iterable[TopicPartition]) -> None:
+        """The broker uses these replicas, as it answers: they may lead again."""
+        before = self._announcer.offline
+        back = {at for at in partitions if broker_id in before.get(at, ())}
+        if not back or not self._is_registered(broker_id, broker_epoch):
+            return
+        self._announce()
+        self._set_offline({at: brokers - {broker_id} if at in back else brokers for at, brokers in before.items()})
+        self._elect_around()
+        self._tell_of_replicas(back)
+
+    def _is_registered(self, broker_id: int, broker_epoch: int) -> bool:
+        broker = self._announcer.brokers.get(broker_id)
+        return broker is not None and broker.epoch == broker_epoch
 
     def _set_offline(self, offline: Mapping[TopicPartition, frozenset[int]]) -> None:
         known = {at: brokers for at, brokers in offline.items() if brokers and at.topic in self.image.topics}

@@ -68,7 +68,7 @@ class UnavailableReplicas(NamedTuple):
         if broker not in self.live:
             return f"broker {broker} is not registered"
         if broker in self.offline.get(at, ()):
-            return f"the log directory of broker {broker} is offline"
+            return f"the log directory of broker {broker} is offline or has no room"
         return f"broker {broker} is shutting down"
 
 

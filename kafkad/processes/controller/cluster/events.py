@@ -18,7 +18,7 @@ from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event, SessionChanged, SessionState
 from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
 from kafkad.processes.controller.checkpoints import checkpoints_of
-from kafkad.processes.controller.cluster.asking.failed_directories import FailedDirectories
+from kafkad.processes.controller.cluster.asking.log_dir_events import LogDirEvents
 from kafkad.processes.controller.cluster.control_api import MESSAGES, read_asked, unauthorized, write_answer
 from kafkad.processes.controller.cluster.handed_requests import HandedRequests
 from kafkad.processes.controller.cluster.membership import Membership
@@ -42,6 +42,7 @@ from kafkad.wire.processes.controller_messages import (
     ControllerMessage,
     DirectoriesRemoved,
     LogDirFailed,
+    LogDirsWithoutRoom,
     LogsMoved,
     PartitionMoved,
     QuotaCounts,
@@ -88,13 +89,16 @@ class HostEvents:
         )
         if context.incarnation == FIRST_INCARNATION:
             self._removals.remove_leftovers(opened.leftovers)
-        self._failed_directories = FailedDirectories(context.config.node_id, membership.read)
-        if context.incarnation != FIRST_INCARNATION and opened.offline:
+        self._log_dir_events = LogDirEvents(context.config.node_id, membership.read)
+        if context.incarnation != FIRST_INCARNATION:
             # The process before may have died before the controller was told, and the registration stays the same.
-            self._failed_directories.failed()
+            opened.hosting.replicas_inherited()
+            self._log_dir_events.send()
         self._checkpoints = checkpoints_of(context, opened.offline, now_ms, self._directory_failed)
         self._moves = DirectoryMoves(opened.hosting, self._checkpoints, directories, self._publish, send)
         self._gauges = PartitionGauges(context.block, context.config.node_id)
+        self._without_room: dict[ProcessKey, frozenset[int]] = {}
+        """The log directories in which workers find no room."""
         self._is_to_count = True
         self._reconfigure()
 
@@ -177,6 +181,9 @@ class HostEvents:
                 pass_on(self._context.registry, self._send, peer, message)
             case LogDirFailed(log_dir, cause):
                 self._directory_failed(log_dir, cause)
+            case LogDirsWithoutRoom(log_dirs):
+                self._without_room[peer] = frozenset(log_dirs)
+                self._hosting.log_dirs_without_room(frozenset().union(*self._without_room.values()))
             case PartitionMoved():
                 self._moves.ended(message)
             case _:
@@ -273,7 +280,18 @@ class HostEvents:
             raise EveryDirectoryFailed(f"every log directory has failed, the last one {path}: {cause}")
         self._hosting.directory_failed(log_dir)
         self._publish()
-        self._failed_directories.failed()
+        self._log_dir_events.send()
+
+    def _tell_of_room(self) -> None:
+        event = self._hosting.take_room_event()
+        if event is None:
+            return
+        if event.left:
+            what = "%d partition(s) are in a log directory without room: the controller is asked to elect others"
+            log.warning(what, len(event.left))
+        if event.back:
+            log.info("%d partition(s) may be led by this broker again, as far as room goes", len(event.back))
+        self._log_dir_events.send()
 
     # Outgoing messages.
 
@@ -318,7 +336,8 @@ class HostEvents:
         self._requests.turn(now_ms)
         self._requests.send_ready(applied, now_ms)
         self._moves.replies.send_ready(applied, (), now_ms)
-        self._failed_directories.turn(now_ms, is_registered=self._membership.broker is not None)
+        self._tell_of_room()
+        self._log_dir_events.turn(now_ms, is_registered=self._membership.broker is not None)
         if self._elected is not None:
             self._elected.finish_pass(now_ms)
             self._is_to_count |= self._context.block[ACTIVE_CONTROLLER] != self._elected.is_elected
@@ -328,7 +347,7 @@ class HostEvents:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        parts = self._requests, self._checkpoints, self._moves.replies, self._failed_directories, self._elected
+        parts = self._requests, self._checkpoints, self._moves.replies, self._log_dir_events, self._elected
         deadlines = (each.next_deadline_ms for each in parts if each is not None)
         return min((each for each in deadlines if each is not None), default=None)
 

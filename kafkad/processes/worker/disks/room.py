@@ -21,6 +21,8 @@ AGAIN_MS = 200
 """The least time between two looks because of refused Produce requests."""
 REPEAT_MS = 10_000
 """The least time between two orders to clean a full directory."""
+FULL_MS = 60_000
+"""How long a write that did not fit counts, if there is room by what the file system says: there may be a quota."""
 _SHARE = 16
 _AT_LEAST_BYTES = 1 << 20
 
@@ -29,7 +31,7 @@ class DiskRoom:
     """The log directories of one worker.
 
     `least` is kafkad.log.dirs.min.free.bytes, `clean` is called with directories that are short of room: now and then,
-    as more may have become old enough to go.
+    as more may have become old enough to go. `changed` is called when `without_room` is another.
     """
 
     def __init__(
@@ -37,12 +39,18 @@ class DiskRoom:
         directories: Sequence[LogDirectory],
         least: Callable[[], int | None],
         clean: Callable[[int], None],
+        changed: Callable[[], None],
     ) -> None:
         self._paths = {at: str(each.path) for at, each in enumerate(directories) if each.is_online}
         self._least = least
         self._clean = clean
+        self._changed = changed
         self.short: dict[int, str] = {}
         """By log directory, what a client is told."""
+        self._full_until_ms: dict[int, int] = {}
+        """By log directory in which a write did not fit."""
+        self.without_room: frozenset[int] = frozenset()
+        """The log directories that are short of room, and those in which a write did not fit."""
         self._due_ms = 0
         self._written_bytes = self._due_bytes = 0
         self._not_before_ms = self._again_ms = 0
@@ -63,11 +71,11 @@ class DiskRoom:
 
     @property
     def next_look_ms(self) -> int | None:
-        """While a directory is short of room: more may have become old enough to go, or others have made room."""
-        return self._again_ms if self.short else None
+        """While a directory has no room: more may have become old enough to go, or others have made room."""
+        return self._again_ms if self.without_room else None
 
     def look_again(self, now_ms: int) -> None:
-        if self.short and now_ms >= self._again_ms:
+        if self.without_room and now_ms >= self._again_ms:
             self._look(now_ms)
 
     def made(self, now_ms: int) -> None:
@@ -78,14 +86,30 @@ class DiskRoom:
     def found_full(self, log_dir: int, now_ms: int) -> None:
         """A write did not fit, whatever is said to be free: there may be a quota."""
         self._order(log_dir, now_ms)
+        if log_dir in self._paths:
+            self._full_until_ms[log_dir] = now_ms + FULL_MS
+            self._note(now_ms)
 
-    def forget(self, log_dir: int) -> None:
+    def forget(self, log_dir: int, now_ms: int) -> None:
         """The directory is offline."""
         self._paths.pop(log_dir, None)
         self.short.pop(log_dir, None)
+        self._full_until_ms.pop(log_dir, None)
+        self._note(now_ms)
+
+    def _note(self, now_ms: int) -> None:
+        without_room = frozenset([*self.short, *self._full_until_ms])
+        if without_room == self.without_room:
+            return
+        if not self.without_room:
+            self._again_ms = now_ms + REPEAT_MS
+        self.without_room = without_room
+        self._changed()
 
     def _look(self, now_ms: int) -> None:
         margins = [self._look_at(log_dir, path, now_ms) for log_dir, path in self._paths.items()]
+        self._full_until_ms = {each: until for each, until in self._full_until_ms.items() if now_ms < until}
+        self._note(now_ms)
         self._due_ms = now_ms + LOOK_MS
         self._not_before_ms = now_ms + AGAIN_MS
         self._again_ms = now_ms + REPEAT_MS

@@ -7,7 +7,7 @@ import pytest
 from kafkad.adapters.files import free_room
 from kafkad.adapters.files.log_directory import LogDirectory
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.processes.worker.disks.room import AGAIN_MS, LOOK_MS, REPEAT_MS, DiskRoom
+from kafkad.processes.worker.disks.room import AGAIN_MS, FULL_MS, LOOK_MS, REPEAT_MS, DiskRoom
 
 MB = 1 << 20
 
@@ -36,7 +36,12 @@ class Disk:
         self.cleaned: list[int] = []
         self.least: int | None = 10 * MB
         self.directory = LogDirectory(path)
-        self.room = DiskRoom([self.directory], lambda: self.least, self.cleaned.append)
+        self.told: list[set[int]] = []
+        """The directories without room, each time that they were others."""
+        self.room = DiskRoom([self.directory], lambda: self.least, self.cleaned.append, self._changed)
+
+    def _changed(self) -> None:
+        self.told.append(set(self.room.without_room))
 
     def is_refused(self, now_ms: int) -> bool:
         try:
@@ -116,12 +121,36 @@ def test_write_that_did_not_fit_has_the_directory_cleaned_whatever_is_free(disk:
     assert not disk.room.short
 
 
+def test_changes_of_the_directories_without_room_are_told_once(disk: Disk) -> None:
+    for free, now_ms in ((50, 0), (9, 1_000), (8, 2_000), (50, 3_000), (50, 4_000)):
+        disk.volume.f_bavail = free * MB
+        disk.room.written(now_ms, 0)
+    assert disk.told == [{0}, set()]
+
+
+def test_write_that_did_not_fit_counts_for_a_minute_whatever_is_free(disk: Disk) -> None:
+    """And a next one for another minute."""
+    disk.room.found_full(0, 0)
+    assert disk.told == [{0}]
+    assert disk.room.next_look_ms == REPEAT_MS
+    disk.room.look_again(FULL_MS - 1)
+    disk.room.found_full(0, FULL_MS - 1)
+    disk.room.look_again(2 * FULL_MS - 2)
+    assert disk.told == [{0}]
+    due_ms = disk.room.next_look_ms
+    assert due_ms is not None
+    disk.room.look_again(due_ms)
+    assert disk.told == [{0}, set()]
+    assert disk.room.next_look_ms is None
+
+
 def test_directory_that_is_offline_is_short_of_nothing(disk: Disk) -> None:
     disk.volume.f_bavail = 0
     disk.room.written(0, 0)
-    disk.room.forget(0)
+    disk.room.forget(0, 1)
     disk.room.written(LOOK_MS, 0)
     assert not disk.room.short
+    assert disk.told == [{0}, set()]
 
 
 def test_room_that_others_have_made_is_seen_without_a_client(disk: Disk) -> None:

@@ -1,4 +1,4 @@
-"""What the elected controller makes of brokers' answers: replicas that are offline, and replicas that were deleted."""
+"""What the elected controller makes of brokers' answers: replicas that are offline or online, and that were deleted."""
 
 import logging
 
@@ -9,21 +9,21 @@ from kafkad.core.cluster.control_requests import (
     StopReplicaResponse,
 )
 from kafkad.core.cluster.request_parts import ControlResponse
-from kafkad.core.controller.elected.announcements import Request, deleted_topics, offline_replicas
+from kafkad.core.controller.elected.announcements import Request, deleted_topics, replicas_with
 from kafkad.core.controller.elected.elected import ElectedController
+from kafkad.core.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 
 
-def take_answer(
-    controller: ElectedController, broker: int, request: Request, response: ControlResponse | None
-) -> None:
+def take_answer(controller: ElectedController, broker: int, request: Request, response: ControlResponse | None) -> None:
     """None: the answer can't be read."""
     if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
-        offline = offline_replicas(request, response)
-        if offline:
-            log.warning("broker %d can't use the log directory of %d partition(s)", broker, len(offline))
-            controller.replicas_offline(broker, request.broker_epoch, offline)
+        offline = replicas_with(ErrorCode.KAFKA_STORAGE_ERROR, request, response)
+        if count := controller.replicas_offline(broker, request.broker_epoch, offline):
+            log.warning("broker %d can't use the log directory of %d partition(s), or it has no room", broker, count)
+        online = replicas_with(ErrorCode.NONE, request, response)
+        controller.replicas_online(broker, request.broker_epoch, online)
     elif isinstance(request, StopReplicaRequest):
         readable = response if isinstance(response, StopReplicaResponse) else None
         for name, is_deleted in deleted_topics(request, readable).items():

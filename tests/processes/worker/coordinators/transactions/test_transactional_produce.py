@@ -64,7 +64,7 @@ class Owner:
             failed=lambda owned, error: None,
             coordinators=self.coordinators,
             retry=RetryPauses(pause_ms, total_ms),
-            room=DiskRoom([], lambda: None, lambda log_dir: None),
+            room=DiskRoom([], lambda: None, lambda log_dir: None, lambda: None),
         )
 
     def _partition(self, slot: int) -> OwnedPartition:

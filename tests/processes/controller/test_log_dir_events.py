@@ -10,7 +10,7 @@ from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.controller.startup.term import ensure_paths
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationStore, NoNode, SessionLost, SessionSuspended
-from kafkad.processes.controller.cluster.asking.failed_directories import RETRY_MS, FailedDirectories
+from kafkad.processes.controller.cluster.asking.log_dir_events import RETRY_MS, LogDirEvents
 
 
 class Told:
@@ -22,10 +22,10 @@ class Told:
         self.store = EmbeddedStore(Path(":memory:"), 3)
         ensure_paths(self.store)
         self.works: list[tuple[Callable[[CoordinationStore], str], Callable[[Future[str]], None]]] = []
-        self.directories = FailedDirectories(3, lambda *work: self.works.append(work), lambda: self.now_ms)
+        self.log_dir_events = LogDirEvents(3, lambda *work: self.works.append(work), lambda: self.now_ms)
 
     def turn(self) -> None:
-        self.directories.turn(self.now_ms, is_registered=self.is_registered)
+        self.log_dir_events.turn(self.now_ms, is_registered=self.is_registered)
 
     def end(self, error: Exception | None = None) -> None:
         """The work is done, or failed."""
@@ -39,7 +39,7 @@ class Told:
 
     def wait(self) -> None:
         """Until there is something to do."""
-        deadline_ms = self.directories.next_deadline_ms
+        deadline_ms = self.log_dir_events.next_deadline_ms
         assert deadline_ms is not None
         self.now_ms = max(self.now_ms, deadline_ms)
         self.turn()
@@ -59,36 +59,36 @@ def told() -> Iterator[Told]:
 
 def test_a_failure_is_told_as_apache_kafka_does(told: Told) -> None:
     told.turn()
-    assert (told.works, told.directories.next_deadline_ms) == ([], None), "nothing has failed"
-    told.directories.failed()
+    assert (told.works, told.log_dir_events.next_deadline_ms) == ([], None), "nothing has failed"
+    told.log_dir_events.send()
     told.turn()
     told.turn()
     told.end()
     assert told.events == [b'{"version":1,"broker":3,"event":1}']
-    assert (told.works, told.directories.next_deadline_ms) == ([], None)
+    assert (told.works, told.log_dir_events.next_deadline_ms) == ([], None)
     assert nodes.decode_log_dir_event(told.events[0]).broker == 3
 
 
 @pytest.mark.parametrize("error", [SessionSuspended("/x"), SessionLost("/x"), NoNode("/x")])
 def test_it_is_told_again_until_zookeeper_has_it(told: Told, error: Exception) -> None:
-    told.directories.failed()
+    told.log_dir_events.send()
     for _ in range(3):
         told.wait()
         told.end(error)
         told.turn()
         assert told.works == [], "not at once"
-        assert told.directories.next_deadline_ms == told.now_ms + RETRY_MS
+        assert told.log_dir_events.next_deadline_ms == told.now_ms + RETRY_MS
     told.wait()
     told.end()
     assert len(told.events) == 1
-    assert told.directories.next_deadline_ms is None
+    assert told.log_dir_events.next_deadline_ms is None
 
 
 def test_a_directory_that_fails_meanwhile_is_told_as_well(told: Told) -> None:
     """The controller may have asked by then which replicas are offline."""
-    told.directories.failed()
+    told.log_dir_events.send()
     told.turn()
-    told.directories.failed()
+    told.log_dir_events.send()
     told.end()
     told.turn()
     told.end()
@@ -97,7 +97,7 @@ def test_a_directory_that_fails_meanwhile_is_told_as_well(told: Told) -> None:
 
 def test_who_is_not_registered_waits(told: Told) -> None:
     told.is_registered = False
-    told.directories.failed()
+    told.log_dir_events.send()
     told.wait()
     told.wait()
     assert told.works == []
@@ -108,7 +108,7 @@ def test_who_is_not_registered_waits(told: Told) -> None:
 
 
 def test_an_error_that_is_not_the_stores_is_not_hidden(told: Told) -> None:
-    told.directories.failed()
+    told.log_dir_events.send()
     told.turn()
     with pytest.raises(ZeroDivisionError):
         told.end(ZeroDivisionError())

@@ -1,6 +1,7 @@
-"""Tells the controller that a log directory of this broker has failed: by a node in ZooKeeper, again until it is made.
+"""Tells the controller to send this broker its roles once more: by a node in ZooKeeper, again until it is made.
 
-The controller then sends this broker its roles once more, and elects others for the replicas that it can't use.
+A log directory has failed, has no room, or has room again. By the answers the controller elects others for the replicas
+that this broker can't use.
 """
 
 import logging
@@ -17,7 +18,7 @@ RETRY_MS = 1_000
 Read = Callable[[Callable[[CoordinationStore], str], Callable[["Future[str]"], None]], None]
 
 
-class FailedDirectories:
+class LogDirEvents:
     """Call `turn` in each pass of the loop; it may sleep until `next_deadline_ms`.
 
     `read` does work with the present session, in the store's thread.
@@ -30,8 +31,8 @@ class FailedDirectories:
         self._has_said_so = False
         self.next_deadline_ms: int | None = None
 
-    def failed(self) -> None:
-        """One more directory has failed: the controller may have asked before about the others."""
+    def send(self) -> None:
+        """One more change: the controller may have asked before about the others."""
         self.next_deadline_ms = self._clock()
 
     def turn(self, now_ms: int, *, is_registered: bool) -> None:
@@ -51,7 +52,7 @@ class FailedDirectories:
         if not isinstance(error, CoordinationError):
             raise error
         if not self._has_said_so:
-            log.error("the controller is not told of the failed log directory before ZooKeeper answers: %s", error)
+            log.error("the controller is told of the log directories when ZooKeeper answers: %s", error)
         self._has_said_so = True
         if self.next_deadline_ms is None:
             self.next_deadline_ms = self._clock() + RETRY_MS
