@@ -42,7 +42,7 @@ def start_broker(
         _complain(str(refusal))
         return REFUSED
     for name in plugins.blocked_unknown:
-        _complain(f"kafkad.plugins.blocked: there is no plugin {name}")
+        _complain(f"kafkad.plugins.blocked: plugin {name} does not exist")
 
     import_kio_alone()
 

@@ -32,7 +32,7 @@ def test_what_a_file_says_is_what_is_asked_for(tmp_path: Path) -> None:
     elsewhere = ["files", "--conf-file", str(tmp_path / "t.toml"), "--out", str(tmp_path / "empty")]
     assert CliRunner().invoke(export, elsewhere).exit_code == 0
     run = said_with("run", tmp_path / "t.toml", "--bootstrap-server", "none")
-    assert "without a broker segment files are read" in run
+    assert "without a broker use --source files" in run
 
 
 @ONE_FILE_FOR_ALL
