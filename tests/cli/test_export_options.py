@@ -67,7 +67,7 @@ def test_what_is_no_option_of_any_command_is_named(command: str, tmp_path: Path)
         (["--start", "2026-02-30"], "--start: expected earliest, latest, milliseconds or a time"),
         (["--end", "1969-12-31"], "--end: expected latest, milliseconds or a time"),
         (["--out", ""], "--out: expected a folder or an address"),
-        (["--log-dirs", "/nowhere/data"], "/nowhere/data is no log directory"),
+        (["--log-dirs", "/nowhere/data"], "/nowhere/data is not a directory"),
     ],
 )
 def test_what_would_have_no_effect_or_no_place_is_told_before_the_work(

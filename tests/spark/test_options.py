@@ -110,7 +110,7 @@ def ranges(stream: TopicStreamReader, start: Spelled, end: Spelled) -> list[Offs
         ({"startingTimestamp": "0"}, "need a broker"),
         ({"assign": json.dumps({"t": [2]})}, "there is no partition t-2"),
         ({"assign": json.dumps({"other": [0]})}, "no partition of topic 'other'"),
-        ({"path": "/nowhere"}, "/nowhere is no log directory"),
+        ({"path": "/nowhere"}, "/nowhere is not a directory"),
         ({"path": ""}, "kafka.bootstrap.servers has to be set, or path"),
     ],
 )
