@@ -102,7 +102,7 @@ def service_sections() -> Iterator[str]:
     for path, text in FILES:
         yield from bold_first(path, text)
     yield ".SH EXIT STATUS"
-    yield "0 success, 1 the broker returned an error or did not respond, 2 wrong usage or configuration, 130 interrupted."
+    yield "0 success, 1 the broker returned an error or did not respond, 2 wrong usage or configuration, 130 Ctrl-C."
     yield ".SH SEE ALSO"
     yield "\\fBkafkad.properties\\fR(5), \\fBsystemctl\\fR(1), \\fBjournalctl\\fR(1)"
 
