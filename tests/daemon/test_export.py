@@ -356,7 +356,7 @@ def test_the_directories_of_another_cluster_are_refused(lake: Lake, tmp_path: Pa
     for number in range(PARTITIONS):
         partition(tmp_path / "other", f"{lake.topic}-{number}", *map(plain, range(9)))
     said = lake.run("run", "--source", "files", "--log-dirs", str(tmp_path / "other"), code=1)
-    assert f"{lake.topic}-0 is not of the topic that the broker has" in one_line(said)
+    assert f"{lake.topic}-0 is not of the broker's topic" in one_line(said)
 
 
 def test_a_damaged_batch_stops_the_export_with_its_place(lake: Lake) -> None:
