@@ -43,8 +43,8 @@ def advertised_text(listener: Listener, port: int) -> str:
 def exposed(config: BrokerConfig) -> list[str]:
     """One line for each listener that other machines can reach, because there is no authentication."""
     return [
-        f"anybody who reaches {listener.endpoint} ({listener.name}) may read, write and delete everything: "
-        "there is no authentication"
+        f"no authentication on {listener.endpoint} ({listener.name}): any client that can connect may read, write and "
+        "delete everything"
         for listener in config.network.listeners
         if not _is_loopback(listener.host)
     ]

@@ -58,8 +58,8 @@ def kafkad_register_leader_election_strategies(settings: Mapping[str, str]) -> S
 
     Called: once at start-up, in the supervisor. The objects are used in the controller process, once per
     partition created or in need of a leader. None: registers nothing. An exception here stops the start; one in
-    `elect`, or an illegal answer, ends the controller process, which is logged and started again. A request that
-    has ended it twice is not asked again: its connection is closed.
+    `elect`, or an illegal return value, ends the controller process, which is logged and restarted. The request gets
+    UNKNOWN_SERVER_ERROR, and the next controller process does not handle it again.
     """
     raise NotImplementedError
 

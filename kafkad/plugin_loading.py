@@ -85,7 +85,7 @@ def chosen(objects: Mapping[str, T], name: str, option: str) -> T:
     """The object that the configuration option `option` names; raises UnknownObject."""
     if name not in objects:
         known = ", ".join(sorted(objects)) or "nothing"
-        raise UnknownObject(f"{option}={name}: no plugin registers that; there is {known}")
+        raise UnknownObject(f"{option}={name}: no plugin registers it; known: {known}")
     return objects[name]
 
 
@@ -177,7 +177,7 @@ def load(
 
 def _register(manager: pluggy.PluginManager, plugin: FoundPlugin) -> None:
     if manager.has_plugin(plugin.name):
-        raise PluginFailed(plugin.name, plugin.source, "there is another plugin of this name")
+        raise PluginFailed(plugin.name, plugin.source, "another plugin has this name")
     try:
         module = plugin.load()
     except (Exception, SystemExit) as error:

@@ -58,11 +58,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="Broker option for the fixture kafkad_broker; repeatable, wins over kafkad_overrides.",
+        help="Broker option for the fixture kafkad_broker; repeatable, overrides kafkad_overrides.",
     )
     parser.addini("kafkad_overrides", "Broker options for kafkad_broker, one key=value a line.", "linelist")
     parser.addini(
-        "kafkad_scope", f"How long one kafkad_broker lives: {', '.join(_SCOPES)}.", default="function"
+        "kafkad_scope", f"Scope of kafkad_broker: {', '.join(_SCOPES)}.", default="function"
     )
 
 
@@ -115,7 +115,7 @@ def _start(folder: Path, overrides: Sequence[str]) -> tuple[KafkadBroker, subpro
             printed = output.read().decode(errors="replace").strip()
         # Another test run may have taken the port before the broker bound it.
         if not attempts_left or f":{port}" not in printed:
-            raise BrokerDidNotStart(printed or "the broker ended without a word")
+            raise BrokerDidNotStart(printed or "the broker exited without output")
     raise AssertionError("the last attempt returns or raises")
 
 

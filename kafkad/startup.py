@@ -51,7 +51,7 @@ def _start_broker(
         _complain(str(refusal))
         return REFUSED
     for name in plugins.blocked_unknown:
-        _complain(f"kafkad.plugins.blocked: there is no plugin {name}")
+        _complain(f"kafkad.plugins.blocked: plugin {name} does not exist")
 
     import_kio_alone()
 

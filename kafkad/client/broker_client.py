@@ -218,8 +218,8 @@ class BrokerClient:
 
     def _remember(self, topic: MetadataResponseTopic) -> TopicDescription:
         if int(topic.error_code) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise BrokerCallFailed(f"there is no topic {topic.name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        raise_for(topic.error_code, f"topic {topic.name!r} is not served", None)
+            raise BrokerCallFailed(f"topic {topic.name!r} does not exist", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise_for(topic.error_code, f"the partitions of topic {topic.name!r} are not available", None)
         partitions = []
         for partition in sorted(topic.partitions, key=lambda each: each.partition_index):
             self._leaders[str(topic.name), partition.partition_index] = partition.leader_id

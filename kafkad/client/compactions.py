@@ -51,7 +51,7 @@ def compactions(host: str, port: int, timeout_s: float) -> list[LogCompaction]:
         if page.answered >= first:
             return page.partitions
         if monotonic() > deadline:
-            raise NoCompactions(f"a cleaner of the broker at {host}:{port} does not answer within {timeout_s} s")
+            raise NoCompactions(f"a cleaner of the broker at {host}:{port} did not respond within {timeout_s} s")
         sleep(_PAUSE_S)
 
 
@@ -71,7 +71,7 @@ def _page(host: str, port: int, timeout_s: float) -> _Page:
             raise NoCompactions(f"{host}:{port} has no page {_PATH}: is it the kafkad.metrics.listener of a broker?")
         return _decoder.decode(body)
     except (OSError, HTTPException, msgspec.MsgspecError) as error:
-        raise NoCompactions(f"kafkad.metrics.listener at {host}:{port} can't be asked: {error}") from error
+        raise NoCompactions(f"kafkad.metrics.listener at {host}:{port} can't be reached: {error}") from error
     finally:
         connection.close()
 

@@ -24,8 +24,7 @@ _DEFAULT_CONFIG_SOURCE = 5
 def topic_configs(client: BrokerClient, names: Sequence[str]) -> dict[str, dict[str, str]]:
     """The configs of each topic that differ from Kafka's defaults, wherever they are set."""
     resources = tuple(
-        DescribeConfigsResource(resource_type=OF_TOPIC, resource_name=name, configuration_keys=None)
-        for name in names
+        DescribeConfigsResource(resource_type=OF_TOPIC, resource_name=name, configuration_keys=None) for name in names
     )
     response = client.any_broker().call(DescribeConfigsRequest(resources=resources), DescribeConfigsResponse)
     configs: dict[str, dict[str, str]] = {}

@@ -107,7 +107,7 @@ class BrokerConnection:
     def _answer(self, wait_s: float) -> bytes:
         frame = self._receive(wait_s)
         if _CORRELATION_ID.unpack_from(frame)[0] != self._correlation_id:
-            raise BrokerCallFailed(f"{self.peer} answered a request that was not asked (correlation id)")
+            raise BrokerCallFailed(f"{self.peer} sent a response with a wrong correlation id")
         return frame
 
     def _negotiate(self) -> None:
@@ -118,7 +118,7 @@ class BrokerConnection:
         # An error has the layout of version 0; in every version the code is the first field.
         code = _ERROR_CODE.unpack_from(frame, 4)[0] if len(frame) >= 6 else ErrorCode.UNKNOWN_SERVER_ERROR
         if code:
-            raise BrokerCallFailed(f"{self.peer} answers ApiVersions 3 with error {code}: is it old?")
+            raise BrokerCallFailed(f"{self.peer} returned error {code} for ApiVersions 3; it may be too old")
         response = self._decode(ApiVersionsResponse, frame, 4)
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
@@ -156,9 +156,9 @@ class BrokerConnection:
             try:
                 received = self._socket.recv_into(view[filled:])
             except OSError as error:
-                raise BrokerCallFailed(f"{self.peer} did not answer: {_reason(error)}") from error
+                raise BrokerCallFailed(f"{self.peer} did not respond: {_reason(error)}") from error
             if not received:
-                raise BrokerCallFailed(f"{self.peer} closed the connection without an answer")
+                raise BrokerCallFailed(f"{self.peer} closed the connection without a response")
             filled += received
         return bytes(buffer)
 

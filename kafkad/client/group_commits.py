@@ -76,9 +76,7 @@ def _commit_request(group_id: str, by_topic: _Commits) -> OffsetCommitRequest:
     )
 
 
-def _commit_request_for(
-    retention: timedelta, group_id: str, by_topic: _Commits
-) -> v4.OffsetCommitRequest:
+def _commit_request_for(retention: timedelta, group_id: str, by_topic: _Commits) -> v4.OffsetCommitRequest:
     """Version 4 is the last one with which a client says how long (KIP-211)."""
     return v4.OffsetCommitRequest(
         group_id=GroupId(group_id),

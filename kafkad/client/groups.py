@@ -37,7 +37,6 @@ _CONSUMER_TYPE = "consumer"
 _ASSIGNMENT_VERSION = Struct(">h")
 
 
-
 class ListedGroup(NamedTuple):
     """`type` and `state` in Kafka's words (Classic, Consumer; Stable, Empty, …)."""
 

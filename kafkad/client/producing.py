@@ -28,7 +28,7 @@ def produce(client: BrokerClient, topic: str, partition: int, batch: bytes, *, a
         leader = client.leader_of(topic, partition)
         response = leader.call(request, ProduceResponse, wait_s=client.wait.total_seconds())
         answer = response.responses[0].partition_responses[0]
-        raise_for(answer.error_code, f"{topic}-{partition} took no records", answer.error_message)
+        raise_for(answer.error_code, f"{topic}-{partition} did not accept the records", answer.error_message)
         return answer.base_offset
 
     return client.until_deadline(attempt)

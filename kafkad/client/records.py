@@ -106,9 +106,7 @@ def _fetch_from(
     is_committed: bool,
 ) -> list[FetchedPartition]:
     partitions = tuple(
-        FetchPartition(
-            partition=i32(partition), fetch_offset=i64(offset), partition_max_bytes=i32(max_bytes)
-        )
+        FetchPartition(partition=i32(partition), fetch_offset=i64(offset), partition_max_bytes=i32(max_bytes))
         for partition, offset in positions.items()
     )
     request = FetchRequest(

@@ -77,7 +77,7 @@ def ask_to_move(client: BrokerClient, moves: Sequence[ReplicaMove]) -> dict[tupl
     )
     connection = client.brokers().get(moves[0].broker)
     if connection is None:
-        raise BrokerCallFailed(f"there is no broker {moves[0].broker}")
+        raise BrokerCallFailed(f"broker {moves[0].broker} does not exist")
     request = AlterReplicaLogDirsRequest(dirs=(AlterReplicaLogDir(path=moves[0].target, topics=named),))
     response = connection.call(request, AlterReplicaLogDirsResponse)
     return {

@@ -74,11 +74,11 @@ def _check_ranges(planned: Sequence[OffsetRange], returned: Sequence[OffsetRange
             raise _wrong(f"{_name(each)} are none")
     for one, other in pairwise(returned):
         if one.partition == other.partition and other.start < one.end:
-            raise _wrong(f"{_name(other._replace(end=min(one.end, other.end)))} came twice")
+            raise _wrong(f"{_name(other._replace(end=min(one.end, other.end)))} were returned twice")
     for each in _beyond(planned, returned):
         raise _wrong(f"{_name(each)} are missing")
     for each in _beyond(returned, planned):
-        raise _wrong(f"{_name(each)} were not asked for")
+        raise _wrong(f"{_name(each)} were not requested")
 
 
 def _beyond(ranges: Iterable[OffsetRange], others: Sequence[OffsetRange]) -> Iterator[OffsetRange]:
@@ -104,7 +104,7 @@ def _place(file: WrittenFile, manifests: Sequence[Manifest]) -> int:
     """The number of the manifest that counts this file."""
     at = bisect_right(manifests, (file.partition, file.first_offset, inf), key=lambda each: each.range) - 1
     if at < 0 or not _is_within(file, manifests[at].range):
-        raise _wrong(f"{file.path} has offsets that were not asked for")
+        raise _wrong(f"{file.path} has offsets that were not requested")
     if not 0 < file.rows <= file.last_offset - file.first_offset + 1:
         raise _wrong(f"{file.path} can't have {file.rows} rows")
     return at
@@ -118,7 +118,7 @@ def _check_counts(manifest: Manifest, files: Sequence[WrittenFile]) -> None:
     dead = sum(each.rows for each in files if each.is_dead_letters)
     found = manifest._replace(files=len(files), records=sum(each.rows for each in files) - dead, dead_letters=dead)
     if found != manifest:
-        raise _wrong(f"{_name(manifest.range)} are {_counts(manifest)}, of which came {_counts(found)}")
+        raise _wrong(f"{_name(manifest.range)} should be {_counts(manifest)}, but {_counts(found)} were returned")
 
 
 def _counts(manifest: Manifest) -> str:
@@ -130,7 +130,7 @@ def _name(each: OffsetRange) -> str:
 
 
 def _wrong(what: str) -> ExportFailed:
-    return ExportFailed(f"the tasks have not returned what was planned, so nothing of it is in the table: {what}")
+    return ExportFailed(f"the results of the tasks differ from the plan, so nothing was committed: {what}")
 
 
 def _kind(file: WrittenFile) -> tuple[bool, int, str, str]:

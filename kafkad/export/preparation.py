@@ -91,9 +91,9 @@ def prepare(wanted: Wanted, sink: Sink) -> Prepared:
         if wanted.partitions == LED:
             raise error from failed
     if wanted.partitions == LED:
-        raise ExportFailed("only a broker knows who leads a partition: --partitions all")
+        raise ExportFailed("without a broker the leaders are unknown: use --partitions all")
     if wanted.source != "files" or not wanted.log_dirs:
-        raise ExportFailed("without a broker segment files are read: --source files, and where they lie: --log-dirs")
+        raise ExportFailed("without a broker use --source files and --log-dirs")
     return _prepare(wanted, sink, _facts_of_files(wanted), None, None, began_us)
 
 
@@ -155,7 +155,7 @@ def _prepare(
 
 def _check_same(option: str, of_table: str | None, asked: str) -> None:
     if of_table not in (None, asked):
-        raise ExportFailed(f"the table has {option} {of_table}, and {option} {asked} is asked for: name another folder")
+        raise ExportFailed(f"the table has {option} {of_table}, not {option} {asked}: use another folder")
 
 
 def _idle(client: BrokerClient | None, wanted: Wanted, facts: TopicFacts) -> frozenset[int]:
@@ -312,8 +312,8 @@ def continued(state: TableState, facts: TopicFacts, *, accepts_recreated: bool =
     if accepts_recreated:
         return {}
     raise ExportFailed(
-        f"topic {facts.name!r} was deleted and made again since the last export: its offsets begin anew. Name another"
-        " folder, or append the new topic's records with --recreated append"
+        f"topic {facts.name!r} was deleted and created again since the last export: its offsets begin at 0 again. Use"
+        " another folder, or append the new topic's records with --recreated append"
     )
 
 
@@ -326,7 +326,7 @@ def _offsets_at(
     if when == _NOW:
         return ends
     if client is None:
-        raise ExportFailed(f"only a broker knows the offsets at {when}, and there is none")
+        raise ExportFailed(f"the offsets at {when} need a broker")
     found = offsets(client, wanted.topic, partitions, int(when))
     # A record of that time may be of an open transaction, behind the last stable offset: the table would begin there.
     return {each: min(found[each], ends[each]) if found[each] >= 0 else ends[each] for each in partitions}

@@ -27,7 +27,7 @@ class ExportFailed(Exception):
 
 
 class DataLost(ExportFailed):
-    """Records that the table does not have are no longer in the log: `--on-data-loss skip` goes on behind them."""
+    """Records that the table does not have are no longer in the log: `--on-data-loss skip` continues after them."""
 
 
 class Away(ExportFailed):
@@ -63,7 +63,7 @@ def after_commit() -> Iterator[None]:
     try:
         yield
     except ExportFailed as failed:
-        raise ExportFailed(f"the table has what was exported, but {failed}") from failed
+        raise ExportFailed(f"the records were committed, but {failed}") from failed
 
 
 def not_answered(failed: BrokerCallFailed) -> ExportFailed:

@@ -75,7 +75,7 @@ def plan(
             if not skips_lost:
                 raise DataLost(
                     f"{facts.name}-{partition}: offsets {gap.start} to {gap.end - 1} are no longer in the log;"
-                    " --on-data-loss skip goes on behind them"
+                    " --on-data-loss skip continues after them"
                 )
             lost.append(gap)
         start = max(start, bounds.earliest)

@@ -263,8 +263,7 @@ def _show_progress(wanted: Wanted, ends: Mapping[int, int]) -> None:
         except BrokerCallFailed as failed:
             retries.wait(
                 type(not_answered(failed))(
-                    f"the table has what was exported, but the group {GROUP_PREFIX}{wanted.name} could not be told:"
-                    f" {failed}"
+                    f"the records were committed, but the group {GROUP_PREFIX}{wanted.name} was not updated: {failed}"
                 )
             )
         else:

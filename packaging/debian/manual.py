@@ -1,4 +1,4 @@
-"""Writes the manual pages from what the program says of itself: kafkad(1), one page for each command, and
+"""Generates the manual pages from the commands and options: kafkad(1), one page for each command, and
 kafkad.properties(5) from the table of options.
 
 `python3 manual.py FOLDER`; dates and versions come from the changelog of the package, so that two builds are equal.
@@ -22,12 +22,12 @@ FILES = (
     ("/etc/kafkad/NAME.properties", "The configuration of kafkad@NAME.service, a further broker on this host."),
     ("/var/lib/kafkad, /var/lib/kafkad@NAME", "Topics and records."),
     ("/run/kafkad, /run/kafkad@NAME", "Sockets between the processes of a broker."),
-    ("/usr/local/lib/kafkad/plugins", "What `kafkad plugins install` has installed."),
+    ("/usr/local/lib/kafkad/plugins", "Plugins installed by `kafkad plugins install`."),
 )
 UNITS = (
-    "kafkad.service is a broker, kafkad@NAME.service another one. `systemctl status` shows what it is doing, "
-    "`systemctl reload` has it read its configuration again after a check, and during a restart clients wait without "
-    "being refused. Everything that it says is in the journal."
+    "kafkad.service is a broker, kafkad@NAME.service another one. `systemctl status` shows the state of the broker. "
+    "`systemctl reload` checks and reloads the configuration. During a restart clients wait, and no connection is "
+    "refused. The log is in the journal."
 )
 
 
@@ -102,7 +102,7 @@ def service_sections() -> Iterator[str]:
     for path, text in FILES:
         yield from bold_first(path, text)
     yield ".SH EXIT STATUS"
-    yield "0 done, 1 the broker said no or did not answer, 2 wrong usage or configuration, 130 interrupted."
+    yield "0 success, 1 the broker returned an error or did not respond, 2 wrong usage or configuration, 130 Ctrl-C."
     yield ".SH SEE ALSO"
     yield "\\fBkafkad.properties\\fR(5), \\fBsystemctl\\fR(1), \\fBjournalctl\\fR(1)"
 
@@ -114,7 +114,7 @@ def properties_page() -> Iterator[str]:
     yield ".SH DESCRIPTION"
     yield escaped(
         "Lines `name=value`, as in Apache Kafka's server.properties. Each option below is shown with its default. "
-        "An unknown name or a wrong value stops the start with one line each and exit code 2."
+        "An unknown name or an invalid value stops the start with exit code 2 and one line for each."
     )
     yield ".SH OPTIONS"
     text: list[str] = []

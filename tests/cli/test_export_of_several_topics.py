@@ -124,7 +124,7 @@ def test_what_becomes_of_one_table_is_nothing_to_the_others(lake: Lake) -> None:
     done = lake.done("run", "--topic", "nowhere,other", "--out", f"{lake.folder}/lake/{{topic}}")
     assert done.exit_code == 1
     first, last = done.stderr.splitlines()
-    assert first.startswith("kafkad: nowhere: there is no partition of topic 'nowhere'")
+    assert first.startswith("kafkad: nowhere: no partition of topic 'nowhere'")
     assert last == "kafkad: 1 of 2 tables are not up to date"
     assert lake.tables() == {"other": 1}
 

@@ -32,7 +32,7 @@ def test_what_a_file_says_is_what_is_asked_for(tmp_path: Path) -> None:
     elsewhere = ["files", "--conf-file", str(tmp_path / "t.toml"), "--out", str(tmp_path / "empty")]
     assert CliRunner().invoke(export, elsewhere).exit_code == 0
     run = said_with("run", tmp_path / "t.toml", "--bootstrap-server", "none")
-    assert "without a broker segment files are read" in run
+    assert "without a broker use --source files" in run
 
 
 @ONE_FILE_FOR_ALL
@@ -67,7 +67,7 @@ def test_what_is_no_option_of_any_command_is_named(command: str, tmp_path: Path)
         (["--start", "2026-02-30"], "--start: expected earliest, latest, milliseconds or a time"),
         (["--end", "1969-12-31"], "--end: expected latest, milliseconds or a time"),
         (["--out", ""], "--out: expected a folder or an address"),
-        (["--log-dirs", "/nowhere/data"], "/nowhere/data is no log directory"),
+        (["--log-dirs", "/nowhere/data"], "/nowhere/data is not a directory"),
     ],
 )
 def test_what_would_have_no_effect_or_no_place_is_told_before_the_work(

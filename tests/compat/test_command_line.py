@@ -70,7 +70,7 @@ def test_topic_is_created_listed_described_and_deleted(kafkad: CommandLine, new_
     assert text[0].startswith(f"Topic: {topic}\tTopicId: {described['topic_id']}\tPartitionCount: 3\t")
     assert len(text) == 4
     assert kafkad.output("topics", "delete", topic) == f"Deleted topic {topic}.\n".encode()
-    assert kafkad.refusal("topics", "describe", topic) == f"kafkad: there is no topic {topic!r}"
+    assert kafkad.refusal("topics", "describe", topic) == f"kafkad: topic {topic!r} does not exist"
 
 
 def test_internal_topics_are_left_out_when_asked(kafkad: CommandLine, new_topic: NewTopic) -> None:

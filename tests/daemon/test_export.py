@@ -184,7 +184,7 @@ def test_the_status_of_several_tables_has_the_lag_of_each(lake: Lake, tmp_path: 
     ]
     assert (two.exit_code, two.stderr) == (0, "")
     three = status("--json", *files)
-    assert three.exit_code == 1 and "nowhere in /x: there is no topic" in one_line(three.stderr)
+    assert three.exit_code == 1 and "nowhere in /x: topic 'nowhere' does not exist" in one_line(three.stderr)
     assert [row.get("lag") for row in json.loads(three.stdout)] == [5, 15, None]
     assert json.loads(status("--conf-file", files[0], "--json").stdout) == json.loads(three.stdout)[0]
     wrong = status("--conf-file", *files)
@@ -331,7 +331,7 @@ def test_a_topic_that_was_made_again_is_another_one(lake: Lake) -> None:
             )
         )
     lake.produce(30)
-    assert "was deleted and made again" in one_line(lake.run("run", code=1))
+    assert "was deleted and created again" in one_line(lake.run("run", code=1))
     lake.run("run", "--recreated", "append")
     assert values(lake.records()) == sorted(lake.sent)
     assert "also has records of an earlier topic" in one_line(lake.run("verify", code=1))
@@ -341,7 +341,7 @@ def test_a_topic_that_was_made_again_is_another_one(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--topic", "nowhere"], 1, "there is no topic 'nowhere'"),
+        (["--topic", "nowhere"], 1, "topic 'nowhere' does not exist"),
         (["--source", "files", "--log-dirs", "/usr"], 1, "is in none of /usr here"),
         (["--bootstrap-server", "127.0.0.1:1", "--timeout", "0.1"], 1, "no broker answers at 127.0.0.1:1"),
     ],
@@ -356,7 +356,7 @@ def test_the_directories_of_another_cluster_are_refused(lake: Lake, tmp_path: Pa
     for number in range(PARTITIONS):
         partition(tmp_path / "other", f"{lake.topic}-{number}", *map(plain, range(9)))
     said = lake.run("run", "--source", "files", "--log-dirs", str(tmp_path / "other"), code=1)
-    assert f"{lake.topic}-0 is not of the topic that the broker has" in one_line(said)
+    assert f"{lake.topic}-0 is not of the broker's topic" in one_line(said)
 
 
 def test_a_damaged_batch_stops_the_export_with_its_place(lake: Lake) -> None:

@@ -146,7 +146,7 @@ def test_a_table_of_another_topic_is_neither_right_nor_behind(lake: Lake) -> Non
             lambda: client.create_topic(lake.topic, partitions=1, replication_factor=BROKER_DEFAULT, configs={})
         )
     for verb in ("verify", "status"):
-        assert "was deleted and made again" in one_line(lake.run(verb, code=1))
+        assert "was deleted and created again" in one_line(lake.run(verb, code=1))
     other = f"{lake.topic}-other"
     with BrokerClient(lake.bootstrap) as client:
         client.create_topic(other, partitions=1, replication_factor=BROKER_DEFAULT, configs={})
@@ -156,9 +156,9 @@ def test_a_table_of_another_topic_is_neither_right_nor_behind(lake: Lake) -> Non
 @pytest.mark.parametrize(
     ("table", "options", "said"),
     [
-        ("delta", ["--format", "parquet"], "is a table of another kind, delta"),
+        ("delta", ["--format", "parquet"], "is a table of another format, delta"),
         ("iceberg", ["--format", "iceberg", "--table", "shop.orders"], "there is no table yet"),
-        ("parquet", ["--out", "."], "has files of somebody else (table/)"),
+        ("parquet", ["--out", "."], "has other files (table/)"),
     ],
 )
 def test_where_no_table_is_seen_maintenance_deletes_nothing(

@@ -116,7 +116,7 @@ def test_topic_config_of_a_plugin_is_altered_and_shown_with_any_client(tmp_path:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         assert shown(admin).value == "5", "what is set outlives the plugin"
         produce(broker, "kept", "anybody", [b"and so does the topic"])
-        assert "kafkad: kafkad.plugins.blocked: there is no plugin broke\n" in broker.output.read_text()
+        assert "kafkad: kafkad.plugins.blocked: plugin broke does not exist\n" in broker.output.read_text()
 
 
 def shown(admin: AdminClient) -> ConfigEntry:

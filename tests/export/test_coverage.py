@@ -121,7 +121,7 @@ def test_nothing_may_be_lost_doubled_or_cut(run: Run, data: st.DataObject) -> No
         ]
     for broken in wrong:
         with pytest.raises(
-            ExportFailed, match=r"^the tasks have not returned what was planned, so nothing of it is in"
+            ExportFailed, match=r"^the results of the tasks differ from the plan, so nothing was committed"
         ):
             broken.check()
 
@@ -139,7 +139,7 @@ def test_ranges_that_are_missing_or_too_many_are_noticed_wherever_they_are_cut(
     manifests = [Manifest(each, 0, 0, 0) for each in found]
     missing, too_many = offsets(wanted) - offsets(found), offsets(found) - offsets(wanted)
     if missing or too_many:
-        (number, offset), said = (min(missing), "are missing") if missing else (min(too_many), "were not asked for")
+        (number, offset), said = (min(missing), "are missing") if missing else (min(too_many), "were not requested")
         with pytest.raises(ExportFailed, match=rf"offsets {offset} to \d+ of partition {number} {said}"):
             check_coverage(wanted, manifests, [])
     else:
@@ -176,12 +176,12 @@ def manifest_of(*files: WrittenFile, start: int = 0, end: int = 9) -> Manifest:
     [
         ([], "offsets 0 to 8 of partition 0 are missing"),
         ([manifest_of(end=5), manifest_of(start=6)], "offsets 5 to 5 of partition 0 are missing"),
-        ([manifest_of(end=5), manifest_of(start=4)], "offsets 4 to 4 of partition 0 came twice"),
-        ([manifest_of(end=12)], "offsets 9 to 11 of partition 0 were not asked for"),
+        ([manifest_of(end=5), manifest_of(start=4)], "offsets 4 to 4 of partition 0 were returned twice"),
+        ([manifest_of(end=12)], "offsets 9 to 11 of partition 0 were not requested"),
         (
             [manifest_of(written(0, 3))],
-            "offsets 0 to 8 of partition 0 are 4 records and 0 dead letters in 1 files, of which came 0 records and 0"
-            " dead letters in 0 files",
+            "offsets 0 to 8 of partition 0 should be 4 records and 0 dead letters in 1 files, but 0 records and 0 dead"
+            " letters in 0 files were returned",
         ),
     ],
 )
@@ -228,7 +228,7 @@ def test_a_run_that_misses_something_commits_nothing_and_the_next_one_everything
     asked = from_files(tmp_path, format=table)
     sink = open_sink(asked)
     prepared = prepare(asked, sink)
-    with pytest.raises(ExportFailed, match="the tasks have not returned what was planned"):
+    with pytest.raises(ExportFailed, match="the results of the tasks differ from the plan"):
         carry_out(prepared, sink, lambda tasks: on_the_way(list(run_here(tasks, 1))), lambda _file: None)
     # Of a file that did not come nobody knows; `maintain` finds it. One that waits for the commit is gone with the run.
     left = [path.name[:4] for path in out.rglob("*") if path.is_file()]

@@ -107,10 +107,10 @@ def ranges(stream: TopicStreamReader, start: Spelled, end: Spelled) -> list[Offs
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"startingTimestamp": "0"}, "only a broker knows"),
+        ({"startingTimestamp": "0"}, "need a broker"),
         ({"assign": json.dumps({"t": [2]})}, "there is no partition t-2"),
-        ({"assign": json.dumps({"other": [0]})}, "there is no partition of topic 'other'"),
-        ({"path": "/nowhere"}, "/nowhere is no log directory"),
+        ({"assign": json.dumps({"other": [0]})}, "no partition of topic 'other'"),
+        ({"path": "/nowhere"}, "/nowhere is not a directory"),
         ({"path": ""}, "kafka.bootstrap.servers has to be set, or path"),
     ],
 )

@@ -238,6 +238,6 @@ def test_a_run_of_which_spark_has_lost_an_answer_commits_nothing(
     def lose_the_last(tasks: Sequence[Task]) -> list[Returned]:
         return list(run_in_spark(spark, tasks, "of which something is lost"))[:-1]
 
-    with pytest.raises(ExportFailed, match="the tasks have not returned what was planned"):
+    with pytest.raises(ExportFailed, match="the results of the tasks differ from the plan"):
         carry_out(prepare(asked, sink), sink, lose_the_last, lambda _file: None)
     assert sink.state([0]).topic_id is None and not list(out.rglob("*.parquet"))

@@ -23,8 +23,8 @@ class Damaged(NamedTuple):
 
     def __str__(self) -> str:
         if self.is_whole:
-            return f"the records of a batch can't be read: {self.reason}; it has the offsets up to {self.end - 1}"
-        return f"a record batch is damaged, {self.reason}; up to offset {self.end - 1}"
+            return f"the records of a batch can't be read: {self.reason}; it ends at offset {self.end - 1}"
+        return f"a record batch is damaged, {self.reason}; it ends at offset {self.end - 1}"
 
 
 class Piece(NamedTuple):

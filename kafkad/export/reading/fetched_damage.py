@@ -32,7 +32,7 @@ def set_aside(
     if end is not None:
         known = answer.last_stable_offset if is_committed else answer.high_watermark
         if end > known or (end < known and not _begins_at(ask, end, fetch_bytes)):
-            raise CorruptBatch(0, f"{error.reason}, and nothing says where it ends")
+            raise CorruptBatch(0, f"{error.reason}, and its end is unknown")
     return Damaged(
         first.base_offset, first.next_offset, records[: first.size], f"as the broker sent it: {error.reason}"
     )

@@ -25,8 +25,8 @@ def led_here(client: BrokerClient, wanted: Wanted) -> dict[int, str]:
     if not folders:
         named = ", ".join(wanted.log_dirs)
         raise ExportFailed(
-            f"{named or 'no log directory on this machine'} is of no broker of cluster {client.cluster_id}: name"
-            " --log-dirs, or --partitions all"
+            f"{named or 'no log directory on this machine'} does not belong to a broker of cluster {client.cluster_id}:"
+            " use --log-dirs or --partitions all"
         )
     brokers = {broker for broker, _ in folders}
     found: dict[int, str] = {}

@@ -33,9 +33,9 @@ def check_folders(folders: Iterable[str]) -> None:
     for folder in folders:
         # A folder above it may be closed, too.
         if not os.path.isdir(folder) and not _is_hidden(folder):
-            raise ExportFailed(f"{folder} is no log directory: it is no directory")
+            raise ExportFailed(f"{folder} is not a directory")
         if not os.access(folder, os.R_OK | os.X_OK):
-            raise ExportFailed(f"{folder} may not be read: the group of the broker (kafkad) may")
+            raise ExportFailed(f"{folder} can't be read: join the broker's group (kafkad)")
 
 
 def _is_hidden(folder: str) -> bool:
@@ -65,7 +65,7 @@ def facts_without_broker(folders: Sequence[str], topic: str, *, is_committed: bo
     check_folders(folders)
     partitions = topics_in(folders).get(topic)
     if not partitions:
-        raise ExportFailed(f"there is no partition of topic {topic!r} in {', '.join(folders)}")
+        raise ExportFailed(f"no partition of topic {topic!r} in {', '.join(folders)}")
     watermarks, starts = (_checkpoints(folders, name) for name in (HIGH_WATERMARKS, LOG_START_OFFSETS))
     bounds = {}
     for partition, directory in partitions.items():
@@ -74,7 +74,7 @@ def facts_without_broker(folders: Sequence[str], topic: str, *, is_committed: bo
         try:
             bounds[partition] = _bounds(directory, *known, is_committed=is_committed)
         except CorruptBatch as error:
-            raise ExportFailed(f"{key}: which transactions are open can't be seen: {error}") from error
+            raise ExportFailed(f"{key}: the open transactions can't be read: {error}") from error
     ids = {_topic_id(directory) for directory in partitions.values()}
     if len(ids) > 1:
         raise ExportFailed(f"the partitions of {topic!r} in {', '.join(folders)} are of different topics of this name")
@@ -86,7 +86,7 @@ def check_is_of(directory: str, facts: TopicFacts) -> None:
     found = _topic_id(directory)
     if NO_TOPIC_ID not in (found, facts.topic_id) and found != facts.topic_id:
         raise ExportFailed(
-            f"{directory} is not of the topic that the broker has: of another cluster, or of one that was made again"
+            f"{directory} is not of the broker's topic: it is of another cluster, or of a deleted topic of this name"
         )
 
 

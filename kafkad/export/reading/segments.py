@@ -44,7 +44,7 @@ class OffsetGone(Exception):
     """This offset should be in the directory, and is not any more: the broker knows what became of it."""
 
     def __init__(self, directory: str, offset: int) -> None:
-        super().__init__(f"{directory} has no longer offset {offset}")
+        super().__init__(f"{directory} no longer has offset {offset}")
         self.offset = offset
 
 
@@ -69,7 +69,7 @@ class SegmentReader:
                 parsed = (parse_file_name(name) for name in names)
                 return sorted(each.base_offset for each in parsed if each and each.kind == LOG and not each.suffix)
             if time.monotonic() > deadline_s:
-                raise ExportFailed(f"{self.directory}: segments are being replaced, which only their broker ends")
+                raise ExportFailed(f"{self.directory}: segments are being replaced; only the broker can finish this")
             time.sleep(_PAUSE_S)
 
     def _names(self) -> list[str]:

@@ -132,10 +132,10 @@ def _windows(
                     yield window
                 return
             if source.bootstrap is None:
-                raise DataLost(f"{directory} ends before offset {wanted.end}, and there is no broker to ask")
+                raise DataLost(f"{directory} ends before offset {wanted.end}, and no broker is available")
         except OffsetGone as gone:
             if source.bootstrap is None:
-                raise DataLost(f"{gone}, and there is no broker to ask") from gone
+                raise DataLost(f"{gone}, and no broker is available") from gone
             start = max(start, gone.offset)
     yield from _fetched(source, wanted, start, client, committed)
 

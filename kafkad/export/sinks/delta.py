@@ -69,7 +69,7 @@ class DeltaSink:
     def _state(self, table: DeltaTable, partitions: Iterable[int]) -> TableState:
         identity = table.metadata().configuration.get(_IDENTITY)
         if identity is None:
-            raise ExportFailed(f"{self._folder.out} is a Delta table that no export has made")
+            raise ExportFailed(f"{self._folder.out} is a Delta table that was not created by an export")
         known = json.loads(identity)
         topic_id = UUID(known["topic_id"])
         offsets: dict[int, int] = {}
@@ -189,7 +189,7 @@ class DeltaSink:
             return Merged(0, 0)
         with self._reading():
             if not is_of_export(table):
-                raise ExportFailed(f"{self._folder.out} is a Delta table that no export has made")
+                raise ExportFailed(f"{self._folder.out} is a Delta table that was not created by an export")
             groups = list(small_files(_known_files(table), merging.target_file_bytes))
             if not groups or not _is_plain(table):
                 return Merged(0, 0)
@@ -208,7 +208,7 @@ class DeltaSink:
                 table = DeltaTable(self._folder.out)
                 is_as_before = _is_plain(table) and paths <= {file.path for file in _known_files(table)}
             if not is_as_before:
-                raise AnotherExport(f"{self._folder.out}: somebody else has replaced its files meanwhile")
+                raise AnotherExport(f"{self._folder.out}: another writer has replaced its files meanwhile")
 
     def _load(self) -> DeltaTable | None:
         """None: there is no table."""
@@ -268,8 +268,8 @@ class DeltaSink:
             )
         except (DeltaError, OSError) as error:
             if self._load() is None:
-                raise ExportFailed(f"{self._folder.out} could not be made: {error}") from error
-            raise AnotherExport(f"{self._folder.out}: another export makes this table: {error}") from error
+                raise ExportFailed(f"{self._folder.out} could not be created: {error}") from error
+            raise AnotherExport(f"{self._folder.out}: another export is creating this table: {error}") from error
 
     def _schema(self, commit: Commit) -> Any:
         return pa.schema([*commit.schema, *(pa.field(name, pa.string()) for name in self._partition_by)])

@@ -217,7 +217,7 @@ class IcebergSink:
                 known = {file.path for file in self._known_files(table)}
                 gone = [file for file in data_files(table) if self._path(file.file_path) in paths]
             if not paths <= known:
-                raise AnotherExport(f"{self._folder.out}: somebody else has replaced its files meanwhile")
+                raise AnotherExport(f"{self._folder.out}: another writer has replaced its files meanwhile")
             until = self._identity(table).get("complete_until")
             details = json.dumps({"run": run_id, "completeUntil": until, "lost": []})
             try:
@@ -239,7 +239,7 @@ class IcebergSink:
     def _identity(self, table: Table) -> dict[str, Any]:
         identity = table.properties.get(_IDENTITY)
         if identity is None:
-            raise ExportFailed(f"{self._name} is an Iceberg table that no export has made")
+            raise ExportFailed(f"{self._name} is an Iceberg table that was not created by an export")
         found: dict[str, Any] = json.loads(identity)
         return found
 

@@ -152,7 +152,7 @@ class ParquetSink:
         while True:
             table = self._log.table()
             if table is None or not paths <= {file.path for file in table.files}:
-                raise AnotherExport(f"{self._folder.out}: somebody else has replaced its files meanwhile")
+                raise AnotherExport(f"{self._folder.out}: another writer has replaced its files meanwhile")
             last = table.last
             stay = [file for file in table.files if file.path not in paths] if last.get("keeps") == KEEP_LATEST else []
             content = {

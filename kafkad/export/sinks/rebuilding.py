@@ -82,7 +82,7 @@ def rebuild_log(folder: TableFolder, topic: str) -> Rebuilt:
     paths = {each.file.path for each in kept}
     ranges = [_reach(partition, now) for partition in sorted({each.file.partition for each in now})]
     if not ManifestLog(folder).publish(0, _manifest(of, kept, now, ranges, has_earlier_topic=bool(earlier)), paths):
-        raise AnotherExport(f"{folder.out}: somebody else has made its log meanwhile")
+        raise AnotherExport(f"{folder.out}: another process has created its log meanwhile")
     return Rebuilt(
         out=folder.out,
         files=len(kept),

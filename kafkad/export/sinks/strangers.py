@@ -18,10 +18,10 @@ def check_strangers(folder: TableFolder, kind: str) -> None:
         if not name.startswith(("_", ".", f"{DATE}=")) and name not in _FOLDERS:
             strangers.append(f"{name}/")
     if strangers:
-        raise ExportFailed(f"{folder.out} has files of somebody else ({strangers[0]}): name an empty folder")
+        raise ExportFailed(f"{folder.out} has other files ({strangers[0]}): use an empty folder")
     for other, log in _LOGS.items():
         if other != kind and any(not name.startswith(f"{log}/.") for name in folder.names(log)):
-            raise ExportFailed(f"{folder.out} is a table of another kind, {other}: name an empty folder")
+            raise ExportFailed(f"{folder.out} is a table of another format, {other}: use an empty folder")
 
 
 def files_of_runs(folder: TableFolder) -> list[str]:

@@ -15,7 +15,7 @@ from kafkad.export.values.parsed import Parsed, Parser, decoded
 from kafkad.export.values.registry import PROTOBUF, Registry, Schema
 
 ID_END, GUID_END = 5, 17
-_NO_ID = "neither it nor a header of it begins with the id of a schema"
+_NO_ID = "neither the value nor a header begins with a schema id"
 
 Decode = Callable[[bytes], Any]
 

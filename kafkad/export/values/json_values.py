@@ -51,7 +51,7 @@ class JsonParser:
         """Raises `pa.ArrowException` if one of them is no such value."""
         text = pc.utf8_trim(values.cast(pa.string()), _SPACE)
         if not pc.all(pc.and_(pc.starts_with(text, "{"), pc.ends_with(text, "}"))).as_py():
-            raise pa.ArrowInvalid("it is no JSON object")
+            raise pa.ArrowInvalid("it is not a JSON object")
         lines = pc.binary_join_element_wise(text, pa.scalar(""), pa.scalar("\n"))
         data = lines.buffers()[2]
         table = pa.json.read_json(

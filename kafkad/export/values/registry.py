@@ -69,7 +69,7 @@ class Registry:
         return Schema(found.get("schemaType") or AVRO, found["schema"], references)
 
     def _is_none(self, said: Any) -> ExportFailed:
-        return ExportFailed(f"{self._url} is no schema registry: it says {json.dumps(said)[:100]}")
+        return ExportFailed(f"{self._url} is not a schema registry: it returned {json.dumps(said)[:100]}")
 
     def _get(self, path: str) -> Any:
         headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
@@ -83,19 +83,19 @@ class Registry:
             if error.code == 404:
                 return None
             if error.code in {401, 403}:
-                raise ExportFailed(f"the schema registry at {self._url} refuses us: set {AUTH_VARIABLE}") from error
-            raise RegistryAway(f"the schema registry at {self._url} answers {error.code}") from error
+                raise ExportFailed(f"the schema registry at {self._url} rejects access: set {AUTH_VARIABLE}") from error
+            raise RegistryAway(f"the schema registry at {self._url} returned {error.code}") from error
         except (URLError, OSError) as error:
-            raise RegistryAway(f"no schema registry answers at {self._url}: {error}") from error
+            raise RegistryAway(f"no schema registry at {self._url}: {error}") from error
         except ValueError as error:
-            raise ExportFailed(f"{self._url} is no schema registry: {error}") from error
+            raise ExportFailed(f"{self._url} is not a schema registry: {error}") from error
 
 
 def with_user(url: str) -> str:
     """The address with user and password from the environment, for tasks elsewhere, which do not have it."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ExportFailed(f"{url!r} is no address of a schema registry: http://HOST:PORT is expected")
+        raise ExportFailed(f"{url!r} is not an address of a schema registry: expected http://HOST:PORT")
     auth = os.environ.get(AUTH_VARIABLE, "")
     if not auth or "@" in parts.netloc:
         return url

@@ -108,7 +108,7 @@ def test_before_a_gap_nobody_knows_what_was_in_it() -> None:
 def test_at_the_end_of_a_segment_the_next_one_has_to_begin_there() -> None:
     batches = damaged(3)
     batches[4] = build_batch([NewRecord(1, None, b"v" * 50)], base_offset=13)
-    with pytest.raises(CorruptBatch, match="nothing says where it ends"):
+    with pytest.raises(CorruptBatch, match="its end is unknown"):
         taken_out(batches, 9)
 
 

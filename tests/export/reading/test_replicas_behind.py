@@ -17,7 +17,7 @@ def test_a_directory_that_ends_too_early_is_not_read(first: int, tmp_path: Path)
     segment(tmp_path, range(20))
     segment(tmp_path, range(20, 40))
     source = Source(topic="t", directories={0: str(tmp_path)})
-    with pytest.raises(DataLost, match="ends before offset 41, and there is no broker to ask"):
+    with pytest.raises(DataLost, match="ends before offset 41, and no broker is available"):
         list(read_range(source, OffsetRange(0, first, 41), SharedClient()))
     rows = sum(batch.num_rows for batch in read_range(source, OffsetRange(0, first, 40), SharedClient()))
     assert rows == 40 - first

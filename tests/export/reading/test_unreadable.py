@@ -91,7 +91,7 @@ def test_a_batch_is_named_as_what_it_is(batch: bytes, reason: str) -> None:
     assert (first, last) == ([0, 1, 2], [6, 7, 8])
     assert isinstance(aside, Damaged) and aside[:3] == (3, 6, batch)
     assert reason in aside.reason
-    assert str(aside) == f"the records of a batch can't be read: {aside.reason}; it has the offsets up to 5"
+    assert str(aside) == f"the records of a batch can't be read: {aside.reason}; it ends at offset 5"
 
 
 def test_a_batch_that_is_not_wanted_is_not_opened() -> None:

@@ -341,7 +341,7 @@ def test_a_commit_behind_which_nothing_can_be_read_was_made_and_it_is_said(tmp_p
     path = tmp_path / "t"
     with_commits(PARQUET, path, [0])
     sink = ParquetSink(Interrupted(path, (path / CHECKPOINTS).touch, at=PUBLISHED))
-    with pytest.raises(ExportFailed, match=r"the table has what was exported, but .* can't be read"):
+    with pytest.raises(ExportFailed, match=r"the records were committed, but .* can't be read"):
         sink.commit(begun(PARQUET, path)[1], named_by_a_run(path, commit_of(1, 2)))
     (path / CHECKPOINTS).unlink()
     assert offsets_of(PARQUET, path) == [0, 1]

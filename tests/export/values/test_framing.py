@@ -99,7 +99,7 @@ def test_avro_values_with_their_schema_in_a_header_or_before_them(registry: Regi
     assert values(found) == [wide, wide, narrow, narrow, wide, None]
     assert reasons(found) == {
         6: "ValueError: schema 00000000-0000-0000-0000-000000000063 is not in the registry",
-        7: "ValueError: neither it nor a header of it begins with the id of a schema",
+        7: "ValueError: neither the value nor a header begins with a schema id",
         8: "ValueError: the header with the id of its schema has 1 bytes behind it",
     }
     assert registry.asked.count(f"/schemas/guids/{UUID(int=new)}") == 1
@@ -120,7 +120,7 @@ def test_keys_have_headers_of_their_own(registry: RegistryServer) -> None:
     found = parsed(ValueFormat(kind="avro", of="key", registry=registry.url, subject="orders-key"), *rows)
     assert found.records.column("key_parsed").to_pylist() == ["a", "b", "c", None]
     assert {row: reason.split(",")[0] for row, reason in reasons(found).items()} == {
-        4: "key: ValueError: neither it nor a header of it begins with the id of a schema",
+        4: "key: ValueError: neither the value nor a header begins with a schema id",
         5: "key: it has the header apicurio.key.globalId",
     }
 
@@ -176,7 +176,7 @@ def test_numbers_in_apicurios_headers(registry: RegistryServer) -> None:
         6: f"its header {ENCODING} is not BINARY",
         7: f"the header {CONTENT_ID} is no number that a schema can have",
         8: f"the header {CONTENT_ID} is no number that a schema can have",
-        9: "ValueError: neither it nor a header of it begins with the id of a schema",
+        9: "ValueError: neither the value nor a header begins with a schema id",
     }
 
 
