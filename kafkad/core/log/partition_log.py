@@ -26,7 +26,7 @@ from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import LogFile, SegmentStore
 from kafkad.core.types import NO_TIMESTAMP, NOT_CLEANED, LogPosition
 
-_REMEMBERED_POSITIONS = 32
+REMEMBERED_POSITIONS = 32
 """Followers report offsets of the last few batches, so their positions are kept in memory."""
 
 
@@ -86,7 +86,7 @@ class PartitionLog:
         self._snapshot_offset = snapshot_offset
         self._pending_flush = PendingFlush(store.open(LEADER_EPOCHS), segments.active.created_ms)
         self.held_back = self._pending_flush.held_back
-        self._recent: deque[LogPosition] = deque(maxlen=_REMEMBERED_POSITIONS)
+        self._recent: deque[LogPosition] = deque(maxlen=REMEMBERED_POSITIONS)
         self._stable = LogPosition(-1, 0, 0)
 
     # Where the log begins and ends.
@@ -102,17 +102,23 @@ class PartitionLog:
         return self.held_back[0][0] if self.held_back else self.log_end_offset
 
     @property
-    def last_stable(self) -> LogPosition:
+    def last_stable_offset(self) -> int:
         """Readers with read_committed see up to here: the high watermark, or the oldest transaction that is open or
         not replicated to its end. If the beginning of a transaction was deleted, the rest of it counts.
         """
-        transactions = self.producers.transactions
-        unstable = transactions.first_unstable
+        unstable = self.producers.transactions.first_unstable
         if unstable is None or unstable >= self.high_watermark.offset:
+            return self.high_watermark.offset
+        return max(unstable, self.log_start_offset)
+
+    @property
+    def last_stable(self) -> LogPosition:
+        """The place of the last stable offset, which may have to be looked up. Raises `StorageFailed`."""
+        offset = self.last_stable_offset
+        if offset == self.high_watermark.offset:
             return self.high_watermark
-        offset = max(unstable, self.log_start_offset)
         if self._stable.offset != offset:
-            self._stable = transactions.place_of(offset) or self.position_of(offset)
+            self._stable = self.producers.transactions.place_of(offset) or self.position_of(offset)
         return self._stable
 
     @property
@@ -120,7 +126,7 @@ class PartitionLog:
         return self.segments.size_bytes
 
     def advance_high_watermark(self, offset: int) -> LogPosition:
-        """Everything below `offset` is committed. Only truncation lowers it."""
+        """Everything below `offset` is committed. Only truncation lowers it. Raises `StorageFailed`."""
         assert offset <= self.log_end_offset, f"high watermark {offset} is beyond the end {self.log_end_offset}"
         if offset > self.high_watermark.offset or self.high_watermark.segment_base != self.segments.active.base_offset:
             self.high_watermark = self.position_of(max(offset, self.high_watermark.offset))
@@ -128,7 +134,7 @@ class PartitionLog:
         return self.high_watermark
 
     def position_of(self, offset: int) -> LogPosition:
-        """The place of the batch that holds `offset`."""
+        """The place of the batch that holds `offset`, looked up in the files if need be. Raises `StorageFailed`."""
         if offset >= self.log_end_offset:
             return self.log_end
         for recent in reversed(self._recent):

@@ -125,9 +125,11 @@ class Assembly:
             failed=failed_partitions.failed,
         )
         self.following = self._assemble_following(shell, context, failed_partitions)
-        self.slot_publisher = self._assemble_publisher(shell, context)
+        self.slot_publisher = self._assemble_publisher(shell, context, failed_partitions)
 
-    def _assemble_publisher(self, shell: Shell, context: ChildContext) -> SlotPublisher:
+    def _assemble_publisher(
+        self, shell: Shell, context: ChildContext, failed_partitions: FailedPartitions
+    ) -> SlotPublisher:
         return SlotPublisher(
             self.partitions.by_slot,
             context.table,
@@ -137,6 +139,7 @@ class Assembly:
             lead=self.leading.advance,
             advanced=shell.advanced,
             published=shell.published,
+            failed=failed_partitions.failed,
         )
 
     def _leading(self, shell: Shell, context: ChildContext) -> Leading:
@@ -209,6 +212,7 @@ class Assembly:
             touched=shell.touched,
             tell=shell.tell,
             files_removed=partial(_files_removed, shell, len(context.registry.role("network"))),
+            failed=shell.log_dir_failed,
         )
         self.partitions = Partitions(
             context.key.index,

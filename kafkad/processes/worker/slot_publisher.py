@@ -1,5 +1,7 @@
 """The end of each loop pass of a worker: the slots of changed logs are written, then watchers are told.
 
+The place of an offset in a slot may have to be looked up in files, which may fail.
+
 A watcher hears of records that readers can see, and of a log that begins elsewhere: followers delete what was deleted.
 """
 
@@ -10,6 +12,7 @@ from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.metrics.catalogue import BYTES_IN, MESSAGES_IN
 from kafkad.core.types import LOG_END, TXN_COMMITTED
+from kafkad.processes.worker.failed_partitions import FAILURES, Failure
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.descriptors import pack_moved, unpack_watches, watch_key, watched_slot
 
@@ -18,7 +21,7 @@ class SlotPublisher:
     """The partitions that changed in this pass, and their watchers.
 
     `lead` moves the high watermark of those with followers; `advanced` is called with each of them when it is right,
-    `published` when the slot says so.
+    `published` when the slot says so, `failed` with one whose files can't be read.
     """
 
     def __init__(
@@ -32,6 +35,7 @@ class SlotPublisher:
         lead: Callable[[OwnedPartition], None],
         advanced: Callable[[OwnedPartition], None],
         published: Callable[[OwnedPartition], None],
+        failed: Callable[[OwnedPartition, Failure], None],
     ) -> None:
         self._by_slot = by_slot
         self._table = table
@@ -41,6 +45,7 @@ class SlotPublisher:
         self._lead = lead
         self._advanced = advanced
         self._published = published
+        self._failed = failed
         self._dirty: list[OwnedPartition] = []
 
     @property
@@ -76,19 +81,27 @@ class SlotPublisher:
         """
         partition_log = owned.log
         assert partition_log is not None
-        if owned.led is not None:
-            self._lead(owned)
-        elif owned.in_sync == 1 and owned.leads:
-            partition_log.advance_high_watermark(partition_log.completed_end)
-        self._advanced(owned)
+        try:
+            if owned.led is not None:
+                self._lead(owned)
+            elif owned.in_sync == 1 and owned.leads:
+                partition_log.advance_high_watermark(partition_log.completed_end)
+        except FAILURES as failure:
+            self._failed(owned, failure)
+        else:
+            self._advanced(owned)
 
     def publish(self, owned: OwnedPartition) -> None:
         """Write the slot, before any answer that depends on it."""
-        table = self._table
-        if owned.log is None:
-            table.publish(owned.slot, owned.published(table.read(owned.slot)))
-        else:
-            table.publish(owned.slot, owned.published_log(owned.log))
+        if owned.log is not None:
+            try:
+                content = owned.published_log(owned.log)
+            except FAILURES as failure:
+                self._failed(owned, failure)
+            else:
+                self._table.publish(owned.slot, content)
+                return
+        self._table.publish(owned.slot, owned.published(self._table.read(owned.slot)))
 
     def _count_appended(self, owned: OwnedPartition) -> None:
         block = self._block
@@ -164,5 +177,5 @@ def _waits(owned: OwnedPartition, offset: int, isolation: int) -> bool:
         return False
     if isolation == LOG_END:
         return owned.log.log_end_offset <= offset
-    bound = owned.log.last_stable if isolation == TXN_COMMITTED else owned.log.high_watermark
-    return bound.offset <= offset
+    bound = owned.log.last_stable_offset if isolation == TXN_COMMITTED else owned.log.high_watermark.offset
+    return bound <= offset

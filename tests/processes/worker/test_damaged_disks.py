@@ -66,33 +66,12 @@ def test_a_damaged_topic_id_is_written_anew(pieces: Pieces, content: bytes) -> N
     assert parse_partition_metadata(right.decode()).bytes == pieces.image.topics[TOPIC].id.bytes
 
 
-@pytest.fixture
-def fail(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
-    """Each read of a file below this folder fails from now on, as one of a bad sector does."""
-
-    def begin(folder: Path) -> None:
-        reads = {"pread": os.pread, "preadv": os.preadv}
-
-        def failing(name: str) -> Callable[..., object]:
-            def read(fd: int, *rest: object) -> object:
-                if os.readlink(f"/proc/self/fd/{fd}").startswith(str(folder)):
-                    raise OSError(errno.EIO, os.strerror(errno.EIO))
-                return reads[name](fd, *rest)  # type: ignore[operator]
-
-            return read
-
-        for name in reads:
-            monkeypatch.setattr(os, name, failing(name))
-
-    return begin
-
-
 def test_records_that_can_not_be_read_cost_those_who_read_them(
-    pieces: Pieces, fail: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+    pieces: Pieces, fail_reads: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     client = pieces.connect()
     assert [_written(client), _written(client), _written(client, 1)] == [0, 0, 0]
-    fail(pieces.directory())
+    fail_reads(pieces.directory())
     for _ in range(2):
         body = client.ask(fetch({(TOPIC, 0): 0}, max_wait_ms=LONG_MS))
         assert read_fetched(body)[TOPIC, 0].error == STORAGE_ERROR
@@ -102,11 +81,11 @@ def test_records_that_can_not_be_read_cost_those_who_read_them(
 
 
 def test_a_log_that_can_not_be_read_when_it_is_loaded_costs_its_log_directory(
-    pieces: Pieces, fail: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+    pieces: Pieces, fail_reads: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     client = pieces.connect()
     assert _written(client) == 0
-    fail(pieces.directory())
+    fail_reads(pieces.directory())
     pieces.replace(WORKER)
     pieces.run(lambda: _told(pieces), "the controller is told")
     assert os.strerror(errno.EIO) in _told(pieces)[0].cause

@@ -29,7 +29,7 @@ def cleanable_end_of(log: PartitionLog) -> int:
     """What lies before may be compacted: it is stable, and on disk, and so are the markers that made it stable. A
     record of which the later one with its key may be lost with the power has to stay.
     """
-    end = min(log.last_stable.offset, log.recovery_point)
+    end = min(log.last_stable_offset, log.recovery_point)
     unsynced = log.producers.transactions.first_unsynced(log.recovery_point)
     return end if unsynced is None else min(end, unsynced)
 

@@ -55,8 +55,8 @@ class _Copy:
 
 class Moves:
     """`at_a_time` partitions are copied. `rate` is the most bytes a second of this worker, `least_free`
-    kafkad.log.dirs.min.free.bytes. `moved` gets a partition whose slot has to be written at once, `tell` goes to the
-    controller, `files_removed` to the readers.
+    kafkad.log.dirs.min.free.bytes. `publish` gets a partition whose slot has to be written at once, `tell` goes to the
+    controller, `files_removed` to the readers; `failed` takes a log directory offline.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class Moves:
         touched: Callable[[OwnedPartition], None],
         tell: Callable[[ControllerMessage], None],
         files_removed: Callable[[list[int]], None],
+        failed: Callable[[int, str], None],
     ) -> None:
         self._log_dirs = log_dirs
         self._files = files
@@ -82,6 +83,7 @@ class Moves:
         self._touched = touched
         self._tell = tell
         self._files_removed = files_removed
+        self._failed = failed
         self._wanted: dict[OwnedPartition, bool] = {}
         """In the order in which they came; whether an earlier incarnation may have begun."""
         self._at_a_time = at_a_time
@@ -101,12 +103,19 @@ class Moves:
         if follows_a_dead_worker:
             for log_dir in set(range(len(self._log_dirs))) - {row.future_dir}:
                 future = future_directory(self._log_dirs[log_dir], owned.name, owned.topic_id)
-                if future.exists():
+                if os.path.exists(future):  # False as well if the disk fails: what is there stays.
                     self._left.remove(future, owned)
         if row.future_dir < 0 or row.log_dir < 0:
             return
         live = self._live(row.future_dir, owned)
-        if moved_from(live) == self._log_dirs[row.log_dir]:
+        try:
+            source = moved_from(live)
+        except StorageFailed as error:
+            # It may be there: the other directory must not begin empty.
+            owned.log_dir = row.future_dir
+            self._failed(row.future_dir, str(error))
+            return
+        if source == self._log_dirs[row.log_dir]:
             owned.log_dir = owned.future_dir = row.future_dir
             self._left.add(owned, self._live(row.log_dir, owned))
         else:
@@ -191,7 +200,7 @@ class Moves:
         assert partition_log is not None
         target = self._log_dirs[owned.future_dir]
         folder = future_directory(target, owned.name, owned.topic_id)
-        is_resumed = is_resumed and folder.exists()
+        is_resumed = is_resumed and os.path.exists(folder)
         relocation = Relocation(partition_log, is_resumed=is_resumed)
         try:
             # What an earlier move has left says nothing any more, and could be taken for this one's.

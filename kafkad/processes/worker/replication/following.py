@@ -267,11 +267,17 @@ class Following:
         if not truncation.removes_from(log):
             self._perform(pending)
             return
+        try:
+            end = log.position_of(log.log_start_offset if truncation.is_anew else truncation.offset)
+        except FAILURES as failure:
+            self._failed(owned, failure)
+            self._say(peer, refused(order, ErrorCode.KAFKA_STORAGE_ERROR))
+            return
         # Readers see the end and the high watermark of the log as it will be, in a new generation. Replies that are
         # leaving end here: the file will have other bytes where theirs are.
         log.generation += 1
         self._truncate_in(owned.slot, owned.generation_base + log.generation)
-        owned.truncating_to = log.position_of(log.log_start_offset if truncation.is_anew else truncation.offset)
+        owned.truncating_to = end
         self._publish(owned)
         pending.marks = self._registry.grace_marks()
         self._truncations[owned.slot] = pending

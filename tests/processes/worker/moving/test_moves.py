@@ -1,5 +1,6 @@
 """A partition that is moved to another log directory while clients use it, and processes die."""
 
+import errno
 import itertools
 import logging
 import os
@@ -15,12 +16,13 @@ from kafkad.core.controller.deltas import PartitionsChanged
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.segments.removal import delete_records_before, truncate_to
+from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.core.ports import StorageFailed
 from kafkad.core.types import Room
 from kafkad.processes.worker.moving import left_directories, moves
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.cleaning_messages import CleaningWanted
-from kafkad.wire.processes.controller_messages import PartitionMoved
+from kafkad.wire.processes.controller_messages import LogDirFailed, PartitionMoved
 from tests.core.cleaning.naive import read_batches
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import fetch, produce, read_fetched, read_produced
@@ -511,3 +513,41 @@ def test_a_resumed_move_that_fails_keeps_the_partition_where_it_is(
     ask(pieces, -1)
     pieces.run(lambda: not names(pieces, TWO), "nothing is left of it")
     assert read(client, 6) == values
+
+
+def test_a_worker_that_starts_again_needs_no_other_log_directory(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks there for moves that the former incarnation has begun."""
+    client = pieces.connect()
+    write(client, "a")
+    broken = str(directory(pieces, TWO))
+
+    def failing(name: str) -> Callable[..., object]:
+        real = getattr(os, name)
+
+        def call(path: object, *rest: object, **named: object) -> object:
+            if isinstance(path, str | Path) and str(path).startswith(broken):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return real(path, *rest, **named)
+
+        return call
+
+    for name in ("stat", "rename", "open"):
+        monkeypatch.setattr(os, name, failing(name))
+    pieces.replace(WORKER)
+    pieces.run_until_online()
+    assert read(pieces.connect(), 1) == ["a"]
+
+
+def test_a_partition_may_be_where_its_note_of_a_move_can_not_be_read(pieces: Pieces) -> None:
+    """It stays offline with the directory, and nothing is made in the one where it was."""
+    note = directory(pieces, TWO) / f"{TOPIC}-0" / MOVED_FROM
+    note.mkdir(parents=True)
+    ask(pieces, TWO)
+    pieces.replace(WORKER)
+    pieces.run(lambda: any(isinstance(each, LogDirFailed) for each in pieces.heard), "the controller is told")
+    pieces.run_until_known()
+    pieces.settle()
+    assert [each.log_dir for each in pieces.heard if isinstance(each, LogDirFailed)] == [TWO]
+    assert [pieces.published(partition=each).state for each in range(2)] == [STATE_OFFLINE, STATE_ONLINE]

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from struct import Struct
 
 import pytest
@@ -12,6 +13,7 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.controller.deltas import BrokersChanged, PartitionsChanged, ReplicasRemoved, TopicConfigChanged
 from kafkad.core.controller.image import NO_OWNER, NO_SLOT, Broker, Partition
 from kafkad.core.errors import ErrorCode
+from kafkad.core.log.partition_log import REMEMBERED_POSITIONS
 from kafkad.core.metrics.catalogue import (
     BYTES_OUT,
     FAILED_ISR_UPDATES,
@@ -19,8 +21,8 @@ from kafkad.core.metrics.catalogue import (
     ISR_SHRINKS,
     REPLICATION_BYTES_OUT,
 )
-from kafkad.core.partition_slot import ROLE_FOLLOWER, ROLE_LEADER
-from kafkad.wire.processes.controller_messages import IsrChangeDone, IsrChangeWanted, pack_message
+from kafkad.core.partition_slot import ROLE_FOLLOWER, ROLE_LEADER, STATE_OFFLINE
+from kafkad.wire.processes.controller_messages import IsrChangeDone, IsrChangeWanted, LogDirFailed, pack_message
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import (
     FETCH,
@@ -127,6 +129,23 @@ def test_the_high_watermark_follows_the_slowest_in_sync_replica(pieces: Pieces) 
     assert committed(pieces) == (1, 2)
     fetched(client, THIRD, 2)
     assert committed(pieces) == (2, 2)
+
+
+def test_a_log_whose_committed_end_can_not_be_read_takes_its_log_directory_offline(
+    pieces: Pieces, fail_reads: Callable[[Path], None]
+) -> None:
+    """The place of a high watermark that is far behind is looked up in the files, when the slot is published."""
+    client = pieces.connect()
+    for _ in range(REMEMBERED_POSITIONS + 2):
+        append(client)
+    incarnation = pieces.registry.incarnation(WORKER)
+    fetched(client, SECOND, 1)
+    fail_reads(pieces.directory())
+    fetch_as(client, THIRD, REMEMBERED_POSITIONS + 2)
+    pieces.run(lambda: pieces.published().state == STATE_OFFLINE, "the partition is offline")
+    pieces.settle()
+    assert [message.cause for message in pieces.heard if isinstance(message, LogDirFailed)]
+    assert pieces.registry.incarnation(WORKER) == incarnation
 
 
 def test_acks_all_waits_for_the_in_sync_replicas_and_wakes_a_follower_that_waits(pieces: Pieces) -> None:
