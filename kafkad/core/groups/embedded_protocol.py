@@ -4,6 +4,7 @@ The coordinator reads and writes these bytes only where a group changes from one
 otherwise they concern the members alone. Versions 0 to 3 of Apache Kafka's ConsumerProtocol.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from struct import Struct
@@ -13,6 +14,8 @@ MOST_ELEMENTS = 100_000
 """The most elements that all arrays of a subscription or assignment may have together. A request counts their bytes as
 one element, and 16 MB of them would take seconds."""
 
+_LISTS = 8
+"""The topic lists that are remembered: each is compared with what a member names."""
 _I16, _I32 = Struct(">h"), Struct(">i")
 
 Named = Mapping[str, frozenset[int]]
@@ -31,12 +34,37 @@ class Subscription:
     rack_id: str | None = None
 
 
-def read_subscription(data: bytes) -> Subscription:
-    """Raises MalformedProtocol."""
+class TopicLists:
+    """The topics of subscriptions that were read: most members of a group name the same, and share them then."""
+
+    def __init__(self) -> None:
+        self._read: deque[tuple[bytes, tuple[str, ...]]] = deque(maxlen=_LISTS)
+        """As bytes and as names, sorted."""
+
+    def read(self, reader: "_Reader") -> tuple[str, ...]:
+        for written, topics in self._read:
+            if reader.skip(written):
+                return topics
+        start = reader.at
+        topics = tuple(sorted({reader.text() for _ in range(reader.count())}))
+        self._read.appendleft((reader.since(start), topics))
+        return topics
+
+
+def read_version(data: bytes) -> int:
+    """The version of a subscription. Raises MalformedProtocol."""
+    try:
+        return _Reader(data).i16()
+    except StructError as error:
+        raise MalformedProtocol(str(error)) from error
+
+
+def read_subscription(data: bytes, lists: TopicLists | None = None) -> Subscription:
+    """`lists` has the topics of other members. Raises MalformedProtocol."""
     try:
         reader = _Reader(data)
         version = reader.i16()
-        topics = tuple(sorted({reader.text() for _ in range(reader.count())}))
+        topics = (lists or TopicLists()).read(reader)
         reader.nullable_bytes()
         owned = reader.partitions() if version >= 1 else {}
         if version >= 2:
@@ -82,17 +110,27 @@ class _Reader:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._at = 0
+        self.at = 0
         self._elements_left = MOST_ELEMENTS
 
+    def skip(self, written: bytes) -> bool:
+        """Whether these bytes come next; then they are passed over. An array of them had few enough elements."""
+        if not self._data.startswith(written, self.at):
+            return False
+        self.at += len(written)
+        return True
+
+    def since(self, start: int) -> bytes:
+        return self._data[start : self.at]
+
     def i16(self) -> int:
-        (value,) = _I16.unpack_from(self._data, self._at)
-        self._at += 2
+        (value,) = _I16.unpack_from(self._data, self.at)
+        self.at += 2
         return int(value)
 
     def i32(self) -> int:
-        (value,) = _I32.unpack_from(self._data, self._at)
-        self._at += 4
+        (value,) = _I32.unpack_from(self._data, self.at)
+        self.at += 4
         return int(value)
 
     def count(self) -> int:
@@ -104,10 +142,10 @@ class _Reader:
         return count
 
     def _take(self, length: int) -> bytes:
-        if length < 0 or self._at + length > len(self._data):
+        if length < 0 or self.at + length > len(self._data):
             raise ValueError(f"a field of {length} bytes does not fit")
-        taken = self._data[self._at : self._at + length]
-        self._at += length
+        taken = self._data[self.at : self.at + length]
+        self.at += length
         return taken
 
     def text(self) -> str:

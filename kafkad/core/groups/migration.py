@@ -7,6 +7,7 @@ Members of a consumer group that still use the classic protocol are handled in `
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from kafkad.core.coordinator.topics import Topics
@@ -18,12 +19,15 @@ from kafkad.core.groups.consumer.assignors import NOTHING, Assignment
 from kafkad.core.groups.consumer.config import ConsumerConfig
 from kafkad.core.groups.consumer.group import ConsumerGroup, ConsumerRecord
 from kafkad.core.groups.consumer.member import ConsumerMember, to_topic_partitions
+from kafkad.core.groups.consumer.subscribed_names import SubscribedNames, check_room_for
 from kafkad.core.groups.consumer.topics import Subscriptions
 from kafkad.core.groups.embedded_protocol import (
     MalformedProtocol,
     Named,
+    TopicLists,
     read_assignment,
     read_subscription,
+    read_version,
     write_assignment,
 )
 from kafkad.core.groups.records import (
@@ -57,7 +61,7 @@ def upgraded(group: ClassicGroup, subscriptions: Subscriptions) -> list[Consumer
     """The classic group as a consumer group: same generation, same assignments. Raises GROUP_ID_NOT_FOUND."""
     group_id, epoch = group.group_id, group.generation
     try:
-        members = [_as_consumer(member, group, subscriptions.topics) for member in group.members.values()]
+        members = _as_consumers(group, subscriptions.topics)
     except MalformedProtocol as error:
         raise _not_upgraded(group_id, "the embedded consumer protocol is malformed") from error
     records: list[ConsumerRecord] = [member.subscription_record(group_id) for member in members]
@@ -73,8 +77,19 @@ def upgraded(group: ClassicGroup, subscriptions: Subscriptions) -> list[Consumer
     return [*records, *(member.assignment_record(group_id) for member in members)]
 
 
-def _as_consumer(member: ClassicMember, group: ClassicGroup, topics: Topics) -> ConsumerMember:
-    subscription = read_subscription(_metadata(member, group.protocol))
+def _as_consumers(group: ClassicGroup, topics: Topics) -> list[ConsumerMember]:
+    """Raises GROUP_MAX_SIZE_REACHED as soon as the members name too many different topics."""
+    lists, subscribed = TopicLists(), SubscribedNames()
+    members = []
+    for member in group.members.values():
+        converted = _as_consumer(member, group, topics, lists)
+        check_room_for(subscribed, converted.topics)
+        members.append(replace(converted, topics=subscribed.add(converted.topics)))
+    return members
+
+
+def _as_consumer(member: ClassicMember, group: ClassicGroup, topics: Topics, lists: TopicLists) -> ConsumerMember:
+    subscription = read_subscription(_metadata(member, group.protocol), lists)
     had = read_assignment(member.assignment)
     if had.user_data:
         reason = (
@@ -155,7 +170,7 @@ def _chosen(members: Sequence[ConsumerMember]) -> str:
 def embedded_assignment(assignment: Assignment, metadata: bytes, topics: Topics) -> bytes:
     """The assignment for a classic member, in the version of its `metadata`."""
     try:
-        version = read_subscription(metadata).version
+        version = read_version(metadata)
     except MalformedProtocol:
         version = 0
     return write_assignment(by_name(assignment, topics), version)

@@ -4,7 +4,7 @@ metadata to all processes, replies when it is applied. Slots are freed when no p
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
@@ -65,7 +65,9 @@ Send = Callable[[ProcessKey, bytes], bool]
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """A piece of a request is handled: the next one waits for the version and the deletions, but not longer."""
+    """A piece of a request is handled: the next one waits for the version, but not longer; the reply also waits for the
+    deletions.
+    """
 
     version: int = 0
     deleted: tuple[str, ...] = ()
@@ -209,7 +211,7 @@ class ControllerEvents:
             done = next(pieces, None)
         if done is not None:
             again = partial(self._turns.add, size, self._go_on(peer, token, size, pieces))
-            self._replies.add(Waiting(None, again, done.version, done.deleted, done.deadline_ms))
+            self._replies.add(Waiting(None, again, done.version, (), done.deadline_ms))
 
     def _in_pieces(self, peer: ProcessKey, request: AdminRequest) -> Iterator[_Done]:
         """What is not done at the request's timeout is answered with REQUEST_TIMED_OUT, and is done all the same."""
@@ -245,18 +247,20 @@ class ControllerEvents:
     ) -> Iterator[_Done]:
         """`reply` is called when all are done, or at the timeout: what is left is done all the same."""
         over_ms = self._now_ms + timeout_ms
+        deleted: list[str] = []
         is_answered = False
         for at, piece in enumerate(pieces, 1):
             if at > 1 and not is_answered and over_ms <= self._now_ms:
                 is_answered = True
                 reply()
             done = piece()
+            deleted += done.deleted
             longest_ms = self._now_ms + LONGEST_WAIT_MS
             deadline_ms = longest_ms if is_answered else min(longest_ms, over_ms)
             if at < len(pieces):
-                yield replace(done, deadline_ms=deadline_ms)
+                yield _Done(done.version, deadline_ms=deadline_ms)
             elif not is_answered:
-                self._replies.add(Waiting(peer, reply, done.version, done.deleted, deadline_ms))
+                self._replies.add(Waiting(peer, reply, done.version, tuple(deleted), deadline_ms))
 
     def _answer(self, peer: ProcessKey, request: AdminRequest) -> None:
         before = self._controller.image

@@ -50,6 +50,7 @@ from kafkad.wire.records.record_schema import (
     blob,
     nullable,
     read_all,
+    repeated,
     structure,
     text,
 )
@@ -160,7 +161,7 @@ _MEMBER = Fields(
         "rack_id": _OPTIONAL,
         "client_id": _TEXT,
         "client_host": _TEXT,
-        "subscribed_topic_names": _TEXTS,
+        "subscribed_topic_names": repeated(_TEXTS),
         "subscribed_topic_regex": _OPTIONAL,
         "rebalance_timeout_ms": INT32,
         "server_assignor": _OPTIONAL,

@@ -13,6 +13,7 @@ from uuid import UUID
 from kafkad.wire.primitives import I16, I32, MalformedRequest, read_slice, read_uvarint, uvarint
 
 _ID_SIZE = 16
+_REMEMBERED_BYTES = 1 << 20
 
 
 class MalformedRecord(ValueError):
@@ -116,6 +117,20 @@ def array(element: Form, *, flexible: bool, nullable: bool = False) -> Form:
         return write_length(len(values)) + b"".join(map(element.write, values))
 
     return Form(read, write) if nullable else _not_null(Form(read, write), "an array")
+
+
+def repeated(form: Form) -> Form:
+    """A form of immutable values, of which the same object is written again and again: its bytes are made once."""
+    last: list[tuple[object, bytes]] = []
+
+    def write(value: Any) -> bytes:
+        if last and last[0][0] is value:
+            return last[0][1]
+        written = form.write(value)
+        last[:] = [(value, written)] if len(written) <= _REMEMBERED_BYTES else []
+        return written
+
+    return Form(form.read, write)
 
 
 class Fields:

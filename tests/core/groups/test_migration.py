@@ -2,9 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
+
 from kafkad.core.errors import ErrorCode
+from kafkad.core.groups import migration
 from kafkad.core.groups.classic.group import ClassicGroup
 from kafkad.core.groups.classic.messages import Joined, LeavingMember
+from kafkad.core.groups.consumer import subscribed_names
 from kafkad.core.groups.consumer.config import MigrationPolicy
 from kafkad.core.groups.consumer.group import ConsumerGroup
 from kafkad.core.groups.consumer.messages import ConsumerHeartbeat
@@ -362,6 +366,25 @@ def test_who_goes_over_does_not_wait_for_the_interval() -> None:
     assert (bed.consumers_of(GROUP).epoch, bed.consumers_of(GROUP).assignment_epoch) == (2, 2)
     all_beat(members, client)
     assert (members[0].size, client.size) == (2, 2)
+
+
+@pytest.mark.interpreted
+def test_a_group_whose_members_name_too_many_topics_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused with the first member that names too many: the others are not read."""
+    bed = ConsumerBed()
+    classic_group(bed, 4)
+    read = []
+
+    def read_one(data: bytes) -> EmbeddedAssignment:
+        read.append(data)
+        return read_assignment(data)
+
+    monkeypatch.setattr(subscribed_names, "SUBSCRIBED_BYTES", 10, raising=False)
+    monkeypatch.setattr(migration, "read_assignment", read_one)
+    refused = bed.say(Client(bed, "new", "orders", group_id=GROUP).first())
+    assert refused.code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert len(read) == 1
+    assert isinstance(bed.shard.groups.get(GROUP), ClassicGroup)
 
 
 def test_a_group_of_another_protocol_type_does_not_go_over() -> None:

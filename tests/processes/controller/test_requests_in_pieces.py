@@ -9,13 +9,19 @@ import pytest
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS
 from kafkad.wire import api_table
-from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, AutoCreated, AutoCreateWanted
+from kafkad.wire.processes.controller_messages import (
+    AdminReply,
+    AdminRequest,
+    AutoCreated,
+    AutoCreateWanted,
+    DirectoriesRemoved,
+)
 from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi
 from tests.processes.controller.opened import PlayedEvents, events
 from tests.processes.pieces import NETWORK, WORKER
 
-CREATE = KioApi("create_topics", 7)
+CREATE, DELETE = KioApi("create_topics", 7), KioApi("delete_topics", 6)
 MANY = [f"topic-{number}" for number in range(250)]
 LARGE, SMALL = 1, 2
 """Tokens of the requests."""
@@ -78,6 +84,32 @@ def test_what_is_not_created_at_the_timeout_is_answered_so_and_created_all_the_s
     played.run_until(lambda: len(played.topics) == len(MANY))
     played.run_until(lambda: played.is_idle)
     assert played.replies == [reply]
+
+
+def test_topics_are_deleted_in_pieces_and_answered_when_their_directories_are_gone(played: PlayedEvents) -> None:
+    names = [f"topic-{number}" for number in range(1_100)]
+    played.hear(NETWORK, AutoCreateWanted(LARGE, names))
+    played.run_until(lambda: len(played.replies) == 1)
+    image = played.events._controller.image
+    request = DELETE.request(
+        topics=tuple(DELETE.part("DeleteTopicState", name=name, topic_id=None) for name in names),
+        timeout=timedelta(minutes=1),
+    )
+    context = a_context(DELETE.version, api_key=api_table.DELETE_TOPICS)
+    played.hear(NETWORK, AdminRequest(SMALL, context, bytes(request)))
+    for left in (600, 100, 0):
+        for _ in range(5):
+            played.turn()
+        assert len(played.topics) == left
+        played.apply()
+    played.turn()
+    assert len(played.replies) == 1
+    for topic in image.topics.values():
+        played.hear(WORKER, DirectoriesRemoved(topic.id.bytes, [row.slot for row in topic.partitions]))
+    played.run_until(lambda: len(played.replies) == 2)
+    answer = played.replies[1]
+    assert isinstance(answer, AdminReply) and answer.body is not None
+    assert {each.error_code for each in DELETE.read(answer.body).responses} == {ErrorCode.NONE}
 
 
 def test_topics_that_requests_use_are_created_in_pieces(played: PlayedEvents) -> None:

@@ -179,3 +179,23 @@ def test_unknown_tagged_fields_are_passed_over() -> None:
     without_tags = value[:-19]
     later = without_tags + b"\x02" + value[-18:] + b"\x63\x03abc"
     assert decode(key, later) == OffsetCommitted("g", "t", 0, 1, topic_id=UUID(int=7))
+
+
+def test_a_list_of_topics_that_many_members_share_is_written_for_each() -> None:
+    shared, other, large = ("a", "b"), ("c",), tuple(f"topic-{number}" for number in range(100_000))
+    for topics in (shared, shared, other, shared, (), large, large, shared):
+        member = records.ConsumerGroupMemberMetadata(
+            group_id="g",
+            member_id="m",
+            instance_id=None,
+            rack_id=None,
+            client_id="c",
+            client_host="/h",
+            subscribed_topic_names=topics,
+            subscribed_topic_regex=None,
+            rebalance_timeout_ms=1,
+            server_assignor=None,
+            classic_member_metadata=None,
+        )
+        key, value = encode(member)
+        assert value is not None and decode(key, value) == member

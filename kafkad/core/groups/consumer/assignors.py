@@ -8,6 +8,7 @@ two members.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import index as index_of
 from typing import Protocol
 from uuid import UUID
@@ -125,16 +126,23 @@ def as_number(topic: UUID) -> int:
 def subscribers_of(members: Sequence[AssigningMember]) -> dict[int, list[int]]:
     """The positions in `members` of the subscribers of each topic, which is named by its number.
 
-    If all members have the same topics they are one list for all topics: that avoids thousands of topics times
-    thousands of members.
+    Topics with the same subscribers share one list: that avoids thousands of topics times thousands of members.
     """
-    if members and all(member.topics == members[0].topics for member in members):
-        everybody = list(range(len(members)))
-        return dict.fromkeys(map(as_number, members[0].topics), everybody)
-    subscribers: dict[int, list[int]] = {}
+    positions: dict[frozenset[UUID], list[int]] = {}
     for position, member in enumerate(members):
-        for topic in member.topics:
-            subscribers.setdefault(topic.int, []).append(position)
+        positions.setdefault(member.topics, []).append(position)
+    sets: dict[int, list[int]] = {}  # the subscriptions that each topic is in
+    for number, topics in enumerate(positions):
+        for topic in topics:
+            sets.setdefault(topic.int, []).append(number)
+    having = list(positions.values())
+    lists: dict[tuple[int, ...], list[int]] = {}
+    subscribers: dict[int, list[int]] = {}
+    for topic_number, numbers in sets.items():
+        key = tuple(numbers)
+        if key not in lists:
+            lists[key] = having[key[0]] if len(key) == 1 else sorted(chain.from_iterable(having[each] for each in key))
+        subscribers[topic_number] = lists[key]
     return subscribers
 
 

@@ -14,6 +14,7 @@ from kafkad.core.groups.consumer.group import ConsumerGroup, ConsumerRecord
 from kafkad.core.groups.consumer.member import JOINING, LEFT_FOR_NOW, ConsumerMember, is_within, to_topic_partitions
 from kafkad.core.groups.consumer.messages import ConsumerHeartbeat
 from kafkad.core.groups.consumer.reconciliation import Target, reconcile
+from kafkad.core.groups.consumer.subscribed_names import check_room_for
 from kafkad.core.groups.consumer.topics import Subscriptions
 from kafkad.core.groups.records import (
     ConsumerGroupCurrentMemberAssignmentRemoved,
@@ -26,10 +27,6 @@ from kafkad.core.groups.records import (
     ConsumerGroupTargetAssignmentMetadata,
 )
 from kafkad.core.quoting import logged, quoted
-
-SUBSCRIBED_BYTES = 16 << 20
-"""The limit for the distinct name lists that the members of a group subscribe to. They stay in memory, and each join
-reads them."""
 
 
 class AssignmentFailed(KafkaError):
@@ -183,7 +180,7 @@ def update_member(update: GroupUpdate, member: ConsumerMember, heartbeat: Consum
     known = update.group.members.get(updated.member_id)
     record = updated.subscription_record(group_id)
     if known is None or known.subscription_record(group_id) != record:
-        check_room_for(update.group, updated)
+        check_room_for(update.group.subscribed, updated.topics)
         if updated.regex is not None and updated.regex not in update.group.patterns:
             resolved = _resolved(update, updated.regex)
             update.add(record, resolved)
@@ -191,12 +188,6 @@ def update_member(update: GroupUpdate, member: ConsumerMember, heartbeat: Consum
             update.add(record)
         drop_unused_patterns(update)
     return updated
-
-
-def check_room_for(group: ConsumerGroup, member: ConsumerMember) -> None:
-    if group.subscribed.bytes_with(member.topics) > SUBSCRIBED_BYTES:
-        text = f"The members of the consumer group name too many different topics: over {SUBSCRIBED_BYTES} bytes."
-        raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
 
 
 def _resolved(update: GroupUpdate, pattern: str) -> ConsumerGroupRegularExpression:

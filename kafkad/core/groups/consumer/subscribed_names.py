@@ -6,7 +6,12 @@ memory.
 
 from collections.abc import Iterator
 
+from kafkad.core.errors import ErrorCode, KafkaError
+
 Names = tuple[str, ...]
+SUBSCRIBED_BYTES = 16 << 20
+"""The limit for the distinct name lists that the members of a group subscribe to. They stay in memory, and each join
+reads them."""
 
 _NAME_BYTES = 32
 """The approximate memory of a name without its letters, about half of it."""
@@ -54,6 +59,13 @@ class SubscribedNames:
         else:
             del self._by_names[names]
             self.bytes -= _bytes_of(names)
+
+
+def check_room_for(subscribed: SubscribedNames, names: Names) -> None:
+    """Whether one more member may have these names. Raises GROUP_MAX_SIZE_REACHED."""
+    if subscribed.bytes_with(names) > SUBSCRIBED_BYTES:
+        text = f"The members of the consumer group name too many different topics: over {SUBSCRIBED_BYTES} bytes."
+        raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
 
 
 def _bytes_of(names: Names) -> int:

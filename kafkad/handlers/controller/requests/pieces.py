@@ -11,8 +11,10 @@ from functools import partial
 from typing import Any
 
 from kafkad.core.controller.controller import Controller
+from kafkad.core.controller.image import Topic
 from kafkad.core.controller.topics.names import CLUSTER_METADATA_TOPIC, name_in_metrics
 from kafkad.core.controller.topics.topics import NewTopic, adds_too_many, asks_for_too_many, partitions_of
+from kafkad.core.types import NO_TOPIC_ID
 from kafkad.handlers.controller.create_partitions import new_partitions
 from kafkad.handlers.controller.create_topics import new_topic
 from kafkad.wire import api_table
@@ -24,6 +26,8 @@ _RESOURCES = 10
 """Described or altered in a piece: a broker has two hundred options."""
 _PARTITIONS = 100
 """Created in a piece. Other requests wait until the owners have made so many logs."""
+_PARTITIONS_DELETED = 500
+_DELETED_BY_ID_FROM = 6
 _SMALL_BYTES = 256
 _HEAD_SIZE = 4
 _MANY = 100
@@ -48,9 +52,10 @@ def pieces_of(api_key: int, version: int, body: memoryview, controller: Controll
     cut = _CUTS.get(api_key)
     if cut is None or (len(body) <= _SMALL_BYTES and api_key not in _COSTLY_WHEN_SMALL):
         return Pieces([partial(bytes, body)])
-    name, field, resources_of = cut
+    name, fields, resources_of = cut
     messages = codec(name, version)
     request = messages.decode(body)
+    field = next(each for each in fields if hasattr(request, each))
     cuts = resources_of(request, version, controller)
     if len(cuts) <= 1 and sum(map(len, cuts)) == len(getattr(request, field)):
         return Pieces([partial(bytes, body)])
@@ -124,14 +129,36 @@ def _extended(request: Any, _version: int, controller: Controller) -> list[list[
     return _by_cost(ordered, lambda each: each.name, cost, _PARTITIONS)
 
 
-_CUTS: dict[int, tuple[str, str, Cut]] = {
-    api_table.CREATE_TOPICS: ("create_topics", "topics", _created),
-    api_table.CREATE_PARTITIONS: ("create_partitions", "topics", _extended),
-    api_table.DESCRIBE_CONFIGS: ("describe_configs", "resources", _described),
-    api_table.ALTER_CONFIGS: ("alter_configs", "resources", _altered),
-    api_table.INCREMENTAL_ALTER_CONFIGS: ("incremental_alter_configs", "resources", _altered),
+def _deleted(request: Any, version: int, controller: Controller) -> list[list[Any]]:
+    """The same topic may be named twice, also by its name and by its id."""
+    image = controller.image
+
+    def topic_of(each: Any) -> Topic | None:
+        if version < _DELETED_BY_ID_FROM:
+            return image.topics.get(each)
+        return image.topics.get(each.name) if each.name is not None else image.topic_by_id(each.topic_id or NO_TOPIC_ID)
+
+    def same(each: Any) -> Hashable:
+        topic = topic_of(each)
+        return each if topic is None else topic.id
+
+    def cost(each: Any) -> int:
+        topic = topic_of(each)
+        return 1 if topic is None else len(topic.partitions)
+
+    entries = request.topics if version >= _DELETED_BY_ID_FROM else request.topic_names
+    return _by_cost(entries, same, cost, _PARTITIONS_DELETED)
+
+
+_CUTS: dict[int, tuple[str, tuple[str, ...], Cut]] = {
+    api_table.CREATE_TOPICS: ("create_topics", ("topics",), _created),
+    api_table.DELETE_TOPICS: ("delete_topics", ("topics", "topic_names"), _deleted),
+    api_table.CREATE_PARTITIONS: ("create_partitions", ("topics",), _extended),
+    api_table.DESCRIBE_CONFIGS: ("describe_configs", ("resources",), _described),
+    api_table.ALTER_CONFIGS: ("alter_configs", ("resources",), _altered),
+    api_table.INCREMENTAL_ALTER_CONFIGS: ("incremental_alter_configs", ("resources",), _altered),
 }
-"""By API: kio's package, the array that is cut, and how."""
+"""By API: kio's package, the array that is cut, by its names in the versions, and how."""
 
 
 def _by_cost(

@@ -16,6 +16,7 @@ from kafkad.core.groups.consumer.assignors import (
     IllegalAssignment,
     assign,
     range_assignment,
+    subscribers_of,
 )
 from kafkad.core.groups.consumer.uniform import uniform_assignment
 from kafkad.plugins.group_assignors import Range, Uniform
@@ -46,6 +47,13 @@ def moved(before: Mapping[str, Assignment], after: Mapping[str, Assignment]) -> 
         for topic, indexes in assignment.items()
     )
     return sum(size(assignment) for member_id, assignment in before.items() if member_id in after) - kept
+
+
+def test_topics_with_the_same_subscribers_share_a_list() -> None:
+    members = [member("m1", A, B, C), member("m2", C), member("m3", A, B, C), member("m4", D, A, B), member("m5")]
+    subscribers = subscribers_of(members)
+    assert subscribers == {A.int: [0, 2, 3], B.int: [0, 2, 3], C.int: [0, 1, 2], D.int: [3]}
+    assert subscribers[A.int] is subscribers[B.int]
 
 
 def test_a_range_is_the_same_in_each_topic_of_the_same_size() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -143,6 +144,40 @@ def test_partitions_are_added_in_pieces_as_by_one_request(version: int, validate
     assert answers_of(key, api, body, is_cut=True) == answers_of(key, api, body, is_cut=False)
 
 
+@pytest.mark.parametrize("version", versions_of(api_table.DELETE_TOPICS))
+def test_topics_are_deleted_in_pieces_as_by_one_request(version: int) -> None:
+    """Also one that is named twice, by its name and by its id."""
+    api, made = KioApi("delete_topics", version), [f"topic-{number}" for number in range(1_100)]
+
+    def answered(*, is_cut: bool) -> tuple[Any, set[str], list[int]]:
+        client = Client()
+        client.world.create(*made)
+        topics = client.world.controller.image.topics
+        names = [*made[:550], "unknown", "unknown", *made[550:1_050], "topic-3"]
+        by_id = [topics["topic-4"].id, UUID(int=1 << 100), topics["topic-1060"].id]
+        if version >= 6:
+            entries = [api.part("DeleteTopicState", name=name, topic_id=None) for name in names]
+            entries += [api.part("DeleteTopicState", name=None, topic_id=topic_id) for topic_id in by_id]
+            body = api.request(topics=tuple(entries), timeout=SECOND)
+        else:
+            body = api.request(topic_names=tuple(names), timeout=SECOND)
+        bodies = cut(api_table.DELETE_TOPICS, version, body, client.world) if is_cut else [bytes(body)]
+        handle = DISPATCH[api_table.DELETE_TOPICS]
+        answers = [handle(memoryview(each), a_context(version), client.view) for each in bodies]
+        joint = joined(
+            api_table.DELETE_TOPICS, version, [each if isinstance(each, bytes) else each.body for each in answers]
+        )
+        rows = sorted(api.read(joint).responses, key=lambda each: (str(each.name), each.error_code))
+        return rows, set(client.world.controller.image.topics), [len(each) for each in bodies]
+
+    in_pieces, left_in_pieces, sizes = answered(is_cut=True)
+    whole, left, _ = answered(is_cut=False)
+    assert len(sizes) == 3
+    assert left_in_pieces == left
+    assert len(left) == 51
+    assert in_pieces == whole
+
+
 def test_a_piece_creates_a_hundred_partitions_or_one_topic() -> None:
     api = KioApi("create_topics", 7)
     wanted = [("large", 1_000), ("a", 60), ("b", -1), ("c", 39), ("d", 1), ("by hand", 3)]
@@ -189,7 +224,7 @@ def test_one_with_too_many_partitions_is_refused_as_a_whole(key: int) -> None:
     assert [len(piece) for piece in pieces_of_names(names[:250], world.controller)] == [100, 100, 50]
 
 
-@pytest.mark.parametrize("key", [api_table.DELETE_TOPICS, api_table.DESCRIBE_CONFIGS])
+@pytest.mark.parametrize("key", [api_table.ELECT_LEADERS, api_table.DESCRIBE_CONFIGS])
 def test_others_and_small_ones_go_on_as_they_came(key: int) -> None:
     body = b"\x01\x00\x00\x00"
     assert cut(key, api_table.APIS[key].max_version, memoryview(body)) == [body]
