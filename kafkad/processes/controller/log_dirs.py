@@ -32,13 +32,19 @@ IsKnown = Callable[[str, int], bool]
 
 
 def unreadable(directories: Iterable[tuple[int, LogDirectory]]) -> set[int]:
-    """The directories whose `meta.properties` can't be read. Raises `LogDirectoryUnusable` for an invalid file."""
+    """The directories that were removed, or whose `meta.properties` can't be read. Raises `LogDirectoryUnusable` for an
+    invalid file.
+    """
     found = set()
     for at, directory in directories:
         try:
             read_meta_properties(directory.path)
         except StorageFailed as error:
             log.error("log directory %s can't be read and is offline: %s", directory.path, error)
+            found.add(at)
+            continue
+        if not directory.path.is_dir():
+            log.error("log directory %s was removed and is offline", directory.path)
             found.add(at)
     return found
 

@@ -100,3 +100,10 @@ def test_name_without_a_directory_is_written_where_the_process_is(
     monkeypatch.chdir(tmp_path)
     write_atomically("checkpoint", b"new")
     assert (tmp_path / "checkpoint").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("write", [write_atomically, write_whole])
+def test_a_directory_that_was_removed_has_failed(tmp_path: Path, write: Callable[[str, bytes], None]) -> None:
+    path = tmp_path / "removed" / "checkpoint"
+    with pytest.raises(StorageFailed, match=str(path)):
+        write(str(path), b"new")

@@ -1,5 +1,6 @@
 """When offsets are written into the checkpoint files of the log directories, from the slots of partitions."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -138,6 +139,16 @@ def test_a_directory_that_takes_no_checkpoint_is_reported(scene: Scene) -> None:
     assert scene.failed == [1]
     (here,) = (row.index for row in scene.rows if row.log_dir == 0)
     assert read_offsets(scene.data[0], HIGH_WATERMARKS) == {TopicPartition("t", here): 7}
+
+
+def test_a_directory_that_was_removed_is_reported(scene: Scene) -> None:
+    """The controller process ended, and each one after it."""
+    checkpoints = scene.checkpoints()
+    shutil.rmtree(scene.data[1])
+    for row in scene.rows:
+        scene.publish(row.index, end=7)
+    checkpoints.write(scene.image, [HIGH_WATERMARKS])
+    assert scene.failed == [1]
 
 
 def test_a_damaged_checkpoint_says_what_follows(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:

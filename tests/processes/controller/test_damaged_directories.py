@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from kafkad.adapters.files.log_directory import LogDirectoryUnusable
-from tests.processes.controller.opened import make, started
+from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
+from kafkad.processes.controller.startup import open_controller
+from tests.processes.controller.opened import forked, make, started
 
 
 def _lines(caplog: pytest.LogCaptureFixture, part: str) -> list[str]:
@@ -35,6 +37,19 @@ def test_a_partition_whose_topic_id_is_damaged_is_named(tmp_path: Path, caplog: 
         assert [row.log_dir for row in opened.controller.image.topics["a"].partitions] == [0]
     (line,) = _lines(caplog, "partition.metadata")
     assert str(tmp_path / "one" / "a-0") in line and "taken for the topic of its name" in line
+
+
+def test_a_log_directory_that_was_removed_is_offline_for_the_next_controller_process(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each controller process ended when it wrote the directory's meta.properties."""
+    with forked({"log.dirs": f"{tmp_path}/one,{tmp_path}/two"}) as context:
+        open_controller(context, ControllerHandover(context.table)).store.close()
+        shutil.rmtree(tmp_path / "two")
+        opened = open_controller(context, ControllerHandover(context.table))
+        opened.store.close()
+    assert opened.offline == {1}
+    assert _lines(caplog, "was removed and is offline") == [f"log directory {tmp_path}/two was removed and is offline"]
 
 
 @pytest.mark.parametrize("name", ["a-0", f"a-0.{7:032x}-future"])
