@@ -1,11 +1,14 @@
 """A broker that is about to stop asks until others lead, but waits for nobody who is gone."""
 
+from dataclasses import replace
 from uuid import UUID
+
+from msgspec import structs
 
 from kafkad.core.cluster.control_requests import ControlledShutdownResponse, RemainingPartition
 from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
 from kafkad.core.errors import ErrorCode
-from kafkad.core.hosting.shutdown_tries import AWAY_MS, NOBODY_PAUSE_MS, ShutdownTries, names_of
+from kafkad.core.hosting.shutdown_tries import AWAY_MS, LEADERS_MS, NOBODY_PAUSE_MS, ShutdownTries, names_of
 
 TRIES, PAUSE_MS = 3, 5_000
 LEFT = (RemainingPartition(topic_name="t", partition_index=0),)
@@ -13,13 +16,13 @@ LEFT = (RemainingPartition(topic_name="t", partition_index=0),)
 AWAY = "given up: the coordination store is away, or the broker is not registered there"
 
 
-def image(*live: int) -> MetadataImage:
+def image(*live: int, leader: int = 1) -> MetadataImage:
     row = Partition(
         index=0,
         slot=0,
         owner=0,
         log_dir=0,
-        leader=1,
+        leader=leader,
         leader_epoch=0,
         partition_epoch=0,
         replicas=(1, 2),
@@ -44,6 +47,27 @@ def test_it_is_over_when_others_lead() -> None:
     state = ShutdownTries(TRIES, PAUSE_MS, 0)
     assert state.next_try_ms == 0
     answer(state, response(), 1, 2)
+    assert (state.is_over, state.next_deadline_ms) == (False, LEADERS_MS)
+    state.metadata_changed(image(1, 2), 1, 100)
+    assert not state.is_over
+    state.metadata_changed(image(1, 2, leader=2), 1, 200)
+    assert (state.is_over, state.outcome) == (True, "others lead in its place")
+
+
+def test_it_does_not_wait_long_for_the_requests_with_the_new_leaders() -> None:
+    state = ShutdownTries(TRIES, PAUSE_MS, 0)
+    answer(state, response(), 1, 2)
+    state.metadata_changed(image(1, 2), 1, LEADERS_MS)
+    assert state.is_over
+    assert state.outcome == "others lead in its place; no LeaderAndIsr request came within 5000 ms"
+
+
+def test_a_partition_with_a_single_replica_keeps_its_leader() -> None:
+    state = ShutdownTries(TRIES, PAUSE_MS, 0)
+    single = image(1, 2)
+    topic = single.topics["t"]
+    row = structs.replace(topic.partitions[0], replicas=(1,))
+    state.answered(response(), replace(single, topics={"t": structs.replace(topic, partitions=(row,))}), 1, 0)
     assert (state.is_over, state.outcome) == (True, "others lead in its place")
 
 
@@ -65,6 +89,7 @@ def test_it_waits_for_no_replica_whose_broker_is_gone() -> None:
 def test_a_topic_that_is_gone_holds_up_nothing() -> None:
     state = ShutdownTries(TRIES, PAUSE_MS, 0)
     answer(state, response(RemainingPartition(topic_name="u", partition_index=0)), 1, 2)
+    state.metadata_changed(image(1, 2, leader=2), 1, 0)
     assert state.is_over
 
 
@@ -143,6 +168,9 @@ def test_a_controller_that_answers_is_heeded_also_when_the_store_is_away_from_he
     assert (state.is_over, state.next_deadline_ms) == (False, AWAY_MS - 1 + PAUSE_MS)
     state.looked(AWAY_MS - 1 + PAUSE_MS, has_store=False)
     answer(state, response(), 1, 2, now_ms=AWAY_MS + PAUSE_MS)
+    state.looked(AWAY_MS + PAUSE_MS, has_store=False)
+    assert not state.is_over
+    state.metadata_changed(image(1, 2, leader=2), 1, AWAY_MS + PAUSE_MS)
     assert state.outcome == "others lead in its place"
 
 

@@ -47,13 +47,14 @@ class ControlledShutdown:
     def next_deadline_ms(self) -> int | None:
         if self._is_told:
             return None
-        return self._state.away_until_ms if self._broker() is None else self._state.next_deadline_ms
+        return self._state.waits_until_ms if self._broker() is None else self._state.next_deadline_ms
 
     def turn(self, now_ms: int) -> None:
         if self._is_told:
             return
         broker = self._broker()
         self._state.looked(now_ms, has_store=self._has_store() and broker is not None)
+        self._state.metadata_changed(self._host.image, self._host.broker_id, now_ms)
         if self._state.is_over:
             log.info("controlled shutdown: %s", self._state.outcome)
             self._is_told = True
