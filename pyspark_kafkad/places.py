@@ -44,7 +44,7 @@ def places(
     if f"{side.name}timestamp" in values or by_time is not None:
         if client is None:
             raise IllegalArgumentException(
-                "only a broker knows the offsets at a time: kafka.bootstrap.servers has to be set"
+                "the offsets at a time need a broker: set kafka.bootstrap.servers"
             )
         times = _times(values, side, by_time, rows)
         found: dict[Partition, int] = {}
