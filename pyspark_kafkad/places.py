@@ -50,7 +50,7 @@ def places(
             )
         if client is None:
             raise IllegalArgumentException(
-                "only a broker knows the offsets at a time: kafka.bootstrap.servers has to be set"
+                "the offsets at a time need a broker: set kafka.bootstrap.servers"
             )
         found: dict[Partition, int] = {}
         for topic in facts:

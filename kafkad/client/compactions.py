@@ -71,7 +71,7 @@ def _page(host: str, port: int, timeout_s: float) -> _Page:
             raise NoCompactions(f"{host}:{port} has no page {_PATH}: is it the kafkad.metrics.listener of a broker?")
         return _decoder.decode(body)
     except (OSError, HTTPException, msgspec.MsgspecError) as error:
-        raise NoCompactions(f"kafkad.metrics.listener at {host}:{port} can't be reached: {error}") from error
+        raise NoCompactions(f"kafkad.metrics.listener at {host}:{port} can't be read: {error}") from error
     finally:
         connection.close()
 

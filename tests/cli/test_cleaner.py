@@ -105,7 +105,7 @@ def test_a_topic_that_is_not_compacted_is_an_error(listeners: list[Listener]) ->
 
 @pytest.mark.parametrize(
     ("page", "code", "said"),
-    [(b"", "404 Not Found", "has no page /cleaner"), (b"no json", "200 OK", "can't be asked")],
+    [(b"", "404 Not Found", "has no page /cleaner"), (b"no json", "200 OK", "can't be read")],
 )
 def test_whoever_is_no_metrics_listener_is_named(listeners: list[Listener], page: bytes, code: str, said: str) -> None:
     listeners.append(Listener([page], code))
