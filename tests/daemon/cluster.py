@@ -7,20 +7,18 @@ that can share it (`SharedCluster`, the fixture `cluster`).
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from click.testing import CliRunner
 from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic  # type: ignore[import-untyped]
-from kafka.errors import KafkaConnectionError, KafkaError  # type: ignore[import-untyped]
+from kafka.errors import KafkaError  # type: ignore[import-untyped]
 from kazoo.client import KazooClient
 
 from bench.brokers.processes import WITHIN_S, eventually
 from bench.brokers.zookeeper import ZookeeperServer
 from kafkad.cli import main
 from tests.daemon.cluster_broker import KafkadInCluster
-
-Result = TypeVar("Result")
 
 
 class Zookeeper(Protocol):
@@ -91,29 +89,19 @@ class Cluster:
     def admin(self, broker: int) -> KafkaAdminClient:
         return KafkaAdminClient(bootstrap_servers=self.brokers[broker].bootstrap)
 
-    def answer(self, broker: int, ask: Callable[[KafkaAdminClient], Result]) -> Result:
-        """The client goes on to any broker that is named, also to one that was killed, until its session ends."""
-        answers: list[Result] = []
-
-        def is_answered() -> bool:
-            client = self.admin(broker)
-            try:
-                answers.append(ask(client))
-            except KafkaConnectionError:
-                return False
-            finally:
-                client.close()
-            return True
-
-        eventually(is_answered, what="a broker that lives is asked")
-        return answers[0]
-
     def known(self, broker: int) -> set[int]:
-        brokers = self.answer(broker, lambda client: client.describe_cluster()["brokers"])
-        return {each["broker_id"] for each in brokers}
+        client = self.admin(broker)
+        try:
+            return {each["broker_id"] for each in client.describe_cluster()["brokers"]}
+        finally:
+            client.close()
 
     def controller(self, broker: int) -> int:
-        return int(self.answer(broker, lambda client: client.describe_cluster()["controller_id"]))
+        client = self.admin(broker)
+        try:
+            return int(client.describe_cluster()["controller_id"])
+        finally:
+            client.close()
 
     def kill_for_good(self, broker: int) -> None:
         """Nobody waits for its session, also not a controller that it has never answered."""
@@ -130,7 +118,11 @@ class Cluster:
         return first, second, third
 
     def rows(self, broker: int, name: str) -> list[dict[str, Any]]:
-        (topic,) = self.answer(broker, lambda client: client.describe_topics([name]))
+        client = self.admin(broker)
+        try:
+            (topic,) = client.describe_topics([name])
+        finally:
+            client.close()
         return sorted(topic["partitions"], key=lambda row: int(row["partition_index"]))
 
     def leaders(self, broker: int, name: str) -> list[int]:

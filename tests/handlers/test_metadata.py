@@ -1,6 +1,5 @@
 """Metadata as a client of every version reads it."""
 
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -236,17 +235,6 @@ def test_a_leader_without_the_listener_of_the_client_is_none_for_it(version: int
         assert (first.offline_replicas, second.offline_replicas) == ((), ())
     if version >= 7:
         assert first.leader_epoch == 6
-
-
-def test_a_suspected_broker_is_named_and_leads_nothing() -> None:
-    """As Apache Kafka names a broker that was killed until its session ends."""
-    view = a_view(a_topic("a", 1, a_partition(leader=-1, replicas=(2, 1), isr=(2,))), brokers=(a_broker(1),))
-    suspected = {each: a_broker(each) for each in (1, 2)}
-    view.image = replace(view.image, suspected={**suspected, 3: a_broker(3, listener_name="OTHER")})
-    response = answer(all_topics(9), 9, view)
-    assert [broker.node_id for broker in response.brokers] == [1, 2]
-    (row,) = response.topics[0].partitions
-    assert (row.error_code, row.leader_id, row.offline_replicas) == (ErrorCode.leader_not_available, -1, (2,))
 
 
 def test_clients_of_different_listeners_do_not_share_what_is_kept() -> None:

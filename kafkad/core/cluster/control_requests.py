@@ -130,18 +130,13 @@ class LiveBroker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMetadataRequest:
-    """`live_brokers` are all of them, `topic_states` only what changed; `broker_epoch` is the receiver's.
-
-    `suspected_brokers` are registered, and their hosts refuse connections: a field of kafkad, which brokers of Apache
-    Kafka pass over.
-    """
+    """`live_brokers` are all of them, `topic_states` only what changed; `broker_epoch` is the receiver's."""
 
     controller_id: int
     controller_epoch: int
     broker_epoch: int = NO_BROKER_EPOCH
     topic_states: tuple[UpdateMetadataTopic, ...] = ()
     live_brokers: tuple[LiveBroker, ...]
-    suspected_brokers: tuple[LiveBroker, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,6 @@ class GroupConfigChanged(Struct, frozen=True, array_like=True, tag=True):
 
 class BrokersChanged(Struct, frozen=True, array_like=True, tag=True):
     brokers: tuple[Broker, ...]
-    suspected: tuple[Broker, ...] = ()
 
 
 class ControllerChanged(Struct, frozen=True, array_like=True, tag=True):
@@ -93,7 +92,6 @@ class Snapshot(Struct, frozen=True, array_like=True, tag=True):
     features_epoch: int = -1
     group_configs: dict[str, dict[str, str]] = {}
     controller_id: int = NO_CONTROLLER
-    suspected: tuple[Broker, ...] = ()
 
 
 Change = (
@@ -152,7 +150,6 @@ def snapshot(image: MetadataImage) -> MetadataDelta:
         image.features_epoch,
         {group_id: dict(configs) for group_id, configs in image.group_configs.items()},
         image.controller_id,
-        tuple(image.suspected.values()),
     )
     return MetadataDelta(image.version, (everything,))
 
@@ -208,7 +205,6 @@ def _image_of(whole: Snapshot, version: int) -> MetadataImage:
         version=version,
         cluster_id=whole.cluster_id,
         brokers={broker.id: broker for broker in whole.brokers},
-        suspected={broker.id: broker for broker in whole.suspected},
         topics={topic.name: topic for topic in whole.topics},
         names_by_id={topic.id: topic.name for topic in whole.topics},
         broker_configs=dict(whole.broker_configs),
@@ -223,7 +219,7 @@ def _replay(image: MetadataImage, delta: MetadataDelta) -> MetadataImage:
     topics = dict(image.topics)
     names_by_id = dict(image.names_by_id)
     broker_configs, group_configs = dict(image.broker_configs), dict(image.group_configs)
-    brokers, suspected = dict(image.brokers), image.suspected
+    brokers = dict(image.brokers)
     features, features_epoch = image.features, image.features_epoch
     controller_id = image.controller_id
     for change in delta.changes:
@@ -245,9 +241,8 @@ def _replay(image: MetadataImage, delta: MetadataDelta) -> MetadataImage:
                 broker_configs[broker] = configs
             case GroupConfigChanged(group_id, configs):
                 group_configs[group_id] = configs
-            case BrokersChanged(live, others):
+            case BrokersChanged(live):
                 brokers = {broker.id: broker for broker in live}
-                suspected = {broker.id: broker for broker in others}
             case ControllerChanged(broker):
                 controller_id = broker
             case FeaturesChanged(levels, epoch):
@@ -256,7 +251,6 @@ def _replay(image: MetadataImage, delta: MetadataDelta) -> MetadataImage:
         image,
         version=delta.version,
         brokers=brokers,
-        suspected=suspected,
         topics=topics,
         names_by_id=names_by_id,
         broker_configs=broker_configs,

@@ -85,14 +85,12 @@ class Broker(Struct, frozen=True, array_like=True, kw_only=True):
 class MetadataImage:
     """`broker_configs` by broker id as text, `DEFAULT_BROKER` for all of them; `group_configs` by group id.
 
-    `suspected` are registered brokers whose hosts refuse connections: for clients alone they are brokers still.
     `features` are the finalized levels (0 is left out), `features_epoch` grows with each change of them.
     """
 
     version: int = 0
     cluster_id: str = ""
     brokers: Mapping[int, Broker] = field(default_factory=dict)
-    suspected: Mapping[int, Broker] = field(default_factory=dict)
     topics: Mapping[str, Topic] = field(default_factory=dict)
     names_by_id: Mapping[UUID, str] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

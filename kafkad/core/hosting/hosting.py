@@ -43,7 +43,7 @@ from kafkad.core.controller.topics.placement import Place, Placement
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.hosting.former_roles import FormerRoles
 from kafkad.core.hosting.image_changes import ImageChanges
-from kafkad.core.hosting.metadata_updates import Configs, forget_deleted, named_brokers, note_topic, removed_replicas
+from kafkad.core.hosting.metadata_updates import Configs, forget_deleted, live_brokers, note_topic, removed_replicas
 from kafkad.core.hosting.replicas_without_room import ReplicasWithoutRoom, RoomEvent
 from kafkad.core.hosting.role_errors import refused, topic_error
 from kafkad.core.hosting.unheeded_states import UnheededStates
@@ -105,7 +105,7 @@ class Hosting:
         self.broker_epoch = epoch
         own = Broker(id=self._broker_id, epoch=epoch, listeners=listeners, rack=rack)
         brokers = {**self.image.brokers, self._broker_id: own}
-        self._publish((deltas.BrokersChanged(tuple(brokers.values()), tuple(self.image.suspected.values())),))
+        self._publish((deltas.BrokersChanged(tuple(brokers.values())),))
 
     def session_lost(self) -> None:
         """Another broker may lead in our place by now: no role is ours until the controller gives it again."""
@@ -234,10 +234,9 @@ class Hosting:
             return UpdateMetadataResponse(error_code=refusal)
         self.controller_epoch = request.controller_epoch
         changes = ImageChanges(self.image)
-        brokers = named_brokers(request.live_brokers, self._broker_id, self.broker_epoch)
-        suspected = named_brokers(request.suspected_brokers, self._broker_id, self.broker_epoch)
-        if (brokers, suspected) != (tuple(self.image.brokers.values()), tuple(self.image.suspected.values())):
-            changes.add(deltas.BrokersChanged(brokers, suspected))
+        brokers = live_brokers(request, self._broker_id, self.broker_epoch)
+        if brokers != tuple(self.image.brokers.values()):
+            changes.add(deltas.BrokersChanged(brokers))
         if request.controller_id != self.image.controller_id:
             changes.add(deltas.ControllerChanged(request.controller_id))
         # Before this broker is registered, what comes is for a former life of it.

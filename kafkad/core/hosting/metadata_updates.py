@@ -1,14 +1,14 @@
 """What UpdateMetadata says, as changes of the image: the live brokers, and the states of partitions anywhere."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from msgspec import structs
 
 from kafkad.core.cluster.control_requests import (
     LEADER_DURING_DELETE,
-    LiveBroker,
     UpdateMetadataPartition,
+    UpdateMetadataRequest,
     UpdateMetadataTopic,
     is_partition_index,
 )
@@ -22,8 +22,8 @@ Configs = Mapping[str, Mapping[str, str]]
 """The configurations of topics by name, for those that the image does not have yet."""
 
 
-def named_brokers(brokers: Iterable[LiveBroker], own_id: int, own_epoch: int) -> tuple[Broker, ...]:
-    """By id. A broker knows no other's epoch."""
+def live_brokers(request: UpdateMetadataRequest, own_id: int, own_epoch: int) -> tuple[Broker, ...]:
+    """All of them, by id. A broker knows no other's epoch."""
     return tuple(
         Broker(
             id=live.id,
@@ -34,7 +34,7 @@ def named_brokers(brokers: Iterable[LiveBroker], own_id: int, own_epoch: int) ->
             ),
             rack=live.rack,
         )
-        for live in sorted(brokers, key=lambda live: live.id)
+        for live in sorted(request.live_brokers, key=lambda live: live.id)
     )
 
 

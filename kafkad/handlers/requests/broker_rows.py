@@ -10,15 +10,11 @@ from kafkad.wire.messages.metadata import BrokerRow
 
 
 def broker_rows(context: RequestContext, view: BrokerView) -> list[BrokerRow]:
-    """Every broker, by id, also those that are suspected. This broker is always among them, registered or not.
-
-    As Apache Kafka names a broker until its session ends; librdkafka leaves those that lead in its place once more when
-    it is gone from the list.
-    """
+    """Every live broker, by id. This broker is always among them, registered or not."""
     brokers = view.image.brokers
     rows: list[BrokerRow] = [
         (broker.id, listener.host, listener.port, broker.rack)
-        for broker in (*brokers.values(), *view.image.suspected.values())
+        for broker in brokers.values()
         if broker.id != view.broker_id and (listener := _listener(broker, context.connection.listener)) is not None
     ]
     own = brokers.get(view.broker_id)

@@ -19,6 +19,13 @@ from kafkad.wire.records.record_schema import (
 AT_ONCE = 32
 """Elements of an array between two steps: they take less than a millisecond."""
 
+_NOTHING = Fields({}, {})
+
+
+class _Nothing:
+    """What the tagged fields of a structure are written from, as there are none."""
+
+
 def long_array(element: Form, *, flexible: bool) -> Form:
     """An array that may be long, or one of whose elements may be."""
     whole = array(element, flexible=flexible)
@@ -55,21 +62,23 @@ Written = tuple[str, Callable[[Any], Any], Form]
 """The name of a field, how it is found in what is written, and its form."""
 
 
-def long_structure(made: Callable[..., Any], fields: Sequence[Written], tags: Fields) -> Steps:
-    """A structure with a field that is long; `tags` are its tagged fields."""
+def long_structure(made: Callable[..., Any], fields: Sequence[Written], *, flexible: bool) -> Steps:
+    """A structure with a field that is long."""
 
     def read(data: memoryview, at: int) -> Generator[None, None, tuple[Any, int]]:
         values: dict[str, Any] = {}
         for name, _, form in fields:
             values[name], at = yield from read_in_steps(form, data, at)
-        tagged, at = tags.read(data, at)
-        return made(**values, **tagged), at
+        if flexible:
+            _, at = _NOTHING.read(data, at)
+        return made(**values), at
 
     def write(entity: Any) -> Generator[None, None, bytes]:
         parts = []
         for _, value, form in fields:
             parts.append((yield from write_in_steps(form, value(entity))))
-        parts.append(tags.write(entity))
+        if flexible:
+            parts.append(_NOTHING.write(_Nothing()))
         return b"".join(parts)
 
     return Steps(read, write)

@@ -3,7 +3,7 @@
 A message is put together once for each version. Reading any bytes gives a value or raises MalformedRequest.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
@@ -20,7 +20,6 @@ from kafkad.wire.records.record_schema import (
     UUID_FORM,
     Fields,
     Form,
-    Tagged,
     array,
     number,
     structure,
@@ -28,7 +27,6 @@ from kafkad.wire.records.record_schema import (
 )
 
 NEWEST = 99
-NO_TAGS: Mapping[int, Any] = {}
 Request = TypeVar("Request")
 Response = TypeVar("Response")
 
@@ -108,34 +106,29 @@ def constant(name: str, form: FormOf, value: Any, since: int = 0, until: int = N
     return Field(name, form, since, until, lambda _entity: value, is_kept=False)
 
 
-def struct_of(
-    made: Callable[..., Any], fields: Sequence[Field], tagged: Mapping[int, tuple[str, FormOf]] = NO_TAGS
-) -> FormOf:
-    """A structure that becomes `made(**values)`. `tagged` are arrays in tagged fields, left out when they are empty."""
+def struct_of(made: Callable[..., Any], fields: Sequence[Field]) -> FormOf:
+    """A structure that becomes `made(**values)`."""
 
     def form(layout: Layout) -> Form:
         present = [field for field in fields if field.since <= layout.version <= field.until]
-        rows = {tag: Tagged(name, of(layout), ()) for tag, (name, of) in tagged.items()} if layout.is_flexible else None
-        tags = Fields({}, rows)
-        kept = {field.name for field in present if field.is_kept} | {name for name, _ in tagged.values()}
+        kept = {field.name for field in present if field.is_kept}
 
         def make(**values: Any) -> Any:
             return made(**{name: value for name, value in values.items() if name in kept})
 
         inner = structure(
             make,
-            Fields({field.name: field.form(layout) for field in present}, rows),
+            Fields({field.name: field.form(layout) for field in present}, {} if layout.is_flexible else None),
         )
         forms = [(field.name, field.value or attrgetter(field.name), field.form(layout)) for field in present]
         is_long = any(each.steps for _, _, each in forms)
-        steps = long_structure(make, forms, tags) if is_long else None
+        steps = long_structure(make, forms, flexible=layout.is_flexible) if is_long else None
         if not any(field.value for field in present):
             return Form(inner.read, inner.write, steps)
         end = b"\x00" if layout.is_flexible else b""
 
         def write(entity: Any) -> bytes:
-            fixed = b"".join([each.write(value(entity)) for _, value, each in forms])
-            return fixed + (tags.write(entity) if tagged else end)
+            return b"".join([each.write(value(entity)) for _, value, each in forms]) + end
 
         return Form(inner.read, write, steps)
 

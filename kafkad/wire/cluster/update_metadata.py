@@ -74,10 +74,6 @@ _BROKER = (
 )
 
 
-_SUSPECTED = 1000
-"""The tag of a field that Apache Kafka does not have."""
-
-
 def _request(*, ungrouped: tuple[tuple[str, Any], ...] = (), **values: Any) -> UpdateMetadataRequest:
     if "topic_states" not in values:
         values["topic_states"] = tuple(
@@ -108,7 +104,6 @@ UPDATE_METADATA: Message[UpdateMetadataRequest, UpdateMetadataResponse] = Messag
             Field("topic_states", long_array_of(struct_of(UpdateMetadataTopic, _TOPIC)), 5),
             Field("live_brokers", array_of(struct_of(_broker, _BROKER))),
         ),
-        {_SUSPECTED: ("suspected_brokers", array_of(struct_of(_broker, _BROKER)))},
     ),
     response=struct_of(UpdateMetadataResponse, (Field("error_code", error_code),)),
 )

@@ -522,15 +522,3 @@ def test_an_index_that_no_partition_can_have_makes_no_rows(index: int) -> None:
     response = host.leader_and_isr(led(a_state(index), a_state(0)), {})
     assert codes(response) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE]
     assert len(host.image.topics["t"].partitions) == 1
-
-
-def test_suspected_brokers_are_known_apart_from_those_that_live() -> None:
-    host = a_host()
-    request = told(brokers=(1, 2))
-    suspected = told(brokers=(3,)).live_brokers
-    host.update_metadata(replace(request, suspected_brokers=suspected), CONFIGS)
-    assert (set(host.image.brokers), set(host.image.suspected)) == ({1, 2}, {3})
-    host.registered(EPOCH + 1, (PLAINTEXT,), None)
-    assert (set(host.image.brokers), set(host.image.suspected)) == ({1, 2}, {3})
-    host.update_metadata(replace(request, broker_epoch=EPOCH + 1), CONFIGS)
-    assert (set(host.image.brokers), set(host.image.suspected)) == ({1, 2}, set())

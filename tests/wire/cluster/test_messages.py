@@ -176,15 +176,6 @@ UPDATE_METADATA_REQUEST = UpdateMetadataRequest(
             rack="rack2",
         ),
     ),
-    suspected_brokers=(
-        LiveBroker(
-            id=3,
-            endpoints=(
-                LiveEndpoint(port=9092, host="three.example", listener="PLAINTEXT", security_protocol="PLAINTEXT"),
-            ),
-            rack="r3",
-        ),
-    ),
 )
 ALTER_PARTITION_REQUEST = AlterPartitionRequest(
     broker_id=2,
@@ -329,19 +320,6 @@ def test_the_first_version_of_update_metadata_has_one_plaintext_address() -> Non
             ),
         ),
     )
-
-
-@pytest.mark.parametrize("version", range(UPDATE_METADATA.newest + 1))
-def test_suspected_brokers_are_in_a_tagged_field_which_is_not_there_without_any(version: int) -> None:
-    body = UPDATE_METADATA.encode_request(UPDATE_METADATA_REQUEST, version)
-    found = UPDATE_METADATA.decode_request(memoryview(body), version)
-    is_flexible = UPDATE_METADATA.is_flexible(version)
-    assert found.suspected_brokers == (UPDATE_METADATA_REQUEST.suspected_brokers if is_flexible else ())
-    without = UPDATE_METADATA.encode_request(replace(UPDATE_METADATA_REQUEST, suspected_brokers=()), version)
-    if is_flexible:
-        assert (without[-1:], body[: len(without) - 1]) == (b"\0", without[:-1]), "nothing else is different"
-    else:
-        assert without == body
 
 
 def test_listeners_without_a_name_are_named_by_their_protocol() -> None:

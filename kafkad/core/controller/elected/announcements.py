@@ -36,8 +36,8 @@ Rows = Sequence[tuple[Topic, Sequence[Partition]]]
 class Announcer:
     """Makes the requests of one term. `listener` is the name of the one between brokers.
 
-    All registered `brokers` get them; those that are `gone` although their sessions live are suspected: they lead and
-    follow nothing, and clients are told of them until their sessions end, as Apache Kafka does.
+    All registered `brokers` get them; those that are `gone` although their sessions live are named to nobody: clients
+    would go on trying to connect to them.
     `offline` are replicas whose directory has failed or has no room.
     """
 
@@ -51,10 +51,6 @@ class Announcer:
     @property
     def live(self) -> dict[int, Broker]:
         return {each: broker for each, broker in self.brokers.items() if each not in self.gone}
-
-    @property
-    def suspected(self) -> frozenset[int]:
-        return self.gone.intersection(self.brokers)
 
     def roles(self, rows: Rows, *, is_new: bool, only: Iterable[int] | None = None) -> list[tuple[int, Request]]:
         """LeaderAndIsr of the partitions to their replicas (`only` these)."""
@@ -130,7 +126,6 @@ class Announcer:
         self, states: tuple[UpdateMetadataTopic, ...], only: Iterable[int] | None
     ) -> list[tuple[int, Request]]:
         live = tuple(_live(broker) for _, broker in sorted(self.live.items()))
-        suspected = tuple(_live(self.brokers[each]) for each in sorted(self.suspected))
         to = self.brokers.keys() if only is None else self.brokers.keys() & set(only)
         return [
             (
@@ -141,7 +136,6 @@ class Announcer:
                     broker_epoch=self.brokers[broker].epoch,
                     topic_states=states,
                     live_brokers=live,
-                    suspected_brokers=suspected,
                 ),
             )
             for broker in sorted(to)

@@ -74,7 +74,6 @@ class ElectedController(ReassigningController):
         usable = self._forget_offline(staying)
         elsewhere = [each for each, at in staying.items() if before[each] != at]
         has_changed = bool(elsewhere) or staying.keys() - gone != self.image.brokers.keys()
-        has_changed |= self._announcer.suspected != gone.intersection(staying)
         if has_changed:
             self._set_brokers(staying, gone)
             self._elect_around()

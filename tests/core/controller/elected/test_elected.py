@@ -156,34 +156,15 @@ def test_a_broker_that_goes_leaves_leadership_and_every_isr(world: World) -> Non
     assert {broker for broker, _ in world.sent()} == {2, 3}
 
 
-def test_a_broker_whose_host_refuses_leads_nothing_and_is_suspected(world: World) -> None:
+def test_a_broker_whose_host_refuses_leads_nothing_and_is_named_to_nobody(world: World) -> None:
     world.create((1, 2, 3))
     world.sent()
     world.controller.brokers_changed(brokers(1, 2, 3), frozenset({1}))
     assert (world.row().leader, world.row().isr) == (2, (2, 3))
     updates = [each for _, each in world.sent() if isinstance(each, UpdateMetadataRequest)]
-    assert {named(each) for each in updates} == {((2, 3), (1,))}
+    assert {tuple(broker.id for broker in each.live_brokers) for each in updates} == {(2, 3)}
     (state,) = next(each for each in updates if each.topic_states).topic_states[0].partition_states
     assert (state.leader, state.offline_replicas) == (2, (1,))
-    world.controller.brokers_changed(brokers(2, 3))
-    ended = world.sent()
-    assert {named(each) for _, each in ended if isinstance(each, UpdateMetadataRequest)} == {((2, 3), ())}
-    assert kinds(ended) == [(2, "UpdateMetadata"), (3, "UpdateMetadata")], "its session has ended"
-
-
-def test_a_suspected_broker_that_answers_again_is_live(world: World) -> None:
-    world.create((1, 2, 3))
-    world.controller.brokers_changed(brokers(1, 2, 3), frozenset({1}))
-    world.sent()
-    world.controller.brokers_changed(brokers(1, 2, 3))
-    updates = [each for _, each in world.sent() if isinstance(each, UpdateMetadataRequest)]
-    assert {named(each) for each in updates} == {((1, 2, 3), ())}
-
-
-def named(request: UpdateMetadataRequest) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The brokers that live, and those that are suspected."""
-    live, suspected = request.live_brokers, request.suspected_brokers
-    return tuple(broker.id for broker in live), tuple(broker.id for broker in suspected)
 
 
 def test_a_broker_with_another_address_is_named_to_all_and_nobody_is_elected(world: World) -> None:
