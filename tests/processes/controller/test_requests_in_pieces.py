@@ -137,6 +137,7 @@ def test_creation_goes_on_when_the_process_that_asked_has_ended(played: PlayedEv
     played.run_until(lambda: len(played.topics) == len(MANY))
 
 
+@pytest.mark.interpreted
 def test_a_request_is_marked_while_one_of_its_pieces_is_handled_only(played: PlayedEvents) -> None:
     """A controller that dies between the pieces did not die of the request: it is sent to the next one."""
     seen = []
