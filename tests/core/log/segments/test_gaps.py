@@ -78,7 +78,7 @@ def test_what_lies_below_the_log_start_is_not_missed(store: FakeStore) -> None:
 def test_a_log_that_is_or_was_compacted_has_gaps_of_its_own(store: FakeStore) -> None:
     cut(store, 1)
     log = opened(store)
-    log.update_config(replace(log.config, cleanup_policy=("compact",)))
+    log.update_config(replace(log.config, cleanup_policy=frozenset({"compact"})))
     assert gaps(log) == []
     log = opened(store)
     log.cleaned_offset = 0
