@@ -96,8 +96,8 @@ class CleanerProcess:
             self._looks.failed,
         )
         self._next_compaction_ms: int | None = None
-        """When to look for something to compact: at the start as soon as the topics are known, as Apache Kafka does; never
-        while no topic is compacted.
+        """When to look for something to compact: at the start as soon as the topics are known, as Apache Kafka does;
+        never while no topic is compacted.
         """
         self.loop.watch(self._compactor.doorbell, self._compactor.rung)
         self._hand_overs = HandOvers(context.config.log_dirs.log_dirs, context.table.read, self._peers.send)

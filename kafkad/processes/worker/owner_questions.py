@@ -11,6 +11,7 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.producers.entry import ProducerEntry
+from kafkad.core.log.segments.gaps import find_gaps
 from kafkad.core.log.segments.removal import (
     AT_ONCE,
     cleanable_end_of,
@@ -55,6 +56,11 @@ log = logging.getLogger(__name__)
 
 HIGH_WATERMARK = -1
 """The offset in DeleteRecords that means the high watermark."""
+
+_GAP = (
+    "%s: %s ends before offset %d, and the next segment begins at %d: the records between are not in the log, and "
+    "readers skip them; the file was cut, unless the topic was compacted once"
+)
 
 MOST_DESCRIBED_BYTES = 16 << 20
 """After so many bytes of producers the other partitions of a DescribeProducers are refused."""
@@ -284,6 +290,13 @@ class Questions:
             for row in each_segment(partition_log):
                 rows.append(_segment_row(row))
                 if len(rows) % AT_ONCE == 0:
+                    yield
+                    if owned.log is not partition_log or not owned.is_online:
+                        return nothing
+            for number, gap in enumerate(find_gaps(partition_log), 1):
+                if gap is not None:
+                    log.warning(_GAP, owned.name, *gap)
+                if number % AT_ONCE == 0:
                     yield
                     if owned.log is not partition_log or not owned.is_online:
                         return nothing

@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.recovery.checkpoints import parse_partition_metadata
-from kafkad.core.log.segments.layout import LEADER_EPOCHS, PARTITION_METADATA
+from kafkad.core.log.segments.layout import LEADER_EPOCHS, LOG, PARTITION_METADATA, file_name
 from kafkad.core.partition_slot import STATE_OFFLINE
 from kafkad.wire.processes.controller_messages import LogDirFailed
+from kafkad.wire.processes.descriptors import SegmentsWanted
 from tests.processes.pieces import TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import batch, fetch, list_offsets, produce, read_fetched, read_produced
 
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 LONG_MS = 60_000
+CLEANER = ProcessKey("cleaner", 0)
 
 
 def _written(client: Client, partition: int = 0) -> int:
@@ -78,6 +81,30 @@ def test_records_that_can_not_be_read_cost_those_who_read_them(
     assert client.ask(list_offsets(TOPIC, 0, 1))[-18:-16] == STORAGE_ERROR.to_bytes(2, "big")
     assert read_fetched(client.ask(fetch({(TOPIC, 1): 0})))[TOPIC, 1].records
     assert sum("can't read" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_a_segment_that_was_cut_between_two_batches_is_named_once(
+    pieces: Pieces, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = pieces.connect()
+    sizes = []
+    for _ in range(2):
+        for _ in range(3):
+            assert _written(client) == 0
+        partition_log = pieces.worker.partitions.by_slot[pieces.slot()].log
+        assert partition_log is not None
+        sizes.append(partition_log.segments.active.size)
+        partition_log.roll(partition_log.log_end_offset, 0)
+    os.truncate(pieces.directory() / file_name(0, LOG), sizes[0] * 2 // 3)
+    pieces.replace(WORKER)
+    pieces.run_until_online()
+    owned = pieces.worker.partitions.by_slot[pieces.slot()]
+    for _ in range(2):
+        pieces.worker.questions.answer(CLEANER, SegmentsWanted(1, [(owned.slot, owned.short_id)]))
+        while pieces.worker.questions.is_busy:
+            pieces.worker.questions.go_on()
+    (line,) = [each.getMessage() for each in caplog.records if "are not in the log" in each.getMessage()]
+    assert line.startswith(f"{TOPIC}-0: {file_name(0, LOG)} ends before offset 2, and the next segment begins at 3: ")
 
 
 def test_a_log_that_can_not_be_read_when_it_is_loaded_costs_its_log_directory(

@@ -64,6 +64,12 @@ class Segments:
         number = bisect_right(self._bases, offset) - 1
         return self._segments[number] if number >= 0 else None
 
+    def after(self, segment: Segment) -> Segment | None:
+        """The next one; None if it is the last, or none of these any more."""
+        number = bisect_right(self._bases, segment.base_offset)
+        is_here = number > 0 and self._segments[number - 1] is segment
+        return self._segments[number] if is_here and number < len(self._segments) else None
+
     def from_offset(self, offset: int) -> list[Segment]:
         """The segments that hold `offset` or anything after it."""
         return self._segments[max(bisect_right(self._bases, offset) - 1, 0) :]

@@ -40,6 +40,7 @@ class Segment:
         "base_offset",
         "bytes_since_index_entry",
         "created_ms",
+        "end_was_compared",
         "first_timestamp",
         "index_was_checked",
         "is_index_full",
@@ -86,6 +87,8 @@ class Segment:
         """What a look-up has found wrong in an index: it has to be made anew (`index_mending`)."""
         self.index_was_checked = False
         """All entries were compared with the log, and are right."""
+        self.end_was_compared = False
+        """With the base offset of the next segment (`gaps`)."""
 
     @classmethod
     def create(
