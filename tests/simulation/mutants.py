@@ -251,7 +251,7 @@ MUTANTS = {
         (ProducerStates, "check", _accepts), found="has records in the log twice", seed=0
     ),
     "believes every log": _mutant(
-        (loading, "LoadRequest", _believes_every_log), found="has records in the log twice", seed=16
+        (loading, "LoadRequest", _believes_every_log), found="has records in the log twice", seed=71
     ),
     "tells no latecomer": _mutant((SlotPublisher, "watch", _never_late), found="has read everything", seed=141),
     "gives no arena back": _mutant(also=_keeps_the_arena, found="are lent to nobody", seed=0),
@@ -274,13 +274,13 @@ MUTANTS = {
     "forgets transactions": _mutant((Runtime, "_load", _remembers_nothing), found="was producer", seed=1),
     "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone), found="nothing is held back", seed=9),
     "believes the page cache": _mutant(
-        (PendingFlush, "hold_back", _holds_nothing_back), shape=_without_power, found="the record at", seed=0
+        (PendingFlush, "hold_back", _holds_nothing_back), shape=_without_power, found="the record at", seed=33
     ),
     "swaps in what is on no disk": _mutant(
-        (rewriting, "_sync", _leaves_it_in_the_page_cache), shape=_without_power, found="is not in the log", seed=26
+        (rewriting, "_sync", _leaves_it_in_the_page_cache), shape=_without_power, found="is not in the log", seed=264
     ),
     "brings back what was deleted": _mutant(
-        (LatestOfEachKey, "retains", _keeps_values), found="the newest in the log is at", seed=20
+        (LatestOfEachKey, "retains", _keeps_values), found="the newest in the log is at", seed=33
     ),
     "does not answer for the dead": _mutant(
         (ProduceRequests, "worker_lost", _forgets_the_dead), found="produce requests are not answered", seed=6

@@ -84,7 +84,7 @@ class _Outcomes(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         strand = self._scheduler.current
         broker = strand.home if strand is not None else None
-        if isinstance(broker, ClusterBroker) and record.getMessage() == _RELIEVED:
+        if isinstance(broker, ClusterBroker) and record.getMessage().startswith(_RELIEVED):
             broker.says_it_is_relieved()
 
 
