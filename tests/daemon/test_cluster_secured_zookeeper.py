@@ -120,7 +120,7 @@ def test_files_that_are_no_use_are_named(
         ({"zookeeper.ssl.keystore.type": "JKS"}, "is JKS, and only PEM can be read"),
         ({"zookeeper.ssl.client.enable": "false"}, "ZooKeeper must know who made a node"),
         ({"zookeeper.ssl.enabled.protocols": "TLSv1.2,SSLv3"}, "names SSLv3; there are TLSv1.2 and TLSv1.3"),
-        ({"zookeeper.ssl.crl.enable": "true"}, "whether ZooKeeper's certificate was revoked is not checked"),
+        ({"zookeeper.ssl.crl.enable": "true"}, "revocation of ZooKeeper's certificate is not checked"),
     ):
         code, said = refused_start(tmp_path / "refused", {**right, **change})
         assert (code, expected in said, "Traceback" in said) == (2, True, False), said
