@@ -5,8 +5,6 @@ The content goes to a `.tmp` file, which is synced and renamed; then the directo
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.core.ports import StorageFailed
@@ -20,23 +18,22 @@ def write_atomically(path: str, content: bytes, mode: int = 0o666) -> None:
     sync_directory(os.path.dirname(path) or ".")
 
 
+def write_in_log_directory(path: str, content: bytes, mode: int = 0o666) -> None:
+    """The same for a file of a log directory itself: if that was removed, it raises StorageFailed."""
+    try:
+        write_atomically(path, content, mode)
+    except FileNotFoundError as error:
+        raise StorageFailed(f"{path}: {error}") from error
+
+
 def write_whole(path: str, content: bytes) -> None:
     """For content that is synced later, and made anew if it was lost with the power before."""
     _replace(path, content, 0o666, is_synced=False)
 
 
-@contextmanager
-def _directory_exists(path: str) -> Iterator[None]:
-    """Writing creates the file: if something is missing, it is the directory, which is gone like a failed disk."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise StorageFailed(f"{path}: {error}") from error
-
-
 def _replace(path: str, content: bytes, mode: int, *, is_synced: bool) -> None:
     aside = path + _ASIDE
-    with storage_errors(path), _directory_exists(path):
+    with storage_errors(path):
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
         try:
             left = memoryview(content)
@@ -53,7 +50,7 @@ def _replace(path: str, content: bytes, mode: int, *, is_synced: bool) -> None:
 
 def sync_directory(path: str) -> None:
     """Sync the directory, so that its present file names survive a crash."""
-    with storage_errors(path), _directory_exists(path):
+    with storage_errors(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)

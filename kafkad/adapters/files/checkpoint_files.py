@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from kafkad.adapters.files.atomic_write import write_atomically
+from kafkad.adapters.files.atomic_write import write_in_log_directory
 from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.core.log.recovery.checkpoints import format_offsets, parse_offsets
 from kafkad.core.types import TopicPartition
 
 
 def write_offsets(directory: Path, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-    write_atomically(str(directory / name), format_offsets(offsets).encode())
+    write_in_log_directory(str(directory / name), format_offsets(offsets).encode())
 
 
 def read_offsets(directory: Path, name: str) -> dict[TopicPartition, int]:

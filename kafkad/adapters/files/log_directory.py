@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 from uuid import UUID
 
-from kafkad.adapters.files.atomic_write import sync_directory, write_atomically, write_whole
+from kafkad.adapters.files.atomic_write import sync_directory, write_in_log_directory, write_whole
 from kafkad.adapters.files.record_lock import holder_pid
 from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.core.log.recovery.checkpoints import format_partition_metadata
@@ -113,7 +113,7 @@ class LogDirectory:
         else:
             mine = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
         if found != mine:
-            write_atomically(str(self.path / META_PROPERTIES), _format_meta_properties(mine).encode())
+            write_in_log_directory(str(self.path / META_PROPERTIES), _format_meta_properties(mine).encode())
         return mine
 
     def claim_in_cluster(self, *, cluster_id: str, node_id: int) -> None:
@@ -130,7 +130,7 @@ class LogDirectory:
         _refuse_foreign(self.path, found, cluster_id, node_id, but)
         mine = MetaProperties(version=0, cluster_id=cluster_id, node_id=node_id, directory_id=None)
         if found != mine:
-            write_atomically(str(self.path / META_PROPERTIES), _format_meta_properties(mine).encode())
+            write_in_log_directory(str(self.path / META_PROPERTIES), _format_meta_properties(mine).encode())
 
     def take_clean_shutdown(self) -> bool:
         """Whether the last stop was clean. The marker goes *before* anything is loaded (KAFKA-10471)."""
@@ -145,7 +145,7 @@ class LogDirectory:
 
     def mark_clean_shutdown(self, broker_epoch: int = -1) -> None:
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-        write_atomically(str(self.path / CLEAN_SHUTDOWN), content.encode())
+        write_in_log_directory(str(self.path / CLEAN_SHUTDOWN), content.encode())
 
     def partitions(self) -> Iterator[tuple[str, DirectoryName]]:
         """Every partition directory with its parsed name; other directories are ignored."""

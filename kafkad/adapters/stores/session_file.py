@@ -8,7 +8,7 @@ import json
 import logging
 from pathlib import Path
 
-from kafkad.adapters.files.atomic_write import write_atomically
+from kafkad.adapters.files.atomic_write import write_in_log_directory
 from kafkad.core.ports import StorageFailed
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class SessionFile:
     def write(self, session: tuple[int, bytes]) -> None:
         kept = {"hosts": self._hosts, "session_id": f"{session[0]:#x}", "password": session[1].hex()}
         try:
-            write_atomically(str(self._path), json.dumps(kept).encode(), _OWNER_ALONE)
+            write_in_log_directory(str(self._path), json.dumps(kept).encode(), _OWNER_ALONE)
         except StorageFailed as error:
             log.warning("after a crash the cluster waits for the session's timeout: %s", error)
 

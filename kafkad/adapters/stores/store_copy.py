@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from kafkad.adapters.files.atomic_write import sync_directory, write_atomically
+from kafkad.adapters.files.atomic_write import sync_directory, write_atomically, write_in_log_directory
 from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
 from kafkad.core.ports import StorageFailed
@@ -21,7 +21,7 @@ _BESIDE = ("-wal", "-shm")
 
 def write_copy(store: EmbeddedStore, folder: Path) -> None:
     """Raises `StorageFailed`, and `NoSpaceLeft` with the old copy in place."""
-    write_atomically(str(folder / COPY_NAME), store.serialized())
+    write_in_log_directory(str(folder / COPY_NAME), store.serialized())
 
 
 def is_lost(folder: Path) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkad.adapters.files.atomic_write import write_atomically, write_whole
+from kafkad.adapters.files.atomic_write import write_atomically, write_in_log_directory, write_whole
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from tests.tools.mortal_process import Died, MortalProcess
 
@@ -102,8 +102,12 @@ def test_name_without_a_directory_is_written_where_the_process_is(
     assert (tmp_path / "checkpoint").read_bytes() == b"new"
 
 
-@pytest.mark.parametrize("write", [write_atomically, write_whole])
-def test_a_directory_that_was_removed_has_failed(tmp_path: Path, write: Callable[[str, bytes], None]) -> None:
+def test_a_log_directory_that_was_removed_has_failed(tmp_path: Path) -> None:
     path = tmp_path / "removed" / "checkpoint"
     with pytest.raises(StorageFailed, match=str(path)):
-        write(str(path), b"new")
+        write_in_log_directory(str(path), b"new")
+
+
+def test_a_partition_that_was_removed_is_no_failed_disk(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        write_atomically(str(tmp_path / "t-0" / "00000000000000000000.snapshot"), b"new")

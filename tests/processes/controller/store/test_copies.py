@@ -49,7 +49,7 @@ def test_a_copy_that_can_not_be_written_stays_as_it_was(
     def fail(path: str, content: bytes) -> None:
         raise error
 
-    monkeypatch.setattr(store_copy, "write_atomically", fail)
+    monkeypatch.setattr(store_copy, "write_in_log_directory", fail)
     store.create("/a")
     copies.write()
     assert (tmp_path / COPY_NAME).read_bytes() == before
