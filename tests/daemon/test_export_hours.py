@@ -11,7 +11,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
-from bench.brokers.processes import WITHIN_S
+from bench.brokers.processes import WITHIN_S, eventually
 from tests.daemon.lake import FORMATS, Lake
 
 HOUR = timedelta(hours=1)
@@ -112,8 +112,13 @@ def test_a_partition_with_an_open_transaction_is_not_quiet(lake: Lake) -> None:
     lake.run("run", "--idle-after", "1h")
     assert complete_until(lake) == now - 9 * HOUR
     producer.commit_transaction(WITHIN_S)
-    lake.run("run", "--idle-after", "1h")
-    assert complete_until(lake) in (now - HOUR, this_hour() - HOUR)
+
+    def is_quiet() -> bool:
+        lake.run("run", "--idle-after", "1h")
+        return complete_until(lake) in (now - HOUR, this_hour() - HOUR)
+
+    # The marker is written after the response.
+    eventually(is_quiet, what="the transaction has ended")
 
 
 def test_a_time_within_an_open_transaction_is_where_the_transaction_begins(lake: Lake) -> None:
@@ -130,7 +135,15 @@ def test_a_time_within_an_open_transaction_is_where_the_transaction_begins(lake:
     assert json.loads(lake.run("run", *options))["records"] == 1
     assert json.loads(lake.run("run", *options))["records"] == 0
     producer.commit_transaction(WITHIN_S)
-    assert json.loads(lake.run("run", *options))["records"] == 2
+    exported = 0
+
+    def are_exported() -> bool:
+        nonlocal exported
+        exported += json.loads(lake.run("run", *options))["records"]
+        return exported == 2
+
+    # The marker is written after the response.
+    eventually(are_exported, what="the transaction has ended")
     lake.run("verify")
 
 
