@@ -245,6 +245,7 @@ def run(stage: Stage, *, is_alone: bool) -> Outcome:
 def count(outcome: Outcome, lines: list[str]) -> None:
     """Adds up what pytest's closing lines say."""
     rerun: dict[str, list[str]] = {}
+    failures: dict[str, str] = {}
     errors: list[str] = []
     """Of the test whose traceback the lines are."""
     for line in lines:
@@ -260,9 +261,11 @@ def count(outcome: Outcome, lines: list[str]) -> None:
         elif line.startswith(("PASSED ", "===")):
             errors = []
         elif line.startswith(("FAILED ", "ERROR ")):
-            outcome.failures.append(line.split(" ", 1)[1].strip())
-    failed = {line.split(" - ")[0] for line in outcome.failures}
-    outcome.flaky = {test: errors for test, errors in rerun.items() if test not in failed}
+            failure = line.split(" ", 1)[1].strip()
+            # The second list of pytest, of all failures, has the error as well.
+            failures[failure.split(" - ")[0]] = failure
+    outcome.failures = list(failures.values())
+    outcome.flaky = {test: errors for test, errors in rerun.items() if test not in failures}
 
 
 def run_lanes(lanes: Lanes) -> list[Outcome]:

@@ -78,7 +78,7 @@ def test_commented_line_opens_the_broker_to_the_network_and_the_start_warns(mach
         call(["ip", "link", "set", "vh-kafkad", "up"])
         machine.run(f"ip address add {BROKER_ADDRESS}/30 dev vm-kafkad; ip link set vm-kafkad up")
         machine.run("sed -i '0,/^#listeners=/s//listeners=/' /etc/kafkad/server.properties; systemctl restart kafkad")
-        assert "there is no authentication" in machine.journal()
+        assert "no authentication on " in machine.journal()
         kcat = ["kcat", "-b", f"{BROKER_ADDRESS}:9092", "-t", "far"]
         subprocess.run([*kcat, "-P"], input=b"from afar\n", check=True, timeout=WITHIN_S)
         assert call([*kcat, "-C", "-e", "-q"]) == "from afar\n"
