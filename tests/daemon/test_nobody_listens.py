@@ -22,19 +22,23 @@ class Unheard(Kafkad):
     def command(self) -> list[str]:
         return ["bash", "-c", f'unset PYTHONUNBUFFERED; exec "$@" {self.redirection}', "bash", *super().command()]
 
+    def replace_worker(self) -> None:
+        """Kill a worker, and wait until another one serves."""
+        worker = next(each for each in self.tree() if each.name == "worker-0")
+        os.kill(worker.pid, signal.SIGKILL)
+        eventually(
+            lambda: any(each.name == "worker-0" and each.pid != worker.pid for each in self.tree()),
+            what="the worker is replaced",
+        )
+        self.wait_until_ready()
+
 
 @pytest.mark.parametrize("redirection", [">/dev/full 2>&1", "<&- >&- 2>&-", "> >(:) 2>&1"])
 def test_broker_that_nobody_hears_serves_replaces_its_dead_and_stops_in_order(tmp_path: Path, redirection: str) -> None:
     broker = Unheard(tmp_path)
     broker.redirection = redirection
     with broker:
-        worker = next(each for each in broker.tree() if each.name == "worker-0")
-        os.kill(worker.pid, signal.SIGKILL)
-        eventually(
-            lambda: any(each.name == "worker-0" and each.pid != worker.pid for each in broker.tree()),
-            what="the worker is replaced",
-        )
-        broker.wait_until_ready()
+        broker.replace_worker()
     assert (broker.log_dir / ".kafka_cleanshutdown").exists()
 
 
@@ -57,13 +61,7 @@ def test_broker_whose_log_pipe_is_full_serves_and_writes_its_lines_when_it_is_re
         return line in said
 
     with broker:
-        worker = next(each for each in broker.tree() if each.name == "worker-0")
-        os.kill(worker.pid, signal.SIGKILL)
-        eventually(
-            lambda: any(each.name == "worker-0" and each.pid != worker.pid for each in broker.tree()),
-            what="the worker is replaced",
-        )
-        broker.wait_until_ready()
+        broker.replace_worker()
         eventually(lambda: has_said(b"worker-0 ended with SIGKILL"), what="lines that waited are written")
     assert has_said(b"SIGTERM: the broker stops")
     assert b"dropped" not in said

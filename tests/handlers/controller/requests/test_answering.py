@@ -24,6 +24,15 @@ TOO_LONG = ",".join(f"{partition}:1" for partition in range(10_000))
 """A value that ZooKeeper keeps, and a string with a length of 16 bits does not."""
 
 
+API = KioApi("describe_configs", 1)
+
+
+def describe() -> memoryview:
+    """A request whose answer has that value."""
+    resource = API.part("DescribeConfigsResource", resource_type=TOPIC, resource_name="t", configuration_keys=None)
+    return API.request(resources=(resource,), include_synonyms=False)
+
+
 @pytest.fixture
 def view() -> ControllerView:
     client = Client()
@@ -35,13 +44,10 @@ def view() -> ControllerView:
 def test_what_a_version_cant_carry_is_an_unknown_server_error(
     view: ControllerView, caplog: pytest.LogCaptureFixture
 ) -> None:
-    api = KioApi("describe_configs", 1)
-    resource = api.part("DescribeConfigsResource", resource_type=TOPIC, resource_name="t", configuration_keys=None)
-    body = api.request(resources=(resource,), include_synonyms=False)
     with caplog.at_level(logging.ERROR):
-        answer = answer_to(body, a_context(1, api_key=DESCRIBE_CONFIGS), view)
+        answer = answer_to(describe(), a_context(1, api_key=DESCRIBE_CONFIGS), view)
     assert isinstance(answer, bytes)
-    (result,) = api.read(answer).results
+    (result,) = API.read(answer).results
     assert (result.resource_name, int(result.error_code)) == ("t", ErrorCode.UNKNOWN_SERVER_ERROR)
     (line,) = caplog.messages
     assert "the answer to DescribeConfigs (version 1) can't be encoded" in line
@@ -50,13 +56,10 @@ def test_what_a_version_cant_carry_is_an_unknown_server_error(
 def test_failures_are_logged_once_a_minute_for_each_address(
     view: ControllerView, caplog: pytest.LogCaptureFixture
 ) -> None:
-    api = KioApi("describe_configs", 1)
-    resource = api.part("DescribeConfigsResource", resource_type=TOPIC, resource_name="t", configuration_keys=None)
-    body = api.request(resources=(resource,), include_synonyms=False)
     for received_ms in (0, 1, QUIET_MS - 1, QUIET_MS):
-        answer_to(body, a_context(1, api_key=DESCRIBE_CONFIGS, received_ms=received_ms), view)
+        answer_to(describe(), a_context(1, api_key=DESCRIBE_CONFIGS, received_ms=received_ms), view)
     other = a_client(address="127.0.0.2")
-    answer_to(body, a_context(1, api_key=DESCRIBE_CONFIGS, client=other, received_ms=1), view)
+    answer_to(describe(), a_context(1, api_key=DESCRIBE_CONFIGS, client=other, received_ms=1), view)
     assert [line.partition(":")[0] for line in caplog.messages] == ["127.0.0.1", "127.0.0.1", "127.0.0.2"]
 
 
