@@ -27,6 +27,8 @@ BUDGET_MINUTES = 45.0
 KILL_AFTER_S = 20.0
 MARK = "KAFKAD_CI_STAGE"
 """Inherited by every process that a stage starts, however it detaches itself."""
+LANE = "KAFKAD_TEST_LANE"
+"""`0/3`: the first of three lanes that run beside each other. Their tests take other ports."""
 PR_SET_CHILD_SUBREAPER = 36
 LONGEST_LINE = 200
 """Characters of a failure in the table at the end."""
@@ -213,8 +215,9 @@ def reap() -> None:
         pass
 
 
-def run(stage: Stage, *, is_alone: bool) -> Outcome:
+def run(stage: Stage, lane: int, lanes: int) -> Outcome:
     """Its output is printed as it comes, or at its end when another stage runs beside it."""
+    is_alone = lanes == 1
     began = time.monotonic()
     slug = re.sub(r"\W+", "-", stage.name)
     result = LOGS / f"{slug}.json"
@@ -223,9 +226,14 @@ def run(stage: Stage, *, is_alone: bool) -> Outcome:
     print(f"=== {stage.name}", flush=True)
     with (LOGS / f"{slug}.log").open("w", buffering=1) as log:
         process = subprocess.Popen(
-            command, cwd=CHECKOUT, env=marked(stage.name), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace",
-        )  # fmt: skip
+            command,
+            cwd=CHECKOUT,
+            env={**marked(stage.name), LANE: f"{lane}/{lanes}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
         assert process.stdout is not None
         lines = []
         for line in process.stdout:
@@ -271,11 +279,11 @@ def count(outcome: Outcome, lines: list[str]) -> None:
 def run_lanes(lanes: Lanes) -> list[Outcome]:
     outcomes: list[Outcome] = []
 
-    def run_lane(lane: tuple[Stage, ...]) -> None:
-        for each in lane:
-            outcomes.append(run(each, is_alone=len(lanes) == 1))
+    def run_lane(number: int) -> None:
+        for each in lanes[number]:
+            outcomes.append(run(each, number, len(lanes)))
 
-    threads = [threading.Thread(target=run_lane, args=(lane,)) for lane in lanes]
+    threads = [threading.Thread(target=run_lane, args=(number,)) for number in range(len(lanes))]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -18,6 +18,7 @@ from kafkad.core.controller.store import nodes
 from kafkad.wire.api_table import CLUSTER_APIS
 from kafkad.wire.cluster.schema import Message
 from tests.compat.group_sides import Side, comparable
+from tests.daemon.cluster_broker import SESSION_TIMEOUT_MS
 from tests.tools.raw_requests import RawClient, framed
 
 Answers = list[tuple[str, int, Any]]
@@ -30,7 +31,7 @@ class PlayedCluster:
     def __init__(self, broker: RunningBroker, hosts: str, played: Mapping[int, int], ends: ExitStack) -> None:
         """`played`: the port that nobody listens on, by broker id."""
         self.broker = broker
-        self._zookeeper = KazooClient(hosts)
+        self._zookeeper = KazooClient(hosts, timeout=SESSION_TIMEOUT_MS / 1_000)
         self._zookeeper.start()
         ends.callback(self._zookeeper.close)
         ends.callback(self._zookeeper.stop)
@@ -41,6 +42,8 @@ class PlayedCluster:
         self.answers: Answers = []
         self.controller_epoch = 1_000
         """The newest that the test has used in the controller's place."""
+        # A controller that is being elected reads the registrations before the topics: it could miss a broker.
+        eventually(self._knows_all_brokers, what=f"{broker.name} names the played brokers")
 
     def _register(self, broker: int, port: int) -> int:
         """As Apache Kafka's own; returns the broker's epoch."""
@@ -57,6 +60,10 @@ class PlayedCluster:
         data = json.dumps(registration).encode()
         _, stat = self._zookeeper.create(f"{nodes.BROKER_IDS}/{broker}", data, ephemeral=True, include_data=True)
         return int(stat.czxid)
+
+    def _knows_all_brokers(self) -> bool:
+        values = {"topics": (), "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+        return self.epochs.keys() <= {int(each.node_id) for each in self.member.ask("metadata", 12, **values).brokers}
 
     def make(self, name: str, topic_id: UUID, assignments: Mapping[int, list[int]]) -> None:
         """As tools did that wrote to ZooKeeper themselves; the controller gives each partition its first replica."""

@@ -5,8 +5,9 @@ is in docs/differences.md, and in a test of its own here.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from socket import socket
 from typing import Any
 from uuid import UUID
 
@@ -65,13 +66,21 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PlayedClus
         at = f"{server.hosts}/kafkad"
         ours = KafkadInCluster(folder / "kafkad", {"zookeeper.connect": at, "node.id": str(REAL), **settings})
         theirs = ApacheKafkaOnZookeeper(folder / "apache", f"{server.hosts}/apache", settings)
-        played = {each: free_port() for each in (STAYS, LEAVES, SPEAKS)}
+        played = {each: ends.enter_context(silent_port()) for each in (STAYS, LEAVES, SPEAKS)}
         made = []
         for broker, hosts in ((ours, at), (theirs, f"{server.hosts}/apache")):
             cluster = PlayedCluster(ends.enter_context(broker), hosts, played, ends)
             cluster.make("shared", SHARED, {index: [SPEAKS, REAL] for index in range(12)})
             made.append(cluster)
         yield made[0], made[1]
+
+
+@contextmanager
+def silent_port() -> Iterator[int]:
+    """It is bound, so that no other broker gets it, and refuses connections."""
+    with socket() as bound:
+        bound.bind(("127.0.0.1", free_port()))
+        yield int(bound.getsockname()[1])
 
 
 # To the controller.

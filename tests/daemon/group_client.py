@@ -78,7 +78,7 @@ class GroupClient:
 
     # What consumers ask.
 
-    def send_join(self, group: str, member: str = "", *, session_ms: int = 10_000, protocol: bytes = b"s") -> None:
+    def send_join(self, group: str, member: str = "", *, session_ms: int = 60_000, protocol: bytes = b"s") -> None:
         def build(api: KioApi) -> dict[str, Any]:
             return {
                 "group_id": group,

@@ -3,7 +3,6 @@ waits for ever, and nothing that was acknowledged is lost."""
 
 import threading
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
@@ -83,7 +82,8 @@ def test_a_commit_outlives_the_worker_that_took_it(broker: Kafkad, client: Group
 def test_a_member_goes_on_with_its_generation(broker: Kafkad, client: GroupClient) -> None:
     member, generation = member_of(client, "stable")
     kill_workers(broker)
-    assert patiently(lambda: client.heartbeat("stable", generation, member)) == ErrorCode.NONE
+    assert committed(client, "stable") == {}, "a heartbeat has no error before the group is loaded, too"
+    assert client.heartbeat("stable", generation, member) == ErrorCode.NONE
     assert client.commit("stable", {("t", 0): 5}, generation, member) == ErrorCode.NONE
     described = client.describe("stable")["stable"]
     assert (described.group_state, [row.member_id for row in described.members]) == ("Stable", [member])
@@ -101,7 +101,8 @@ def test_whoever_waits_for_a_join_is_sent_away_and_comes_again(broker: Kafkad, c
         assert ErrorCode(int(second.receive().error_code)) in MOVING
         # Either connection may be of another network process, which hears later that the coordinator is back.
         for each in (client, second):
-            assert patiently(partial(each.heartbeat, "joining", generation, member)) == ErrorCode.NONE, "as before it"
+            assert committed(each, "joining") == {}, "a heartbeat has no error before the group is loaded, too"
+            assert each.heartbeat("joining", generation, member) == ErrorCode.NONE, "as before it"
         second.send_join("joining")
         eventually(
             lambda: client.heartbeat("joining", generation, member) == ErrorCode.REBALANCE_IN_PROGRESS,

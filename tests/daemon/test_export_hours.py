@@ -139,7 +139,7 @@ def test_a_time_within_an_open_transaction_is_where_the_transaction_begins(lake:
 
     def are_exported() -> bool:
         nonlocal exported
-        exported += json.loads(lake.run("run", *options))["records"]
+        exported += int(json.loads(lake.run("run", *options))["records"])
         return exported == 2
 
     # The marker is written after the response.

@@ -23,7 +23,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     def run_stage(command: str, limit: float = 5.0) -> Any:
         stage = CI["Stage"](name=f"of process {os.getpid()}", command=command, budget=1.0, limit=limit)
-        return CI["run"](stage, is_alone=True)
+        return CI["run"](stage, 0, 1)
 
     return run_stage
 
