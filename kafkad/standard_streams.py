@@ -28,7 +28,7 @@ RETRY_S = 0.1
 LAST_LINES_S = 1.0
 """How long a process that ends waits for the reader of its last lines."""
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def hold_standard_streams() -> None:
@@ -215,6 +215,6 @@ def drop_unwritten() -> None:
             os.close(nowhere)
 
 
-def is_no_room(error: OSError) -> bool:
+def is_no_space(error: OSError) -> bool:
     """Did a write to a standard stream fail for its disk? An error of a named file is not about them."""
-    return error.errno in _NO_ROOM and error.filename is None
+    return error.errno in _NO_SPACE and error.filename is None

@@ -24,7 +24,7 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRe
 from kafkad.config import BrokerConfig, Listener
 from kafkad.core.metrics.catalogue import GAUGE_INDEXES
 from kafkad.plugin_loading import Plugins
-from kafkad.processes.cleaner import compactor, hand_overs
+from kafkad.processes.cleaner import compactor, segment_transfers
 from kafkad.processes.cleaner import main as cleaner_main
 from kafkad.processes.controller import main as controller_main
 from kafkad.processes.fetcher.shell import FetcherProcess
@@ -44,7 +44,7 @@ from tests.simulation.scheduler import Scheduler, Strand
 Patch = tuple[object, str, object]
 """Whose attribute is what while processes run in this thread."""
 Held = TypeVar("Held")
-RINGING = (upkeep, moves, compactor, hand_overs, reading_threads, page_cache_prefetch, event_queue)
+RINGING = (upkeep, moves, compactor, segment_transfers, reading_threads, page_cache_prefetch, event_queue)
 """The modules whose threads ring an eventfd."""
 
 
@@ -60,11 +60,11 @@ class ProcessPorts:
 
     # What is given back when a life ends, however it does.
 
-    def own(self, what: Held, give_back: Callable[[], None]) -> Held:
+    def own(self, what: Held, free: Callable[[], None]) -> Held:
         """It belongs to the process that acts. What a test makes itself is the test's to close."""
         owner = self.scheduler.current
         if owner is not None:
-            self._belongings.setdefault(owner.process, {})[what] = give_back
+            self._belongings.setdefault(owner.process, {})[what] = free
         return what
 
     def disown(self, what: object) -> None:
@@ -72,8 +72,8 @@ class ProcessPorts:
             belongings.pop(what, None)
 
     def bury(self, strand: Strand) -> None:
-        for give_back in self._belongings.pop(strand, {}).values():
-            give_back()
+        for free in self._belongings.pop(strand, {}).values():
+            free()
 
     # The stand-ins.
 

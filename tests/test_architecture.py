@@ -137,7 +137,7 @@ BROAD_EXCEPTS = {
     "kafkad.export.engines.processes": "what a task raises is the run's, as with any future",
     "kafkad.processes.runtime.child": "a process that met the impossible says so and ends",
     "kafkad.processes.network.connections.clients": "a bug that a request meets: the process only reads",
-    "kafkad.processes.network.answers": "the same, where the request is answered later",
+    "kafkad.processes.network.responses": "the same, where the request is answered later",
     "kafkad.processes.network.fetch_requests": "the same, of a Fetch",
     "kafkad.processes.network.large_fetches": "the same, of a Fetch in steps",
     "kafkad.processes.network.waiting_fetch": "the same, of a Fetch that waits",

@@ -34,7 +34,7 @@ _MEASURED, _WARM_UP, _BESIDE = "measured", "warm-up", "beside"
 _CHECKPOINT = "cleaner-offset-checkpoint"
 _WITHIN_S = 900.0
 _CONFIG_S = 60.0
-_LOOK_S = 0.02
+_CHECK_INTERVAL_S = 0.02
 _MEMORY_LOOK_S = 1.0
 """A look at all pages of each process holds them up."""
 _MESSAGES = 100
@@ -133,7 +133,7 @@ def _wait(broker: RunningBroker, topic: str) -> float:
             raise TimeoutError(f"{topic} is not compacted after {_WITHIN_S:.0f} s")
         if now >= due:
             memory, due = max(memory, pss_megabytes(broker.pid)), now + _MEMORY_LOOK_S
-        time.sleep(_LOOK_S)
+        time.sleep(_CHECK_INTERVAL_S)
     return max(memory, pss_megabytes(broker.pid))
 
 

@@ -20,10 +20,10 @@ from kafkad.export.coverage import Returned
 from kafkad.export.engines.local import run_here
 from kafkad.export.engines.spark import run_in_spark
 from kafkad.export.preparation import prepare
+from kafkad.export.request import ExportRequest
 from kafkad.export.run import carry_out
 from kafkad.export.tables import open_sink
 from kafkad.export.task import Task
-from kafkad.export.wanted import Wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ class Job:
 
     def _export(self, topic: str, source: str, table: str, *, here: bool = False) -> None:
         asked = self._asked
-        wanted = Wanted(
+        wanted = ExportRequest(
             topic=topic,
             out=str(self._out),
             name=topic,

@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple
 import click
 
 from kafkad.cli.failing import fail
-from kafkad.standard_streams import drop_unwritten, hold_standard_streams, is_no_room, say
+from kafkad.standard_streams import drop_unwritten, hold_standard_streams, is_no_space, say
 
 INTERRUPTED = 130
 NOT_WRITTEN = 1
@@ -58,7 +58,7 @@ class CommandGroup(click.Group):
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
-            if not is_no_room(error):
+            if not is_no_space(error):
                 raise
             say(f"kafkad: the output can't be written: {error.strerror}", sys.stderr)
             drop_unwritten()

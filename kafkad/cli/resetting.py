@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import click
 
-from kafkad.cli.asking import CommandFailed
+from kafkad.cli.broker_options import CommandFailed
 from kafkad.cli.options import iso_milliseconds, number_in
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.group_commits import Partition

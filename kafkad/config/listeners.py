@@ -80,9 +80,9 @@ def parse_listeners(
     told = _endpoints("advertised.listeners", advertised) if advertised is not None else None
     if told == {}:
         raise InvalidListeners("advertised.listeners is empty; write an address, or remove the line")
-    strangers = sorted(set(told or ()) - set(bound) - left_out)
-    if strangers:
-        raise InvalidListeners(f"advertised.listeners names {strangers[0]}, which is not in listeners")
+    foreign_files = sorted(set(told or ()) - set(bound) - left_out)
+    if foreign_files:
+        raise InvalidListeners(f"advertised.listeners names {foreign_files[0]}, which is not in listeners")
     served = []
     for name, endpoint in bound.items():
         if name not in left_out:

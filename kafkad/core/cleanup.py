@@ -126,7 +126,7 @@ class SealedSegment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandOver:
+class TransferSegments:
     """Give the sealed segments with base offsets up to and including `up_to_base_offset` to `receiver`, the oldest
     first, and delete each when `receiver` has returned.
 
@@ -138,7 +138,7 @@ class HandOver:
     reason: str
 
 
-CleanupEffect = DeleteSegments | RollActive | RewriteSegments | HandOver
+CleanupEffect = DeleteSegments | RollActive | RewriteSegments | TransferSegments
 
 
 class CleanupPolicy(Protocol):

@@ -46,7 +46,7 @@ class NotPermitted(CoordinationError):
     """The node is protected, and not for this client."""
 
 
-class UnexpectedAnswer(CoordinationError):
+class UnexpectedResponse(CoordinationError):
     """The store answered with an error that is none of these, or with what can't be read; the operation may be done."""
 
 

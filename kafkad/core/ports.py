@@ -38,13 +38,13 @@ class LogFile(Protocol):
         """Wait until all written bytes are on disk. In the owner's thread, or with a lent handle in any thread."""
 
     def lend(self) -> "LogFile":
-        """A handle that another thread may `sync` until the owner calls `give_back` on it.
+        """A handle that another thread may `sync` until the owner calls `free` on it.
 
         It is this file, which stays open so that no error of earlier writes is missed, or another handle when the file
         is not open.
         """
 
-    def give_back(self) -> None: ...
+    def free(self) -> None: ...
 
     def close(self) -> None:
         """Give the handle back; the file may be opened again later."""

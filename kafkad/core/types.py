@@ -60,7 +60,7 @@ class LogPosition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class FreeSpace:
     """One look at a file system: bytes that may be written, of all bytes."""
 
     free_bytes: int

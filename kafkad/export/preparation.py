@@ -17,12 +17,12 @@ from kafkad.export.reading.led_here import led_here
 from kafkad.export.reading.log_directories import check_folders, check_is_of, facts_without_broker
 from kafkad.export.reading.source import Source
 from kafkad.export.reading.splitting import bytes_per_offset, divide, gathered, sizes_of
+from kafkad.export.request import KEEP_LATEST, LED, SKIP, ExportRequest
 from kafkad.export.sinks.sink import Sink, TableState
 from kafkad.export.tables import open_dead_letters
 from kafkad.export.task import Task
 from kafkad.export.values.format import DEAD_LETTERS, FAIL
 from kafkad.export.values.table_columns import Columns, columns_for
-from kafkad.export.wanted import KEEP_LATEST, LED, SKIP, Wanted
 from kafkad.export.writing import Layout, identity
 
 _FIRST, _NOW = "earliest", "latest"
@@ -42,7 +42,7 @@ class DeadLetters:
 class Prepared:
     """A run before its first task."""
 
-    wanted: Wanted
+    wanted: ExportRequest
     facts: TopicFacts
     state: TableState
     plan: Plan
@@ -72,7 +72,7 @@ class Prepared:
         return max(sum(len(task.ranges) for task in self.tasks), -(-self.bytes // self.wanted.target_file_bytes))
 
 
-def prepare(wanted: Wanted, sink: Sink) -> Prepared:
+def prepare(wanted: ExportRequest, sink: Sink) -> Prepared:
     """Ask the broker and the table. Raises `ExportFailed`.
 
     Segment files in named directories can be read without a broker, up to where their checkpoints say.
@@ -97,12 +97,12 @@ def prepare(wanted: Wanted, sink: Sink) -> Prepared:
     return _prepare(wanted, sink, _facts_of_files(wanted), None, None, began_us)
 
 
-def _facts_of_files(wanted: Wanted) -> TopicFacts:
+def _facts_of_files(wanted: ExportRequest) -> TopicFacts:
     return facts_without_broker(wanted.log_dirs, wanted.topic, is_committed=wanted.is_committed)
 
 
 def _prepare(
-    wanted: Wanted,
+    wanted: ExportRequest,
     sink: Sink,
     facts: TopicFacts,
     client: BrokerClient | None,
@@ -158,7 +158,7 @@ def _check_same(option: str, of_table: str | None, asked: str) -> None:
         raise ExportFailed(f"the table has {option} {of_table}, not {option} {asked}: use another folder")
 
 
-def _idle(client: BrokerClient | None, wanted: Wanted, facts: TopicFacts) -> frozenset[int]:
+def _idle(client: BrokerClient | None, wanted: ExportRequest, facts: TopicFacts) -> frozenset[int]:
     """Without a broker nobody knows of when the log directories are."""
     if client is None or wanted.idle_after_s is None or wanted.end != _NOW:
         return frozenset()
@@ -168,7 +168,7 @@ def _idle(client: BrokerClient | None, wanted: Wanted, facts: TopicFacts) -> fro
 
 
 def _planned(
-    client: BrokerClient | None, wanted: Wanted, facts: TopicFacts, committed: Mapping[int, int], *, is_new: bool
+    client: BrokerClient | None, wanted: ExportRequest, facts: TopicFacts, committed: Mapping[int, int], *, is_new: bool
 ) -> Plan:
     partitions = sorted(facts.bounds)
     new = [each for each in facts.partitions if each not in committed]
@@ -185,7 +185,7 @@ def _planned(
     return planned
 
 
-def _dead_letters(wanted: Wanted, columns: Columns, facts: TopicFacts) -> DeadLetters | None:
+def _dead_letters(wanted: ExportRequest, columns: Columns, facts: TopicFacts) -> DeadLetters | None:
     parsing = any(each.on_bad == DEAD_LETTERS for each in columns.formats)
     if not parsing and wanted.on_damage != DEAD_LETTERS:
         return None
@@ -193,7 +193,7 @@ def _dead_letters(wanted: Wanted, columns: Columns, facts: TopicFacts) -> DeadLe
     return DeadLetters(sink=sink, state=sink.state(facts.partitions))
 
 
-def _source(wanted: Wanted, facts: TopicFacts, client: BrokerClient | None, led: Mapping[int, str] | None) -> Source:
+def _source(wanted: ExportRequest, facts: TopicFacts, client: BrokerClient | None, led: Mapping[int, str] | None) -> Source:
     directories: Mapping[int, str] = {}
     if wanted.source == "files":
         directories = directories_of(client, wanted, facts) if led is None else led
@@ -209,7 +209,7 @@ def _source(wanted: Wanted, facts: TopicFacts, client: BrokerClient | None, led:
 
 
 def _divided(
-    wanted: Wanted, source: Source, ranges: Sequence[OffsetRange], sizes: Sequence[int]
+    wanted: ExportRequest, source: Source, ranges: Sequence[OffsetRange], sizes: Sequence[int]
 ) -> list[tuple[OffsetRange, ...]]:
     """The ranges of each task."""
     tasks = _PIECES_OF_A_JOB * wanted.jobs if wanted.jobs > 1 else 1
@@ -219,7 +219,7 @@ def _divided(
 
 
 def _tasks(
-    wanted: Wanted,
+    wanted: ExportRequest,
     facts: TopicFacts,
     source: Source,
     divided: Sequence[tuple[OffsetRange, ...]],
@@ -277,7 +277,7 @@ def topic_facts(
 
 
 def _starts(
-    client: BrokerClient | None, wanted: Wanted, partitions: Sequence[int], facts: TopicFacts, *, is_new: bool
+    client: BrokerClient | None, wanted: ExportRequest, partitions: Sequence[int], facts: TopicFacts, *, is_new: bool
 ) -> dict[int, int]:
     """Where partitions begin that the table does not have: in a new table where it was told, later with their first
     record.
@@ -318,7 +318,7 @@ def continued(state: TableState, facts: TopicFacts, *, accepts_recreated: bool =
 
 
 def _offsets_at(
-    client: BrokerClient | None, wanted: Wanted, partitions: Sequence[int], when: str, facts: TopicFacts
+    client: BrokerClient | None, wanted: ExportRequest, partitions: Sequence[int], when: str, facts: TopicFacts
 ) -> dict[int, int]:
     if when == _FIRST:
         return {each: facts.bounds[each].earliest for each in partitions}
@@ -332,7 +332,7 @@ def _offsets_at(
     return {each: min(found[each], ends[each]) if found[each] >= 0 else ends[each] for each in partitions}
 
 
-def directories_of(client: BrokerClient | None, wanted: Wanted, facts: TopicFacts) -> dict[int, str]:
+def directories_of(client: BrokerClient | None, wanted: ExportRequest, facts: TopicFacts) -> dict[int, str]:
     """Where the partitions lie on this machine. Raises `ExportFailed` when one of them is in no directory here."""
     folders, partitions = wanted.log_dirs, sorted(facts.bounds)
     if client is not None and not folders:

@@ -21,6 +21,7 @@ from kafkad.export.problems import AnotherExport, ExportFailed, after_commit, no
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.kept_files import keep_open
 from kafkad.export.reading.retrying import Retries
+from kafkad.export.request import KEEP_ALL, ExportRequest
 from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.sinks.complete_hours import completes_an_hour, reached_by
 from kafkad.export.sinks.rebasing import commit_behind_others
@@ -28,7 +29,6 @@ from kafkad.export.sinks.rewriting import discard_refused
 from kafkad.export.sinks.sink import Commit, Sink
 from kafkad.export.task import Task
 from kafkad.export.values.format import DEAD_LETTERS as TO_DEAD_LETTERS
-from kafkad.export.wanted import KEEP_ALL, Wanted
 from kafkad.export.writing import DATE, Layout, WrittenFile, is_written_by_run
 
 GROUP_PREFIX = "kafkad-export-"
@@ -152,7 +152,7 @@ def _completes_an_hour(prepared: Prepared) -> bool:
     return bool(prepared.idle and prepared.committed) and completes_an_hour(prepared.state, _commit(prepared, []))
 
 
-def _folders(wanted: Wanted) -> list[TableFolder]:
+def _folders(wanted: ExportRequest) -> list[TableFolder]:
     """Of the table, and of its dead letters."""
     has_dead_letters = bool(wanted.formats) or wanted.on_damage == TO_DEAD_LETTERS
     outs = [wanted.out, *([folder_of_dead_letters(wanted.out)] if has_dead_letters else [])]
@@ -232,7 +232,7 @@ def _place(file: WrittenFile, layout: Layout) -> str:
     return waiting_path(layout.run_id, file.path) if layout.waits else file.path
 
 
-def _check_are_here(wanted: Wanted, layout: Layout, files: Sequence[WrittenFile]) -> None:
+def _check_are_here(wanted: ExportRequest, layout: Layout, files: Sequence[WrittenFile]) -> None:
     """On a disk: workers may have written on theirs, where no reader of the table looks. Raises `ExportFailed`."""
     for is_letters, folder in enumerate(_folders(wanted)):
         for file in files if folder.is_local else ():
@@ -252,7 +252,7 @@ def _with_kept(task: Task, kept: Mapping[int, str]) -> Task:
     return replace(task, source=replace(task.source, kept=kept))
 
 
-def _show_progress(wanted: Wanted, ends: Mapping[int, int]) -> None:
+def _show_progress(wanted: ExportRequest, ends: Mapping[int, int]) -> None:
     """The group shows the lag of the table, and says what retention may delete; nothing begins there."""
     with_topic = {(wanted.topic, partition): end for partition, end in ends.items()}
     retries = Retries(wanted.timeout_s)

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.places import TableFolder, normalized
+from kafkad.export.request import KEEP_ALL, ExportRequest
 from kafkad.export.sinks.sink import Sink
-from kafkad.export.wanted import KEEP_ALL, Wanted
 
 
-def open_sink(wanted: Wanted) -> Sink:
+def open_sink(wanted: ExportRequest) -> Sink:
     """Raises `ExportFailed`."""
     if normalized(wanted.out).startswith("s3://") and wanted.format != "iceberg":
         # Before the store is asked anything: whether its library is there.
@@ -29,13 +29,13 @@ def open_sink(wanted: Wanted) -> Sink:
     return ParquetSink(folder)
 
 
-def open_dead_letters(wanted: Wanted) -> Sink:
+def open_dead_letters(wanted: ExportRequest) -> Sink:
     """A table of the same kind, with commits of its own."""
     out = folder_of_dead_letters(wanted.out)
     name = f"{_iceberg_name(wanted)}__dlq"
     return open_sink(replace(wanted, out=out, keeps=KEEP_ALL, table=name, partition_by="none"))
 
 
-def _iceberg_name(wanted: Wanted) -> str:
+def _iceberg_name(wanted: ExportRequest) -> str:
     """Dots divide namespaces."""
     return wanted.table or f"kafkad.{wanted.topic.replace('.', '_')}"

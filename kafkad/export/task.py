@@ -17,9 +17,9 @@ from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.damage import Damaged
 from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.source import Source, read_pieces, without_damaged
+from kafkad.export.request import KEEP_ALL
 from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.values.format import ValueFormat
-from kafkad.export.wanted import KEEP_ALL
 from kafkad.export.writing import Layout, RangeWriter
 
 if TYPE_CHECKING:

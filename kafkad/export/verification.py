@@ -18,7 +18,7 @@ from kafkad.export.reading.checksums import COLUMNS, checksums
 from kafkad.export.reading.damage import Damaged
 from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.source import Source, read_pieces, without_damaged
-from kafkad.export.wanted import KEEP_LATEST
+from kafkad.export.request import KEEP_LATEST
 
 
 class Verified(NamedTuple):

@@ -15,7 +15,7 @@ from kafkad.handlers.partitions.leadership import find_leader
 from kafkad.handlers.partitions.rows_by_worker import LOST, RowsByWorker
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.kio_codec import codec
-from kafkad.wire.processes.descriptors import ControlMessage, DeletedRecords, DeleteRecordsWanted
+from kafkad.wire.processes.descriptors import ControlMessage, DeletedRecords, DeleteRecordsRequest
 
 NO_LOW_WATERMARK = -1
 _COMPACT = "compact"
@@ -67,7 +67,7 @@ class DeleteRecordsQuestion:
 
     def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
         partitions = [(slot, short_id, row.offset) for slot, short_id, row in self._by_worker.asked(worker)]
-        return DeleteRecordsWanted(part_id, deadline_ms, partitions)
+        return DeleteRecordsRequest(part_id, deadline_ms, partitions)
 
     def answered(self, worker: int, message: ControlMessage) -> None:
         assert isinstance(message, DeletedRecords)

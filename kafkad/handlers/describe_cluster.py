@@ -8,7 +8,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.requests.broker_rows import broker_rows
 from kafkad.handlers.requests.broker_view import BrokerView
-from kafkad.handlers.requests.operations import CLUSTER_OPERATIONS, NOT_ASKED
+from kafkad.handlers.requests.operations import CLUSTER_OPERATIONS, NOT_REQUESTED
 from kafkad.wire.kio_codec import Codec, codec
 
 BROKERS, CONTROLLERS = 1, 2
@@ -33,7 +33,7 @@ def handle(body: memoryview, context: RequestContext, view: BrokerView) -> bytes
         controller_id=view.controller_id,
         brokers=tuple(brokers),
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
         ),
     )
 
@@ -52,5 +52,5 @@ def _refuse(messages: Codec, endpoint_type: int) -> bytes:
         cluster_id="",
         controller_id=NO_CONTROLLER,
         brokers=(),
-        cluster_authorized_operations=NOT_ASKED,
+        cluster_authorized_operations=NOT_REQUESTED,
     )

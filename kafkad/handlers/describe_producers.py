@@ -13,7 +13,7 @@ from kafkad.handlers.partitions.rows_by_worker import LOST, RowsByWorker
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.messages.describe_producers import pack_partition, pack_response
-from kafkad.wire.processes.descriptors import ControlMessage, Producers, ProducersWanted
+from kafkad.wire.processes.descriptors import ControlMessage, Producers, ProducersRequest
 
 
 class _Row:
@@ -60,7 +60,7 @@ class DescribeProducersQuestion:
         return self._by_worker.workers()
 
     def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
-        return ProducersWanted(part_id, [(slot, short_id) for slot, short_id, _row in self._by_worker.asked(worker)])
+        return ProducersRequest(part_id, [(slot, short_id) for slot, short_id, _row in self._by_worker.asked(worker)])
 
     def answered(self, worker: int, message: ControlMessage) -> None:
         assert isinstance(message, Producers)

@@ -14,7 +14,7 @@ from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.topic_errors import why_unknown
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.requests.metadata_cache import describe_partition, without_listener
-from kafkad.handlers.requests.operations import NOT_ASKED, TOPIC_OPERATIONS
+from kafkad.handlers.requests.operations import NOT_REQUESTED, TOPIC_OPERATIONS
 from kafkad.wire.kio_codec import Codec, codec
 
 
@@ -104,5 +104,5 @@ def _topic(
 def _refuse(messages: Codec, names: Iterable[str]) -> bytes:
     """The answer to an invalid cursor: each topic of the request gets that error."""
     error = ErrorCode.INVALID_REQUEST
-    topics = (_topic(messages, name, error, topic=None, partitions=(), operations=NOT_ASKED) for name in names)
+    topics = (_topic(messages, name, error, topic=None, partitions=(), operations=NOT_REQUESTED) for name in names)
     return messages.encode(topics=tuple(topics), next_cursor=None)

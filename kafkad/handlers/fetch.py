@@ -23,7 +23,7 @@ from kafkad.wire.messages.fetch import FileSlice, PartitionData, TopicData
 from kafkad.wire.messages.fetch_request import FetchRequest
 
 
-class WantedRecords(NamedTuple):
+class RequestedRecords(NamedTuple):
     """Records from `offset` to below `upper`, at most `max_bytes` of them.
 
     With `whole` at least the first batch is taken, however large. With isolation TXN_COMMITTED their aborted
@@ -40,7 +40,7 @@ class WantedRecords(NamedTuple):
 class Logs(Protocol):
     """The readable side of partition logs."""
 
-    def locate(self, slot: int, published: PartitionSlot, wanted: "WantedRecords") -> Place | None:
+    def locate(self, slot: int, published: PartitionSlot, wanted: "RequestedRecords") -> Place | None:
         """The place to read from.
 
         None when it is not known yet: ask again when the partition's manifest or index is there. Raises KafkaError when
@@ -179,7 +179,7 @@ class FetchEvaluator:
         if limit <= 0 and not whole:
             return None
         upper = published.upper_bound(measure.isolation)
-        wanted = WantedRecords(row.fetch_offset, upper, limit, whole, measure.isolation)
+        wanted = RequestedRecords(row.fetch_offset, upper, limit, whole, measure.isolation)
         place = self._logs.locate(slot, published, wanted)
         if place is None:
             measure.needs_manifest = True

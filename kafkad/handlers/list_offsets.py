@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.log.reading.log_reader import FoundOffset, LogReader, ManifestStale, SearchGoesOn
+from kafkad.core.log.reading.log_reader import FoundOffset, LogReader, ManifestStale, SearchPaused
 from kafkad.core.log.segments.indexed_batches import WrongIndex
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.request_context import RequestContext
@@ -26,7 +26,7 @@ from kafkad.handlers.requests.steps import ROWS_A_STEP, LogMoved, LogSearch, Pau
 from kafkad.wire.messages.list_offsets import (
     ListOffsetsRequest,
     OffsetResult,
-    WantedOffset,
+    RequestedOffset,
     pack_response,
     pack_topic,
     read_request,
@@ -65,7 +65,7 @@ class _Question(NamedTuple):
     """One row of the request; `is_repeated` when its partition is in the request again."""
 
     topic: str
-    wanted: WantedOffset
+    wanted: RequestedOffset
     is_repeated: bool
 
 
@@ -177,7 +177,7 @@ def _search(
                 # A thread has looked: segments may have been replaced under their names meanwhile.
                 raise LogMoved
             return found
-        except SearchGoesOn:
+        except SearchPaused:
             continue
         except (ManifestStale, WrongIndex, *DAMAGE) as error:
             now = view.slots.read(slot)

@@ -15,12 +15,12 @@ from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.topic_errors import is_legal, why_unknown
 from kafkad.handlers.requests.broker_rows import broker_rows
 from kafkad.handlers.requests.broker_view import BrokerView
-from kafkad.handlers.requests.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from kafkad.handlers.requests.operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
 from kafkad.handlers.requests.steps import ROWS_A_STEP, Pause, Steps, Waits
 from kafkad.wire.error_counts import count_error
-from kafkad.wire.messages.metadata import NO_TOPIC_ID, MetadataRequest, WantedTopic, pack_response, pack_topic
+from kafkad.wire.messages.metadata import NO_TOPIC_ID, MetadataRequest, RequestedTopic, pack_response, pack_topic
 
-TOPIC_IDS_ASKED_FROM = 12
+TOPIC_IDS_REQUESTED_FROM = 12
 STEP_TOPICS = 50
 _NO_ERRORS: Mapping[str, int] = {}
 
@@ -75,13 +75,13 @@ def _pack(
         controller_id=view.controller_id,
         unknown_ids=unknown_ids,
         topics=packed,
-        topic_operations=TOPIC_OPERATIONS if request.include_topic_operations else NOT_ASKED,
-        cluster_operations=CLUSTER_OPERATIONS if request.include_cluster_operations else NOT_ASKED,
+        topic_operations=TOPIC_OPERATIONS if request.include_topic_operations else NOT_REQUESTED,
+        cluster_operations=CLUSTER_OPERATIONS if request.include_cluster_operations else NOT_REQUESTED,
     )
 
 
 def _by_name(
-    topics: Iterable[WantedTopic], context: RequestContext, view: BrokerView, errors: Mapping[str, int]
+    topics: Iterable[RequestedTopic], context: RequestContext, view: BrokerView, errors: Mapping[str, int]
 ) -> Generator[Waits, Any, list[bytes]]:
     known: dict[str, Topic] = {}
     missing: dict[str, bytes] = {}
@@ -115,7 +115,7 @@ def _packed(topics: Iterable[Topic], context: RequestContext, view: BrokerView) 
 
 
 def _by_id(
-    topics: Iterable[WantedTopic], context: RequestContext, view: BrokerView
+    topics: Iterable[RequestedTopic], context: RequestContext, view: BrokerView
 ) -> Generator[Waits, Any, tuple[list[bytes], list[bytes]]]:
     """The unknown topics, and the others."""
     known: dict[bytes, Topic] = {}
@@ -141,19 +141,19 @@ def _why_missing(name: str, errors: Mapping[str, int]) -> int:
     return ErrorCode.LEADER_NOT_AVAILABLE if error == ErrorCode.NONE else error
 
 
-def _asks_by_id(topics: Iterable[WantedTopic]) -> bool:
+def _asks_by_id(topics: Iterable[RequestedTopic]) -> bool:
     """If there is one id, names are ignored, as in Apache Kafka."""
     return any(topic.topic_id != NO_TOPIC_ID for topic in topics)
 
 
-def _is_invalid(topics: Iterable[WantedTopic], version: int) -> bool:
+def _is_invalid(topics: Iterable[RequestedTopic], version: int) -> bool:
     """Versions 10 and 11 have a field for ids that must be null; later versions need a name or an id."""
-    if version >= TOPIC_IDS_ASKED_FROM:
+    if version >= TOPIC_IDS_REQUESTED_FROM:
         return any(topic.name is None and topic.topic_id == NO_TOPIC_ID for topic in topics)
     return any(topic.name is None or topic.topic_id != NO_TOPIC_ID for topic in topics)
 
 
-def _refuse(topics: Iterable[WantedTopic], version: int) -> bytes:
+def _refuse(topics: Iterable[RequestedTopic], version: int) -> bytes:
     error = ErrorCode.INVALID_REQUEST
     count_error(error)
     return pack_response(

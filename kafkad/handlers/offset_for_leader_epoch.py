@@ -14,12 +14,18 @@ from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_leader
 from kafkad.handlers.requests.broker_view import BrokerView, NotYet
 from kafkad.handlers.requests.steps import ROWS_A_STEP, Pause, Steps, Waits, in_steps, until_known
-from kafkad.wire.messages.offset_for_leader_epoch import EpochEnd, WantedEpoch, pack_response, pack_topic, read_request
+from kafkad.wire.messages.offset_for_leader_epoch import (
+    EpochEnd,
+    RequestedEpoch,
+    pack_response,
+    pack_topic,
+    read_request,
+)
 
 
 class _Question(NamedTuple):
     topic: str
-    wanted: WantedEpoch
+    wanted: RequestedEpoch
 
 
 def handle(body: memoryview, context: RequestContext, view: BrokerView) -> Steps:

@@ -15,7 +15,7 @@ from kafkad.wire.processes.descriptors import (
     ControlMessage,
     TxnMarkerEntry,
     TxnMarkersWritten,
-    WriteTxnMarkersWanted,
+    WriteTxnMarkersOrder,
     short_topic_id,
 )
 
@@ -69,7 +69,7 @@ class WriteTxnMarkersQuestion:
     def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
         asked = self._by_worker[worker]
         rows = [self._marker_row(number, [place[:2] for place in places]) for number, places in asked.items()]
-        return WriteTxnMarkersWanted(part_id, rows)
+        return WriteTxnMarkersOrder(part_id, rows)
 
     def _marker_row(self, number: int, partitions: list[tuple[int, int]]) -> TxnMarkerEntry:
         marker = self._markers[number]

@@ -39,11 +39,11 @@ from kafkad.processes.runtime.event_loop import IDLE, EventLoop
 from kafkad.processes.runtime.metrics_view import MetricsView
 from kafkad.processes.runtime.peers import Peers
 from kafkad.wire.processes.cleaning_messages import Compactions
-from kafkad.wire.processes.controller_messages import DELTA, SnapshotWanted, pack_message
+from kafkad.wire.processes.controller_messages import DELTA, SnapshotRequest, pack_message
 from kafkad.wire.processes.coordinator_messages import (
     COORDINATION,
     GroupLags,
-    LagsWanted,
+    LagsRequest,
     pack_coordination,
     unpack_coordination,
 )
@@ -100,7 +100,7 @@ class ReporterProcess:
         answers.
         """
         for worker in self._context.registry.role("worker"):
-            self._peers.send(worker, pack_coordination(LagsWanted()))
+            self._peers.send(worker, pack_coordination(LagsRequest()))
         return self._view.snapshot()
 
     def add_page(self, path: str, render: Callable[[], Page]) -> None:
@@ -199,11 +199,11 @@ class ReporterProcess:
                 self._compactions.forget(change.peer)
             elif change.peer.role == "worker":
                 self._view.group_lags.pop(change.peer, None)
-                self._peers.send(change.peer, pack_coordination(LagsWanted()))
+                self._peers.send(change.peer, pack_coordination(LagsRequest()))
         self._peers.settle(changes)
 
     def _ask_snapshot(self) -> None:
-        self._peers.send(CONTROLLER, pack_message(SnapshotWanted(self._view.image.version)))
+        self._peers.send(CONTROLLER, pack_message(SnapshotRequest(self._view.image.version)))
 
     def _on_frames(self, peer: ProcessKey, frames: list[bytes]) -> None:
         for frame in frames:

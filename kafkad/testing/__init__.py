@@ -21,7 +21,6 @@ from kafkad.api import (
     ElectionContext,
     ElectionReason,
     GroupAssignor,
-    HandOver,
     LeaderElectionStrategy,
     LogConfig,
     LogSummary,
@@ -35,6 +34,7 @@ from kafkad.api import (
     RollActive,
     Sample,
     SegmentSummary,
+    TransferSegments,
 )
 from kafkad.core.election import elect
 from kafkad.core.groups.consumer.assignors import assign
@@ -81,9 +81,9 @@ class CleanupPolicySuite:
             *range(0, 10 * segments, 10), high_watermark=high_watermark, timestamp_ms=NOW_MS - age_ms
         )
         for effect in policy.plan(log, config, NOW_MS):
-            assert isinstance(effect, DeleteSegments | RollActive | RewriteSegments | HandOver)
+            assert isinstance(effect, DeleteSegments | RollActive | RewriteSegments | TransferSegments)
             assert isinstance(effect.reason, str) and effect.reason, "the log says why something went"
-            if isinstance(effect, DeleteSegments | HandOver):
+            if isinstance(effect, DeleteSegments | TransferSegments):
                 assert effect.up_to_base_offset in [segment.base_offset for segment in log.segments]
 
     def test_an_empty_log_is_left_alone(self, policy: CleanupPolicy, config: LogConfig) -> None:

@@ -158,14 +158,14 @@ CLUSTER_APIS: dict[int, Api] = {
 since Apache Kafka 0.9 sends it."""
 
 
-_PASSED_ON = {ALTER_PARTITION_REASSIGNMENTS: 0, UPDATE_FEATURES: 1}
+_FORWARDED = {ALTER_PARTITION_REASSIGNMENTS: 0, UPDATE_FEATURES: 1}
 """The newest versions that a controller on ZooKeeper knows, where a newer one exists: it may be another broker."""
 
 
 def serve_cluster() -> None:
     """This broker is one of a cluster: from now on it serves those too. Before the fork, so that all processes do."""
     APIS.update(CLUSTER_APIS)
-    APIS.update({key: replace(APIS[key], max_version=newest) for key, newest in _PASSED_ON.items()})
+    APIS.update({key: replace(APIS[key], max_version=newest) for key, newest in _FORWARDED.items()})
 
 
 def malformed(api_key: int, version: int, error: object) -> str:

@@ -10,7 +10,7 @@ from struct import Struct
 from kafkad.wire.api_table import API_VERSIONS
 from kafkad.wire.primitives import EMPTY_TAGS, MalformedRequest, skip_tags, string
 
-LARGEST_ANSWER = 256 * 1024 * 1024
+LARGEST_RESPONSE = 256 * 1024 * 1024
 """Longer than any answer to the requests of a broker; fetches ask for less."""
 _LENGTH = Struct(">i")
 _HEAD = Struct(">ihhi")
@@ -77,7 +77,7 @@ class FrameReceiver:
 
 def _length(prefix: bytes) -> int:
     (length,) = _LENGTH.unpack(prefix)
-    if 4 <= length <= LARGEST_ANSWER:
+    if 4 <= length <= LARGEST_RESPONSE:
         return int(length)
     if prefix[:2] == b"\x15\x03":
         raise NotKafka("it does not speak Kafka's protocol: it sent a TLS alert")

@@ -1,6 +1,6 @@
 """Where one request ends and the next begins, and what its header says.
 
-Lengths are checked before memory is allocated for them. `describe_stranger` recognizes other protocols, so that the log
+Lengths are checked before memory is allocated for them. `foreign_protocol` recognizes other protocols, so that the log
 line says "TLS hello" instead of a huge length.
 """
 
@@ -70,7 +70,7 @@ FLEXIBLE_HEAD = Struct(">iiB")
 _HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN", b"TRAC", b"PRI ")
 
 
-def describe_stranger(first: bytes) -> str | None:
+def foreign_protocol(first: bytes) -> str | None:
     """The protocol that the first bytes of a connection belong to when they are no Kafka request; None when unknown."""
     if first[:4] in _HTTP_METHODS:
         return "an HTTP request"

@@ -47,7 +47,7 @@ def test_what_is_lent_can_be_synced_whether_it_is_open_or_not(store: SegmentStor
     for _ in range(2):
         lent = file.lend()
         lent.sync()
-        lent.give_back()
+        lent.free()
         file.write_at((b"hello",), 0)
     file.close()
     assert file.read_at(10, 0) == b"hello"

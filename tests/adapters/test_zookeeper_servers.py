@@ -24,7 +24,7 @@ from kafkad.core.coordination_store import (
     SessionState,
     SessionSuspended,
     SetData,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
 from tests.tools.certificates import Authority
 
@@ -167,7 +167,7 @@ def test_an_error_that_nobody_has_a_word_for_is_one_of_that_request(
     """kazoo's thread ended, or ours did, and the controller process with it."""
     store = opened(f"{other.hosts}/codes")
     other.instead[operation] = (code, b"")
-    with pytest.raises(UnexpectedAnswer, match="/x"):
+    with pytest.raises(UnexpectedResponse, match="/x"):
         CALLS[operation](store)
     other.instead.clear()
     assert store.exists("/x") is None
@@ -196,7 +196,7 @@ def test_an_answer_that_can_not_be_read_is_an_error_of_that_request(
 ) -> None:
     store = opened(f"{other.hosts}/answers")
     other.instead[operation] = (0, body)
-    with pytest.raises(UnexpectedAnswer, match="/x"):
+    with pytest.raises(UnexpectedResponse, match="/x"):
         CALLS[operation](store)
     other.instead.clear()
     assert store.exists("/x") is None
@@ -207,7 +207,7 @@ def test_changes_of_a_pipeline_have_such_errors_one_by_one(other: OtherServer) -
     store = opened(f"{other.hosts}/pipeline")
     other.instead[MULTI] = (0, failed_part(NOBODY_KNOWS))
     outcomes = store.pipelined([Create("/a"), Create("/b")])
-    assert [type(each) for each in outcomes] == [UnexpectedAnswer, UnexpectedAnswer]
+    assert [type(each) for each in outcomes] == [UnexpectedResponse, UnexpectedResponse]
     other.instead[MULTI] = (NO_AUTH, b"")
     guarded = store.pipelined([Create("/a")], guard=Check("/", 0))
     assert [type(each) for each in guarded] == [NotPermitted]

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafkad.cli.commands.export import export
-from kafkad.cli.exporting.request import wanted_of
+from kafkad.cli.exporting.request import request_of
 
 EXAMPLE = Path(__file__).parents[2] / "spark/export.example.toml"
 ONE_FILE_FOR_ALL = pytest.mark.parametrize("command", ["run", "status", "verify", "maintain", "files"])
@@ -100,7 +100,7 @@ def test_a_time_is_in_utc_unless_it_says_where(when: str, milliseconds: str) -> 
         "log_dirs": "",
         "bootstrap": "none",
     }
-    wanted = wanted_of(**asked, start=when, end=when)
+    wanted = request_of(**asked, start=when, end=when)
     assert wanted.start == wanted.end == milliseconds
 
 

@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from kafkad.cli.asking import CommandFailed, wanted_partitions
+from kafkad.cli.broker_options import CommandFailed, named_partitions
 from kafkad.cli.commands.log_dirs import broker_of, directory_lines, follow, partition_lines, percent_of
 from kafkad.client.broker_client import BrokerClient, PartitionDescription, TopicDescription
 from kafkad.client.log_dirs import UNKNOWN, LogDirDescription, Replica
@@ -46,17 +46,17 @@ TOPICS = [a_topic("t", 2), a_topic("t-1", 1), a_topic("u", 3)]
 
 
 def test_a_topic_means_all_its_partitions() -> None:
-    assert wanted_partitions(["t", "u-2", "t-0"], TOPICS) == [("t", 0), ("t", 1), ("u", 2)]
+    assert named_partitions(["t", "u-2", "t-0"], TOPICS) == [("t", 0), ("t", 1), ("u", 2)]
 
 
 def test_a_topic_that_is_called_like_a_partition_comes_first() -> None:
-    assert wanted_partitions(["t-1"], TOPICS) == [("t-1", 0)]
+    assert named_partitions(["t-1"], TOPICS) == [("t-1", 0)]
 
 
 @pytest.mark.parametrize("name", ["absent", "u-3", "u--1", "-", "u-\u0661"])
 def test_an_unknown_partition_is_named(name: str) -> None:
     with pytest.raises(CommandFailed, match="no topic or partition"):
-        wanted_partitions([name], TOPICS)
+        named_partitions([name], TOPICS)
 
 
 def test_the_broker_is_found_by_its_directory() -> None:

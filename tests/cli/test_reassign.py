@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafkad.cli import main
-from kafkad.cli.asking import CommandFailed
+from kafkad.cli.broker_options import CommandFailed
 from kafkad.cli.commands.cluster.brokers import broker_lines, loads
 from kafkad.cli.commands.cluster.carrying_out import moves_to
 from kafkad.cli.commands.cluster.drain import led_by_others, without

@@ -79,7 +79,7 @@ class Stay:
         return f"{self._slot}.{self._incarnations}"
 
     @property
-    def goes_on(self) -> bool:
+    def continues(self) -> bool:
         """Called once a poll."""
         self._polls -= 1
         if self._book.is_over.is_set():
@@ -103,7 +103,7 @@ def confluent_life(bootstrap: str, group: str, topic: str, book: Book, stay: Sta
         }
     )
     consumer.subscribe([topic], on_assign=lambda _, rows: book.assigned(name, [each.partition for each in rows]))
-    while stay.goes_on:
+    while stay.continues:
         offsets: dict[int, int] = {}
         for message in consumer.consume(50, POLL_S):
             partition, offset = message.partition(), message.offset()
@@ -146,7 +146,7 @@ def kafka_python_life(bootstrap: str, group: str, topic: str, book: Book, stay: 
         heartbeat_interval_ms=HEARTBEAT_MS,
     )
     consumer.subscribe([topic], listener=_Listener(book, name))
-    while stay.goes_on:
+    while stay.continues:
         offsets: dict[int, int] = {}
         for at, messages in consumer.poll(POLL_S * 1000, 50).items():
             for message in messages:
@@ -192,7 +192,7 @@ async def aiokafka_life(bootstrap: str, group: str, topic: str, book: Book, stay
     consumer.subscribe([topic], listener=_AsyncListener(book, name))
     await consumer.start()
     try:
-        while stay.goes_on:
+        while stay.continues:
             offsets: dict[int, int] = {}
             for at, messages in (await consumer.getmany(timeout_ms=int(POLL_S * 1000), max_records=50)).items():
                 for message in messages:

@@ -21,7 +21,7 @@ from tests.compat.group_sides import Side, comparable
 from tests.daemon.cluster_broker import SESSION_TIMEOUT_MS
 from tests.tools.raw_requests import RawClient, framed
 
-Answers = list[tuple[str, int, Any]]
+Responses = list[tuple[str, int, Any]]
 """What was asked, in which version, and the whole answer."""
 
 
@@ -39,7 +39,7 @@ class PlayedCluster:
         self.side = ends.enter_context(Side(broker, "played"))
         self.member = self.side.member("played")
         self.client = ends.enter_context(RawClient(broker.port))
-        self.answers: Answers = []
+        self.answers: Responses = []
         self.controller_epoch = 1_000
         """The newest that the test has used in the controller's place."""
         # A controller that is being elected reads the registrations before the topics: it could miss a broker.
@@ -100,6 +100,6 @@ class PlayedCluster:
         self.answers.append((what, version, told))
         return answer
 
-    def take(self) -> Answers:
+    def take(self) -> Responses:
         taken, self.answers = self.answers, []
         return taken

@@ -43,7 +43,7 @@ from kafkad.wire.cluster.broker_requests import ALLOCATE_PRODUCER_IDS, CONTROLLE
 from kafkad.wire.cluster.leader_and_isr import LEADER_AND_ISR
 from kafkad.wire.cluster.stop_replica import STOP_REPLICA
 from kafkad.wire.cluster.update_metadata import UPDATE_METADATA
-from tests.compat.cluster_sides import Answers, PlayedCluster
+from tests.compat.cluster_sides import PlayedCluster, Responses
 from tests.daemon.cluster_broker import KafkadInCluster
 from tests.handlers.kio_calls import KioApi
 from tests.tools.raw_requests import batch, produce
@@ -409,7 +409,7 @@ def in_a_later_epoch(cluster: PlayedCluster, controller: PlayedController) -> No
 def test_they_are_answered_as_by_apache_kafka(
     sides: tuple[PlayedCluster, PlayedCluster], asking: Callable[[PlayedCluster], None]
 ) -> None:
-    heard: list[Answers] = []
+    heard: list[Responses] = []
     for cluster in sides:
         asking(cluster)
         heard.append(cluster.take())
@@ -474,7 +474,7 @@ def test_what_is_answered_differently_on_purpose(sides: tuple[PlayedCluster, Pla
         cluster.take()
 
 
-def differences(ours: Answers, theirs: Answers) -> list[str]:
+def differences(ours: Responses, theirs: Responses) -> list[str]:
     """A line for each value."""
     return [
         f"{what} ({version}): {line}"

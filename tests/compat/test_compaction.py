@@ -28,7 +28,7 @@ from kafkad.core.log.recovery.checkpoints import CLEANED_OFFSETS
 from kafkad.core.types import TopicPartition
 from tests.compat.served_logs import differences, served
 from tests.core.cleaning.naive import Batch, read_batches
-from tests.tools.log_dump import complaints, insane_indexes
+from tests.tools.log_dump import insane_indexes, log_rate_limit
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _TOPICS = [f"plain-{codec}" for codec in _CODECS] + ["transactions"]
@@ -130,7 +130,7 @@ def test_both_keep_the_same_records_of_the_same_logs(tmp_path: Path) -> None:
         theirs = _content(apache.log_dir, topic)
         assert _content(ours.log_dir, topic) == theirs, topic
         assert len(theirs) < before[topic]
-        assert _complaints(ours.log_dir, topic) == _complaints(apache.log_dir, topic)
+        assert _log_rate_limit(ours.log_dir, topic) == _log_rate_limit(apache.log_dir, topic)
         shutil.rmtree(_directory(apache.log_dir, topic))
         shutil.copytree(_directory(ours.log_dir, topic), _directory(apache.log_dir, topic))
     properties.write_text(properties.read_text().replace("log.cleaner.enable=true", "log.cleaner.enable=false"))
@@ -138,12 +138,12 @@ def test_both_keep_the_same_records_of_the_same_logs(tmp_path: Path) -> None:
         assert differences(apache, expected) == [], "Apache Kafka serves what kafkad has compacted as kafkad does"
 
 
-def _complaints(log_dir: Path, topic: str) -> set[str]:
+def _log_rate_limit(log_dir: Path, topic: str) -> set[str]:
     """What Kafka's tool says, without the paths: an emptied batch keeps its time, which it takes for a mismatch."""
     kinds = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
     found = [path for path in sorted(_directory(log_dir, topic).iterdir()) if path.suffix in kinds]
     assert insane_indexes([path for path in found if path.suffix in (".index", ".timeindex")]) == []
-    lines = [line for line in complaints(found) if "is followed by" not in line]
+    lines = [line for line in log_rate_limit(found) if "is followed by" not in line]
     return {line.replace(str(log_dir), "") for line in lines}
 
 

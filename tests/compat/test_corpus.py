@@ -15,7 +15,7 @@ from tests.compat.command_clients import console_consume, console_produce, kcat_
 from tests.compat.conftest import SUBJECT
 from tests.compat.corpus import corpus_bytes, write_parts
 from tests.compat.python_clients import CLIENTS, Client
-from tests.tools.log_dump import complaints
+from tests.tools.log_dump import log_rate_limit
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SEGMENT_BYTES = 1 << 20
@@ -90,7 +90,7 @@ def test_kafkas_own_tool_reads_every_file_without_complaint(corpus: Corpus) -> N
     )
     readable = [path for path in files if path.suffix in (".log", ".index", ".timeindex")]
     assert len([path for path in readable if path.suffix == ".log"]) > len(corpus.parts), "too few segments"
-    assert complaints(readable) == []
+    assert log_rate_limit(readable) == []
     empty = [path for path in readable if path.stat().st_size == 0]
     assert {path.suffix for path in empty} <= {".index"}, "these would pass any check"
     # The first batch of a segment has no entry in the offset index; large ones may be alone in theirs.

@@ -21,7 +21,7 @@ from tests.compat import written_logs
 from tests.compat.compacted_logs import compact
 from tests.compat.killed_in_compaction import CLEANER, trim, write_and_kill_in_mid_compaction
 from tests.compat.served_logs import differences, served
-from tests.tools.log_dump import complaints, insane_indexes
+from tests.tools.log_dump import insane_indexes, log_rate_limit
 
 _SETTINGS = {
     # The times of the records lie days back, and a producer is as old as its last record.
@@ -48,10 +48,10 @@ def _assert_nothing_to_complain_about(log_dir: Path) -> None:
     kinds = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
     found = [path for each in directories for path in sorted(each.iterdir()) if path.suffix in kinds]
     whole = [path for path in found if path.parent.name.removesuffix("-0") not in _COMPACTED]
-    assert complaints(whole) == []
+    assert log_rate_limit(whole) == []
     # Compaction leaves gaps between offsets, which the tool mentions.
     compacted = [path for path in found if path not in whole]
-    assert [line for line in complaints(compacted) if "is followed by" not in line] == []
+    assert [line for line in log_rate_limit(compacted) if "is followed by" not in line] == []
     assert insane_indexes([path for path in found if path.suffix in (".index", ".timeindex")]) == []
 
 

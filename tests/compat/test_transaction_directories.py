@@ -8,7 +8,7 @@ from bench.brokers.apache import ApacheKafka
 from bench.brokers.broker import RunningBroker
 from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import WITHIN_S
-from tests.tools.log_dump import complaints
+from tests.tools.log_dump import log_rate_limit
 from tests.tools.raw_requests import RawClient, create_topic
 
 TOPIC = "moved"
@@ -95,7 +95,7 @@ def test_transactions_go_from_apache_kafka_to_kafkad_and_back(tmp_path: Path) ->
         committed += _live(kafkad, "ours")
         assert _read(kafkad) == committed
         assert kafkad.stop() == 0
-    assert complaints(_indexes(apache)) == []
+    assert log_rate_limit(_indexes(apache)) == []
     assert sum(each.stat().st_size for each in _indexes(apache)) == 3 * 34
 
     with apache.started_again():

@@ -29,7 +29,6 @@ from kafkad.api import (
     ElectionContext,
     FilterLimits,
     GroupAssignor,
-    HandOver,
     LeaderElectionStrategy,
     LogConfig,
     LogSummary,
@@ -48,6 +47,7 @@ from kafkad.api import (
     SettingType,
     TopicConfig,
     TopicPartition,
+    TransferSegments,
     Value,
     hookimpl,
     latest_of_each_key,
@@ -82,7 +82,7 @@ class Notes:
             file.write(f"{what}\n")
 
 
-class Archived(HandOver):
+class Archived(TransferSegments):
     """An effect with an attribute of its own."""
 
     note = ""

@@ -1,7 +1,7 @@
 """Requests of every API and version with anything in them, whole, broken or cut off: no process ends over one.
 
 It needs real processes, as it is about processes that go on. What each bad request is answered is shown by the tests of
-its handler, and in tests/processes/network/test_strangers.py.
+its handler, and in tests/processes/network/test_foreign_protocols.py.
 
 `fuzz_examples` of each version; the same ones come each time.
 """

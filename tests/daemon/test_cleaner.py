@@ -18,13 +18,13 @@ from kafkad.core.controller.image import DEFAULT_BROKER, Broker, MetadataImage, 
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.processes.cleaner import main, time_limit
-from kafkad.wire.processes.controller_messages import DELTA, SnapshotWanted, pack_delta, unpack_message
+from kafkad.wire.processes.controller_messages import DELTA, SnapshotRequest, pack_delta, unpack_message
 from kafkad.wire.processes.descriptors import (
     CleanupOrdered,
     SegmentRow,
     SegmentsDescribed,
     SegmentsOf,
-    SegmentsWanted,
+    SegmentsRequest,
     pack_control,
     short_topic_id,
     unpack_control,
@@ -110,9 +110,9 @@ def _begin(stage: Stage, image: MetadataImage) -> None:
     stage.actors[CONTROLLER].send(CLEANER, pack_delta(encode(snapshot(image))))
 
 
-def _questions(stage: Stage) -> list[SegmentsWanted]:
+def _questions(stage: Stage) -> list[SegmentsRequest]:
     messages = [unpack_control(frame) for frame in stage.actors[WORKER].frames]
-    return [message for message in messages if isinstance(message, SegmentsWanted)]
+    return [message for message in messages if isinstance(message, SegmentsRequest)]
 
 
 def _orders(stage: Stage) -> list[CleanupOrdered]:
@@ -120,14 +120,14 @@ def _orders(stage: Stage) -> list[CleanupOrdered]:
     return [message for message in messages if isinstance(message, CleanupOrdered)]
 
 
-def _describe(question: SegmentsWanted) -> SegmentsDescribed:
+def _describe(question: SegmentsRequest) -> SegmentsDescribed:
     """Two segments each, the first of them as old as time."""
     rows = [SegmentRow(0, 500, 0, 0, False, -1), SegmentRow(10, 500, 2**50, 2**50, True, -1)]
     described = [SegmentsOf(slot, 0, 20, 20, 20, -1, rows) for slot, _ in question.partitions]
     return SegmentsDescribed(question.part_id, described)
 
 
-def _answer_round(stage: Stage) -> SegmentsWanted:
+def _answer_round(stage: Stage) -> SegmentsRequest:
     """Answer the next question that comes, as a worker would."""
     known = len(_questions(stage))
     stage.until(lambda: len(_questions(stage)) > known, "the cleaner asks")
@@ -214,7 +214,7 @@ def test_a_policy_that_fails_costs_one_partition_its_cleaning_until_its_configur
 def test_a_policy_that_does_not_return_is_asked_again_when_its_pause_ends(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time_limit, "LOOK_S", 0.05)
+    monkeypatch.setattr(time_limit, "CHECK_INTERVAL_S", 0.05)
     monkeypatch.setattr(time_limit, "WAITS_S", 0.2)
     monkeypatch.setattr(quarantine, "FIRST_PAUSE_MS", 500)
     stage.plugins.cleanup_policies["slow"] = Slow()  # type: ignore[index]
@@ -246,7 +246,7 @@ def test_a_gap_in_the_metadata_makes_it_ask_for_everything(stage: Stage) -> None
     controller.send(CLEANER, pack_delta(encode(MetadataDelta(3, ()))))
     stage.until(lambda: controller.frames, "the cleaner asks for a snapshot")
     assert controller.frames[0][0] != DELTA
-    assert unpack_message(controller.frames[0]) == SnapshotWanted(1)
+    assert unpack_message(controller.frames[0]) == SnapshotRequest(1)
 
 
 def test_stops_when_told(stage: Stage) -> None:

@@ -17,7 +17,7 @@ from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import WITHIN_S, eventually, is_alive, kill_all
 from tests.amounts import amount
 from tests.daemon.compacted_run import PlainWriter, TransactionalWriter, read_all
-from tests.tools.log_dump import complaints
+from tests.tools.log_dump import log_rate_limit
 
 SECONDS = amount("compaction_kill_seconds")
 SEED = amount("kill_seed")
@@ -93,4 +93,4 @@ def test_compacted_logs_survive_the_death_of_any_process(tmp_path: Path) -> None
         files = [path for topic in "px" for path in sorted((broker.log_dir / f"{topic}-0").iterdir())]
         assert not [path.name for path in files if path.suffix in (".cleaned", ".swap")]
         whole = [path for path in files if path.suffix in (".log", ".index", ".timeindex")]
-        assert [line for line in complaints(whole) if "is followed by" not in line and "mismatch" not in line] == []
+        assert [line for line in log_rate_limit(whole) if "is followed by" not in line and "mismatch" not in line] == []

@@ -43,7 +43,7 @@ class Load:
         else:
             self.acknowledged.append(int(message.value() or b""))
 
-    def goes_on(self) -> None:
+    def continues(self) -> None:
         """Wait until more is acknowledged than at this moment."""
         before = len(self.acknowledged)
         eventually(lambda: len(self.acknowledged) > before + 100, what="records are acknowledged")
@@ -90,13 +90,13 @@ def test_a_rolling_restart_under_load_loses_nothing(cluster: SharedCluster) -> N
     load = Load(cluster.bootstrap, topic)
     try:
         for each in (1, 2, 3):
-            load.goes_on()
+            load.continues()
             said = cluster.brokers[each].output.read_text().count(LED)
             cluster.brokers[each].stop()
             assert cluster.brokers[each].output.read_text().count(LED) == said + 1
             assert was_led_by_others_before_it_left(cluster)
             cluster.wait_until(lambda each=each: others_lead(cluster, topic, each), "others lead")  # type: ignore[misc]
-            load.goes_on()
+            load.continues()
             cluster.brokers[each].start()
             cluster.wait_until(
                 lambda each=each: cluster.in_sync(each % 3 + 1, topic) == [{1, 2, 3}] * 3,  # type: ignore[misc]

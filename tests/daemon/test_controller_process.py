@@ -39,7 +39,7 @@ from kafkad.wire.processes.controller_messages import (
     AdminRequest,
     LogDirFailed,
     LogsMoved,
-    SnapshotWanted,
+    SnapshotRequest,
 )
 from tests.contexts import a_context
 from tests.daemon.played_worker import CONTROLLER, PlayedProcess, PlayedWorker
@@ -233,7 +233,7 @@ def test_a_request_that_can_not_be_read_closes_the_connection(broker: Broker) ->
 def test_whoever_has_lost_the_thread_gets_a_snapshot(broker: Broker) -> None:
     broker.start()
     broker.create("t")
-    broker.network.tell(SnapshotWanted(broker.network.image.version))
+    broker.network.tell(SnapshotRequest(broker.network.image.version))
     broker.until(lambda: broker.network.snapshots == 2, "a second snapshot comes")
 
 

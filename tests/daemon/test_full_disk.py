@@ -119,7 +119,7 @@ def test_nearly_full_disk_refuses_producers_and_serves_everybody_else(serve: Ser
 
 def test_retention_makes_room_at_once_and_deleted_files_do_not_wait(serve: Serve) -> None:
     """The next round of the cleaner is minutes away, and so is the end of file.delete.delay.ms. How often it is asked
-    for room: tests/processes/worker/disks/test_room.py.
+    for room: tests/processes/worker/disks/test_disk_space.py.
     """
     served = serve(log_retention_bytes=str(2 * MB), log_segment_delete_delay_ms="600000")
     with served.connect() as client:

@@ -20,7 +20,7 @@ from bench.brokers.processes import eventually, is_alive, kill_all
 from tests.amounts import amount
 from tests.daemon.kill_run import produce_under_fire, read_back
 from tests.daemon.ledger import PARTITIONS, check_ledger
-from tests.tools.log_dump import complaints
+from tests.tools.log_dump import log_rate_limit
 
 SEEDS = range(amount("kill_seed"), amount("kill_seed") + amount("kills"))
 EVERYONE = "everyone"
@@ -105,5 +105,5 @@ def test_kafkas_own_tool_reads_what_the_kills_left(broker: Kafkad) -> None:
     """Last in this module: after a clean stop every segment and index has to be whole."""
     broker.stop()
     files: list[Path] = sorted(broker.log_dir.glob("kill-*/*"))
-    assert complaints([path for path in files if path.suffix in (".log", ".index", ".timeindex")]) == []
+    assert log_rate_limit([path for path in files if path.suffix in (".log", ".index", ".timeindex")]) == []
     broker.start()

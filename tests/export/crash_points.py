@@ -34,6 +34,7 @@ from kafkad.export.coverage import Returned
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import prepare
+from kafkad.export.request import KEEP_ALL, KEEP_LATEST, ExportRequest
 from kafkad.export.run import carry_out, remove_orphans
 from kafkad.export.sinks import delta, iceberg, parquet  # noqa: F401
 from kafkad.export.sinks.manifest_log import CHECKPOINTS, LOG
@@ -41,7 +42,6 @@ from kafkad.export.sinks.sink import Merging, Sink
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task, run_task
 from kafkad.export.values.format import ValueFormat
-from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST, Wanted
 from tests.export.object_store import BUCKET, object_store, use
 from tests.export.reading.test_log_directories import checkpoint, partition
 
@@ -80,9 +80,9 @@ class Points:
         return self._reached
 
 
-def wanted(kind: str, folder: Path, number: int) -> Wanted:
+def wanted(kind: str, folder: Path, number: int) -> ExportRequest:
     schema = b'{"properties": {"n": {"type": "integer"}}}'
-    return Wanted(
+    return ExportRequest(
         topic="t",
         out=f"s3://{BUCKET}/table-{number}" if kind.endswith(IN_S3) else str(folder / f"table-{number}"),
         name="t",
@@ -96,19 +96,19 @@ def wanted(kind: str, folder: Path, number: int) -> Wanted:
     )
 
 
-def export(asked: Wanted, deadly: int | None) -> None:
+def export(asked: ExportRequest, deadly: int | None) -> None:
     if deadly is not None:
         Points(deadly).watch()
     _export(asked)
 
 
-def _export(asked: Wanted) -> None:
+def _export(asked: ExportRequest) -> None:
     sink = open_sink(asked)
     prepared = prepare(asked, sink)
     carry_out(prepared, sink, _run_tasks, lambda _file: None)
 
 
-def maintain(asked: Wanted, deadly: int | None) -> None:
+def maintain(asked: ExportRequest, deadly: int | None) -> None:
     if deadly is not None:
         Points(deadly).watch()
     for out, sink in ((asked.out, open_sink(asked)), (folder_of_dead_letters(asked.out), open_dead_letters(asked))):
@@ -138,7 +138,7 @@ def seen_by_patterns(out: str) -> list[int]:
     return sorted(found)
 
 
-def check(asked: Wanted, ends: tuple[int, ...], *, has_plain_readers: bool = False) -> None:
+def check(asked: ExportRequest, ends: tuple[int, ...], *, has_plain_readers: bool = False) -> None:
     """The table goes up to one of these ends; dead letters may be further. Plain readers know the folder only."""
     sink, letters = open_sink(asked), open_dead_letters(asked)
     before = seen_by_patterns(asked.out) if has_plain_readers else []
@@ -236,7 +236,7 @@ def _survives_merged(kind: str, folder: Path, point: int) -> bool:
         export(asked, None)
         check(asked, (end,))
 
-    def go_on() -> None:
+    def tick() -> None:
         for _ in range(2):
             maintain(asked, None)
         check_files(asked)
@@ -248,13 +248,13 @@ def _survives_merged(kind: str, folder: Path, point: int) -> bool:
     for _ in range(2):
         survived = in_child(partial(maintain, asked, point)) and survived
         in_child(partial(check, asked, (_SECOND,)))
-    in_child(go_on)
+    in_child(tick)
     checkpoint(folder / "log", HIGH_WATERMARKS, p0=_THIRD)
     in_child(partial(export_up_to, _THIRD))
     return survived
 
 
-def check_files(asked: Wanted) -> None:
+def check_files(asked: ExportRequest) -> None:
     """One is left of each table, and none of those that it has replaced; of a log of manifests, the newest."""
     for out, sink in ((asked.out, open_sink(asked)), (folder_of_dead_letters(asked.out), open_dead_letters(asked))):
         there = [name for name in TableFolder(out).names(recursive=True) if name.endswith(".parquet")]

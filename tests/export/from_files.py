@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from kafkad.export.wanted import Wanted
+from kafkad.export.request import ExportRequest
 
 
-def from_files(folder: Path, **more: Any) -> Wanted:
+def from_files(folder: Path, **more: Any) -> ExportRequest:
     """The topic t of the log directory `log` in the folder, into its `table`."""
     asked = {"topic": "t", "out": str(folder / "table"), "name": "t", "bootstrap": "", "source": "files"}
-    return Wanted(**{**asked, "log_dirs": (str(folder / "log"),), **more})
+    return ExportRequest(**{**asked, "log_dirs": (str(folder / "log"),), **more})

@@ -53,15 +53,15 @@ def forgetful(port: int) -> Iterator[int]:
         yield its_port
 
 
-class Refusal(NamedTuple):
+class Rejection(NamedTuple):
     """An answer of S3 to somebody whose credentials are not, or no longer, right."""
 
     status: int
     code: str
 
 
-EXPIRED = Refusal(400, "ExpiredToken")
-WITHDRAWN = Refusal(403, "InvalidAccessKeyId")
+EXPIRED = Rejection(400, "ExpiredToken")
+WITHDRAWN = Rejection(403, "InvalidAccessKeyId")
 
 
 class Credentials:
@@ -75,12 +75,12 @@ class Credentials:
     def good_again(self) -> None:
         self.lose(sys.maxsize, sys.maxsize, self._refusal)
 
-    def lose(self, good_for: int, lost_for: int, refusal: Refusal) -> None:
+    def lose(self, good_for: int, lost_for: int, refusal: Rejection) -> None:
         with self._lock:
             self.asked = 0
             self._good_for, self._lost_for, self._refusal = good_for, lost_for, refusal
 
-    def refusal(self) -> Refusal | None:
+    def refusal(self) -> Rejection | None:
         """Of a request that is made now."""
         with self._lock:
             number = self.asked
@@ -159,7 +159,7 @@ class _Forward(BaseHTTPRequestHandler):
             pass
         return b"".join(parts)
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def _refuse(self, refusal: Rejection) -> None:
         said = f"<Error><Code>{refusal.code}</Code><Message>These are not, or no longer, right.</Message></Error>"
         content = b"" if self.command == "HEAD" else said.encode()
         self.send_response(refusal.status)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from kafkad.export.latest import latest_of
 from kafkad.export.problems import AnotherExport, ExportFailed
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.request import KEEP_LATEST, ExportRequest
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.sink import Commit, Sink, TableState
 from kafkad.export.tables import open_sink
-from kafkad.export.wanted import KEEP_LATEST, Wanted
 from kafkad.export.writing import WrittenFile
 from tests.amounts import amount
 
@@ -68,7 +68,7 @@ KINDS = pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
 class Table:
     def __init__(self, path: Path, kind: str) -> None:
         self.path = path
-        self._wanted = Wanted(topic="t", out=str(path), name="t", bootstrap="", format=kind, keeps=KEEP_LATEST)
+        self._wanted = ExportRequest(topic="t", out=str(path), name="t", bootstrap="", format=kind, keeps=KEEP_LATEST)
 
     def begun(self) -> tuple[Sink, TableState]:
         sink = open_sink(self._wanted)

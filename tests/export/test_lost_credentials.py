@@ -19,10 +19,10 @@ from bench.brokers.processes import WITHIN_S
 from kafkad.cli import main
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.places import TableFolder
+from kafkad.export.request import ExportRequest
 from kafkad.export.tables import open_sink
-from kafkad.export.wanted import Wanted
 from tests.amounts import amount
-from tests.export.object_store import BUCKET, EXPIRED, WITHDRAWN, Credentials, Refusal, asking_for, object_store, use
+from tests.export.object_store import BUCKET, EXPIRED, WITHDRAWN, Credentials, Rejection, asking_for, object_store, use
 from tests.export.reading.test_log_directories import checkpoint, partition, plain
 
 STEP = amount("lost_credentials_step")
@@ -43,7 +43,7 @@ def run_command(*arguments: str) -> Said:
     return Said(done.exit_code, done.stderr, raised)
 
 
-def offsets_of(asked: Wanted) -> list[tuple[int, int]]:
+def offsets_of(asked: ExportRequest) -> list[tuple[int, int]]:
     folder = TableFolder(asked.out)
     found: list[tuple[int, int]] = []
     for path in open_sink(asked).files():
@@ -62,8 +62,8 @@ class Store:
         for number in range(2):
             partition(folder / "log", f"t-{number}", *map(plain, range(ENDS[-1])))
 
-    def wanted(self, kind: str, name: str) -> Wanted:
-        return Wanted(
+    def wanted(self, kind: str, name: str) -> ExportRequest:
+        return ExportRequest(
             topic="t",
             out=f"s3://{BUCKET}/{name}",
             name="t",
@@ -73,7 +73,7 @@ class Store:
             table=f"kafkad.{name}",
         )
 
-    def command(self, verb: str, asked: Wanted, *options: str) -> Said:
+    def command(self, verb: str, asked: ExportRequest, *options: str) -> Said:
         command = [verb, "--topic", "t", "--out", asked.out, "--format", asked.format, "--bootstrap-server", "none"]
         command += ["--source", "files", "--log-dirs", str(self._folder / "log"), *options]
         if asked.catalog:
@@ -83,7 +83,7 @@ class Store:
     def log_ends_at(self, end: int) -> None:
         checkpoint(self._folder / "log", HIGH_WATERMARKS, p0=end, p1=end)
 
-    def offsets(self, asked: Wanted) -> list[tuple[int, int]]:
+    def offsets(self, asked: ExportRequest) -> list[tuple[int, int]]:
         return self._elsewhere.submit(offsets_of, asked).result(WITHIN_S)
 
 
@@ -112,7 +112,7 @@ def is_one_line(said: Said) -> bool:
 @pytest.mark.parametrize(("refusal", "lost_for"), [(EXPIRED, FOR_EVER), (WITHDRAWN, 1)])
 @pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
 def test_an_export_whose_credentials_are_lost_at_any_request_is_one_line_and_is_repeated(
-    store: Store, kind: str, refusal: Refusal, lost_for: int, capfd: pytest.CaptureFixture[str]
+    store: Store, kind: str, refusal: Rejection, lost_for: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     good_for, reached, wrong = 0, True, []
     while reached:

@@ -14,12 +14,12 @@ from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.places import TableFolder, unfinished_path
 from kafkad.export.preparation import prepare
 from kafkad.export.problems import AnotherExport, ExportFailed, StoreUnfit
+from kafkad.export.request import ExportRequest
 from kafkad.export.run import carry_out, remove_orphans
 from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.sinks.sink import Merging, Sink
 from kafkad.export.tables import open_sink
 from kafkad.export.task import run_task
-from kafkad.export.wanted import Wanted
 from tests.export.object_store import forgetful, object_store, settings
 from tests.export.reading.test_log_directories import checkpoint, partition, plain
 from tests.export.sinks.test_sinks import commit_of
@@ -37,7 +37,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 def _sink(kind: str) -> Sink:
-    return open_sink(Wanted(topic="t", out=OUT, name="t", bootstrap="", format=kind))
+    return open_sink(ExportRequest(topic="t", out=OUT, name="t", bootstrap="", format=kind))
 
 
 def _use(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def _use(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("port")
 def test_two_runs_bring_each_record_once(kind: str, tmp_path: Path) -> None:
     partition(tmp_path / "log", "t-0", *map(plain, range(9)))
-    wanted = Wanted(
+    wanted = ExportRequest(
         topic="t",
         out=OUT,
         name="t",

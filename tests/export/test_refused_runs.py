@@ -11,29 +11,29 @@ from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.engines.local import run_here
 from kafkad.export.preparation import prepare
 from kafkad.export.problems import AnotherExport
+from kafkad.export.request import KEEP_ALL, KEEP_LATEST, ExportRequest
 from kafkad.export.run import carry_out
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.values.format import ValueFormat
-from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST, Wanted
 from tests.export.from_files import from_files
 from tests.export.reading.test_log_directories import checkpoint, partition
 
 SCHEMA = b'{"properties": {"n": {"type": "integer"}}}'
 
 
-def begun(asked: Wanted) -> Callable[[], object]:
+def begun(asked: ExportRequest) -> Callable[[], object]:
     """A run that has looked at its table."""
     sink = open_sink(asked)
     return partial(carry_out, prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
 
 
-def stored(asked: Wanted) -> set[str]:
+def stored(asked: ExportRequest) -> set[str]:
     out = Path(asked.out)
     found = [(folder, path) for folder in (out, Path(f"{out}__dlq")) for path in folder.rglob("t-*.parquet")]
     return {f"{folder.name}/{path.relative_to(folder)}" for folder, path in found}
 
 
-def of_tables(asked: Wanted) -> set[str]:
+def of_tables(asked: ExportRequest) -> set[str]:
     named = Path(asked.out).name
     letters = {f"{named}__dlq/{path}" for path in open_dead_letters(asked).files()}
     return {f"{named}/{path}" for path in open_sink(asked).files()} | letters

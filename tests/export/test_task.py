@@ -18,8 +18,8 @@ def test_two_attempts_of_a_task_at_once_do_not_touch_each_others_files(tmp_path:
         ranges=(OffsetRange(0, 0, 5), OffsetRange(0, 5, 9)),
         layout=Layout(out=str(tmp_path / "table"), topic="t", run_id="20260101T000000-00000000"),
     )
-    given_up, repeated = run_task(task.as_attempt()), run_task(task.as_attempt())
-    returned = [next(given_up), *repeated, *given_up]
+    abandoned, repeated = run_task(task.as_attempt()), run_task(task.as_attempt())
+    returned = [next(abandoned), *repeated, *abandoned]
     files = [each for each in returned if isinstance(each, WrittenFile)]
     assert len({file.path for file in files}) == len(files) == 4
     assert all(is_named_by_run(file.path) for file in files)

@@ -13,13 +13,13 @@ from kafkad.export.engines.local import run_here
 from kafkad.export.places import TableFolder, Waiting
 from kafkad.export.preparation import prepare
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.request import ExportRequest
 from kafkad.export.run import carry_out, remove_orphans
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.sinks.sink import Sink
 from kafkad.export.tables import open_sink
 from kafkad.export.task import Task
-from kafkad.export.wanted import Wanted
 from kafkad.export.writing import Layout, RangeWriter
 from tests.export.from_files import from_files
 from tests.export.reading.test_log_directories import checkpoint, partition, plain
@@ -36,24 +36,24 @@ class Interrupted(TableFolder):
         raise Killed
 
 
-def asked_for(tmp_path: Path, end: int, **more: str) -> Wanted:
+def asked_for(tmp_path: Path, end: int, **more: str) -> ExportRequest:
     if not (tmp_path / "log").exists():
         partition(tmp_path / "log", "t-0", *map(plain, range(9)))
     checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=end)
     return from_files(tmp_path, **more)
 
 
-def run(asked: Wanted, sink: Sink | None = None) -> None:
+def run(asked: ExportRequest, sink: Sink | None = None) -> None:
     sink = open_sink(asked) if sink is None else sink
     carry_out(prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
 
 
-def killed_behind_its_commit(asked: Wanted) -> None:
+def killed_behind_its_commit(asked: ExportRequest) -> None:
     with pytest.raises(Killed):
         run(asked, ParquetSink(Interrupted(asked.out)))
 
 
-def seen(asked: Wanted) -> list[int]:
+def seen(asked: ExportRequest) -> list[int]:
     """By who looks at the files alone."""
     found: list[int] = []
     for path in Path(asked.out).rglob("*.parquet"):
@@ -114,10 +114,10 @@ def test_maintenance_keeps_what_is_committed_and_waits(tmp_path: Path) -> None:
 def test_what_was_not_committed_gets_no_name(tmp_path: Path) -> None:
     asked = asked_for(tmp_path, 5)
     sink = open_sink(asked)
-    given_up = prepare(asked, sink)
-    list(run_here(given_up.tasks, 1))
+    abandoned = prepare(asked, sink)
+    list(run_here(abandoned.tasks, 1))
     run(asked)
     assert seen(asked) == list(range(5))
-    assert [each.run_id for each in TableFolder(asked.out).waiting()] == [given_up.run_id]
+    assert [each.run_id for each in TableFolder(asked.out).waiting()] == [abandoned.run_id]
     assert len(remove_orphans(TableFolder(asked.out), open_sink(asked), 0)) == 1
     assert seen(asked) == list(range(5))

@@ -18,12 +18,12 @@ from kafkad.export.engines.local import run_here
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import prepare
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.request import ExportRequest
 from kafkad.export.run import carry_out
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.sink import Merging
 from kafkad.export.tables import open_sink
 from kafkad.export.values.columns import VALUE
-from kafkad.export.wanted import Wanted
 from kafkad.export.writing import END_US, FIRST_US, Layout, RangeWriter, WrittenFile, hour_number
 from tests.export.from_files import from_files
 from tests.export.reading.test_log_directories import ID, checkpoint, partition
@@ -115,7 +115,7 @@ def test_a_table_has_records_of_any_time(kind: str, partition_by: str, tmp_path:
     assert len(open_sink(asked).files()) == (1 if partition_by == "none" else len(set(dates)))
 
 
-def folders(asked: Wanted) -> dict[int, str]:
+def folders(asked: ExportRequest) -> dict[int, str]:
     """Of each offset, that of its file."""
     found: dict[int, str] = {}
     for name in open_sink(asked).files():
@@ -125,7 +125,7 @@ def folders(asked: Wanted) -> dict[int, str]:
     return dict(sorted(found.items()))
 
 
-def dates_of(asked: Wanted) -> dict[int, str | None]:
+def dates_of(asked: ExportRequest) -> dict[int, str | None]:
     """As readers of the table see them."""
     if asked.format == "delta":
         rows = DeltaTable(asked.out).to_pyarrow_table()
@@ -148,11 +148,11 @@ def dates_of(asked: Wanted) -> dict[int, str | None]:
     return dict(sorted(zip(rows.column("offset").to_pylist(), dates, strict=True)))
 
 
-def table_of(asked: Wanted) -> Table:
+def table_of(asked: ExportRequest) -> Table:
     return load_catalog("kafkad", type="sql", uri=f"sqlite:///{asked.out}/_catalog.db").load_table("kafkad.t")
 
 
-def exported(asked: Wanted, folder: Path, *times_ms: int) -> None:
+def exported(asked: ExportRequest, folder: Path, *times_ms: int) -> None:
     """A run for each of the records with these times."""
     batches = [build_batch([NewRecord(each, None, b"v")], base_offset=at) for at, each in enumerate(times_ms)]
     partition(folder / "log", "t-0", *batches)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, TypeVar
 
-from kafkad.core.log.reading.log_reader import ManifestStale, SearchGoesOn
+from kafkad.core.log.reading.log_reader import ManifestStale, SearchPaused
 from kafkad.core.log.segments.indexed_batches import WrongIndex
 from kafkad.handlers.partitions.damage import DAMAGE
 from kafkad.handlers.requests.broker_view import NotYet
@@ -15,20 +15,20 @@ Result = TypeVar("Result")
 
 def finished(steps: Generator[Waits, Any, Result]) -> Result:
     """The body. Searches are made at once; raises NotYet where the handler waits for a manifest."""
-    go_on: Callable[[], Waits] = partial(next, steps)
+    tick: Callable[[], Waits] = partial(next, steps)
     while True:
         try:
-            waits = go_on()
+            waits = tick()
         except StopIteration as end:
             result: Result = end.value
             return result
         if waits is Pause.NEWS:
             raise NotYet
-        go_on = _searched(steps, waits) if isinstance(waits, LogSearch) else partial(next, steps)
+        tick = _searched(steps, waits) if isinstance(waits, LogSearch) else partial(next, steps)
 
 
 def _searched(steps: Generator[Waits, Any, Any], search: LogSearch) -> Callable[[], Waits]:
     try:
         return partial(steps.send, search.look(search.reader))
-    except (SearchGoesOn, ManifestStale, WrongIndex, *DAMAGE) as error:
+    except (SearchPaused, ManifestStale, WrongIndex, *DAMAGE) as error:
         return partial(steps.throw, error)

@@ -11,7 +11,7 @@ from kafkad.handlers.delete_records import DeleteRecordsQuestion
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.api_table import DELETE_RECORDS
 from kafkad.wire.primitives import MalformedRequest
-from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsWanted, short_topic_id
+from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsRequest, short_topic_id
 from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.views import a_partition, a_topic, a_view
@@ -65,8 +65,8 @@ def test_each_worker_is_asked_once_about_what_it_owns(version: int) -> None:
     a, b = (short_topic_id(view.image.topics[name].id.bytes) for name in ("a", "b"))
 
     assert sorted(question.workers()) == [0, 1]
-    assert question.message(0, 77, 1234) == DeleteRecordsWanted(77, 1234, [(10, a, 5), (12, a, 7)])
-    assert question.message(1, 78, 1234) == DeleteRecordsWanted(78, 1234, [(11, a, -1), (20, b, 3)])
+    assert question.message(0, 77, 1234) == DeleteRecordsRequest(77, 1234, [(10, a, 5), (12, a, 7)])
+    assert question.message(1, 78, 1234) == DeleteRecordsRequest(78, 1234, [(11, a, -1), (20, b, 3)])
 
     question.answered(0, DeletedRecords(77, [(0, 5), (1, -1)]))
     question.lost(1)
@@ -84,7 +84,7 @@ def test_each_worker_is_asked_once_about_what_it_owns(version: int) -> None:
 def test_of_a_partition_named_twice_the_last_offset_counts() -> None:
     question = delete_records.question(asked(2, ("a", ((0, 5), (0, 6))), ("a", ((0, 7),))), a_context(2), two_workers())
     message = question.message(0, 1, 0)
-    assert isinstance(message, DeleteRecordsWanted)
+    assert isinstance(message, DeleteRecordsRequest)
     assert [offset for _slot, _short_id, offset in message.partitions] == [7]
 
 

@@ -15,7 +15,7 @@ from tests.handlers.views import CLUSTER, a_broker, a_view
 
 VERSIONS = versions_of(DESCRIBE_CLUSTER)
 BROKERS, CONTROLLERS = 1, 2
-NOT_ASKED = -(2**31)
+NOT_REQUESTED = -(2**31)
 
 
 def ask(view: BrokerView, version: int, *, endpoint_type: int = BROKERS, operations: bool = False) -> Any:
@@ -34,7 +34,7 @@ def test_the_live_brokers_are_told_this_one_where_it_was_reached(version: int) -
         (1, "reached.example", 9092, "near"),
         (3, "host3", 9003, None),
     ]
-    assert response.cluster_authorized_operations == NOT_ASKED
+    assert response.cluster_authorized_operations == NOT_REQUESTED
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -61,7 +61,7 @@ def test_who_wants_controllers_is_told_that_this_is_a_broker(
     response = ask(a_view(), version, endpoint_type=endpoint_type, operations=True)
     assert (response.error_code, response.error_message) == (error, text)
     assert (response.brokers, response.cluster_id, response.controller_id) == ((), "", -1)
-    assert (response.endpoint_type, response.cluster_authorized_operations) == (BROKERS, NOT_ASKED)
+    assert (response.endpoint_type, response.cluster_authorized_operations) == (BROKERS, NOT_REQUESTED)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -10,7 +10,7 @@ from kafkad.handlers import describe_producers
 from kafkad.handlers.describe_producers import DescribeProducersQuestion
 from kafkad.wire.messages.describe_producers import ProducerRow, pack_producers
 from kafkad.wire.primitives import MalformedRequest
-from kafkad.wire.processes.descriptors import Producers, ProducersWanted, short_topic_id
+from kafkad.wire.processes.descriptors import Producers, ProducersRequest, short_topic_id
 from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi
 from tests.handlers.views import a_partition, a_topic, a_view
@@ -34,8 +34,8 @@ def test_each_worker_tells_the_producers_of_what_it_owns() -> None:
     short_id = short_topic_id(topic.id.bytes)
 
     assert sorted(question.workers()) == [0, 1]
-    assert question.message(0, 5, 99) == ProducersWanted(5, [(12, short_id), (10, short_id)])
-    assert question.message(1, 6, 99) == ProducersWanted(6, [(11, short_id)])
+    assert question.message(0, 5, 99) == ProducersRequest(5, [(12, short_id), (10, short_id)])
+    assert question.message(1, 6, 99) == ProducersRequest(6, [(11, short_id)])
 
     packed = pack_producers([ProducerRow(1000, 2, 30, 1_700_000_000_000, -1, 40)])
     question.answered(0, Producers(5, [(0, 1, packed), (56, 0, b"")]))
@@ -75,7 +75,7 @@ def test_a_partition_named_several_times_is_asked_about_and_answered_once() -> N
     body = asked(("a", (0, 0, 9, 9)), ("a", (0, 1, 9)))
     question = describe_producers.question(body, a_context(0), view)
     message = question.message(0, 1, 99)
-    assert isinstance(message, ProducersWanted)
+    assert isinstance(message, ProducersRequest)
     assert [slot for slot, _short_id in message.partitions] == [10, 11]
     question.answered(0, Producers(1, [(Code.NONE, 0, b""), (Code.NONE, 0, b"")]))
     rows = [(name, [row.partition_index for row in partitions]) for name, partitions in answers(question)]

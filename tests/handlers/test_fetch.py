@@ -11,7 +11,7 @@ from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, STATE_RECO
 from kafkad.core.quotas.replication_quota import LEADER_REPLICAS, ReplicationQuota
 from kafkad.core.sessions.fetch_session import CachedPartition, FetchSession
 from kafkad.core.types import HIGH_WATERMARK, ISOLATIONS, LOG_END, TXN_COMMITTED, LogPosition
-from kafkad.handlers.fetch import FetchEvaluator, WantedRecords
+from kafkad.handlers.fetch import FetchEvaluator, RequestedRecords
 from kafkad.handlers.partitions.fetch_access import rows_of, set_reader
 from kafkad.handlers.partitions.fetch_findings import Followed, Measure, Place
 from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
@@ -36,7 +36,7 @@ class RegularLogs:
         self.released: list[Place] = []
         self.aborted_transactions: list[tuple[int, int]] = []
 
-    def locate(self, slot: int, published: PartitionSlot, wanted: WantedRecords) -> Place | None:
+    def locate(self, slot: int, published: PartitionSlot, wanted: RequestedRecords) -> Place | None:
         if slot in self.unknown:
             return None
         offset, upper, max_bytes, whole, _ = wanted

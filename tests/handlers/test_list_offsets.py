@@ -294,7 +294,7 @@ def test_a_damaged_log_costs_its_own_partition_only(version: int, at: int, conte
     assert missing.error_code is ErrorCode.unknown_topic_or_partition
     assert (damaged.error_code, damaged.offset) == (code, -1)
     assert isinstance(view.logs, Logs)
-    assert [slot for slot, _ in view.logs.complaints] == [0]
+    assert [slot for slot, _ in view.logs.log_rate_limit] == [0]
     assert ask(view, LATEST, version) == (0, -1, RECORDS)
 
 

@@ -18,7 +18,7 @@ from kafkad.core.errors import KafkaError
 from kafkad.core.quoting import LOGGED_CHARACTERS
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import ReplyAfter
-from kafkad.handlers.controller.requests.refusals import APIS, UNENCODABLE, refused
+from kafkad.handlers.controller.requests.rejections import APIS, UNENCODABLE, refused
 from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
 from kafkad.handlers.coordinators.requests.routing import topic_of
 from kafkad.wire.api_table import INIT_PRODUCER_ID

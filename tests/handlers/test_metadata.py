@@ -18,7 +18,7 @@ from tests.handlers.stepping import finished
 from tests.handlers.views import CLUSTER, a_broker, a_partition, a_topic, a_view, an_image
 
 VERSIONS = versions_of(METADATA)
-NOT_ASKED = -(2**31)
+NOT_REQUESTED = -(2**31)
 
 
 def asked(version: int, *names: str | None, ids: tuple[UUID, ...] = (), **flags: bool) -> memoryview:
@@ -82,9 +82,9 @@ def test_all_topics_are_told_in_every_version(version: int) -> None:
     if version >= 7:
         assert [row.leader_epoch for row in text.partitions] == [3, 4]
     if version >= 8:
-        assert text.topic_authorized_operations == NOT_ASKED
+        assert text.topic_authorized_operations == NOT_REQUESTED
     if 8 <= version <= 10:
-        assert response.cluster_authorized_operations == NOT_ASKED
+        assert response.cluster_authorized_operations == NOT_REQUESTED
     if version >= 10:
         assert text.topic_id == UUID(int=7)
     if version >= 13:
@@ -153,7 +153,7 @@ def test_topics_are_found_by_id(version: int) -> None:
     unknown, found = answer(body, version, view).topics
 
     assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.unknown_topic_id, None, UUID(int=9))
-    assert unknown.topic_authorized_operations == NOT_ASKED
+    assert unknown.topic_authorized_operations == NOT_REQUESTED
     assert (found.error_code, found.name, found.topic_id) == (ErrorCode.none, "b", UUID(int=2))
     assert metadata.unknown_topics(finished(read_request(body, version)), a_context(version), view) == frozenset()
 

@@ -11,7 +11,7 @@ from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.write_txn_markers import WriteTxnMarkersQuestion
 from kafkad.wire.api_table import WRITE_TXN_MARKERS
 from kafkad.wire.primitives import MalformedRequest
-from kafkad.wire.processes.descriptors import TxnMarkerEntry, TxnMarkersWritten, WriteTxnMarkersWanted, short_topic_id
+from kafkad.wire.processes.descriptors import TxnMarkerEntry, TxnMarkersWritten, WriteTxnMarkersOrder, short_topic_id
 from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.views import Slots, a_partition, a_topic, a_view
@@ -59,7 +59,7 @@ def test_each_owner_is_asked_once_for_all_its_markers(version: int) -> None:
     newest = 2 if version >= 2 else 0
 
     assert sorted(question.workers()) == [0, 1]
-    assert question.message(0, 4, 99) == WriteTxnMarkersWanted(
+    assert question.message(0, 4, 99) == WriteTxnMarkersOrder(
         4,
         [
             TxnMarkerEntry(7, 3, 5, True, newest, [(10, SHORT_ID)]),
@@ -67,7 +67,7 @@ def test_each_owner_is_asked_once_for_all_its_markers(version: int) -> None:
         ],
     )
     entry = TxnMarkerEntry(7, 3, 5, True, newest, [(11, SHORT_ID)])
-    assert question.message(1, 5, 99) == WriteTxnMarkersWanted(5, [entry])
+    assert question.message(1, 5, 99) == WriteTxnMarkersOrder(5, [entry])
 
     question.answered(0, TxnMarkersWritten(4, [[0], [0, 52]]))
     question.lost(1)

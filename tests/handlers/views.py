@@ -33,7 +33,7 @@ class Logs:
         self.asked: list[int] = []
         self.forgotten: list[int] = []
         self.doubts: list[tuple[int, int]] = []
-        self.complaints: list[tuple[int, str]] = []
+        self.log_rate_limit: list[tuple[int, str]] = []
 
     def reader(self, slot: int, published: PartitionSlot) -> LogReader | None:
         if slot not in self.readers:
@@ -49,7 +49,7 @@ class Logs:
         self.readers.pop(slot, None)
 
     def unreadable(self, slot: int, published: PartitionSlot, error: Exception) -> KafkaError:
-        self.complaints.append((slot, str(error)))
+        self.log_rate_limit.append((slot, str(error)))
         return KafkaError(code_of(error))
 
 

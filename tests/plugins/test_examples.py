@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from bench.brokers.processes import WITHIN_S
-from kafkad.core.cleanup import DeleteSegments, HandOver, LogSummary, RollActive, SealedSegment, SegmentSummary
+from kafkad.core.cleanup import DeleteSegments, LogSummary, RollActive, SealedSegment, SegmentSummary, TransferSegments
 from kafkad.core.election import ElectionContext, elect
 from kafkad.core.groups.consumer.assignors import AssigningMember, assign
 from kafkad.core.log.settings import LogConfig
@@ -159,9 +159,9 @@ def test_archive_is_there_only_with_a_place_for_it(tmp_path: Path, monkeypatch: 
     policy = plugins.cleanup_policies["archive"]
     assert policy.plan(log_of(0, 10, 20, high_watermark=30), LogConfig(retention_ms=-1), 0) == []
     old = policy.plan(log_of(0, 10, 20, high_watermark=30), LogConfig(retention_bytes=100, retention_ms=-1), 0)
-    assert [(type(effect), getattr(effect, "up_to_base_offset", None)) for effect in old] == [(HandOver, 10)]
+    assert [(type(effect), getattr(effect, "up_to_base_offset", None)) for effect in old] == [(TransferSegments, 10)]
     older = policy.plan(log_of(0, 10, 20, high_watermark=30), LogConfig(retention_ms=500), 1000)
-    assert [type(effect) for effect in older] == [HandOver, RollActive]
+    assert [type(effect) for effect in older] == [TransferSegments, RollActive]
 
 
 def sealed(folder: Path, content: bytes) -> SealedSegment:

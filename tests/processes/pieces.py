@@ -33,9 +33,9 @@ from kafkad.processes.network.shell import NetworkProcess
 from kafkad.processes.worker.shell import WorkerProcess
 from kafkad.wire.processes.controller_messages import (
     ControllerMessage,
-    ProducerIdsGiven,
-    ProducerIdsWanted,
-    SnapshotWanted,
+    ProducerIdsGranted,
+    ProducerIdsRequest,
+    SnapshotRequest,
     pack_delta,
     pack_message,
     unpack_message,
@@ -191,7 +191,7 @@ class Pieces(OneThreadBroker):
 
     def begin(self, key: ProcessKey) -> None:
         """An incarnation of `key`, of which everybody is told."""
-        self._go_on(self.fork(key))
+        self._resume(self.fork(key))
         self.tell_roster()
 
     def _listeners(self) -> list[tuple[ConfiguredListener, socket.socket]]:
@@ -227,13 +227,13 @@ class Pieces(OneThreadBroker):
     def turn(self, *keys: ProcessKey) -> None:
         """One pass of these processes; all of them unless named, and the controller and the clients as well."""
         for key in keys or tuple(self.incarnations):
-            self._go_on(self.incarnations[key])
+            self._resume(self.incarnations[key])
         if not keys:
             self._play_controller()
             for client in self.clients:
                 client.pump()
 
-    def _go_on(self, incarnation: Incarnation) -> None:
+    def _resume(self, incarnation: Incarnation) -> None:
         """Until it waits again. What ends it by mistake ends the test."""
         strand = incarnation.strand
         if not strand.is_over:
@@ -285,11 +285,11 @@ class Pieces(OneThreadBroker):
             for frame in link.receive():
                 message = unpack_message(frame)
                 self.heard.append(message)
-                if isinstance(message, SnapshotWanted):
+                if isinstance(message, SnapshotRequest):
                     self._metadata_publisher.asked(peer, message.have_version, self.image)
-                elif isinstance(message, ProducerIdsWanted):
+                elif isinstance(message, ProducerIdsRequest):
                     self._producer_ids += PRODUCER_IDS
-                    self.send_frame(peer, pack_message(ProducerIdsGiven(self._producer_ids, PRODUCER_IDS)))
+                    self.send_frame(peer, pack_message(ProducerIdsGranted(self._producer_ids, PRODUCER_IDS)))
 
     def send_frame(self, peer: ProcessKey, frame: bytes) -> None:
         """As the controller."""

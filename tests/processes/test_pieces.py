@@ -4,7 +4,7 @@ import gc
 import os
 from pathlib import Path
 
-from kafkad.wire.processes.controller_messages import Applied, SnapshotWanted
+from kafkad.wire.processes.controller_messages import Applied, SnapshotRequest
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Pieces
 from tests.tools.raw_requests import batch, fetch, produce, read_produced
 
@@ -13,8 +13,8 @@ def test_a_change_behind_the_first_snapshot_makes_nobody_ask_for_another(pieces:
     """It would come at some time during the test, and everybody who waits would look again."""
     newest = Applied(pieces.image.version)
     pieces.run(lambda: pieces.heard.count(newest) >= 2, "both processes say that they have the newest version")
-    asked = [message for message in pieces.heard if isinstance(message, SnapshotWanted)]
-    assert asked == [SnapshotWanted(0), SnapshotWanted(0)], "each for its first link, and no more"
+    asked = [message for message in pieces.heard if isinstance(message, SnapshotRequest)]
+    assert asked == [SnapshotRequest(0), SnapshotRequest(0)], "each for its first link, and no more"
 
 
 def test_the_end_gives_every_descriptor_back_those_of_dead_processes_as_well(tmp_path: Path) -> None:

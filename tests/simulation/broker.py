@@ -127,9 +127,9 @@ class Broker(OneThreadBroker):
         workers = len(registry.role("worker"))
         self._unclean_workers += workers - sum(key.role == "worker" for key in self.incarnations)
         self._stopping = StopSequence()
-        self._go_on_stopping()
+        self._continue_stopping()
 
-    def _go_on_stopping(self) -> None:
+    def _continue_stopping(self) -> None:
         stopping = self._stopping
         if stopping is None:
             return
@@ -268,7 +268,7 @@ class Broker(OneThreadBroker):
             delay_ns = self._scheduler.random.choice((0, 1 * MS, 20 * MS, 300 * MS, 2 * NS))
             self.timers.after(delay_ns, lambda: self._begin_again(incarnation.key))
         self._tell_all(ProcessesChanged())
-        self._go_on_stopping()
+        self._continue_stopping()
 
     def _begin_again(self, key: ProcessKey) -> None:
         self.fork(key)

@@ -80,7 +80,7 @@ class SimulatedLink:
         self._in.receiver = self
         self._scheduler.stir(self._in)
         self.arrived: deque[bytes] = deque()
-        self.needs_look = True
+        self.needs_check = True
         self.backlog = 0
         self.fd = self._descriptors.add(self)
 
@@ -98,7 +98,7 @@ class SimulatedLink:
 
     def send(self, frame: bytes | memoryview) -> None:
         self._scheduler.joint("sends by link")
-        self.needs_look = True
+        self.needs_check = True
         self._take_sign()
         self._out.take(bytes(frame))
 
@@ -107,12 +107,12 @@ class SimulatedLink:
 
     def receive(self, limit: int = 1000) -> list[bytes]:
         self._take_sign()
-        self.needs_look = len(self.arrived) > limit
+        self.needs_check = len(self.arrived) > limit
         return [self.arrived.popleft() for _ in range(min(limit, len(self.arrived)))]
 
     def has_input(self) -> bool:
         self._take_sign()
-        self.needs_look = False
+        self.needs_check = False
         return bool(self.arrived)
 
     def close(self) -> None:

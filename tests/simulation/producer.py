@@ -237,4 +237,4 @@ class Producer(Client):
         if batch.refusals == MOST_REFUSALS:
             self.note(f"gives up {batch.numbers} of {lane.partition}")
             lane.unacknowledged.remove(batch)
-            self._truth.of(lane.partition).given_up.update((self.number, number) for number in batch.numbers)
+            self._truth.of(lane.partition).abandoned.update((self.number, number) for number in batch.numbers)

@@ -145,8 +145,8 @@ def _tells_newcomers_nothing(patch: Patch) -> None:
         if brokers is None:
             before(self)
 
-    before = ElectedController.tell_everything
-    patch.setattr(ElectedController, "tell_everything", tell)
+    before = ElectedController.announce_all
+    patch.setattr(ElectedController, "announce_all", tell)
 
 
 def _tells_suspects_nothing(patch: Patch) -> None:

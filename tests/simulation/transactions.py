@@ -113,7 +113,7 @@ class TransactionalProducer(Client):
         what: str,
         make: Callable[[int], bytes],
         read: Callable[[bytes], int],
-        go_on: Callable[[], None],
+        tick: Callable[[], None],
         to: Partition | None = None,
     ) -> None:
         """Ask until it is answered; what is no use is begun again with a new epoch."""
@@ -126,17 +126,17 @@ class TransactionalProducer(Client):
             error = read(body) if body is not None else 7
             self.note(f"{what}: error {error}")
             if error == 0:
-                go_on()
+                tick()
             elif error in RETRIABLE:
                 self._then(again, 10)
             elif error in BEGIN_AGAIN:
-                self._give_up()
+                self._abandon()
             else:
                 raise Violated(f"{self.name} got error {error}: {what}")
 
         self.ask(what, make, answered)
 
-    def _give_up(self) -> None:
+    def _abandon(self) -> None:
         """A new epoch ends what is open. A commit that was asked for may have come through."""
         key = self.number, self._transaction
         if self._ledger.outcomes.get(key) is Outcome.OPEN:
@@ -161,11 +161,11 @@ class TransactionalProducer(Client):
                 self._initialized(producer[0], producer[1])
             return error
 
-        def go_on() -> None:
+        def tick() -> None:
             self._sequences.clear()
             self._then(self._begin)
 
-        self._ask("init", lambda at: txn_requests.init_producer_id(self._id, at), read, go_on)
+        self._ask("init", lambda at: txn_requests.init_producer_id(self._id, at), read, tick)
 
     def _initialized(self, producer_id: int, epoch: int) -> None:
         """A coordinator that has forgotten the transactional id would give it another producer."""
@@ -217,18 +217,18 @@ class TransactionalProducer(Client):
         self._then(lambda: self._add(partition, data, len(numbers)))
 
     def _add(self, partition: Partition, data: bytes, count: int) -> None:
-        def go_on() -> None:
+        def tick() -> None:
             self._added.add(partition)
             self._then(lambda: self._produce(partition, data, count))
 
         if partition in self._added:
-            go_on()
+            tick()
             return
         self._ask(
             f"add {partition}",
             lambda at: txn_requests.add_partition(self._id, self._producer, partition, at),
             txn_requests.read_added,
-            go_on,
+            tick,
         )
 
     def _read_produced(self, body: bytes, partition: Partition, count: int) -> int:
@@ -258,7 +258,7 @@ class TransactionalProducer(Client):
         self._end(Outcome.ABORTED)
 
     def _end(self, outcome: Outcome) -> None:
-        def go_on() -> None:
+        def tick() -> None:
             self._ledger.outcomes[self.number, self._transaction] = outcome
             self._left -= 1
             self._then(self._begin)
@@ -267,5 +267,5 @@ class TransactionalProducer(Client):
             f"end {self._transaction}: {outcome.value}",
             lambda at: txn_requests.end_txn(self._id, self._producer, outcome is Outcome.COMMITTED, at),
             txn_requests.read_ended,
-            go_on,
+            tick,
         )

@@ -117,7 +117,7 @@ class PartitionTruth:
         """(last offset, bytes) by first offset, as somebody has read them."""
         self.acknowledged: dict[tuple[int, int], int] = {}
         """Offset by producer and number."""
-        self.given_up: set[tuple[int, int]] = set()
+        self.abandoned: set[tuple[int, int]] = set()
         """Producer and number of what the broker refused because it has it already, or so it says."""
         self.deleted_up_to = 0
         """Somebody has asked for this at most to be deleted; nobody may miss anything from here on."""
@@ -191,8 +191,8 @@ class PartitionTruth:
         if log_start > self.deleted_up_to:
             raise Violated(f"{self.name()} starts at {log_start}, nobody asked for more than {self.deleted_up_to}")
         found = self._found()
-        if not self.deleted_up_to and not self.given_up.issubset(found):
-            raise Violated(f"{self.name()}: {sorted(self.given_up - found.keys())} was refused, and is not there")
+        if not self.deleted_up_to and not self.abandoned.issubset(found):
+            raise Violated(f"{self.name()}: {sorted(self.abandoned - found.keys())} was refused, and is not there")
         for (producer, number), offset in self.acknowledged.items():
             if offset >= log_start and offset not in found.get((producer, number), []):
                 raise Violated(

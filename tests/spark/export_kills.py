@@ -231,9 +231,9 @@ def _kill_one(broker: Kafkad, exporter: Exporter, engine: str, chance: random.Ra
     victims = ["driver", "driver JVM", "executor JVM", "worker"] if engine == "spark" else ["driver", "process"]
     victim = chance.choice([*victims, "broker"])
     before = exporter.rounds()
-    goes_on = chance.random() < 0.5
-    deadline_s = time.monotonic() + chance.uniform(*_BEFORE_KILL_S) + (0 if goes_on else WITHIN_S)
-    while time.monotonic() < deadline_s and (goes_on or exporter.rounds() == before):
+    continues = chance.random() < 0.5
+    deadline_s = time.monotonic() + chance.uniform(*_BEFORE_KILL_S) + (0 if continues else WITHIN_S)
+    while time.monotonic() < deadline_s and (continues or exporter.rounds() == before):
         exporter.ensure()
         time.sleep(0.01)
     if victim == "broker":

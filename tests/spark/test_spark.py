@@ -25,10 +25,10 @@ from kafkad.export.engines.spark import one_in_each_partition, run_in_spark
 from kafkad.export.preparation import prepare
 from kafkad.export.problems import ExportFailed
 from kafkad.export.reading.source import Source
+from kafkad.export.request import ExportRequest
 from kafkad.export.run import carry_out
 from kafkad.export.tables import open_sink
 from kafkad.export.task import Task
-from kafkad.export.wanted import Wanted
 from kafkad.export.writing import Layout
 from tests.spark.conftest import SHORT_LIVED
 
@@ -232,7 +232,7 @@ def test_a_run_of_which_spark_has_lost_an_answer_commits_nothing(
     broker: Kafkad, spark: SparkSession, tmp_path: Path, table: str
 ) -> None:
     out = tmp_path / "table"
-    asked = Wanted(topic=TOPIC, out=str(out), name=TOPIC, bootstrap=broker.bootstrap, format=table)
+    asked = ExportRequest(topic=TOPIC, out=str(out), name=TOPIC, bootstrap=broker.bootstrap, format=table)
     sink = open_sink(asked)
 
     def lose_the_last(tasks: Sequence[Task]) -> list[Returned]:

@@ -3,8 +3,8 @@
 import pytest
 
 from kafkad.export.ranges import Bounds, TopicFacts
+from kafkad.export.request import ExportRequest
 from kafkad.export.tables import open_sink
-from kafkad.export.wanted import Wanted
 from pyspark_kafkad.table_ends import ends_of_table
 from tests.export.object_store import object_store, settings
 from tests.export.sinks.test_sinks import TOPIC, commit_of
@@ -18,7 +18,7 @@ def test_a_table_in_an_object_store_says_where_it_ends(kind: str, monkeypatch: p
     with object_store() as port:
         for name, value in settings(port).items():
             monkeypatch.setenv(name, value)
-        sink = open_sink(Wanted(topic="t", out=out, name="t", bootstrap="", format=kind))
+        sink = open_sink(ExportRequest(topic="t", out=out, name="t", bootstrap="", format=kind))
         state = sink.state([0])
         sink.check_store()
         assert ends_of_table(out, facts) == {}

@@ -26,15 +26,15 @@ _WRONG = (
 _BEFORE_THE_FIRST = "  -1 is followed by "
 
 
-def complaints(files: Sequence[Path]) -> list[str]:
+def log_rate_limit(files: Sequence[Path]) -> list[str]:
     """The lines in which the tool complains about any of the files; none is what is hoped for."""
     found = []
     for start in range(0, len(files), _FILES_PER_RUN):
-        found += _complaints(files[start : start + _FILES_PER_RUN])
+        found += _log_rate_limit(files[start : start + _FILES_PER_RUN])
     return found
 
 
-def _complaints(files: Sequence[Path]) -> list[str]:
+def _log_rate_limit(files: Sequence[Path]) -> list[str]:
     command = tool_command("kafka-dump-log", ["--deep-iteration", "--files", ",".join(map(str, files))])
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

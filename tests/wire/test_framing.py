@@ -11,7 +11,7 @@ from kio.schema.response_header.v1.header import ResponseHeader as ResponseV1
 from kio.serial import entity_reader, entity_writer
 
 from kafkad.wire.api_table import API_VERSIONS, APIS, FETCH, METADATA
-from kafkad.wire.framing import LENGTH, describe_stranger, read_header, response_head
+from kafkad.wire.framing import LENGTH, foreign_protocol, read_header, response_head
 from kafkad.wire.primitives import MalformedRequest
 
 VERSIONS = [(key, version) for key, api in APIS.items() for version in range(api.min_version, api.max_version + 1)]
@@ -84,4 +84,4 @@ def test_every_response_header_is_kios(key: int, version: int) -> None:
     ],
 )
 def test_strangers_are_told_by_their_first_bytes(first: bytes, what: str | None) -> None:
-    assert describe_stranger(first) == what
+    assert foreign_protocol(first) == what

@@ -106,7 +106,7 @@ class SegmentFile(CachedFile):
         self.pins += 1
         return self
 
-    def give_back(self) -> None:
+    def free(self) -> None:
         if self.pins:
             self.unpin()
 

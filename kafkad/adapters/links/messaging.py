@@ -91,9 +91,9 @@ def link_endpoint(
 
 
 class Link:
-    """One end of a pair. `needs_look` is true when input may wait although the descriptor reports none."""
+    """One end of a pair. `needs_check` is true when input may wait although the descriptor reports none."""
 
-    __slots__ = ("_backlog", "_backlog_limit", "_socket", "fd", "needs_look")
+    __slots__ = ("_backlog", "_backlog_limit", "_socket", "fd", "needs_check")
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Link:
         self._backlog: deque[bytes] = deque()
         self._backlog_limit = backlog_limit
         self.fd = int(self._socket.getsockopt(zmq.FD))
-        self.needs_look = True
+        self.needs_check = True
 
     @property
     def backlog(self) -> int:
@@ -127,7 +127,7 @@ class Link:
     def send(self, frame: bytes | memoryview) -> None:
         """Send `frame`, now or later, in order. Copies it. Raises `LinkOverflow`."""
         # ZeroMQ's descriptor is edge-triggered, and a send may swallow the edge of a message that came in.
-        self.needs_look = True
+        self.needs_check = True
         if not self._backlog:
             try:
                 # The plain socket's method: pyzmq's convenience layer costs as much again.
@@ -143,7 +143,7 @@ class Link:
         """Send the queued messages; True when none is left."""
         backlog = self._backlog
         if backlog:
-            self.needs_look = True
+            self.needs_check = True
         while backlog:
             try:
                 RawSocket.send(self._socket, backlog[0], zmq.NOBLOCK, True, False)
@@ -156,19 +156,19 @@ class Link:
         """The received messages, at most `limit`; more may wait after that many."""
         frames: list[bytes] = []
         socket = self._socket
-        self.needs_look = True
+        self.needs_check = True
         try:
             # One exception at the end costs less than asking for EVENTS before each message.
             while len(frames) < limit:
                 frames.append(RawSocket.recv(socket, zmq.NOBLOCK, True, False))
         except zmq.Again:
             # ZeroMQ has handled all its commands now, also that there is room to send.
-            self.needs_look = bool(self._backlog)
+            self.needs_check = bool(self._backlog)
         return frames
 
     def has_input(self) -> bool:
         """Re-read EVENTS, which also re-arms the descriptor's edge; call it before each epoll_wait."""
-        self.needs_look = False
+        self.needs_check = False
         events = int(self._socket.getsockopt(zmq.EVENTS))
         return bool(events & zmq.POLLIN) or bool(self._backlog and events & zmq.POLLOUT)
 

@@ -72,13 +72,13 @@ def _argument_area() -> tuple[int, int]:
     return int(fields[_ARG_START - 2]), int(fields[_ARG_END - 2])
 
 
-def give_back_free_memory() -> None:
+def release_free_memory() -> None:
     """Return freed memory to the kernel (malloc_trim(3)), as the C library may keep it otherwise."""
     ctypes.CDLL(None).malloc_trim(0)
 
 
 def keep_freed_memory() -> None:
-    """From now on freed memory stays with the process until `give_back_free_memory` (mallopt(3)).
+    """From now on freed memory stays with the process until `release_free_memory` (mallopt(3)).
 
     Work that takes and frees megabytes at each step would pay for a page fault with every page each time.
     """

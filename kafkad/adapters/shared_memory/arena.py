@@ -11,7 +11,7 @@ from kafkad.core.arena_space import ArenaSpace
 
 REQUEST_SLACK = 64 * 1024
 """Room for alignment and header beside the largest legal request."""
-ANSWER_SLACK = 256 * 1024
+RESPONSE_SLACK = 256 * 1024
 """Room beside the records of a leader's answer: its partitions, and the rest of its first batch."""
 
 

@@ -14,7 +14,7 @@ from kafkad.adapters.shared_memory.shared_region import SharedRegion
 
 PROCESS_SLOTS = 64
 FIRST_INCARNATION = 1
-GRACE_LOOK_MS = 5
+GRACE_CHECK_MS = 5
 """How often an owner looks whether the readers of what it changes have all moved on."""
 _ROW = 128
 _INCARNATION, _PID, _STATE, _APPLIED, _PASS, _ASLEEP, _DONE, _TOTAL, _HANDLED = range(9)
@@ -216,7 +216,7 @@ class ProcessRegistry:
             if self.is_live(key)
         )
 
-    def is_grace_over(self, marks: Iterable[GraceMark]) -> bool:
+    def has_grace_ended(self, marks: Iterable[GraceMark]) -> bool:
         """Whether every marked process has finished its pass, was at rest, or has ended.
 
         Called later than `grace_marks`. A process at rest is checked twice: its store "inside" may become visible

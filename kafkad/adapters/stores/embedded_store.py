@@ -64,7 +64,7 @@ class EmbeddedStore:
             self._open(path)
             self._tree = SqliteTree(self._database, session_id)
             self._change("/", self._tree.delete_ephemerals_of_others)
-            self._keep_room(path)
+            self._reserve_space(path)
         except StorageFailed:
             # An open file stays locked, so the next attempt would find it taken.
             self._database.close()
@@ -86,7 +86,7 @@ class EmbeddedStore:
         if found != "ok":
             raise StorageFailed(f"coordination store {path} is damaged: {_in_one_line(found)}")
 
-    def _keep_room(self, path: Path) -> None:
+    def _reserve_space(self, path: Path) -> None:
         """Reserve room for small changes on a full disk, so that topics can be deleted or get another retention:
         free pages in the database, and a write-ahead log of full length (SQLite ignores what follows the last change
         in it). A disk that is full already gives none, and a store in memory needs none.

@@ -11,11 +11,11 @@ from kazoo.exceptions import ConnectionLoss, UnimplementedError, WriterNotClosed
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import ACL
 
-from kafkad.adapters.stores.zookeeper_answers import value_of
 from kafkad.adapters.stores.zookeeper_reads import MultiRead
+from kafkad.adapters.stores.zookeeper_responses import value_of
 from kafkad.adapters.stores.zookeeper_waits import SILENT_S
 
-_LOOK_S = 0.05
+_CHECK_INTERVAL_S = 0.05
 _STOPPED_S = 2 * SILENT_S
 
 
@@ -23,7 +23,7 @@ def start(client: KazooClient, timeout_s: float, is_stopping: Callable[[], bool]
     """Raises KazooTimeoutError, also when the broker stops meanwhile."""
     until_s = time.monotonic() + timeout_s
     is_live = client.start_async()
-    while not is_live.wait(max(0.0, min(_LOOK_S, until_s - time.monotonic()))):
+    while not is_live.wait(max(0.0, min(_CHECK_INTERVAL_S, until_s - time.monotonic()))):
         if time.monotonic() >= until_s or is_stopping():
             raise KazooTimeoutError("Connection time-out")
 

@@ -25,7 +25,9 @@ from kazoo.protocol.states import WatchedEvent
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from kafkad.adapters.links.event_queue import EventQueue
-from kafkad.adapters.stores.zookeeper_answers import (
+from kafkad.adapters.stores.zookeeper_client import knows_multi_reads, make_root, read_together, start, stop
+from kafkad.adapters.stores.zookeeper_reads import TOGETHER
+from kafkad.adapters.stores.zookeeper_responses import (
     KINDS,
     Unimplemented,
     nodes_of,
@@ -35,8 +37,6 @@ from kafkad.adapters.stores.zookeeper_answers import (
     translated,
     value_of,
 )
-from kafkad.adapters.stores.zookeeper_client import knows_multi_reads, make_root, read_together, start, stop
-from kafkad.adapters.stores.zookeeper_reads import TOGETHER
 from kafkad.adapters.stores.zookeeper_tls import TlsConnections
 from kafkad.adapters.stores.zookeeper_waits import Waits
 from kafkad.core.coordination_store import (

@@ -23,9 +23,9 @@ from kafkad.adapters.stores.zookeeper_tls import TlsConnections
 SILENT_S = 4.0
 """A server that says nothing for so long while the session is closed is not waited for any more. Its end is a write."""
 LONGEST_PAUSE_S = 1.0
-_LOOK_S = 0.5
+_CHECK_INTERVAL_S = 0.5
 """How often a wait looks whether the session is to be closed, while somebody waits for an answer or a connection."""
-_IDLE_LOOK_S = 3_600.0
+_IDLE_CHECK_S = 3_600.0
 _SHORT_S = 0.2
 
 
@@ -92,16 +92,16 @@ class Waits:
         until_s = float("inf") if timeout is None else time.monotonic() + timeout
         # The wait that a request ends is for the socket and for kazoo's own pipe.
         is_idle = len(readers) > 1 and not self._asking and self._is_connected()
-        look_s = _IDLE_LOOK_S if is_idle else _LOOK_S
+        check_interval_s = _IDLE_CHECK_S if is_idle else _CHECK_INTERVAL_S
         while True:
             left_s = max(0.0, until_s - time.monotonic())
             was_stopping = self._is_stopping()
-            ready = dict(poll.poll(min(left_s, look_s) * 1000))
+            ready = dict(poll.poll(min(left_s, check_interval_s) * 1000))
             if ready or not was_stopping:
                 self._heard_s = time.monotonic()
             elif time.monotonic() - self._heard_s >= SILENT_S:
                 raise KazooTimeoutError("the server is silent, and nobody waits for it any more")
-            if ready or left_s <= look_s:
+            if ready or left_s <= check_interval_s:
                 # An error, or an end, is both.
                 readable = [each for each in readers if ready.get(each.fileno(), 0) & ~select.POLLOUT]
                 return readable, [each for each in writers if ready.get(each.fileno(), 0) & ~select.POLLIN], []

@@ -56,7 +56,7 @@ def stored_metadata(first: Path) -> StoredMetadata:
             store.close()
 
 
-def hand_over(paths: Sequence[Path], plans: Sequence[TopicPlan], node_id: int) -> None:
+def transfer(paths: Sequence[Path], plans: Sequence[TopicPlan], node_id: int) -> None:
     """Raises `LogDirectoryUnusable`, also when a broker runs on one of the directories, and `StorageFailed`."""
     directories: list[LogDirectory] = []
     try:

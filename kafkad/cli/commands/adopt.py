@@ -12,7 +12,7 @@ from kafkad.adapters.files.log_directory import LogDirectoryUnusable
 from kafkad.cli.adoption import report
 from kafkad.cli.adoption.foreign_topics import ForeignCluster, UnreadableSource, read_configs_file
 from kafkad.cli.adoption.found_partitions import FoundLogs, find_partitions, read_records
-from kafkad.cli.adoption.handing_over import hand_over, node_id_of, stored_metadata
+from kafkad.cli.adoption.handing_over import node_id_of, stored_metadata, transfer
 from kafkad.cli.adoption.kraft_metadata import DIRECTORY, read_kraft_metadata
 from kafkad.cli.adoption.plan import TopicPlan, plan_topics
 from kafkad.cli.adoption.zookeeper_metadata import read_zookeeper
@@ -92,7 +92,7 @@ def adopt(
         plans = plan_topics(found.partitions, sources, stored.topics, read_configuration(None, ()))
         if yes and plans:
             _refuse_duplicates(plans)
-            hand_over(directories, plans, node_id)
+            transfer(directories, plans, node_id)
     except (UnreadableSource, LogDirectoryUnusable, StorageFailed, OSError) as error:
         raise WrongConfiguration([str(error)]) from error
     if as_json:

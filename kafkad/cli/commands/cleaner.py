@@ -6,7 +6,7 @@ import time
 import click
 import msgspec
 
-from kafkad.cli.asking import CommandFailed, asking, asks_broker
+from kafkad.cli.broker_options import CommandFailed, asking, broker_options
 from kafkad.cli.options import json_option, number_in, timeout_option
 from kafkad.cli.transaction_tables import table
 from kafkad.client.compactions import LastCompaction, LogCompaction, NoCompactions, compactions
@@ -62,7 +62,7 @@ def status(topic: str | None, listener: str, timeout_s: float, as_json: bool) ->
 @cleaner.command(epilog="\b\nExample:\n  kafkad cleaner retry orders")
 @click.argument("topic")
 @json_option
-@asks_broker
+@broker_options
 def retry(topic: str, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Retry the compaction of a topic's logs that could not be compacted.
 

@@ -6,7 +6,7 @@ from time import monotonic
 
 import click
 
-from kafkad.cli.asking import CommandFailed, asking, asks_broker
+from kafkad.cli.broker_options import CommandFailed, asking, broker_options
 from kafkad.cli.options import INT32, INT64, INT64_MAX
 from kafkad.cli.record_format import (
     TOKENS,
@@ -48,7 +48,7 @@ _MOST_HEADERS = 1_000_000
     help=", ".join(f"{token} {meaning}" for token, (meaning, _) in TOKENS.items()),
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each record instead of --format.")
-@asks_broker
+@broker_options
 def consume(
     topic: str,
     from_beginning: bool,

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kafkad.cli.asking import CommandFailed, asking, asks_broker
+from kafkad.cli.broker_options import CommandFailed, asking, broker_options
 from kafkad.cli.group_tables import (
     OffsetRow,
     deletion_lines,
@@ -57,7 +57,7 @@ def groups() -> None:
 @groups.command("list", epilog="\b\nExample:\n  kafkad groups list --state")
 @click.option("--state", "with_state", is_flag=True, help="Also print the type and the state of each group.")
 @json_option
-@asks_broker
+@broker_options
 def list_command(with_state: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Print the ids of all groups."""
     with asking(bootstrap, timeout_s) as client:
@@ -73,7 +73,7 @@ def list_command(with_state: bool, as_json: bool, bootstrap: str, timeout_s: flo
 @click.option("--members", "show", flag_value="members", help="Show the members of the group.")
 @click.option("--state", "show", flag_value="state", help="Show coordinator, strategy and state.")
 @json_option
-@asks_broker
+@broker_options
 def describe(names: tuple[str, ...], show: str | None, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Show committed offset, lag and member for each partition of the groups GROUP, or of all groups."""
     with asking(bootstrap, timeout_s) as client:
@@ -96,7 +96,7 @@ def describe(names: tuple[str, ...], show: str | None, as_json: bool, bootstrap:
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
 @click.option("--if-exists", is_flag=True, help="Succeed if the group does not exist.")
 @json_option
-@asks_broker
+@broker_options
 def delete(names: tuple[str, ...], if_exists: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Delete the groups GROUP, which must have no members, with their offsets."""
     with asking(bootstrap, timeout_s) as client:
@@ -135,7 +135,7 @@ def delete(names: tuple[str, ...], if_exists: bool, as_json: bool, bootstrap: st
 @click.option("--shift-by", type=SIGNED_INT64, metavar="N", help="Forward by N offsets; backward if N is negative.")
 @click.option("--execute", is_flag=True, help="Apply the new offsets instead of only printing them.")
 @json_option
-@asks_broker
+@broker_options
 def reset_offsets(
     name: str,
     topics: tuple[str, ...],
@@ -177,7 +177,7 @@ def reset_offsets(
     help="Topic or partitions; repeatable.",
 )
 @json_option
-@asks_broker
+@broker_options
 def delete_offsets_command(name: str, topics: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Delete the committed offsets of GROUP for topics to which it is not subscribed."""
     wanted = parse_topics(topics)

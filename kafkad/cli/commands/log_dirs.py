@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import click
 
-from kafkad.cli.asking import CommandFailed, asking, asks_broker, wanted_partitions
+from kafkad.cli.broker_options import CommandFailed, asking, broker_options, named_partitions
 from kafkad.cli.options import INT32, json_option
 from kafkad.cli.transaction_tables import table
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.log_dirs import UNKNOWN, LogDirDescription, describe_log_dirs
 from kafkad.client.replica_moves import ReplicaMove, ask_to_move, find_moves
 
-_LOOK_S = 0.2
+_CHECK_INTERVAL_S = 0.2
 
 
 @click.group("log-dirs", epilog="\b\nExample:\n  kafkad log-dirs describe\n  kafkad log-dirs move orders-3 --to /data2")
@@ -27,7 +27,7 @@ def log_dirs() -> None:
 @click.option("--topic", "names", multiple=True, metavar="TOPIC", help="Only partitions of this topic; repeatable.")
 @click.option("--partitions", "with_partitions", is_flag=True, help="Also print a line for each partition.")
 @json_option
-@asks_broker
+@broker_options
 def describe(names: tuple[str, ...], with_partitions: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Print the size and free space of each log directory, and the size of its partitions."""
     with asking(bootstrap, timeout_s) as client:
@@ -74,7 +74,7 @@ Example:
 @click.option("--dry-run", is_flag=True, help="Only print the moves.")
 @click.option("--no-wait", is_flag=True, help="Don't wait for the end.")
 @json_option
-@asks_broker
+@broker_options
 def move(
     partitions: tuple[str, ...],
     target: str,
@@ -87,7 +87,7 @@ def move(
 ) -> None:
     """See `_MOVE_HELP`."""
     with asking(bootstrap, timeout_s) as client:
-        wanted = wanted_partitions(partitions, client.topics())
+        wanted = named_partitions(partitions, client.topics())
         found = describe_log_dirs(client)
         moves = find_moves(found, wanted, broker_of(found, target, broker), target)
         _refuse_absent(wanted, moves, target)
@@ -141,7 +141,7 @@ def follow(client: BrokerClient, moves: Sequence[ReplicaMove], *, shows: bool) -
             bar.update(percent_of(ended) - bar.pos)
             if not any(each.is_under_way for each in ended):
                 return ended
-            time.sleep(_LOOK_S)
+            time.sleep(_CHECK_INTERVAL_S)
 
 
 def percent_of(moves: Sequence[ReplicaMove]) -> int:

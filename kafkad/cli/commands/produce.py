@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import click
 
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
-from kafkad.cli.asking import CommandFailed, asking, asks_broker
+from kafkad.cli.broker_options import CommandFailed, asking, broker_options
 from kafkad.cli.lines import line_groups
 from kafkad.cli.options import INT32, json_option
 from kafkad.cli.partitioning import partition_of_key
@@ -47,7 +47,7 @@ Headers = tuple[tuple[str, bytes], ...]
 @click.option("--partition", type=INT32, help="Default: by key; round robin without a key.")
 @click.option("--header", "headers", multiple=True, metavar="KEY=VALUE", help="Header of every record; repeatable.")
 @json_option
-@asks_broker
+@broker_options
 def produce(
     topic: str,
     key_separator: str | None,

@@ -14,7 +14,7 @@ from kafkad.cli.configuring import (
 )
 from kafkad.cli.failing import WrongConfiguration
 from kafkad.config import load
-from kafkad.core.controller.startup.reconciliation import StartRefused
+from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.processes.controller.cluster.broker_id import find_broker_id
 from kafkad.processes.controller.cluster.session import zookeeper_tls
 from kafkad.startup import start_broker
@@ -38,7 +38,7 @@ def start(file: str | None, overrides: tuple[str, ...]) -> None:
         if config.cluster is not None:
             zookeeper_tls(config.cluster)
         found_id = find_broker_id(config)
-    except (LogDirectoryUnusable, StartRefused, UnusableTlsFile) as refusal:
+    except (LogDirectoryUnusable, UnusableMetadata, UnusableTlsFile) as refusal:
         raise WrongConfiguration([str(refusal)]) from None
     if found_id is not None:
         config = read_configuration(path, pairs, found_id=found_id)

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from kafkad.adapters.files.runtime_directory import RunningBroker, running_brokers
-from kafkad.cli.asking import CommandFailed
+from kafkad.cli.broker_options import CommandFailed
 from kafkad.cli.configuring import configuration_from_arguments, configures
 
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import click
 
-from kafkad.cli.asking import asking, asks_broker
+from kafkad.cli.broker_options import asking, broker_options
 from kafkad.cli.options import INT16_MAX, INT32_MAX, json_option
 from kafkad.client.broker_client import BROKER_DEFAULT, PartitionDescription, TopicDescription
 from kafkad.client.configs import topic_configs
@@ -26,7 +26,7 @@ def topics() -> None:
 @click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="A topic config; repeatable.")
 @click.option("--if-not-exists", is_flag=True, help="Succeed if the topic exists.")
 @json_option
-@asks_broker
+@broker_options
 def create(
     name: str,
     partitions: int | None,
@@ -59,7 +59,7 @@ def create(
 @topics.command("list", epilog="\b\nExample:\n  kafkad topics list --bootstrap-server 127.0.0.1:9092")
 @click.option("--exclude-internal", is_flag=True, help="Omit internal topics.")
 @json_option
-@asks_broker
+@broker_options
 def list_topics(exclude_internal: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Print the names of all topics."""
     with asking(bootstrap, timeout_s) as client:
@@ -74,7 +74,7 @@ def list_topics(exclude_internal: bool, as_json: bool, bootstrap: str, timeout_s
 @topics.command(epilog="\b\nExample:\n  kafkad topics describe orders --json")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @json_option
-@asks_broker
+@broker_options
 def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Show partitions, leaders, replicas and configs of the topics NAME, or of all topics."""
     with asking(bootstrap, timeout_s) as client:
@@ -91,7 +91,7 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s: f
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--if-exists", is_flag=True, help="Succeed if the topic does not exist.")
 @json_option
-@asks_broker
+@broker_options
 def delete(names: tuple[str, ...], if_exists: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Delete the topics NAME and all their records."""
     with asking(bootstrap, timeout_s) as client:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
-from kafkad.cli.asking import CommandFailed, asking, asks_broker
+from kafkad.cli.broker_options import CommandFailed, asking, broker_options
 from kafkad.cli.hanging import hanging, overdue
 from kafkad.cli.options import INT16, INT32, INT32_MAX, INT64, INT64_MAX, json_option
 from kafkad.cli.transaction_tables import description_lines, hanging_lines, listing_lines
@@ -45,7 +45,7 @@ def transactions() -> None:
 )
 @click.option("--transactional-id-pattern", metavar="REGEX", help="Only transactional ids that match as a whole.")
 @json_option
-@asks_broker
+@broker_options
 def list_command(
     duration_filter: int, transactional_id_pattern: str | None, as_json: bool, bootstrap: str, timeout_s: float
 ) -> None:
@@ -58,7 +58,7 @@ def list_command(
 @transactions.command(epilog="\b\nExample:\n  kafkad transactions describe billing-1")
 @click.argument("transactional_id", metavar="TRANSACTIONAL-ID")
 @json_option
-@asks_broker
+@broker_options
 def describe(transactional_id: str, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Show the transaction of TRANSACTIONAL-ID and its partitions."""
     with asking(bootstrap, timeout_s) as client:
@@ -78,7 +78,7 @@ def describe(transactional_id: str, as_json: bool, bootstrap: str, timeout_s: fl
 @click.option("--producer-id", type=INT64, help="Instead of --start-offset, with both epochs.")
 @click.option("--producer-epoch", type=INT16, help="As printed by find-hanging.")
 @click.option("--coordinator-epoch", type=click.IntRange(-1, INT32_MAX), help="As printed by find-hanging.")
-@asks_broker
+@broker_options
 def abort(
     topic: str,
     partition: int,
@@ -117,7 +117,7 @@ def abort(
     help="The longest transaction timeout that the brokers allow; younger transactions are not hanging.",
 )
 @json_option
-@asks_broker
+@broker_options
 def find_hanging(
     topic: str | None,
     partition: int | None,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kafkad.adapters.files.log_directory import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES
 from kafkad.adapters.files.moved_directory import MOVED_FROM
-from kafkad.adapters.files.reserved_room import FILE_NAME as RESERVED
+from kafkad.adapters.files.reserved_space import FILE_NAME as RESERVED
 from kafkad.adapters.stores.embedded_store import FILE_NAME as STORE
 from kafkad.adapters.stores.session_file import FILE_NAME as SESSION
 from kafkad.core.controller.startup.reconciliation import parse_directory

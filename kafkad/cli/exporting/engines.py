@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from kafkad.export.request import ExportRequest
 from kafkad.export.run import RunTasks
-from kafkad.export.wanted import Wanted
 
 
 class Engine(NamedTuple):
     """`jobs`: how many tasks run at once."""
 
     jobs: int
-    run_tasks_of: Callable[[Wanted], RunTasks]
+    run_tasks_of: Callable[[ExportRequest], RunTasks]
 
 
 @contextmanager
-def open_engine(engine: str, tables: Sequence[Wanted], jobs: int | None) -> Iterator[Engine]:
+def open_engine(engine: str, tables: Sequence[ExportRequest], jobs: int | None) -> Iterator[Engine]:
     """Into how many pieces a topic is divided, only Spark can tell if nobody else does."""
     if engine == "local":
         # Processes that wait for a file want nothing of Spark, and the other way round.
@@ -33,7 +33,7 @@ def open_engine(engine: str, tables: Sequence[Wanted], jobs: int | None) -> Iter
 
     with open_session(f"kafkad export {tables[0].topic if len(tables) == 1 else f'{len(tables)} topics'}") as session:
 
-        def run_tasks_of(wanted: Wanted) -> RunTasks:
+        def run_tasks_of(wanted: ExportRequest) -> RunTasks:
             return lambda tasks: run_in_spark(session, tasks, f"kafkad export: {wanted.topic} to {wanted.out}")
 
         yield Engine(jobs or session.sparkContext.defaultParallelism, run_tasks_of)

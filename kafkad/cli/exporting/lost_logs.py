@@ -8,11 +8,11 @@ from kafkad.cli.failing import WrongConfiguration
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import ExportFailed
+from kafkad.export.request import ExportRequest
 from kafkad.export.sinks.rebuilding import has_lost_log, rebuild_log
-from kafkad.export.wanted import Wanted
 
 
-def rebuild_logs(wanted: Wanted, *, is_dry_run: bool, as_json: bool) -> None:
+def rebuild_logs(wanted: ExportRequest, *, is_dry_run: bool, as_json: bool) -> None:
     """Of those that are gone. Raises `ExportFailed`."""
     if wanted.format != "parquet" or is_dry_run:
         raise WrongConfiguration(["--rebuild-log needs --format parquet and excludes --dry-run"])

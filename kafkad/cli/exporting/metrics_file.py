@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 from kafkad.cli.failing import WrongConfiguration
 from kafkad.export.problems import ExportFailed
+from kafkad.export.request import ExportRequest
 from kafkad.export.run import Summary
 from kafkad.export.sinks.complete_hours import hour_of
-from kafkad.export.wanted import Wanted
 
 
 def check_metrics_file(path: Path) -> None:
@@ -26,7 +26,7 @@ def check_metrics_file(path: Path) -> None:
         raise WrongConfiguration([f"--metrics-file: {path} can't be written: {error.strerror}"]) from error
 
 
-def write_metrics(path: Path, summaries: Sequence[tuple[Wanted, Summary]]) -> None:
+def write_metrics(path: Path, summaries: Sequence[tuple[ExportRequest, Summary]]) -> None:
     """It is replaced as a whole. Raises `ExportFailed`."""
     registry = CollectorRegistry()
     gauges: dict[str, Gauge] = {}

@@ -8,13 +8,13 @@ from kafkad.cli.exporting.formats import formats_of
 from kafkad.cli.failing import WrongConfiguration
 from kafkad.cli.options import INT64_MAX, iso_milliseconds, number_in
 from kafkad.client.broker_client import parse_bootstrap
+from kafkad.export.request import KEEP_ALL, KEEP_LATEST, ExportRequest
 from kafkad.export.values.format import DEAD_LETTERS, FAIL, ValueFormat
-from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST, Wanted
 
 NO_BROKER = "none"
 
 
-def wanted_of(
+def request_of(
     *,
     topic: str,
     out: str,
@@ -34,11 +34,11 @@ def wanted_of(
     keep: str = KEEP_ALL,
     idle_after: float | None = None,
     **rest: Any,
-) -> Wanted:
+) -> ExportRequest:
     _check_spelling(out, format_, rest.get("catalog", ""), rest.get("table", ""))
     formats, rest = formats_of(topic, on_bad_record, **rest)
     _check_kept(keep, formats, on_bad_record, on_damage, recreated, rest.get("partition_by", "none"))
-    return Wanted(
+    return ExportRequest(
         topic=topic,
         bootstrap=_bootstrap(bootstrap),
         out=out,

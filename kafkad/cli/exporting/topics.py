@@ -5,29 +5,29 @@ from functools import partial
 from typing import Any
 
 from kafkad.cli.exporting.options import OF_ALL_TABLES, TOPIC, matcher, of_topic, topics_of
-from kafkad.cli.exporting.request import NO_BROKER, wanted_of
+from kafkad.cli.exporting.request import NO_BROKER, request_of
 from kafkad.cli.exporting.rounds import answered
 from kafkad.cli.failing import WrongConfiguration
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.export.problems import BrokerAway, ExportFailed, not_answered
-from kafkad.export.wanted import Wanted
+from kafkad.export.request import ExportRequest
 
 
-def wanted_now(tables: Sequence[Mapping[str, Any]], *, waits: bool) -> list[Wanted]:
+def available_requests(tables: Sequence[Mapping[str, Any]], *, waits: bool) -> list[ExportRequest]:
     """`waits`: a broker that is away may be there in the first round."""
     try:
-        return wanted_of_topics(tables)
+        return export_requests(tables)
     except BrokerAway:
         if not waits:
             raise
         return []
 
 
-def wanted_of_topics(tables: Sequence[Mapping[str, Any]]) -> list[Wanted]:
+def export_requests(tables: Sequence[Mapping[str, Any]]) -> list[ExportRequest]:
     """What is asked of the table of each topic. Raises `ExportFailed`, `WrongConfiguration`."""
     return [
-        wanted_of(**{name: each for name, each in asked.items() if name not in OF_ALL_TABLES})
+        request_of(**{name: each for name, each in asked.items() if name not in OF_ALL_TABLES})
         for asked in of_topics(tables)
     ]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from kafkad.cli.asking import CommandFailed
+from kafkad.cli.broker_options import CommandFailed
 from kafkad.cli.exporting.engines import Engine, open_engine
 from kafkad.cli.exporting.printing import (
     iso_hour,
@@ -23,9 +23,9 @@ from kafkad.cli.exporting.printing import (
     print_verified,
     with_progress,
 )
-from kafkad.cli.exporting.request import NO_BROKER, wanted_of
+from kafkad.cli.exporting.request import NO_BROKER, request_of
 from kafkad.cli.exporting.rounds import answered, repeat
-from kafkad.cli.exporting.topics import of_topics, wanted_now, wanted_of_topics
+from kafkad.cli.exporting.topics import available_requests, export_requests, of_topics
 from kafkad.cli.failing import WrongConfiguration
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
@@ -35,10 +35,10 @@ from kafkad.export.preparation import Prepared, continued, directories_of, prepa
 from kafkad.export.problems import AnotherExport, Away, ExportFailed, NotInstalled, StoreUnfit
 from kafkad.export.ranges import TopicFacts, lost_of
 from kafkad.export.reading.source import Source
+from kafkad.export.request import SKIP, ExportRequest
 from kafkad.export.run import Summary, carry_out, orphans, remove_orphans
 from kafkad.export.sinks.sink import Merging, Sink, TableState
 from kafkad.export.tables import open_dead_letters, open_sink
-from kafkad.export.wanted import SKIP, Wanted
 
 LOST = 3
 """Exit code of `status`: records were deleted before they were exported."""
@@ -58,7 +58,7 @@ def run(
         raise WrongConfiguration(["--dry-run and --every exclude each other"])
     with _failing():
         # Before the work, and again in each round: a pattern may find more.
-        wanted = wanted_now(tables, waits=every is not None)
+        wanted = available_requests(tables, waits=every is not None)
         if dry_run:
             for each in wanted:
                 print_plan(_prepared(replace(each, jobs=jobs or 1), open_sink(each)), as_json=as_json)
@@ -67,7 +67,7 @@ def run(
         with open_engine(engine, wanted, jobs) as working:
 
             def one_round() -> None:
-                asked = wanted_of_topics(tables)
+                asked = export_requests(tables)
                 done, failures = _run_all(asked, working, as_json=as_json)
                 write_metrics(done)
                 if failures:
@@ -82,10 +82,10 @@ def run(
 
 
 def _run_all(
-    tables: Sequence[Wanted], engine: Engine, *, as_json: bool
-) -> tuple[list[tuple[Wanted, Summary]], list[ExportFailed]]:
+    tables: Sequence[ExportRequest], engine: Engine, *, as_json: bool
+) -> tuple[list[tuple[ExportRequest, Summary]], list[ExportFailed]]:
     """Each of them, whatever becomes of the others. The failures of several are told; that of one is raised."""
-    done: list[tuple[Wanted, Summary]] = []
+    done: list[tuple[ExportRequest, Summary]] = []
     failures: list[ExportFailed] = []
     for wanted in tables:
         try:
@@ -101,7 +101,7 @@ def _run_all(
     return done, failures
 
 
-def _writes_metrics(path: Path | None) -> Callable[[Sequence[tuple[Wanted, Summary]]], None]:
+def _writes_metrics(path: Path | None) -> Callable[[Sequence[tuple[ExportRequest, Summary]]], None]:
     """Raises `WrongConfiguration` where they can't be written."""
     if path is None:
         return lambda _summaries: None
@@ -112,7 +112,7 @@ def _writes_metrics(path: Path | None) -> Callable[[Sequence[tuple[Wanted, Summa
     return lambda summaries: write_metrics(path, summaries)
 
 
-def _run_once(wanted: Wanted, engine: Engine) -> Summary:
+def _run_once(wanted: ExportRequest, engine: Engine) -> Summary:
     wanted = replace(wanted, jobs=engine.jobs)
     sink = open_sink(wanted)
     prepared = _prepared(wanted, sink)
@@ -164,7 +164,7 @@ def _status_or_error(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _status(asked: Mapping[str, Any]) -> dict[str, Any]:
     with _failing():
-        wanted = wanted_of(**{name: each for name, each in asked.items() if name not in ("as_json", "conf_files")})
+        wanted = request_of(**{name: each for name, each in asked.items() if name not in ("as_json", "conf_files")})
         sink = open_sink(wanted)
         facts, state = _compared(wanted, sink)
     starts = dict.fromkeys(facts.bounds, 0) if state.offsets else None
@@ -199,7 +199,7 @@ def verify(*, as_json: bool, deep: bool, **asked: Any) -> None:
     from kafkad.export.verification import verify as verify_table  # noqa: PLC0415
 
     with _failing():
-        wanted = wanted_of(**asked)
+        wanted = request_of(**asked)
         sink = open_sink(wanted)
         facts, state = _compared(wanted, sink)
         if state.topic_id is None:
@@ -246,14 +246,14 @@ def maintain(
         from kafkad.cli.exporting.lost_logs import rebuild_logs  # noqa: PLC0415
 
         with _failing():
-            rebuild_logs(wanted_of(**asked), is_dry_run=dry_run, as_json=as_json)
+            rebuild_logs(request_of(**asked), is_dry_run=dry_run, as_json=as_json)
         return
     merging = Merging(target_file_size, compression, dry_run)
     removed = []
     merged = []
     summed_up = 0
     with _failing():
-        wanted = wanted_of(**asked)
+        wanted = request_of(**asked)
         table = open_sink(wanted)
         if table.state([]).topic_id is None:
             raise ExportFailed(f"{wanted.out}: there is no table yet")
@@ -276,7 +276,7 @@ def maintain(
 
 def files(*, dead_letters: bool, **asked: Any) -> None:
     with _failing():
-        wanted = wanted_of(**asked)
+        wanted = request_of(**asked)
         out = folder_of_dead_letters(wanted.out) if dead_letters else wanted.out
         root = TableFolder(out).out
         sink = (open_dead_letters if dead_letters else open_sink)(wanted)
@@ -288,7 +288,7 @@ def files(*, dead_letters: bool, **asked: Any) -> None:
             click.echo(f"{root.rstrip('/')}/{path}")
 
 
-def _compared(wanted: Wanted, sink: Sink) -> tuple[TopicFacts, TableState]:
+def _compared(wanted: ExportRequest, sink: Sink) -> tuple[TopicFacts, TableState]:
     """What the topic has now, and what the table has of it. Raises `ExportFailed` for a table of another topic."""
     with _broker(wanted) as client:
         facts = topic_facts(client, wanted.topic, is_committed=wanted.is_committed)
@@ -297,7 +297,7 @@ def _compared(wanted: Wanted, sink: Sink) -> tuple[TopicFacts, TableState]:
     return facts, state
 
 
-def _is_compacted(wanted: Wanted) -> bool:
+def _is_compacted(wanted: ExportRequest) -> bool:
     # The other commands need no configs.
     from kafkad.client.configs import topic_configs  # noqa: PLC0415
 
@@ -306,7 +306,7 @@ def _is_compacted(wanted: Wanted) -> bool:
     return "compact" in policies.split(",")
 
 
-def _read_again(wanted: Wanted, facts: TopicFacts, *, with_headers: bool) -> Source:
+def _read_again(wanted: ExportRequest, facts: TopicFacts, *, with_headers: bool) -> Source:
     """The log, where the run reads it."""
     directories: dict[int, str] = {}
     if wanted.source == "files":
@@ -341,14 +341,14 @@ def _failing() -> Iterator[None]:
 
 
 @contextmanager
-def _broker(wanted: Wanted) -> Iterator[BrokerClient]:
+def _broker(wanted: ExportRequest) -> Iterator[BrokerClient]:
     if not wanted.bootstrap:
         raise WrongConfiguration([f"this command needs a broker: only run supports --bootstrap-server {NO_BROKER}"])
     with BrokerClient(wanted.bootstrap, wanted.timeout_s) as client:
         yield client
 
 
-def _prepared(wanted: Wanted, sink: Sink) -> Prepared:
+def _prepared(wanted: ExportRequest, sink: Sink) -> Prepared:
     prepared = answered(partial(prepare, wanted, sink), wanted.timeout_s)
     if wanted.bootstrap and not prepared.has_broker:
         click.echo(

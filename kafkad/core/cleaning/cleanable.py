@@ -22,7 +22,7 @@ class CleanableRange:
     cleanable_bytes: int
     overdue_ms: int
     """By how much the oldest dirty record has passed max.compaction.lag.ms; 0 if none has."""
-    look_again_ms: int | None
+    next_check_ms: int | None
     """When more of the log is cleanable, or it is due, although nothing is written to it; None: never."""
     was_reset: bool
     """Whether the offset that was cleaned to lies outside of the log, which counts as dirty from its start on."""
@@ -61,7 +61,7 @@ def cleanable_range(log: LogSummary, config: LogConfig, now_ms: int) -> Cleanabl
         clean_bytes=clean_bytes,
         cleanable_bytes=sum(each.size_bytes for each in log.segments if lower <= each.base_offset < uncleanable),
         overdue_ms=overdue_ms,
-        look_again_ms=min(ends, default=None),
+        next_check_ms=min(ends, default=None),
         was_reset=was_reset,
     )
 

@@ -111,9 +111,9 @@ def _check_counts(window: BatchWindow, wanted: Flags | None, most: int) -> None:
 
 def _open_bodies(window: BatchWindow, wanted: Flags | None, first: int, max_bytes: int, max_headers: int) -> _Bodies:
     codecs = (window.headers["attributes"][first:] & CODEC_MASK).tolist()
-    is_wanted = [True] * len(codecs) if wanted is None else wanted[first:].tolist()
-    if any(codec and use for codec, use in zip(codecs, is_wanted, strict=True)):
-        return _decompress(window, codecs, is_wanted, first, max_bytes, max_headers)
+    is_requested = [True] * len(codecs) if wanted is None else wanted[first:].tolist()
+    if any(codec and use for codec, use in zip(codecs, is_requested, strict=True)):
+        return _decompress(window, codecs, is_requested, first, max_bytes, max_headers)
     start = window.at[first:] + HEADER_SIZE
     end = window.at[first:] + window.size[first:]
     count = window.column("records_count")[first:]
@@ -124,13 +124,13 @@ def _open_bodies(window: BatchWindow, wanted: Flags | None, first: int, max_byte
 
 
 def _decompress(
-    window: BatchWindow, codecs: list[int], is_wanted: list[bool], first: int, max_bytes: int, max_headers: int
+    window: BatchWindow, codecs: list[int], is_requested: list[bool], first: int, max_bytes: int, max_headers: int
 ) -> _Bodies:
     parts: list[bytes | memoryview] = []
     ends: list[int] = []
     view = memoryview(window.data)
     total = 0
-    rows = zip(codecs, is_wanted, window.at[first:].tolist(), window.size[first:].tolist(), strict=True)
+    rows = zip(codecs, is_requested, window.at[first:].tolist(), window.size[first:].tolist(), strict=True)
     for codec, use, at, size in rows:
         if use:
             packed = view[at + HEADER_SIZE : at + size]
@@ -146,7 +146,7 @@ def _decompress(
     end_batch = first + len(ends)
     end = np.array(ends, np.int64)
     start = np.concatenate((np.zeros(1, np.int64), end[:-1]))
-    count = window.column("records_count")[first:end_batch] * np.array(is_wanted[: len(ends)], np.bool_)
+    count = window.column("records_count")[first:end_batch] * np.array(is_requested[: len(ends)], np.bool_)
     return _checked(window, _Bodies(first, end_batch, b"".join(parts), start, end, count, max_headers))
 
 
@@ -282,8 +282,8 @@ def _broken_headers(raw: bytes, data: Bytes, headers: Varints, ends: Numbers) ->
             if field.broken is not None:
                 wrong |= field.broken
         broken[rows[wrong]] = True
-        goes_on = (left > 0) & ~wrong
-        rows, at, left = rows[goes_on], at[goes_on], left[goes_on]
+        continues = (left > 0) & ~wrong
+        rows, at, left = rows[continues], at[continues], left[continues]
     for row, position, count in zip(rows.tolist(), at.tolist(), left.tolist(), strict=True):
         broken[row] = not _are_headers(raw, position, int(ends[row]), count)
     return broken

@@ -56,14 +56,14 @@ def create_topics(
     planned: dict[str, PlannedTopic] = {}
     # Topics earlier in the request count as if they existed already.
     ahead = CollisionIndex()
-    room_taken = 0
+    space_taken = 0
     for new in requested:
         if counts[new.name] > 1 or new.name == CLUSTER_METADATA_TOPIC:
             continue
         try:
             plan = _plan(controller, new, rules, random_source)
             ahead.check(new.name)
-            room_taken += controller.require_room(plan.assignments, room_taken)
+            space_taken += controller.require_space(plan.assignments, space_taken)
         except KafkaError as error:
             results[new.name] = _failed(new.name, error)
             continue
@@ -121,7 +121,7 @@ def create_partitions(
         if count > 1
     ]
     planned: dict[str, Sequence[Assignment]] = {}
-    room_taken = 0
+    space_taken = 0
     for new in requested:
         if counts[new.name] > 1:
             continue
@@ -133,7 +133,7 @@ def create_partitions(
                 text = f"A partition reassignment is in progress for the topic '{new.name}'."
                 raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
             assignments = assign_more_partitions(topic, new, controller.image.brokers)
-            room_taken += controller.require_room(assignments, room_taken)
+            space_taken += controller.require_space(assignments, space_taken)
         except KafkaError as error:
             results.append(_failed(new.name, error))
             continue

@@ -111,7 +111,7 @@ class Controller:
         """
         if not planned:
             return []
-        self.require_room([replicas for topic in planned for replicas in topic.assignments])
+        self.require_space([replicas for topic in planned for replicas in topic.assignments])
         electorate = self._electorate()
         states = {
             (at := TopicPartition(topic.name, index)): electorate.first_state(at, replicas)
@@ -142,7 +142,7 @@ class Controller:
         """
         if not additional:
             return
-        self.require_room([replicas for assignments in additional.values() for replicas in assignments])
+        self.require_space([replicas for assignments in additional.values() for replicas in assignments])
         electorate = self._electorate()
         topics = {name: self.image.topics[name] for name in additional}
         states = {
@@ -180,7 +180,7 @@ class Controller:
             self.deletions[topic.name] = PendingDeletion(len(topic.partitions), remaining, slots, log_dirs_of(topic))
             self._names_of_deleted[topic.id] = topic.name
             self.collisions.remove(topic.name)
-            self._placement.give_back(topic.partitions, self.image.version + 1)
+            self._placement.free(topic.partitions, self.image.version + 1)
         self._publish(
             tuple(
                 deltas.TopicDeleted(topic.name, topic.id, tuple(each.slot for each in topic.partitions))
@@ -319,7 +319,7 @@ class Controller:
         if changes:
             self._publish(changes)
 
-    def require_room(self, assignments: Sequence[Assignment], taken: int = 0) -> int:
+    def require_space(self, assignments: Sequence[Assignment], taken: int = 0) -> int:
         """This broker's share of the new partitions; raises when there is no room for it besides `taken`."""
         share = sum(self.settings.broker_id in replicas for replicas in assignments)
         self._placement.require(taken + share)

@@ -9,8 +9,8 @@ from collections.abc import Generator, Hashable, Iterator
 from enum import Enum
 from typing import Generic, Protocol
 
+from kafkad.core.coordinator.append_errors import CODES_OF_APPEND_ERRORS
 from kafkad.core.coordinator.batches import Ended, RecordCodec, pack_records, unpack_batch
-from kafkad.core.coordinator.refusals import REFUSALS
 from kafkad.core.coordinator.shard import Moment, Outcome, Producer, Record, Shard, TxnMarkersToSend
 from kafkad.core.coordinator.timers import ShardTimer, ShardTimers
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -318,7 +318,7 @@ class Runtime(Generic[Record]):
         return outcome.follow(ErrorCode.NONE, moment)
 
     def _refuse_outcome(self, outcome: Outcome[Record], code: ErrorCode, moment: Moment) -> Outcome[Record] | None:
-        code = REFUSALS.get(code, code)
+        code = CODES_OF_APPEND_ERRORS.get(code, code)
         for token, _reply in outcome.replies:
             self._refuse(token, code)
         return outcome.follow(code, moment)

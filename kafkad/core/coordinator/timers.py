@@ -74,8 +74,8 @@ class DueTimers:
     def __len__(self) -> int:
         return len(self._due)
 
-    def run(self, moment: Moment, may_go_on: Callable[[], bool] = lambda: True) -> None:
-        """Call the shard of each due timer, in the order of the deadlines, while `may_go_on` says so.
+    def run(self, moment: Moment, may_continue: Callable[[], bool] = lambda: True) -> None:
+        """Call the shard of each due timer, in the order of the deadlines, while `may_continue` says so.
 
         A shard skips a timer that was cancelled or moved while it waited here.
         """
@@ -83,5 +83,5 @@ class DueTimers:
         while self._due:
             timer = self._due.popleft()
             timer.owner.expired(timer, moment)
-            if not may_go_on():
+            if not may_continue():
                 return

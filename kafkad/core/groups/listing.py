@@ -60,8 +60,8 @@ def describe_classic(groups: Groups, group_id: str) -> DescribedGroup:
 
 def list_groups(groups: Iterable[Group], states: Collection[str], types: Collection[str]) -> tuple[ListedGroup, ...]:
     """Without states or types no filter applies; upper and lower case are equal."""
-    wanted_states = {state.lower().strip() for state in states}
-    wanted_types = {GroupType.parse(name) for name in types}
+    requested_states = {state.lower().strip() for state in states}
+    requested_types = {GroupType.parse(name) for name in types}
     return tuple(
         ListedGroup(
             group_id=group.group_id,
@@ -70,8 +70,8 @@ def list_groups(groups: Iterable[Group], states: Collection[str], types: Collect
             type=group.type,
         )
         for group in groups
-        if (not wanted_states or group.state_name.lower() in wanted_states)
-        and (not wanted_types or group.type in wanted_types)
+        if (not requested_states or group.state_name.lower() in requested_states)
+        and (not requested_types or group.type in requested_types)
     )
 
 

@@ -19,7 +19,7 @@ from kafkad.core.groups.consumer.assignors import NOTHING, Assignment
 from kafkad.core.groups.consumer.config import ConsumerConfig
 from kafkad.core.groups.consumer.group import ConsumerGroup, ConsumerRecord
 from kafkad.core.groups.consumer.member import ConsumerMember, to_topic_partitions
-from kafkad.core.groups.consumer.subscribed_names import SubscribedNames, check_room_for
+from kafkad.core.groups.consumer.subscribed_names import SubscribedNames, check_names_fit
 from kafkad.core.groups.consumer.topics import Subscriptions
 from kafkad.core.groups.embedded_protocol import (
     MalformedProtocol,
@@ -83,7 +83,7 @@ def _as_consumers(group: ClassicGroup, topics: Topics) -> list[ConsumerMember]:
     members = []
     for member in group.members.values():
         converted = _as_consumer(member, group, topics, lists)
-        check_room_for(subscribed, converted.topics)
+        check_names_fit(subscribed, converted.topics)
         members.append(replace(converted, topics=subscribed.add(converted.topics)))
     return members
 

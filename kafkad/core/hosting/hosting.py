@@ -41,12 +41,12 @@ from kafkad.core.controller.image import (
 from kafkad.core.controller.partition_rows import after_move, directory_offline, moves_begun
 from kafkad.core.controller.topics.placement import Place, Placement
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.hosting.former_roles import FormerRoles
 from kafkad.core.hosting.image_changes import ImageChanges
+from kafkad.core.hosting.lost_roles import LostRoles
 from kafkad.core.hosting.metadata_updates import Configs, forget_deleted, live_brokers, note_topic, removed_replicas
-from kafkad.core.hosting.replicas_without_room import ReplicasWithoutRoom, RoomEvent
+from kafkad.core.hosting.replicas_without_space import ReplicasWithoutRoom, RoomEvent
 from kafkad.core.hosting.role_errors import refused, topic_error
-from kafkad.core.hosting.unheeded_states import UnheededStates
+from kafkad.core.hosting.unapplied_states import UnappliedStates
 from kafkad.core.types import NO_BROKER_EPOCH, NO_LEADER_EPOCH, NO_TOPIC_ID, TopicPartition
 
 NO_CONTROLLER_EPOCH = -1
@@ -74,9 +74,9 @@ class Hosting:
         """Topics that are being deleted: they go when their last replica here has gone."""
         self.unremoved: set[TopicPartition] = set()
         """Replicas that were to be deleted here, and whose directories can't be renamed."""
-        self._former_roles = FormerRoles()
-        self._unheeded = UnheededStates()
-        self._without_room = ReplicasWithoutRoom(broker_id)
+        self._lost_roles = LostRoles()
+        self._unapplied = UnappliedStates()
+        self._without_space = ReplicasWithoutRoom(broker_id)
         self._outbox: list[deltas.MetadataDelta] = []
 
     @property
@@ -113,7 +113,7 @@ class Hosting:
         for topic in self.image.topics.values():
             for row in topic.partitions:
                 if row.slot != NO_SLOT:
-                    self._former_roles.lost(topic.id, row, self.broker_epoch)
+                    self._lost_roles.lost(topic.id, row, self.broker_epoch)
                     none = structs.replace(row, leader=NO_LEADER, leader_epoch=NO_LEADER_EPOCH)
                     changes.put(topic.name, topic.id, none)
         self._publish(changes.deltas())
@@ -194,7 +194,7 @@ class Hosting:
             ),
             configs.get(topic.topic_name, {}),
         )
-        is_unusable = place.log_dir == NO_LOG_DIR or (held is not None and self._without_room.has_left(at))
+        is_unusable = place.log_dir == NO_LOG_DIR or (held is not None and self._without_space.has_left(at))
         return ErrorCode.KAFKA_STORAGE_ERROR if is_unusable else ErrorCode.NONE
 
     def _without_another_role(
@@ -205,8 +205,8 @@ class Hosting:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if state.leader_epoch < held.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        has_left = self._without_room.has_left(at)
-        leaves = self._without_room.leave(at, held, state, self.image.brokers)
+        has_left = self._without_space.has_left(at)
+        leaves = self._without_space.leave(at, held, state, self.image.brokers)
         if leaves and (state.leader == self._broker_id or state.leader_epoch == held.leader_epoch):
             return ErrorCode.KAFKA_STORAGE_ERROR
         if state.leader_epoch == held.leader_epoch:
@@ -221,7 +221,7 @@ class Hosting:
         is_offline = self._has_offline_directory and not state.is_new
         if partition in self.unremoved:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the directory of {partition} is still that of before")
-        if not (self._placement.has_slots(1) if is_offline else self._placement.has_room(1)):
+        if not (self._placement.has_slots(1) if is_offline else self._placement.has_space(1)):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"there is no room for {partition}")
         return self._placement.take_in(NO_LOG_DIR) if is_offline else self._placement.take(1, [partition])[0]
 
@@ -243,9 +243,9 @@ class Hosting:
         told_epoch = NO_BROKER_EPOCH if self.broker_epoch == NO_BROKER_EPOCH else request.broker_epoch
         live = frozenset(each.id for each in brokers)
         for topic in request.topic_states:
-            removed = removed_replicas(topic, changes, self._broker_id, self._former_roles, told_epoch)
+            removed = removed_replicas(topic, changes, self._broker_id, self._lost_roles, told_epoch)
             self._remove(topic.topic_name, removed, changes)
-            note_topic(topic, live, changes, configs, self._condemned, self._unheeded)
+            note_topic(topic, live, changes, configs, self._condemned, self._unapplied)
         self._publish(changes.deltas())
         return UpdateMetadataResponse(error_code=ErrorCode.NONE)
 
@@ -301,9 +301,9 @@ class Hosting:
 
     def _remove(self, name: str, removed: list[Partition], changes: ImageChanges) -> None:
         if removed:
-            self._placement.give_back(removed, self.image.version + 1)
+            self._placement.free(removed, self.image.version + 1)
             changes.remove_replicas(name, removed)
-            self._unheeded.heed(name, removed, changes)
+            self._unapplied.heed(name, removed, changes)
         if name in self._condemned and not changes.is_hosted(name):
             self._condemned.discard(name)
             changes.delete(name)
@@ -341,15 +341,15 @@ class Hosting:
 
     def log_dirs_without_room(self, log_dirs: frozenset[int]) -> None:
         """Others are to lead the partitions in these log directories, and this broker again those in others."""
-        self._without_room.log_dirs = log_dirs
+        self._without_space.log_dirs = log_dirs
 
     def replicas_inherited(self) -> None:
         """From a controller process that died, and may have left some of them to other leaders for want of room."""
-        self._without_room.may_have_left(self.image)
+        self._without_space.may_have_left(self.image)
 
     def take_room_event(self) -> RoomEvent | None:
         """What the controller is to be told of the room of log directories since the last call."""
-        return self._without_room.event(self.image)
+        return self._without_space.event(self.image)
 
     def move_partitions(self, targets: Mapping[TopicPartition, int]) -> None:
         """Their owners move them to these log directories; the directory where a partition is ends its move."""

@@ -13,9 +13,9 @@ from kafkad.core.cluster.control_requests import (
     is_partition_index,
 )
 from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, Broker, Listener, MetadataImage, Partition, Topic
-from kafkad.core.hosting.former_roles import FormerRoles
 from kafkad.core.hosting.image_changes import ImageChanges
-from kafkad.core.hosting.unheeded_states import UnheededStates, elsewhere
+from kafkad.core.hosting.lost_roles import LostRoles
+from kafkad.core.hosting.unapplied_states import UnappliedStates, elsewhere
 from kafkad.core.types import NO_BROKER_EPOCH, NO_TOPIC_ID
 
 Configs = Mapping[str, Mapping[str, str]]
@@ -39,7 +39,7 @@ def live_brokers(request: UpdateMetadataRequest, own_id: int, own_epoch: int) ->
 
 
 def removed_replicas(
-    topic: UpdateMetadataTopic, changes: ImageChanges, broker_id: int, former: FormerRoles, broker_epoch: int
+    topic: UpdateMetadataTopic, changes: ImageChanges, broker_id: int, former: LostRoles, broker_epoch: int
 ) -> list[Partition]:
     """The replicas here that a reassignment has removed, though the StopReplica for it is missing: its controller died,
     or it was for an earlier registration. This was said to the registration `broker_epoch`.
@@ -64,7 +64,7 @@ def note_topic(
     changes: ImageChanges,
     configs: Configs,
     condemned: set[str],
-    unheeded: UnheededStates,
+    unheeded: UnappliedStates,
 ) -> None:
     """`condemned` are topics that go with their last replica here."""
     name = topic.topic_name
@@ -101,7 +101,7 @@ def _note_partition(
     state: UpdateMetadataPartition,
     changes: ImageChanges,
     configs: Configs,
-    unheeded: UnheededStates,
+    unheeded: UnappliedStates,
 ) -> None:
     name = topic.topic_name
     known = changes.row(name, state.partition_index)

@@ -10,7 +10,7 @@ from enum import Enum
 from msgspec import MsgspecError
 
 from kafkad.core.controller.image import Broker, Listener
-from kafkad.core.controller.startup.reconciliation import StartRefused
+from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.controller.startup.term import register_broker
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationStore, NodeExists
@@ -30,7 +30,7 @@ def try_to_register(
     rack: str | None,
     now_ms: int,
 ) -> Broker | Waiting:
-    """Raises `StartRefused`, and the errors of the store."""
+    """Raises `UnusableMetadata`, and the errors of the store."""
     if has_earlier_session(store, broker_id, listeners):
         return Waiting.EARLIER_SESSION
     by_name: Mapping[str, Listener] = {each.name: each for each in listeners}
@@ -42,7 +42,7 @@ def try_to_register(
 
 
 def has_earlier_session(store: CoordinationStore, broker_id: int, listeners: Iterable[Listener]) -> bool:
-    """Whether the broker is registered by a session of before. Raises `StartRefused` if another one has its id or one
+    """Whether the broker is registered by a session of before. Raises `UnusableMetadata` if another one has its id or one
     of its addresses, and the errors of the store.
     """
     mine = frozenset((each.host, each.port) for each in listeners)
@@ -54,11 +54,11 @@ def has_earlier_session(store: CoordinationStore, broker_id: int, listeners: Ite
         theirs = _addresses(node.data)
         if name != str(broker_id) and mine & theirs:
             host, port = sorted(mine & theirs)[0]
-            raise StartRefused(f"{host}:{port} is the address of broker {name} already: give this one another")
+            raise UnusableMetadata(f"{host}:{port} is the address of broker {name} already: give this one another")
         if name == str(broker_id):
             if theirs and theirs != mine:
                 shown = ", ".join(f"{host}:{port}" for host, port in sorted(theirs))
-                raise StartRefused(
+                raise UnusableMetadata(
                     f"broker {broker_id} is registered already, at {shown}: give this one another broker.id"
                 )
             return True

@@ -77,17 +77,17 @@ class ShutdownTries:
         if self.is_over:
             return
         if response is None or response.error_code is ErrorCode.NOT_CONTROLLER:
-            self._go_on("no controller answers", now_ms, min(self._pause_ms, NOBODY_PAUSE_MS))
+            self._resume("no controller answers", now_ms, min(self._pause_ms, NOBODY_PAUSE_MS))
             return
         self._is_heard, self.away_until_ms = True, None
         self._tries -= 1
         if response.error_code is not ErrorCode.NONE:
-            self._go_on(f"the controller refuses: {response.error_code.name}", now_ms, self._pause_ms)
+            self._resume(f"the controller refuses: {response.error_code.name}", now_ms, self._pause_ms)
             return
         remaining = response.remaining_partitions
         stuck = [each for each in remaining if _has_nowhere_to_go(each, image, broker_id)]
         if len(stuck) < len(remaining):
-            self._go_on(f"no in-sync replica can take over yet: {names_of(remaining)}", now_ms, self._pause_ms)
+            self._resume(f"no in-sync replica can take over yet: {names_of(remaining)}", now_ms, self._pause_ms)
             return
         self._elected = "others lead in its place"
         if stuck:
@@ -113,7 +113,7 @@ class ShutdownTries:
             for row in topic.partitions
         )
 
-    def _go_on(self, why: str, now_ms: int, pause_ms: int) -> None:
+    def _resume(self, why: str, now_ms: int, pause_ms: int) -> None:
         if self._tries <= 0 or now_ms >= self._gives_up_ms:
             self._end(f"given up: {why}")
         else:

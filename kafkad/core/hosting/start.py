@@ -20,7 +20,7 @@ from kafkad.core.controller.image import (
 from kafkad.core.controller.partition_rows import make_partition
 from kafkad.core.controller.startup.reconciliation import (
     FoundDirectory,
-    KnownTopic,
+    ReconciledTopic,
     reconcile,
 )
 from kafkad.core.controller.startup.startup import Directories, SharedMemoryState, moves_under_way
@@ -68,7 +68,7 @@ def start_host(
 
     Raises `StartRefused` when a partition is in two directories.
     """
-    known = {name: KnownTopic.of(topic.id, topic.assignments, broker_id) for name, topic in topics.items()}
+    known = {name: ReconciledTopic.of(topic.id, topic.assignments, broker_id) for name, topic in topics.items()}
     result = reconcile(known, {}, directories.found)
     result.refuse_duplicates()
     mine = {at: log_dir for at, log_dir in result.located.items() if _is_assigned(at, topics, broker_id)}

@@ -34,7 +34,7 @@ class FlushLog:
     def release(self) -> None:
         """Called once, in the owner's thread, after the effect was performed."""
         for file in self.files:
-            file.give_back()
+            file.free()
         for file in self.finished:
             file.close()
 

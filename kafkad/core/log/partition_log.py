@@ -273,7 +273,7 @@ class PartitionLog:
 
     @property
     def wants_flush(self) -> bool:
-        return self._pending_flush.is_wanted
+        return self._pending_flush.is_requested
 
     def take_flush(self) -> FlushLog | None:
         """The one sync that serves all requests so far. Raises `StorageFailed`, FileNotFoundError."""
@@ -310,7 +310,7 @@ class PartitionLog:
         """Takes effect with the next append; index sizes with the next segment."""
         self.config = config
 
-    def go_on_in(self, store: SegmentStore, *, synced_up_to: int, now_ms: int) -> None:
+    def relocate_to(self, store: SegmentStore, *, synced_up_to: int, now_ms: int) -> None:
         """All files were copied to `store`, byte for byte (`relocation`): the log is there from now on.
 
         Syncs of the old files say nothing about the new ones any more.

@@ -25,7 +25,7 @@ class PendingFlush:
         """(first offset, end) of the batches with which `flush.messages` was reached, until they are on disk."""
 
     @property
-    def is_wanted(self) -> bool:
+    def is_requested(self) -> bool:
         return self._up_to != _NOTHING
 
     def request(self, up_to: int, now_ms: int) -> None:

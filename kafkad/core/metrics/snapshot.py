@@ -23,7 +23,7 @@ from kafkad.core.metrics.metric import (
 )
 from kafkad.core.metrics.partitions import PartitionReading, partition_families
 from kafkad.core.metrics.replication import ReplicationRates, dead_fetchers
-from kafkad.core.types import Room
+from kafkad.core.types import FreeSpace
 
 
 class ProcessReading(NamedTuple):
@@ -54,7 +54,7 @@ class BrokerReading:
     partitions: Iterable[PartitionReading] = ()
     per_partition: bool = False
     group_lags: Sequence[GroupLag] = ()
-    rooms: Mapping[str, Room] = field(default_factory=dict)
+    rooms: Mapping[str, FreeSpace] = field(default_factory=dict)
     """By log directory."""
     dead_cleaners: int = 0
     dead_fetchers: int = 0
@@ -311,7 +311,7 @@ def _lags(rows: Sequence[GroupLag]) -> Iterable[MetricFamily]:
         )
 
 
-def _rooms(rooms: Mapping[str, Room]) -> Iterable[MetricFamily]:
+def _rooms(rooms: Mapping[str, FreeSpace]) -> Iterable[MetricFamily]:
     for name, text, values in (
         ("free", "Free", [room.free_bytes for room in rooms.values()]),
         ("size", "All", [room.total_bytes for room in rooms.values()]),

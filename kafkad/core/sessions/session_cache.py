@@ -66,7 +66,7 @@ class SessionCache:
         """Create a session for the partitions of a full request, unless it asked for none or there is no room."""
         if epoch == FINAL_EPOCH or not 0 < len(session.partitions) <= self._most_partitions:
             return False
-        while not self._has_room(session):
+        while not self._has_space(session):
             if not self._evict(session, now_ms):
                 return False
         session_id = self._draw_id()
@@ -99,8 +99,8 @@ class SessionCache:
         a follower evicts others first.
         """
         grown = len(session.partitions) - self._sizes[session.session_id]
-        has_room = grown <= 0 or self._partitions + grown <= self._most_partitions
-        if session.partitions and (has_room or (session.is_privileged and self._makes_room(session, now_ms))):
+        has_space = grown <= 0 or self._partitions + grown <= self._most_partitions
+        if session.partitions and (has_space or (session.is_privileged and self._frees_up_space(session, now_ms))):
             session.epoch = next_epoch(session.epoch)
             self._touch(session, now_ms)
         else:
@@ -111,15 +111,15 @@ class SessionCache:
         is_living = self._sessions.get(session.session_id) is session
         return session.session_id if is_living else NO_SESSION
 
-    def _makes_room(self, grown: FetchSession, now_ms: int) -> bool:
+    def _frees_up_space(self, grown: FetchSession, now_ms: int) -> bool:
         """Evict others for a session that has grown; without success it is no longer in the cache."""
         self._remove(grown.session_id)
-        while not self._has_room(grown):
+        while not self._has_space(grown):
             if not self._evict(grown, now_ms):
                 return False
         return True
 
-    def _has_room(self, newcomer: FetchSession) -> bool:
+    def _has_space(self, newcomer: FetchSession) -> bool:
         room = self._most_partitions - self._partitions
         return len(self._sessions) < self._slots and len(newcomer.partitions) <= room
 

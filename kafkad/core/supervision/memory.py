@@ -18,6 +18,6 @@ def wanted(*, processes: int, arena_bytes: int) -> int:
     return processes * _RESIDENT + arena_bytes + _FOR_CLIENTS
 
 
-def wanted_by_process() -> int:
+def needed_by_process() -> int:
     """The bytes for each process alone."""
     return _MAPPED + _FOR_CLIENTS

@@ -13,7 +13,7 @@ FIRST_DELAY_MS = 100
 LONGEST_DELAY_MS = 10_000
 MADE_UP_AFTER_MS = 10_000
 """An incarnation that has served for this long makes up for one death, for twice as long for two."""
-LOOK_BACK_MS = 600_000
+CRASH_WINDOW_MS = 600_000
 FAILURES_ALLOWED = 10
 _MOST_COUNTED = 9
 """After so many deaths the delay is the longest; counting more would only prolong the recovery."""
@@ -60,7 +60,7 @@ class RestartBackoff:
         served_ms = 0 if ready_at_ms is None else now_ms - ready_at_ms
         self._counted = max(0, self._counted - served_ms // MADE_UP_AFTER_MS)
         self._counted = min(_MOST_COUNTED, self._counted + 1)
-        while self._deaths_ms and self._deaths_ms[0] <= now_ms - LOOK_BACK_MS:
+        while self._deaths_ms and self._deaths_ms[0] <= now_ms - CRASH_WINDOW_MS:
             self._deaths_ms.popleft()
         self._deaths_ms.append(now_ms)
         return Restart(at_ms=now_ms + _delay_ms(self._counted), recent_deaths=len(self._deaths_ms))

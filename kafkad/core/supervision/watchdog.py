@@ -7,7 +7,7 @@ incarnation would have the same work to do, and SIGKILL would wait for the same 
 
 from dataclasses import dataclass
 
-LOOK_MS = 2_500
+CHECK_INTERVAL_MS = 2_500
 """Interval of checks: the heartbeat must move between two of them."""
 SILENT_MS = 5_000
 WORKING_MS = 30_000
@@ -29,7 +29,7 @@ class Watchdog:
 
     def look(self, heartbeat: int, now_ms: int) -> bool:
         """True when the heartbeat has not moved since the last check."""
-        was_late = now_ms - self._looked_ms > 2 * LOOK_MS
+        was_late = now_ms - self._looked_ms > 2 * CHECK_INTERVAL_MS
         self._looked_ms = now_ms
         if heartbeat != self._heartbeat or was_late:
             self._heartbeat, self._since_ms = heartbeat, now_ms

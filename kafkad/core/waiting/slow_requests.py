@@ -7,7 +7,7 @@ of which few bytes have arrived since, is slow. One that was not read meanwhile 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-LOOK_MS = 100
+CHECK_INTERVAL_MS = 100
 SLOW_BYTES = 8 * 1024
 """Fewer bytes than this between two checks are slow."""
 STUCK_BYTES = 256 * 1024

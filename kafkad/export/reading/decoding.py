@@ -130,8 +130,8 @@ def _header_places(columns: RecordColumns, rows: Numbers, counts: Numbers, total
         value = read_varints(data, key.behind + key.values, 32)
         places[:, row] = key.behind, key.values, value.behind, value.values
         at = value.behind + np.maximum(value.values, 0)
-        goes_on = remaining > 1
-        row, at, remaining = row[goes_on] + 1, at[goes_on], remaining[goes_on] - 1
+        continues = remaining > 1
+        row, at, remaining = row[continues] + 1, at[continues], remaining[continues] - 1
     for first, begin, count in zip(row.tolist(), at.tolist(), remaining.tolist(), strict=True):
         places[:, first : first + count] = _places_within(columns.data, begin, count)
     return places

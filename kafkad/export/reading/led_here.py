@@ -15,10 +15,10 @@ from kafkad.core.ports import StorageFailed
 from kafkad.core.types import TopicPartition
 from kafkad.export.problems import ExportFailed
 from kafkad.export.reading.log_directories import check_folders
-from kafkad.export.wanted import Wanted
+from kafkad.export.request import ExportRequest
 
 
-def led_here(client: BrokerClient, wanted: Wanted) -> dict[int, str]:
+def led_here(client: BrokerClient, wanted: ExportRequest) -> dict[int, str]:
     """The directories of these partitions. Raises `ExportFailed`, `BrokerCallFailed`."""
     (topic,) = client.topics([wanted.topic])
     folders = list(_folders(client, wanted))
@@ -43,7 +43,7 @@ def led_here(client: BrokerClient, wanted: Wanted) -> dict[int, str]:
     return found
 
 
-def _folders(client: BrokerClient, wanted: Wanted) -> Iterator[tuple[int, str]]:
+def _folders(client: BrokerClient, wanted: ExportRequest) -> Iterator[tuple[int, str]]:
     """The log directories here that are of brokers of this cluster, with the broker of each."""
     if wanted.log_dirs:
         check_folders(wanted.log_dirs)

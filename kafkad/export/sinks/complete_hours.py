@@ -29,11 +29,11 @@ def reached_by(
 
 def carried(state: TableState, commit: Commit) -> tuple[dict[int, int], int | None]:
     """What partitions have reached with this commit, and the marker. A topic that was made again begins anew."""
-    goes_on = state.topic_id == commit.topic_id
-    reached = dict(state.reached) if goes_on else {}
+    continues = state.topic_id == commit.topic_id
+    reached = dict(state.reached) if continues else {}
     for partition, time in commit.reached.items():
         reached[partition] = max(reached.get(partition, time), time)
-    return reached, _marker(reached, commit.waits_for, state.complete_until if goes_on else None)
+    return reached, _marker(reached, commit.waits_for, state.complete_until if continues else None)
 
 
 def completes_an_hour(state: TableState, commit: Commit) -> bool:

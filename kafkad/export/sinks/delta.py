@@ -18,12 +18,12 @@ from uuid import UUID
 
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled, after_commit
-from kafkad.export.sinks.merging import KnownFile, merge, new_run_id, small_files
+from kafkad.export.request import KEEP_ALL
+from kafkad.export.sinks.foreign_files import check_foreign_files
+from kafkad.export.sinks.merging import TableFile, merge, new_run_id, small_files
 from kafkad.export.sinks.rewriting import remove, rows
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
-from kafkad.export.sinks.strangers import check_strangers
 from kafkad.export.values.columns import field_paths, plain
-from kafkad.export.wanted import KEEP_ALL
 from kafkad.export.writing import PARTITIONS, Layout, WrittenFile, divided_by
 
 try:
@@ -61,7 +61,7 @@ class DeltaSink:
     def state(self, partitions: Iterable[int]) -> TableState:
         table = self._table = self._load()
         if table is None:
-            check_strangers(self._folder, "delta")
+            check_foreign_files(self._folder, "delta")
             return TableState(None, None, None, {}, -1)
         with self._reading():
             return self._state(table, partitions)
@@ -190,7 +190,7 @@ class DeltaSink:
         with self._reading():
             if not is_of_export(table):
                 raise ExportFailed(f"{self._folder.out} is a Delta table that was not created by an export")
-            groups = list(small_files(_known_files(table), merging.target_file_bytes))
+            groups = list(small_files(_table_files(table), merging.target_file_bytes))
             if not groups or not _is_plain(table):
                 return Merged(0, 0)
             layout = self._layout(table, merging)
@@ -199,14 +199,14 @@ class DeltaSink:
         self.check_store()
         return merge(self._folder, layout, groups, partial(self._replace, table))
 
-    def _replace(self, table: DeltaTable, replaced: Sequence[KnownFile], new: Iterable[WrittenFile]) -> None:
+    def _replace(self, table: DeltaTable, replaced: Sequence[TableFile], new: Iterable[WrittenFile]) -> None:
         """Behind whatever was committed meanwhile, if these files are all there still. Raises `AnotherExport`."""
         content = _replacement(replaced, new)
         paths = {file.path for file in replaced}
         while not self._folder.publish(f"_delta_log/{table.version() + 1:020d}.json", content):
             with self._reading():
                 table = DeltaTable(self._folder.out)
-                is_as_before = _is_plain(table) and paths <= {file.path for file in _known_files(table)}
+                is_as_before = _is_plain(table) and paths <= {file.path for file in _table_files(table)}
             if not is_as_before:
                 raise AnotherExport(f"{self._folder.out}: another writer has replaced its files meanwhile")
 
@@ -312,14 +312,14 @@ def _is_plain(table: DeltaTable) -> bool:
     return protocol.min_reader_version == 1 and protocol.min_writer_version <= _NEWEST_PLAIN_WRITER
 
 
-def _known_files(table: DeltaTable) -> Iterator[KnownFile]:
+def _table_files(table: DeltaTable) -> Iterator[TableFile]:
     for row in pa.table(table.get_add_actions(flatten=True)).to_pylist():
         first, last = row.get("min.partition"), row.get("max.partition")
         if first is not None and first == last:
-            yield KnownFile(row["path"], row["size_bytes"], first, row["min.offset"], row["max.offset"])
+            yield TableFile(row["path"], row["size_bytes"], first, row["min.offset"], row["max.offset"])
 
 
-def _replacement(replaced: Iterable[KnownFile], new: Iterable[WrittenFile]) -> bytes:
+def _replacement(replaced: Iterable[TableFile], new: Iterable[WrittenFile]) -> bytes:
     """A commit with other files for the same rows."""
     now_ms = time.time_ns() // 1_000_000
     info = {"timestamp": now_ms, "operation": "OPTIMIZE", "operationParameters": {}, "engineInfo": "kafkad"}

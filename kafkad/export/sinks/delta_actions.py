@@ -41,7 +41,7 @@ def marker_id(cluster_id: str, topic_id: UUID) -> str:
 def commit_properties(state: TableState, commit: Commit) -> CommitProperties:
     """End offsets, timestamps that move, and the marker: always, as each commit has to know of those before it."""
     reached, complete_until = carried(state, commit)
-    goes_on = state.topic_id == commit.topic_id
+    continues = state.topic_id == commit.topic_id
     transactions = [
         Transaction(app_id(commit.cluster_id, commit.topic_id, partition), end)
         for partition, end in commit.ends.items()
@@ -49,7 +49,7 @@ def commit_properties(state: TableState, commit: Commit) -> CommitProperties:
     for partition, start in commit.begins(state).items():
         transactions.append(Transaction(begin_id(app_id(commit.cluster_id, commit.topic_id, partition)), start))
     for partition, time_us in reached.items():
-        if not goes_on or state.reached.get(partition) != time_us:
+        if not continues or state.reached.get(partition) != time_us:
             transactions.append(Transaction(time_id(app_id(commit.cluster_id, commit.topic_id, partition)), time_us))
     marker = NO_MARKER if complete_until is None else complete_until
     transactions.append(Transaction(marker_id(commit.cluster_id, commit.topic_id), marker))

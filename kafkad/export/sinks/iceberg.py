@@ -19,13 +19,13 @@ from uuid import UUID
 
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled, after_commit
+from kafkad.export.request import KEEP_ALL
 from kafkad.export.sinks.complete_hours import carried
-from kafkad.export.sinks.merging import KnownFile, merge, new_run_id, small_files
+from kafkad.export.sinks.foreign_files import check_foreign_files
+from kafkad.export.sinks.merging import TableFile, merge, new_run_id, small_files
 from kafkad.export.sinks.rewriting import discard_refused, fitted, remove, rewrite_changed
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
-from kafkad.export.sinks.strangers import check_strangers
 from kafkad.export.values.columns import field_paths, plain
-from kafkad.export.wanted import KEEP_ALL
 from kafkad.export.writing import Layout, WrittenFile
 
 try:
@@ -88,7 +88,7 @@ class IcebergSink:
     def state(self, partitions: Iterable[int]) -> TableState:
         table = self._table = self._load()
         if table is None:
-            check_strangers(self._folder, "iceberg")
+            check_foreign_files(self._folder, "iceberg")
             if any(map(_LATER_STATE.fullmatch, self._folder.names("metadata"))):
                 raise ExportFailed(
                     f"{self._folder.out} has an Iceberg table that is not {self._name} of this catalog: name another"
@@ -183,7 +183,7 @@ class IcebergSink:
             return Merged(0, 0)
         topic = self._identity(table)["topic"]
         with self._reading():
-            known = list(self._known_files(table))
+            known = list(self._table_files(table))
         groups = list(small_files(known, merging.target_file_bytes))
         if not groups or merging.is_dry_run:
             return Merged(sum(map(len, groups)), len(groups))
@@ -198,23 +198,23 @@ class IcebergSink:
         )
         return merge(self._folder, layout, groups, partial(self._replace_files, table, layout.run_id))
 
-    def _known_files(self, table: Table) -> Iterator[KnownFile]:
+    def _table_files(self, table: Table) -> Iterator[TableFile]:
         """Those of which nothing else has to be minded."""
         if has_deleted_rows(table) or divided_by(table) is None:
             return
         for file in data_files(table):
             path, (first, last) = self._path(file.file_path), bounds(table, file, "partition")
             if file.spec_id == table.spec().spec_id and first is not None and first == last:
-                yield KnownFile(path, file.file_size_in_bytes, first, *bounds(table, file, "offset"))
+                yield TableFile(path, file.file_size_in_bytes, first, *bounds(table, file, "offset"))
 
     def _replace_files(
-        self, table: Table, run_id: str, replaced: Sequence[KnownFile], new: Sequence[WrittenFile]
+        self, table: Table, run_id: str, replaced: Sequence[TableFile], new: Sequence[WrittenFile]
     ) -> None:
         """Behind whatever was committed meanwhile, if these files are all there still. Raises `AnotherExport`."""
         paths = {file.path for file in replaced}
         while True:
             with self._reading():
-                known = {file.path for file in self._known_files(table)}
+                known = {file.path for file in self._table_files(table)}
                 gone = [file for file in data_files(table) if self._path(file.file_path) in paths]
             if not paths <= known:
                 raise AnotherExport(f"{self._folder.out}: another writer has replaced its files meanwhile")

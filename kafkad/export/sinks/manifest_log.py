@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import ExportFailed, after_commit
-from kafkad.export.wanted import KEEP_LATEST
+from kafkad.export.request import KEEP_LATEST
 from kafkad.export.writing import WrittenFile
 
 LOG = "_kafkad_log"

@@ -20,7 +20,7 @@ from kafkad.export.sinks.sink import Merged
 from kafkad.export.writing import PARTITIONS, Layout, WrittenFile, is_named_by_run
 
 
-class KnownFile(NamedTuple):
+class TableFile(NamedTuple):
     """A file of the table, as its log has it."""
 
     path: str
@@ -40,17 +40,17 @@ class KnownFile(NamedTuple):
         return next(name for name, folders in PARTITIONS.items() if len(folders) == depth)
 
 
-Replace = Callable[[Sequence[KnownFile], Sequence[WrittenFile]], None]
+Replace = Callable[[Sequence[TableFile], Sequence[WrittenFile]], None]
 """The commit: these files go, and those come, if the former are all there still. Raises `AnotherExport`."""
 
 
-def small_files(files: Iterable[KnownFile], target_bytes: int) -> Iterator[list[KnownFile]]:
+def small_files(files: Iterable[TableFile], target_bytes: int) -> Iterator[list[TableFile]]:
     """Files that one of about the target size can replace, two at least."""
-    group: list[KnownFile] = []
+    group: list[TableFile] = []
     for file in sorted(files, key=lambda each: (each.folders, each.partition, each.first_offset)):
         if not is_named_by_run(file.path.rpartition("/")[2]) or file.size >= target_bytes:
             continue
-        if group and not _goes_on(group, file, target_bytes):
+        if group and not _continues(group, file, target_bytes):
             if len(group) > 1:
                 yield group
             group = []
@@ -59,7 +59,7 @@ def small_files(files: Iterable[KnownFile], target_bytes: int) -> Iterator[list[
         yield group
 
 
-def _goes_on(group: Sequence[KnownFile], file: KnownFile, target_bytes: int) -> bool:
+def _continues(group: Sequence[TableFile], file: TableFile, target_bytes: int) -> bool:
     last = group[-1]
     return (
         (last.folders, last.partition) == (file.folders, file.partition)
@@ -68,7 +68,7 @@ def _goes_on(group: Sequence[KnownFile], file: KnownFile, target_bytes: int) -> 
     )
 
 
-def merge(folder: TableFolder, layout: Layout, groups: Sequence[Sequence[KnownFile]], replace_files: Replace) -> Merged:
+def merge(folder: TableFolder, layout: Layout, groups: Sequence[Sequence[TableFile]], replace_files: Replace) -> Merged:
     """A file for each group, in one commit. Raises `ExportFailed`."""
     new: list[WrittenFile] = []
     is_unused = True
@@ -87,7 +87,7 @@ def merge(folder: TableFolder, layout: Layout, groups: Sequence[Sequence[KnownFi
     return Merged(sum(map(len, groups)), len(new))
 
 
-def _merged(folder: TableFolder, layout: Layout, group: Sequence[KnownFile]) -> WrittenFile:
+def _merged(folder: TableFolder, layout: Layout, group: Sequence[TableFile]) -> WrittenFile:
     """The file with the rows of these, however they compress."""
     wanted = OffsetRange(group[0].partition, group[0].first_offset, group[-1].last_offset + 1)
     whole = replace(layout, partition_by=group[0].partition_by, target_file_bytes=sys.maxsize)
@@ -99,7 +99,7 @@ def _merged(folder: TableFolder, layout: Layout, group: Sequence[KnownFile]) -> 
     return file
 
 
-def _written(folder: TableFolder, layout: Layout, wanted: OffsetRange, group: Sequence[KnownFile]) -> list[WrittenFile]:
+def _written(folder: TableFolder, layout: Layout, wanted: OffsetRange, group: Sequence[TableFile]) -> list[WrittenFile]:
     return written_anew(folder, layout, wanted, rows(folder, [each.path for each in group], layout.schema))
 
 

@@ -19,14 +19,14 @@ import pyarrow as pa
 
 from kafkad.export.places import TableFolder, Waiting
 from kafkad.export.problems import AnotherExport, ExportFailed, after_commit
+from kafkad.export.request import KEEP_ALL, KEEP_LATEST
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.complete_hours import carried
+from kafkad.export.sinks.foreign_files import check_foreign_files, check_has_log
 from kafkad.export.sinks.manifest_log import FORMAT, FORMAT_OF_MERGES, LOG, ManifestLog, Table, ago_ms
-from kafkad.export.sinks.merging import KnownFile, merge, new_run_id, small_files
+from kafkad.export.sinks.merging import TableFile, merge, new_run_id, small_files
 from kafkad.export.sinks.rewriting import changed_partitions, remove, rewrite_changed, rows
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
-from kafkad.export.sinks.strangers import check_has_log, check_strangers
-from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST
 from kafkad.export.writing import DATE, HOUR, Layout, WrittenFile, divided_by, identity
 
 
@@ -48,7 +48,7 @@ class ParquetSink:
     def state(self, partitions: Iterable[int]) -> TableState:
         last = self._log.last()
         if last is None:
-            check_strangers(self._folder, "parquet")
+            check_foreign_files(self._folder, "parquet")
             check_has_log(self._folder, LOG)
             return TableState(None, None, None, {}, -1)
         offsets = {int(partition): end for partition, end in last["offsets"].items()}
@@ -130,7 +130,7 @@ class ParquetSink:
         if table is None:
             return Merged(0, 0)
         known = [
-            KnownFile(each.path, each.size, each.partition, each.first_offset, each.last_offset) for each in table.files
+            TableFile(each.path, each.size, each.partition, each.first_offset, each.last_offset) for each in table.files
         ]
         groups = list(small_files(known, merging.target_file_bytes))
         if not groups or merging.is_dry_run:
@@ -146,7 +146,7 @@ class ParquetSink:
         )
         return merge(self._folder, layout, groups, partial(self._replace, layout.run_id))
 
-    def _replace(self, run_id: str, replaced: Sequence[KnownFile], new: Sequence[WrittenFile]) -> None:
+    def _replace(self, run_id: str, replaced: Sequence[TableFile], new: Sequence[WrittenFile]) -> None:
         """Behind whatever was committed meanwhile, if these files are all there still. Raises `AnotherExport`."""
         paths = {file.path for file in replaced}
         while True:

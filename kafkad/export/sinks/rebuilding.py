@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.request import KEEP_ALL
 from kafkad.export.schema import RECORDS
+from kafkad.export.sinks.foreign_files import files_of_runs
 from kafkad.export.sinks.manifest_log import FORMAT, LOG, ManifestLog
 from kafkad.export.sinks.merging import new_run_id
-from kafkad.export.sinks.strangers import files_of_runs
 from kafkad.export.values.columns import plain, widened
-from kafkad.export.wanted import KEEP_ALL
 from kafkad.export.writing import DATE, HOUR, SAID, NameOfFile, WrittenFile, divided_by, parse_name
 
 

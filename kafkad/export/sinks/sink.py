@@ -7,8 +7,8 @@ from uuid import UUID
 import pyarrow as pa
 
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.request import KEEP_ALL, KEEP_LATEST
 from kafkad.export.schema import RECORDS
-from kafkad.export.wanted import KEEP_ALL, KEEP_LATEST
 from kafkad.export.writing import WrittenFile
 
 

@@ -1,6 +1,6 @@
 """FindCoordinator, versions 0 to 6: which broker is responsible for a group or a transactional id.
 
-It has two parts, like Metadata: `wanted_topics` names the internal topic that the controller has to create first, then
+It has two parts, like Metadata: `required_topics` names the internal topic that the controller has to create first, then
 `answer` answers. Share groups are refused, as Apache Kafka does without a share coordinator.
 """
 
@@ -44,7 +44,7 @@ _MESSAGES = {
 """Apache Kafka's messages: for the error codes of versions with one key, and for an unknown key type."""
 
 
-def wanted_topics(request: FindCoordinatorRequest, view: BrokerView) -> frozenset[str]:
+def required_topics(request: FindCoordinatorRequest, view: BrokerView) -> frozenset[str]:
     """The internal topic that has to exist before the answer."""
     topic = _TOPICS.get(KeyType(request.key_type)) if request.key_type in _TOPICS else None
     return frozenset() if topic is None or topic in view.image.topics else frozenset({topic})

@@ -3,7 +3,7 @@
 import logging
 from traceback import extract_tb
 
-from kafkad.core.connections.complaints import Complaints
+from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.connections.peer_address import network_of
 from kafkad.core.quoting import logged
 from kafkad.core.request_context import RequestContext
@@ -14,10 +14,10 @@ from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 log = logging.getLogger(__name__)
 
 
-def log_failure(complaints: Complaints, context: RequestContext, reason: str) -> None:
+def log_failure(log_rate_limit: LogRateLimit, context: RequestContext, reason: str) -> None:
     """Once a minute for each address and API: a client may repeat its request without end."""
     host = context.client.address
-    if complaints.is_due((network_of(host), context.api_key), context.received_ms):
+    if log_rate_limit.is_due((network_of(host), context.api_key), context.received_ms):
         log.error("%s: %s", host, reason)
 
 

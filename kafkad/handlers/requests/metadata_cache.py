@@ -17,7 +17,7 @@ from kafkad.wire.messages.metadata import PartitionRow, layout, pack_topic
 
 LISTENER_ERROR_FROM = 6
 """The first version whose clients know LISTENER_NOT_FOUND."""
-WHOLE_ANSWERS = 4
+WHOLE_RESPONSES = 4
 """Cached answers with all topics. Each may be megabytes, and clients of the same kind send the same request."""
 
 
@@ -111,7 +111,7 @@ class MetadataCache:
         self, asked: Hashable, image: MetadataImage, body: bytes, version: int, listener: str, broker_id: int
     ) -> None:
         """Keep such an answer, which was made from `image`; drop it if the image was replaced meanwhile."""
-        if image is self._image and len(self._whole) < WHOLE_ANSWERS:
+        if image is self._image and len(self._whole) < WHOLE_RESPONSES:
             form = self._form(version, listener, broker_id)
             forms = [packed.forms[form] for packed in self._packed.values() if form in packed.forms]
             self._whole[asked] = body, [error for _, errors in forms for error in errors]

@@ -3,7 +3,7 @@
 There is no authorizer yet; without one Apache Kafka allows every operation on a resource.
 """
 
-from kafkad.wire.messages.metadata import NOT_ASKED as NOT_ASKED
+from kafkad.wire.messages.metadata import NOT_REQUESTED as NOT_REQUESTED
 
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = (1 << code for code in range(3, 9))
 _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = (1 << code for code in range(9, 13))

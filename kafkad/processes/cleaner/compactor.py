@@ -14,7 +14,7 @@ from uuid import UUID
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
-from kafkad.adapters.operating_system.process_limits import give_back_free_memory, keep_freed_memory
+from kafkad.adapters.operating_system.process_limits import keep_freed_memory, release_free_memory
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.core.cleaning.uncleanable import PassAbandoned, UncleanableLog
@@ -28,14 +28,14 @@ from kafkad.core.metrics.histograms import Block
 from kafkad.core.ports import StorageFailed
 from kafkad.processes.cleaner.log_states import LogKey, LogStates
 from kafkad.processes.cleaner.planning import PlannedRewrite
-from kafkad.processes.cleaner.policy_questions import LookAgain
+from kafkad.processes.cleaner.policy_questions import CheckAgain
 from kafkad.processes.cleaner.time_limit import CallTooLong
 from kafkad.processes.cleaner.unfinished_work import UnfinishedWork, Work
 from kafkad.wire.processes.cleaning_messages import (
     NO_GRANT,
     CleaningEnded,
     CleaningGranted,
-    CleaningWanted,
+    CleaningRequest,
     CompactionFigures,
     CompactionRow,
     Swapped,
@@ -95,7 +95,7 @@ class Compactor:
         send: Callable[[ProcessKey, bytes], bool],
         block: Block,
         unfinished: UnfinishedWork,
-        look_again: LookAgain,
+        check_again: CheckAgain,
     ) -> None:
         self._config = config
         self._cleaners = cleaners
@@ -103,7 +103,7 @@ class Compactor:
         self._block = block
         self._unfinished = unfinished
         self._planned: dict[int, PlannedRewrite] = {}
-        self.states = LogStates(block, look_again)
+        self.states = LogStates(block, check_again)
         self._pass: _Pass | None = None
         self._stepped_ms = 0
         self._unpaid_bytes = 0
@@ -195,7 +195,7 @@ class Compactor:
         del self._planned[planned.slot]
         self._pass = _Pass(planned)
         offsets = planned.effect.first_dirty_offset, planned.effect.first_uncleanable_offset
-        wanted = CleaningWanted(planned.slot, planned.short_id, planned.policy, *offsets)
+        wanted = CleaningRequest(planned.slot, planned.short_id, planned.policy, *offsets)
         if not self._send(self._pass.owner, pack_control(wanted)):
             self._pass = None
 
@@ -230,7 +230,7 @@ class Compactor:
             self._unfinished.end(current.planned.slot, Work.COMPACTING)
             self._finished(current, *finished.value)
         except PassAbandoned as reason:
-            self._give_up(current)
+            self._abandon(current)
             log.debug("the compaction of %s is given up: %s", current.name, reason)
         except CallTooLong as overrun:
             cause = f"policy {current.planned.policy!r}: {overrun}"
@@ -300,10 +300,10 @@ class Compactor:
 
     def _failed(self, current: _Pass, reason: str) -> int:
         """Returns the seconds until it is tried again."""
-        self._give_up(current)
+        self._abandon(current)
         return self.states.failed(_key(current.planned), reason, monotonic_ms()) // 1000
 
-    def _give_up(self, current: _Pass) -> None:
+    def _abandon(self, current: _Pass) -> None:
         self._pass = None
         self._end(current, NO_GRANT)
 
@@ -311,7 +311,7 @@ class Compactor:
         if current.granted is not None:
             message = CleaningEnded(current.planned.slot, current.granted.grant, cleaned_offset)
             self._send(current.owner, pack_control(message))
-            give_back_free_memory()
+            release_free_memory()
 
     def _close(self) -> None:
         """Give the pass up."""

@@ -11,9 +11,9 @@ from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.processes.cleaner.compactor import Compactor
-from kafkad.processes.cleaner.hand_overs import HandOvers
 from kafkad.processes.cleaner.log_states import LogKey
-from kafkad.processes.cleaner.planning import PlannedHandOver, PlannedRewrite, Planner, SeenLog
+from kafkad.processes.cleaner.planning import PlannedRewrite, PlannedTransfer, Planner, SeenLog
+from kafkad.processes.cleaner.segment_transfers import SegmentTransfers
 from kafkad.processes.cleaner.unfinished_work import UnfinishedWork, Work
 from kafkad.wire.processes.descriptors import SegmentsOf, pack_control
 
@@ -30,13 +30,13 @@ class DescribedLogs:
         self,
         planner: Planner,
         compactor: Compactor,
-        hand_overs: HandOvers,
+        segment_transfers: SegmentTransfers,
         unfinished: UnfinishedWork,
         send: Callable[[ProcessKey, bytes], bool],
     ) -> None:
         self._planner = planner
         self._compactor = compactor
-        self._hand_overs = hand_overs
+        self._transfers = segment_transfers
         self._unfinished = unfinished
         self._send = send
         self._waiting: deque[tuple[ProcessKey, SegmentsOf]] = deque()
@@ -66,8 +66,8 @@ class DescribedLogs:
         for order in self._planner.plan(described, config, wall_clock_ms()):
             if isinstance(order, PlannedRewrite):
                 self._compactor.plan(order)
-            elif isinstance(order, PlannedHandOver):
-                self._hand_overs.begin(order)
+            elif isinstance(order, PlannedTransfer):
+                self._transfers.begin(order)
             elif isinstance(order, SeenLog):
                 key = LogKey(order.topic.id, order.partition.index, order.partition.log_dir)
                 self._compactor.states.seen(key, order.found)

@@ -19,7 +19,7 @@ from kafkad.core.metrics.catalogue import (
     of_log_dir,
 )
 from kafkad.core.metrics.histograms import Block
-from kafkad.processes.cleaner.policy_questions import LookAgain
+from kafkad.processes.cleaner.policy_questions import CheckAgain
 from kafkad.wire.processes.cleaning_messages import CompactionFigures, CompactionRow
 
 _WHEN_CHANGED = 0
@@ -39,7 +39,7 @@ class _State:
     dirty_ratio: float = 0.0
     cleanable_bytes: int = 0
     overdue_ms: int = 0
-    look_again_ms: int | None = None
+    next_check_ms: int | None = None
     last: CompactionFigures | None = None
     failure: str = ""
 
@@ -47,9 +47,9 @@ class _State:
 class LogStates:
     """By log, with the quarantine of those that can't be compacted; clocks are monotonic unless they say otherwise."""
 
-    def __init__(self, block: Block, look_again: LookAgain) -> None:
+    def __init__(self, block: Block, check_again: CheckAgain) -> None:
         self._block = block
-        self._look_again = look_again
+        self._check_again = check_again
         self._states: dict[LogKey, _State] = {}
         self._places: dict[tuple[UUID, int], LogKey] = {}
         self._quarantine: Quarantine[LogKey] = Quarantine()
@@ -64,7 +64,7 @@ class LogStates:
         state = self._of(key)
         state.dirty_ratio, state.cleanable_bytes = found.dirty_ratio, found.cleanable_bytes
         state.overdue_ms = found.overdue_ms if found.cleanable_bytes else 0
-        state.look_again_ms = found.look_again_ms
+        state.next_check_ms = found.next_check_ms
 
     def keep(self, is_compacted: Callable[[UUID], bool]) -> None:
         """Forget the logs of all other topics, and tell the metrics how dirty these are.
@@ -84,12 +84,12 @@ class LogStates:
     def is_quarantined(self, key: LogKey, now_ms: int) -> bool:
         return self._quarantine.is_closed(key, now_ms)
 
-    def wants_look(self, key: LogKey, now_ms: int, wall_ms: int) -> bool:
+    def needs_check(self, key: LogKey, now_ms: int, wall_ms: int) -> bool:
         """Whether a lag has ended since the last look."""
         if self._quarantine.is_closed(key, now_ms):
             return False
         state = self._states.get(key)
-        return state is not None and state.look_again_ms is not None and wall_ms >= state.look_again_ms
+        return state is not None and state.next_check_ms is not None and wall_ms >= state.next_check_ms
 
     def release(self, is_meant: Callable[[UUID], bool]) -> None:
         """Their configuration has changed: they may be tried again at once."""
@@ -109,7 +109,7 @@ class LogStates:
         """Returns the milliseconds until it may be tried again."""
         self._of(key).failure = reason
         pause_ms = self._quarantine.failed(key, now_ms)
-        self._look_again(key.topic_id, key.partition, now_ms + pause_ms)
+        self._check_again(key.topic_id, key.partition, now_ms + pause_ms)
         self._count_uncleanable()
         return pause_ms
 

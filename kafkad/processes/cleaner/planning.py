@@ -16,11 +16,11 @@ from kafkad.core.cleaning.cleanable import CleanableRange, cleanable_range
 from kafkad.core.cleanup import (
     CleanupPolicy,
     DeleteSegments,
-    HandOver,
     LogSummary,
     RewriteSegments,
     RollActive,
     SegmentSummary,
+    TransferSegments,
 )
 from kafkad.core.controller.deltas import BrokerConfigChanged, MetadataDelta, Snapshot, TopicConfigChanged
 from kafkad.core.controller.image import MetadataImage, Partition, Topic
@@ -31,7 +31,7 @@ from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.core.retention import bytes_to_export
 from kafkad.core.settings.option import Setting
 from kafkad.processes.cleaner.log_states import LogKey
-from kafkad.processes.cleaner.policy_questions import LookAgain, PolicyQuestions
+from kafkad.processes.cleaner.policy_questions import CheckAgain, PolicyQuestions
 from kafkad.processes.cleaner.slow_policies import Question
 from kafkad.processes.cleaner.topic_settings import TopicSettings
 from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsOf, short_topic_id
@@ -44,7 +44,7 @@ DELETE_EXPORTED = "delete-exported"
 _NOTHING = -1
 
 ReadSlot = Callable[[int], PartitionSlot]
-Wanted = dict[int, list[tuple[int, int]]]
+RequestedPartitions = dict[int, list[tuple[int, int]]]
 """(slot, short_id) of partitions, by the worker to ask."""
 
 
@@ -68,14 +68,14 @@ class SeenLog(NamedTuple):
     found: CleanableRange
 
 
-class PlannedHandOver(NamedTuple):
+class PlannedTransfer(NamedTuple):
     """What a policy has planned for segments that go only after somebody has got them."""
 
     slot: int
     topic: Topic
     partition: Partition
     log: LogSummary
-    effect: HandOver
+    effect: TransferSegments
 
 
 class Planner:
@@ -90,9 +90,9 @@ class Planner:
         read_slot: ReadSlot,
         share: Callable[[int], bool],
         topic_configs: Mapping[str, Setting],
-        look_again: LookAgain,
+        check_again: CheckAgain,
     ) -> None:
-        self._policies = PolicyQuestions(policies, look_again)
+        self._policies = PolicyQuestions(policies, check_again)
         self._read_slot = read_slot
         self._share = share
         self._settings = TopicSettings(topic_configs)
@@ -124,7 +124,7 @@ class Planner:
         """The broker's configuration has changed: end all quarantines."""
         self._policies.release(lambda _: True)
 
-    def begin_round(self, config: BrokerConfig) -> Wanted:
+    def begin_round(self, config: BrokerConfig) -> RequestedPartitions:
         """The partitions to check."""
         self._asked.clear()
         self._settings.keep(self._image.names_by_id)
@@ -133,13 +133,13 @@ class Planner:
         self._to_export = {key: size for key, size in self._to_export.items() if key in asked}
         return wanted
 
-    def begin_look(
+    def begin_check(
         self,
         config: BrokerConfig,
         topics: Collection[UUID],
         log_dirs: Collection[int],
         partitions: Collection[tuple[UUID, int]],
-    ) -> Wanted:
+    ) -> RequestedPartitions:
         """What to check before the next round: these topics, what is in these log directories, these partitions."""
 
         def is_meant(topic: Topic, row: Partition) -> bool:
@@ -147,17 +147,17 @@ class Planner:
 
         return self._wanted(config, is_meant)
 
-    def begin_compaction_look(self, config: BrokerConfig, wants_look: Callable[[LogKey], bool]) -> Wanted:
+    def begin_compaction_check(self, config: BrokerConfig, needs_check: Callable[[LogKey], bool]) -> RequestedPartitions:
         """The compacted partitions that have got something to compact since the last such look, perhaps.
 
-        `wants_look` says of those that are as they were whether it is time to look again.
+        `needs_check` says of those that are as they were whether it is time to look again.
         """
         self.has_compacted = any(self._is_compacted(topic, config) for topic in self._image.topics.values())
 
         def may_be_due(topic: Topic, row: Partition) -> bool:
             if not self._is_compacted(topic, config):
                 return False
-            return self._has_moved(row) or wants_look(LogKey(topic.id, row.index, row.log_dir))
+            return self._has_moved(row) or needs_check(LogKey(topic.id, row.index, row.log_dir))
 
         return self._wanted(config, may_be_due)
 
@@ -200,7 +200,7 @@ class Planner:
         self._seen[row.slot] = seen
         return slot.segment_count > 1
 
-    def _wanted(self, config: BrokerConfig, is_meant: Callable[[Topic, Partition], bool]) -> Wanted:
+    def _wanted(self, config: BrokerConfig, is_meant: Callable[[Topic, Partition], bool]) -> RequestedPartitions:
         wanted: dict[int, list[tuple[int, int]]] = {}
         for topic in self._image.topics.values():
             if not self._names(self._settings.of(topic, config), config):
@@ -233,7 +233,7 @@ class Planner:
 
     def plan(
         self, described: SegmentsOf, config: BrokerConfig, now_ms: int
-    ) -> Iterator[CleanupOrdered | PlannedRewrite | PlannedHandOver | SeenLog]:
+    ) -> Iterator[CleanupOrdered | PlannedRewrite | PlannedTransfer | SeenLog]:
         """The orders of the policies for one log. None for a topic that was deleted or recreated meanwhile."""
         asked = self._asked.pop(described.slot, None)
         if asked is None or not described.segments:
@@ -259,8 +259,8 @@ class Planner:
                 if isinstance(effect, RewriteSegments):
                     yield PlannedRewrite(row.slot, short_id, now, row, settings, name, effect)
                     continue
-                if isinstance(effect, HandOver):
-                    yield PlannedHandOver(row.slot, now, row, summary, effect)
+                if isinstance(effect, TransferSegments):
+                    yield PlannedTransfer(row.slot, now, row, summary, effect)
                     continue
                 order = _order(row.slot, short_id, effect, summary)
                 # The owner logs the outcome at level info.

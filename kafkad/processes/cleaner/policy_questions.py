@@ -14,10 +14,10 @@ from kafkad.core.cleanup import (
     CleanupEffect,
     CleanupPolicy,
     DeleteSegments,
-    HandOver,
     LogSummary,
     RewriteSegments,
     RollActive,
+    TransferSegments,
 )
 from kafkad.core.log.settings import LogConfig
 from kafkad.processes.cleaner.slow_policies import MOST_IN_A_ROW, Question, SlowPolicies
@@ -31,7 +31,7 @@ _NOT_RETURNED = (
 )
 _OF_A_FOLDER = "kafkad_plugin_"
 """Modules of plugins that are files of a folder (`plugin_discovery`) have this before their names."""
-LookAgain = Callable[[UUID, int, int], None]
+CheckAgain = Callable[[UUID, int, int], None]
 """Is told a partition, and when something that is not done with it now is to be tried again (monotonic clock)."""
 _LEFT_ALONE = "policy %r of plugin %s is not asked about any partition for %d s: it has not returned %d times in a row"
 
@@ -39,9 +39,9 @@ _LEFT_ALONE = "policy %r of plugin %s is not asked about any partition for %d s:
 class PolicyQuestions:
     """The policies by name, and those that are not asked."""
 
-    def __init__(self, policies: Mapping[str, CleanupPolicy], look_again: LookAgain) -> None:
+    def __init__(self, policies: Mapping[str, CleanupPolicy], check_again: CheckAgain) -> None:
         self._policies = policies
-        self._look_again = look_again
+        self._check_again = check_again
         self._quarantined: set[Question] = set()
         self._slow = SlowPolicies()
 
@@ -66,7 +66,7 @@ class PolicyQuestions:
             return []
         not_before_ms = self._slow.not_before_ms(question)
         if monotonic_ms() < not_before_ms:
-            self._look_again(question.topic_id, question.partition, not_before_ms)
+            self._check_again(question.topic_id, question.partition, not_before_ms)
             return []
         policy = self._policies[question.policy]
         try:
@@ -91,11 +91,11 @@ class PolicyQuestions:
         pause_ms = self._slow.leave_alone(name, now_ms)
         if pause_ms is not None:
             log.error(_LEFT_ALONE, name, plugin, pause_ms // 1000, MOST_IN_A_ROW)
-        self._look_again(question.topic_id, question.partition, self._slow.not_before_ms(question))
+        self._check_again(question.topic_id, question.partition, self._slow.not_before_ms(question))
 
 
 def _check(effects: list[CleanupEffect]) -> None:
     for effect in effects:
-        if not isinstance(effect, DeleteSegments | RollActive | RewriteSegments | HandOver):
-            expected = "DeleteSegments, RollActive, RewriteSegments or HandOver"
+        if not isinstance(effect, DeleteSegments | RollActive | RewriteSegments | TransferSegments):
+            expected = "DeleteSegments, RollActive, RewriteSegments or TransferSegments"
             raise TypeError(f"expected {expected}, the policy planned {effect!r}")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kafkad.adapters.files.cache_neutral_reads import CacheNeutralFiles, drop_from_memory
 from kafkad.adapters.files.file_cache import FileCache
-from kafkad.adapters.files.free_room import measure_room
+from kafkad.adapters.files.free_space import measure_free_space
 from kafkad.adapters.files.segment_files import SegmentFiles
 from kafkad.adapters.files.write_behind import WriteBehindFiles
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
@@ -32,7 +32,7 @@ from kafkad.processes.cleaner.planning import PlannedRewrite
 from kafkad.processes.cleaner.time_limit import in_time
 from kafkad.wire.processes.cleaning_messages import (
     CleaningGranted,
-    SwapWanted,
+    SwapRequest,
     unpack_last_records,
 )
 
@@ -53,7 +53,7 @@ class PassLimits(NamedTuple):
 class Swap(NamedTuple):
     """What the owner is asked for, and its answer: whether it was done."""
 
-    wanted: SwapWanted
+    wanted: SwapRequest
     done: Future[bool]
 
 
@@ -78,7 +78,7 @@ def rewrite_steps(
         yield from cleaning.learn()
         last: _WrittenGroup | None = None
         for group in cleaning.groups():
-            _require_room(directory, group)
+            _require_space(directory, group)
             sources.take_is_cold()
             try:
                 cleaned = yield from _written(cleaning.clean(group), last, destination, group[0].base_offset)
@@ -157,12 +157,12 @@ def _aborted(store: SegmentStore, bases: list[int]) -> list[AbortedTransaction]:
 class _WrittenGroup:
     """On its way to the owner: it is synced, then swapped. Its steps raise `StorageFailed`, `PassAbandoned`."""
 
-    def __init__(self, synced: Future[None], wanted: SwapWanted) -> None:
+    def __init__(self, synced: Future[None], wanted: SwapRequest) -> None:
         self._synced = synced
         self._swap = Swap(wanted, Future())
         self._is_asked = False
 
-    def go_on(self) -> Iterator[Swap]:
+    def swaps(self) -> Iterator[Swap]:
         """What can be done without waiting."""
         if not self._is_asked and self._synced.done():
             self._synced.result()
@@ -183,11 +183,11 @@ class _WrittenGroup:
 def _finish(group: _WrittenGroup | None) -> Iterator[Progress]:
     """Wait until it is swapped in."""
     while group is not None and not group.is_swapped:
-        yield from group.go_on()
+        yield from group.swaps()
         if not group.awaited.done():
             yield group.awaited
     if group is not None:
-        yield from group.go_on()
+        yield from group.swaps()
 
 
 def _beside(
@@ -202,7 +202,7 @@ def _beside(
             cleaned: CleanedFiles = finished.value
             return cleaned
         if last is not None:
-            yield from last.go_on()
+            yield from last.swaps()
 
 
 def _written(
@@ -227,13 +227,13 @@ def _written(
                 destination.unlink(file_name(base_offset, kind, CLEANED))
 
 
-def _require_room(directory: str, group: Sequence[SourceSegment]) -> None:
+def _require_space(directory: str, group: Sequence[SourceSegment]) -> None:
     """Rather than to find out that the disk is full, and to leave nothing to those who write there meanwhile.
 
     Raises `NoSpaceLeft`.
     """
     wanted = sum(source.size + source.index_bytes + source.time_index_bytes for source in group)
-    free = measure_room(directory).free_bytes
+    free = measure_free_space(directory).free_bytes
     if free < wanted:
         bases = f"{group[0].base_offset} to {group[-1].base_offset}"
         raise NoSpaceLeft(f"{directory} has {free} bytes of free room, and segments {bases} may take {wanted}")
@@ -247,8 +247,8 @@ def _sync(files: tuple[LogFile, ...], cold_log: str | None) -> None:
         drop_from_memory(cold_log)
 
 
-def _swap(granted: CleaningGranted, sources: list[int], cleaned: CleanedFiles) -> SwapWanted:
-    return SwapWanted(
+def _swap(granted: CleaningGranted, sources: list[int], cleaned: CleanedFiles) -> SwapRequest:
+    return SwapRequest(
         granted.slot,
         granted.grant,
         sources,

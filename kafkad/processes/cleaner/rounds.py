@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
-from kafkad.wire.processes.descriptors import SegmentsWanted, pack_control
+from kafkad.wire.processes.descriptors import SegmentsRequest, pack_control
 
 CHUNK = 200
 """Partitions in one question: a worker describes them in a few milliseconds."""
@@ -19,7 +19,7 @@ class Rounds:
     def __init__(self, send: Callable[[ProcessKey, bytes], bool]) -> None:
         self._send = send
         self._last_id = 0
-        self._waiting: dict[int, deque[SegmentsWanted]] = {}
+        self._waiting: dict[int, deque[SegmentsRequest]] = {}
         self._open: dict[int, int] = {}
 
     @property
@@ -38,7 +38,7 @@ class Rounds:
             chunks = self._waiting.setdefault(worker, deque())
             for at in range(0, len(partitions), CHUNK):
                 self._last_id += 1
-                chunks.append(SegmentsWanted(self._last_id, list(partitions[at : at + CHUNK])))
+                chunks.append(SegmentsRequest(self._last_id, list(partitions[at : at + CHUNK])))
             if worker not in self._open:
                 self._ask_next(worker)
 

@@ -23,10 +23,10 @@ from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
 from kafkad.core.metrics.catalogue import BYTES_TO_EXPORT, LAST_CLEANER_RUN
 from kafkad.processes.cleaner.compactor import Compactor
 from kafkad.processes.cleaner.described_logs import DescribedLogs
-from kafkad.processes.cleaner.early_looks import EarlyLooks
-from kafkad.processes.cleaner.hand_overs import HandOvers
+from kafkad.processes.cleaner.early_checks import EarlyChecks
 from kafkad.processes.cleaner.planning import Planner
 from kafkad.processes.cleaner.rounds import Rounds
+from kafkad.processes.cleaner.segment_transfers import SegmentTransfers
 from kafkad.processes.cleaner.unfinished_work import UnfinishedWork
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
@@ -34,21 +34,21 @@ from kafkad.processes.runtime.peers import Peers
 from kafkad.wire.processes.cleaning_messages import (
     CleaningGranted,
     Compactions,
-    CompactionsWanted,
+    CompactionsRequest,
     Swapped,
 )
-from kafkad.wire.processes.controller_messages import DELTA, SnapshotWanted, pack_message
+from kafkad.wire.processes.controller_messages import DELTA, SnapshotRequest, pack_message
 from kafkad.wire.processes.coordinator_messages import (
     COORDINATION,
     CoordinationMessage,
     ExportOffsets,
-    ExportOffsetsWanted,
+    ExportOffsetsRequest,
     pack_coordination,
     unpack_coordination,
 )
 from kafkad.wire.processes.descriptors import (
     ControlMessage,
-    RoomWanted,
+    DiskNearlyFull,
     SegmentsDescribed,
     pack_control,
     unpack_control,
@@ -73,7 +73,7 @@ class CleanerProcess:
         self._image = MetadataImage()
         self._is_stopping = False
         self._next_round_ms = monotonic_ms() + context.config.log_dirs.log_initial_task_delay_ms
-        self._looks = EarlyLooks()
+        self._looks = EarlyChecks()
         cleaners, index = len(context.registry.role("cleaner")), context.key.index
         self._planner = Planner(
             context.plugins.cleanup_policies,
@@ -100,10 +100,10 @@ class CleanerProcess:
         never while no topic is compacted.
         """
         self.loop.watch(self._compactor.doorbell, self._compactor.rung)
-        self._hand_overs = HandOvers(context.config.log_dirs.log_dirs, context.table.read, self._peers.send)
-        self.loop.watch(self._hand_overs.doorbell, self._hand_overs.rung)
+        self._transfers = SegmentTransfers(context.config.log_dirs.log_dirs, context.table.read, self._peers.send)
+        self.loop.watch(self._transfers.doorbell, self._transfers.rung)
         self._described = DescribedLogs(
-            self._planner, self._compactor, self._hand_overs, self._unfinished, self._peers.send
+            self._planner, self._compactor, self._transfers, self._unfinished, self._peers.send
         )
 
     def run(self) -> None:
@@ -123,10 +123,10 @@ class CleanerProcess:
                 self._rounds.begin(wanted)
             elif now_ms >= self._due_ms():
                 self._ask_for_exports()
-                self._rounds.add(self._planner.begin_look(self._config, *self._looks.take(now_ms)))
+                self._rounds.add(self._planner.begin_check(self._config, *self._looks.take(now_ms)))
             self._look_for_dirty_logs(now_ms)
         self._compactor.close()
-        self._hand_overs.close()
+        self._transfers.close()
         self._peers.close()
         try:
             self._context.channel.send(Stopped())
@@ -137,7 +137,7 @@ class CleanerProcess:
         """What is known is used until the answers come: an older offset is a smaller one, which lets less go."""
         self._context.block[BYTES_TO_EXPORT] = self._planner.bytes_to_export
         if self._planner.waits_for_exports(self._config):
-            frame = pack_coordination(ExportOffsetsWanted())
+            frame = pack_coordination(ExportOffsetsRequest())
             for worker in self._context.registry.role("worker"):
                 self._peers.send(worker, frame)
 
@@ -157,8 +157,8 @@ class CleanerProcess:
         self._compactor.has_finished = False
         self._context.block[LAST_CLEANER_RUN] = now_ms
         states, wall_ms = self._compactor.states, wall_clock_ms()
-        wanted = self._planner.begin_compaction_look(
-            self._config, lambda key: states.wants_look(key, now_ms, wall_ms)
+        wanted = self._planner.begin_compaction_check(
+            self._config, lambda key: states.needs_check(key, now_ms, wall_ms)
         )
         backoff_ms = max(self._config.log_cleaner.log_cleaner_backoff_ms, _LEAST_BACKOFF_MS)
         self._next_compaction_ms = now_ms + backoff_ms if self._planner.has_compacted else None
@@ -177,8 +177,8 @@ class CleanerProcess:
         return max(0, min(due_ms for due_ms in looks if due_ms is not None) - now_ms)
 
     def _due_ms(self) -> int:
-        look_ms = self._looks.due_ms
-        return self._next_round_ms if look_ms is None else min(look_ms, self._next_round_ms)
+        check_interval_ms = self._looks.due_ms
+        return self._next_round_ms if check_interval_ms is None else min(check_interval_ms, self._next_round_ms)
 
     def _on_channel(self, _events: int) -> None:
         try:
@@ -210,7 +210,7 @@ class CleanerProcess:
                 self._planner.exported.worker_ended(change.peer.index)
                 self._compactor.worker_ended(change.peer.index)
             if change.peer == CONTROLLER and not isinstance(change, PeerGone):
-                self._peers.send(CONTROLLER, pack_message(SnapshotWanted(self._image.version)))
+                self._peers.send(CONTROLLER, pack_message(SnapshotRequest(self._image.version)))
         self._peers.settle(changes)
 
     def _on_frames(self, peer: ProcessKey, frames: list[bytes]) -> None:
@@ -228,7 +228,7 @@ class CleanerProcess:
         try:
             image = apply(self._image, delta)
         except MetadataGap:
-            self._peers.send(CONTROLLER, pack_message(SnapshotWanted(self._image.version)))
+            self._peers.send(CONTROLLER, pack_message(SnapshotRequest(self._image.version)))
             return
         if image is self._image:
             return
@@ -256,10 +256,10 @@ class CleanerProcess:
         if isinstance(message, CleaningGranted | Swapped):
             self._compactor.hear(peer, message)
             return
-        if isinstance(message, RoomWanted):
-            self._looks.needs_room(message.log_dir)
+        if isinstance(message, DiskNearlyFull):
+            self._looks.needs_space(message.log_dir)
             return
-        if isinstance(message, CompactionsWanted):
+        if isinstance(message, CompactionsRequest):
             self._forget_others()
             rows = self._compactor.rows(self._planner.failed_policies)
             self._peers.send(peer, pack_control(Compactions(message.number, rows)))

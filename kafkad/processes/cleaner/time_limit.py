@@ -10,7 +10,7 @@ from time import monotonic, thread_time
 from types import FrameType
 from typing import TypeVar
 
-LOOK_S = 0.5
+CHECK_INTERVAL_S = 0.5
 WAITS_S = 3.0
 """From the first look on, for a call that does nothing although there is a CPU for it. The supervisor waits for five
 seconds.
@@ -77,7 +77,7 @@ def in_time(call: Callable[[], Result]) -> Result:
     """In the main thread. Raises `CallTooLong`, and what `call` raises."""
     limit = _Limit()
     handler = signal.signal(signal.SIGALRM, limit.look)
-    timer = signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)
+    timer = signal.setitimer(signal.ITIMER_REAL, CHECK_INTERVAL_S, CHECK_INTERVAL_S)
     try:
         try:
             return call()

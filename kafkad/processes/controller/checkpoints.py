@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kafkad.adapters.files.checkpoint_files import read_offsets, write_offsets
 from kafkad.adapters.files.log_directory import LogDirectory
-from kafkad.adapters.files.reserved_room import ReservedRoom
+from kafkad.adapters.files.reserved_space import ReservedSpace
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.config import BrokerConfig
 from kafkad.core.controller.image import MetadataImage
@@ -67,7 +67,7 @@ class Checkpoints:
         failed: Callable[[int, str], None],
     ) -> None:
         self._paths = dict(paths)
-        self._reserved = {log_dir: ReservedRoom(path) for log_dir, path in self._paths.items()}
+        self._reserved = {log_dir: ReservedSpace(path) for log_dir, path in self._paths.items()}
         for reserved in self._reserved.values():
             reserved.keep()
         self._table = table
@@ -153,9 +153,9 @@ class Checkpoints:
     def _write_one(self, log_dir: int, name: str, offsets: Offsets) -> None:
         try:
             self._replace(log_dir, name, offsets)
-        except NoSpaceLeft as no_room:
+        except NoSpaceLeft as no_space:
             # The old file is intact; there may be room the next time.
-            log.error("%s/%s can't be written and stays as it was: %s", self._paths[log_dir], name, no_room)
+            log.error("%s/%s can't be written and stays as it was: %s", self._paths[log_dir], name, no_space)
         except StorageFailed as failure:
             self._failed(log_dir, str(failure))
         else:
@@ -165,7 +165,7 @@ class Checkpoints:
         try:
             write_offsets(self._paths[log_dir], name, offsets)
         except NoSpaceLeft:
-            self._reserved[log_dir].give_back()
+            self._reserved[log_dir].free()
             try:
                 write_offsets(self._paths[log_dir], name, offsets)
             finally:

@@ -5,12 +5,12 @@ from functools import partial
 
 from kafkad.adapters.files.log_directory import LogDirectory
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
-from kafkad.core.connections.complaints import Complaints
+from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS
 from kafkad.handlers.controller.alter_replica_log_dirs import move_replicas
-from kafkad.handlers.controller.requests.answering import unencodable_answer
 from kafkad.handlers.controller.requests.controller_view import ReplyAfter
+from kafkad.handlers.controller.requests.responses import unencodable_response
 from kafkad.processes.controller.checkpoints import Checkpoints
 from kafkad.processes.controller.events import Send
 from kafkad.processes.controller.replies import Replies, Waiting
@@ -35,7 +35,7 @@ class DirectoryMoves:
         self._log_dirs = [str(each.path) for each in directories]
         self._publish = publish
         self._send = send
-        self._complaints = Complaints()
+        self._log_rate_limit = LogRateLimit()
         self.replies = Replies()
 
     def takes(self, peer: ProcessKey, message: AdminRequest, offline: frozenset[int], now_ms: int) -> bool:
@@ -50,7 +50,7 @@ class DirectoryMoves:
             try:
                 answer = move_replicas(body, context, self._hosting, self._log_dirs, offline)
             except UnencodableMessage as unencodable:
-                answer = unencodable_answer(body, context, unencodable, self._complaints)
+                answer = unencodable_response(body, context, unencodable, self._log_rate_limit)
         except MalformedRequest as error:
             self._send(peer, pack_message(AdminReply(message.token, None, str(error))))
             return True

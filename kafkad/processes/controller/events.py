@@ -9,7 +9,7 @@ from functools import partial
 
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
-from kafkad.core.connections.complaints import Complaints
+from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
 from kafkad.core.controller.image import MetadataImage
@@ -20,15 +20,15 @@ from kafkad.core.log.recovery.checkpoints import (
 )
 from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.handlers.controller.requests.answering import answer_to
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS, ControllerView, ReplyAfter
 from kafkad.handlers.controller.requests.pieces import joined, pieces_of, pieces_of_names
+from kafkad.handlers.controller.requests.responses import response_to
 from kafkad.handlers.controller.requests.timeouts import LONGEST_MS, timed_out
 from kafkad.processes.controller.checkpoints import checkpoints_of
 from kafkad.processes.controller.gauges import PartitionGauges, count_offline
-from kafkad.processes.controller.internal_topics import Refusals, warn_of_few_replicas
+from kafkad.processes.controller.internal_topics import CreationFailures, warn_of_few_replicas
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
-from kafkad.processes.controller.quota_counts import pass_on
+from kafkad.processes.controller.quota_counts import forward
 from kafkad.processes.controller.replies import Replies, Waiting
 from kafkad.processes.controller.startup import Opened, settings_of
 from kafkad.processes.controller.store.copies import StoreCopies
@@ -44,17 +44,17 @@ from kafkad.wire.processes.controller_messages import (
     AdminRequest,
     Applied,
     AutoCreated,
-    AutoCreateWanted,
+    AutoCreateRequest,
     ControllerMessage,
     DirectoriesRemoved,
     LogDirFailed,
     LogsMoved,
     PartitionMoved,
-    ProducerIdsGiven,
-    ProducerIdsWanted,
+    ProducerIdsGranted,
+    ProducerIdsRequest,
     QuotaCounts,
     RemovalFailed,
-    SnapshotWanted,
+    SnapshotRequest,
     pack_message,
 )
 
@@ -94,7 +94,7 @@ class ControllerEvents:
         self._block = context.block
         self._first_version = opened.controller.image.version
         self._is_settled = False
-        self._refusals = Refusals()
+        self._refusals = CreationFailures()
         self._offline = opened.offline
         self._gauges = PartitionGauges(context.block, context.config.node_id)
         plugins = context.plugins
@@ -102,7 +102,7 @@ class ControllerEvents:
         self._tables.overlay(self._controller.image)
         self._cordon()
         self._name_ignored()
-        self._complaints = Complaints()
+        self._log_rate_limit = LogRateLimit()
         self._view = ControllerView(
             controller=self._controller,
             configs=self._tables,
@@ -159,14 +159,14 @@ class ControllerEvents:
         match message:
             case AdminRequest():
                 self._begin(peer, message.token, len(message.body), self._in_pieces(peer, message))
-            case AutoCreateWanted(token, names):
+            case AutoCreateRequest(token, names):
                 self._begin(peer, token, sum(map(len, names)), self._create(peer, token, names))
-            case SnapshotWanted(have_version):
+            case SnapshotRequest(have_version):
                 self._metadata_publisher.asked(peer, have_version, self._controller.image)
             case Applied():
                 # This only wakes the process: the end of the pass reads the process registry.
                 return
-            case ProducerIdsWanted():
+            case ProducerIdsRequest():
                 self._give_producer_ids(peer)
             case LogsMoved(lowered):
                 self._checkpoints.moved(now_ms, lowered=lowered)
@@ -176,7 +176,7 @@ class ControllerEvents:
                 # The worker tries again, and the deletion is not over before.
                 return
             case QuotaCounts():
-                pass_on(self._context.registry, self._send, peer, message)
+                forward(self._context.registry, self._send, peer, message)
             case LogDirFailed(log_dir, cause):
                 self._directory_failed(log_dir, cause)
             case PartitionMoved(topic_id, partition, in_dir, target):
@@ -191,26 +191,26 @@ class ControllerEvents:
             block = self._view.producer_ids.allocate_block()
         except NoSpaceLeft as error:
             # No block: the worker asks again when the next client does.
-            if self._complaints.is_due("no producer ids", self._now_ms):
+            if self._log_rate_limit.is_due("no producer ids", self._now_ms):
                 log.error("no producer ids can be allocated, InitProducerId is refused: %s", error)
             block = range(0)
-        self._send(peer, pack_message(ProducerIdsGiven(block.start, len(block))))
+        self._send(peer, pack_message(ProducerIdsGranted(block.start, len(block))))
 
     def _begin(self, peer: ProcessKey, token: int, size: int, pieces: Iterator[_Done]) -> None:
         """A small request is handled at once, or its first piece."""
-        work = self._go_on(peer, token, size, pieces)
+        work = self._resume(peer, token, size, pieces)
         if size > COSTLY_BYTES:
             self._turns.add(size, work)
         else:
             next(work, None)
 
-    def _go_on(self, peer: ProcessKey, token: int, size: int, pieces: Iterator[_Done]) -> Iterator[None]:
+    def _resume(self, peer: ProcessKey, token: int, size: int, pieces: Iterator[_Done]) -> Iterator[None]:
         """Handle one piece of a request; the next one has its turn when this one is done in every process."""
         yield from ()
         with self._mark.handling(peer, token):
             done = next(pieces, None)
         if done is not None:
-            again = partial(self._turns.add, size, self._go_on(peer, token, size, pieces))
+            again = partial(self._turns.add, size, self._resume(peer, token, size, pieces))
             self._replies.add(Waiting(None, again, done.version, (), done.deadline_ms))
 
     def _in_pieces(self, peer: ProcessKey, request: AdminRequest) -> Iterator[_Done]:
@@ -221,7 +221,7 @@ class ControllerEvents:
 
         def handle(body: Callable[[], bytes]) -> _Done:
             before = self._controller.image
-            answer = answer_to(memoryview(body()), context, self._view)
+            answer = response_to(memoryview(body()), context, self._view)
             self._publish(before)
             answers.append(answer.body if isinstance(answer, ReplyAfter) else answer)
             return _Done(answer.version, answer.deleted) if isinstance(answer, ReplyAfter) else _Done()
@@ -265,7 +265,7 @@ class ControllerEvents:
     def _answer(self, peer: ProcessKey, request: AdminRequest) -> None:
         before = self._controller.image
         try:
-            answer = answer_to(memoryview(request.body), request.context, self._view)
+            answer = response_to(memoryview(request.body), request.context, self._view)
         except MalformedRequest as error:
             self._publish(before)
             self._send(peer, pack_message(AdminReply(request.token, None, str(error))))

@@ -54,7 +54,7 @@ def warn_of_few_replicas(created: Iterable[str], wanted: Mapping[str, NewTopic],
             )
 
 
-class Refusals:
+class CreationFailures:
     """Log why an internal topic can't be created, once for each reason: clients get no reason and keep retrying."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRe
 from kafkad.wire.processes.controller_messages import QuotaCounts, pack_message
 
 
-def pass_on(
+def forward(
     registry: ProcessRegistry, send: Callable[[ProcessKey, bytes], bool], peer: ProcessKey, counts: QuotaCounts
 ) -> None:
     """`peer` is who has counted."""

@@ -20,7 +20,7 @@ from kafkad.adapters.links.supervision_channel import (
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
-from kafkad.core.controller.startup.reconciliation import StartRefused
+from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.supervision.broker_state import BrokerState
 from kafkad.core.supervision.exit_codes import FAILED, REFUSED
@@ -38,9 +38,9 @@ log = logging.getLogger(__name__)
 Events = ControllerEvents | HostEvents
 """A single broker decides by itself; one in a cluster is told."""
 MakeEvents = Callable[[Send], Events]
-LOOK_MS = 2
+CHECK_INTERVAL_MS = 2
 """How often a new incarnation checks whether the workers have switched to it; it does nothing else until then."""
-ROOM_LOOK_MS = 1_000
+SPACE_CHECK_MS = 1_000
 """How often an incarnation retries its start while the disk is full."""
 
 
@@ -48,18 +48,18 @@ def main(context: ChildContext) -> None:
     """One incarnation of the controller. An error that the next incarnation would meet again is sent as `Fatal`."""
     try:
         ControllerProcess(context).run()
-    except (LogDirectoryUnusable, StartRefused) as refusal:
-        _give_up(context, Fatal(str(refusal), REFUSED))
+    except (LogDirectoryUnusable, UnusableMetadata) as refusal:
+        _abandon(context, Fatal(str(refusal), REFUSED))
     except EveryDirectoryFailed as offline:
-        _give_up(context, Fatal(str(offline), FAILED))
+        _abandon(context, Fatal(str(offline), FAILED))
     except NoSpaceLeft:
         # The change was interrupted: the next incarnation completes it when there is room.
         raise
     except StorageFailed as failure:
-        _give_up(context, Fatal(f"the coordination store can't be used: {failure}", FAILED))
+        _abandon(context, Fatal(f"the coordination store can't be used: {failure}", FAILED))
 
 
-def _give_up(context: ChildContext, fatal: Fatal) -> None:
+def _abandon(context: ChildContext, fatal: Fatal) -> None:
     """The supervisor logs the reason in its one line about the end of the broker."""
     try:
         context.channel.send(fatal)
@@ -110,7 +110,7 @@ class ControllerProcess:
         if self._context.incarnation == FIRST_INCARNATION:
             return
         while not self._is_stopping and not self._registry.is_seen_by_all(self._context.key, "worker"):
-            self.loop.run_once(LOOK_MS)
+            self.loop.run_once(CHECK_INTERVAL_MS)
 
     def _open_single(self, handover: ControllerHandover) -> MakeEvents | None:
         opened = self._open(handover)
@@ -124,7 +124,7 @@ class ControllerProcess:
         while not self._is_stopping and not opening.is_done:
             self.loop.run_once()
         if self._is_stopping:
-            opening.give_up()
+            opening.abandon()
             return None
         return opening.events
 
@@ -140,7 +140,7 @@ class ControllerProcess:
                 if not has_said_so:
                     log.error("no topics can be changed before there is room again: %s", error)
                 has_said_so = True
-            self.loop.run_once(ROOM_LOOK_MS)
+            self.loop.run_once(SPACE_CHECK_MS)
         return None
 
     def _on_channel(self, _events: int) -> None:
@@ -164,8 +164,8 @@ class ControllerProcess:
                     continue
 
     def _begin_controlled_shutdown(self) -> None:
-        is_wanted = self._context.config.values["controlled.shutdown.enable"] is True and not self._has_begun_shutdown
-        if isinstance(self._events, HostEvents) and is_wanted:
+        is_requested = self._context.config.values["controlled.shutdown.enable"] is True and not self._has_begun_shutdown
+        if isinstance(self._events, HostEvents) and is_requested:
             self._has_begun_shutdown = True
             self._events.begin_controlled_shutdown(lambda: self._context.channel.send(LeadershipMoved()))
 

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from functools import partial
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
-from kafkad.adapters.shared_memory.arena import ANSWER_SLACK, Arena
+from kafkad.adapters.shared_memory.arena import RESPONSE_SLACK, Arena
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.cluster.protocol_versions import ProtocolVersions
-from kafkad.core.connections.complaints import Complaints
+from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.metrics.catalogue import FETCHER_BYTES, FETCHER_REQUESTS
 from kafkad.core.quotas.replication_quota import ReplicaQuota
 from kafkad.core.replication.following.leader_fetcher import LeaderFetcher
-from kafkad.core.replication.following.requests import FetchWanted, FollowOrder, OffsetWanted
+from kafkad.core.replication.following.requests import FollowerFetch, FollowOrder, OffsetQuery
 from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination, Request
 from kafkad.wire.api_table import FETCH, LIST_OFFSETS
 from kafkad.wire.messages.follower_fetch import (
@@ -64,7 +64,7 @@ class Leader:
         self._broker_id = broker_id
         self._deliver = deliver
         self._changed = changed
-        self._complaints = Complaints()
+        self._log_rate_limit = LogRateLimit()
         self._extent = _NOWHERE
         self._frame_length = 0
         self.is_starved = False
@@ -78,13 +78,13 @@ class Leader:
         if before is not None:
             self._connections.drop(before)
 
-    def go_on(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         """Ask owners and the leader what is to be asked now."""
         for owner, order in self.fetcher.questions(now_ms):
             self._deliver(owner, order, _NOWHERE)
         if self.destination is None or self._extent != _NOWHERE:
             return
-        extent = self._arena.reserve(self._limits.max_bytes + ANSWER_SLACK)
+        extent = self._arena.reserve(self._limits.max_bytes + RESPONSE_SLACK)
         self.is_starved = extent is None
         if extent is None:
             return
@@ -93,19 +93,19 @@ class Leader:
             self._arena.release(extent)
             return
         self._extent = extent
-        if isinstance(wanted, FetchWanted):
+        if isinstance(wanted, FollowerFetch):
             self._fetch(wanted)
         else:
             self._list_offsets(wanted)
 
-    def _fetch(self, wanted: FetchWanted) -> None:
+    def _fetch(self, wanted: FollowerFetch) -> None:
         version, body = encode_fetch(
             wanted, self._limits, self._broker_id, self.broker_epoch, self._versions.fetch
         )
         self._block[FETCHER_REQUESTS] += 1
         self._send(FETCH, version, body, partial(self._fetched, version))
 
-    def _list_offsets(self, wanted: list[OffsetWanted]) -> None:
+    def _list_offsets(self, wanted: list[OffsetQuery]) -> None:
         body = encode_list_offsets(wanted, self._broker_id)
         self._send(LIST_OFFSETS, self._versions.list_offsets, body, self._listed)
 
@@ -125,7 +125,7 @@ class Leader:
     def _place(self, length: int) -> memoryview:
         """Memory for the whole answer. One that is longer than it should be gets more, or private memory at last."""
         self._frame_length = length
-        if length > self._limits.max_bytes + ANSWER_SLACK:
+        if length > self._limits.max_bytes + RESPONSE_SLACK:
             self._arena.release(self._extent)
             extent = self._arena.reserve(length)
             self._extent = _NOWHERE if extent is None else extent
@@ -161,7 +161,7 @@ class Leader:
         self._answered(now_ms)
 
     def _unreadable(self, reason: str) -> None:
-        if self._complaints.is_due(reason, monotonic_ms()):
+        if self._log_rate_limit.is_due(reason, monotonic_ms()):
             log.warning("nothing is fetched from %s for a while: %s", self.destination, reason)
         self._failed(reason)
 
@@ -180,8 +180,8 @@ class Leader:
 
     def complain(self, now_ms: int) -> None:
         """One line for each partition, cause and minute."""
-        complaints = self.fetcher.complaints
-        for complaint in complaints:
-            if self._complaints.is_due((complaint.about, complaint.cause), now_ms):
+        log_rate_limit = self.fetcher.log_rate_limit
+        for complaint in log_rate_limit:
+            if self._log_rate_limit.is_due((complaint.about, complaint.cause), now_ms):
                 log.warning("%s (leader: %s)", complaint.text, self.destination)
-        complaints.clear()
+        log_rate_limit.clear()

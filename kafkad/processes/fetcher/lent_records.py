@@ -25,7 +25,7 @@ class LentRecords:
             self._arena.retain(extent)
         self._lent[worker].append(extent)
 
-    def given_back(self, worker: int) -> None:
+    def freed(self, worker: int) -> None:
         """The worker has answered its oldest APPEND."""
         extent = self._lent[worker].popleft()
         if extent != NOTHING:
@@ -34,4 +34,4 @@ class LentRecords:
     def worker_lost(self, worker: int) -> None:
         """It was reaped, so it uses nothing any more."""
         for _ in range(len(self._lent[worker])):
-            self.given_back(worker)
+            self.freed(worker)

@@ -25,20 +25,20 @@ from kafkad.processes.fetcher.leader import Leader
 from kafkad.processes.fetcher.lent_records import LentRecords
 from kafkad.processes.runtime.broker_connections import BrokerConnections, inter_broker_destination
 from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.connection_timeouts import ConnectionTimeouts, timeouts_of
 from kafkad.processes.runtime.event_loop import IDLE, EventLoop
-from kafkad.processes.runtime.patience import Patience, patience_of
 from kafkad.processes.runtime.peers import Peers
 from kafkad.processes.runtime.replication_quota import replication_quota
 from kafkad.processes.runtime.rings import Rings
 from kafkad.wire.messages.follower_fetch import FetchLimits
-from kafkad.wire.processes.controller_messages import DELTA, SnapshotWanted, pack_message
+from kafkad.wire.processes.controller_messages import DELTA, SnapshotRequest, pack_message
 from kafkad.wire.processes.descriptors import frames_of
 from kafkad.wire.processes.follow_descriptors import FOLLOW, FOLLOWED, pack_order, unpack_results
 
 log = logging.getLogger(__name__)
 
 _FOLLOW = bytes((FOLLOW,))
-ARENA_LOOK_MS = 10
+ARENA_CHECK_MS = 10
 """How often a new incarnation looks whether all workers have left the arena of the one before."""
 
 
@@ -77,7 +77,7 @@ class FetcherProcess:
             self.loop, context.registry, context.runtime_dir, context.key, self._on_frames, rings
         )
         client_id = f"broker-{config.node_id}-fetcher-{context.key.index}"
-        self.connections = BrokerConnections(self.loop, client_id, patience_with_leaders(config))
+        self.connections = BrokerConnections(self.loop, client_id, leader_timeouts(config))
         self.loop.watch(context.channel.fd, self._on_channel)
 
     def run(self) -> None:
@@ -111,7 +111,7 @@ class FetcherProcess:
         now_ms = monotonic_ms()
         for result in unpack_results(frame):
             if result.kind == FollowKind.APPEND:
-                self._lent.given_back(worker)
+                self._lent.freed(worker)
             leader = self._by_slot.get(result.slot)
             if leader is not None:
                 leader.fetcher.owner_said(result, now_ms)
@@ -124,7 +124,7 @@ class FetcherProcess:
         try:
             image = apply(self._image, delta)
         except MetadataGap:
-            self.peers.send(CONTROLLER, pack_message(SnapshotWanted(self._image.version)))
+            self.peers.send(CONTROLLER, pack_message(SnapshotRequest(self._image.version)))
             return
         if image is self._image:
             return
@@ -241,7 +241,7 @@ class FetcherProcess:
                 leader.fetcher.owner_lost(index)
                 self._changed[leader] = None
         elif change.peer == CONTROLLER and not isinstance(change, PeerGone):
-            self.peers.send(CONTROLLER, pack_message(SnapshotWanted(self._image.version)))
+            self.peers.send(CONTROLLER, pack_message(SnapshotRequest(self._image.version)))
 
     # The end of each pass.
 
@@ -254,7 +254,7 @@ class FetcherProcess:
             for leader in self._leaders.values():
                 due_ms = leader.fetcher.next_ms()
                 if leader in self._changed or leader.is_starved or (due_ms is not None and due_ms <= now_ms):
-                    leader.go_on(now_ms)
+                    leader.tick(now_ms)
             self._changed.clear()
         self._context.block[FETCHER_LEADERS] = len(self._leaders)
         self._context.block[FAILED_PARTITIONS] = sum(len(each.fetcher.left_alone) for each in self._leaders.values())
@@ -273,7 +273,7 @@ class FetcherProcess:
 
     def _timeout_ms(self) -> float:
         if not self._may_use_arena:
-            return ARENA_LOOK_MS
+            return ARENA_CHECK_MS
         if self._changed:
             return 0
         # One that waits for room, or for an address, is woken by what brings it.
@@ -284,9 +284,9 @@ class FetcherProcess:
         return max(0, min(known) - monotonic_ms()) if known else IDLE
 
 
-def patience_with_leaders(config: BrokerConfig) -> Patience:
+def leader_timeouts(config: BrokerConfig) -> ConnectionTimeouts:
     """Kafka's buffer of 64 KB would be small for a fast line, so only one that somebody has set counts."""
-    patience, option = patience_of(config.values, "replica.socket.timeout.ms"), "replica.socket.receive.buffer.bytes"
+    patience, option = timeouts_of(config.values, "replica.socket.timeout.ms"), "replica.socket.receive.buffer.bytes"
     size = integer(config.values, option) if option in config.texts.written else -1
     return replace(patience, receive_buffer_bytes=size if size > 0 else None)
 

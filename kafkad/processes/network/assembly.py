@@ -27,7 +27,6 @@ from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
 from kafkad.handlers.partitions.replica_selection import ReplicaSelection
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.plugin_loading import chosen
-from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.acceptor import Acceptor, ConnectionLimits
 from kafkad.processes.network.connections.admission import Admission
 from kafkad.processes.network.connections.clients import Clients
@@ -49,6 +48,7 @@ from kafkad.processes.network.logs.searches import LogSearches
 from kafkad.processes.network.metadata_copy import MetadataCopy
 from kafkad.processes.network.owner_requests import OwnerRequests
 from kafkad.processes.network.produce_requests import ProduceRequests
+from kafkad.processes.network.responses import Responses
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
 from kafkad.processes.runtime.event_loop import EventLoop
@@ -184,7 +184,7 @@ class Assembly:
             cleanup_policy=_cleanup_policy(config),
         )
         throttle = Throttle(_quota(context), context.block, has_others=len(context.registry.role("network")) > 1)
-        answers = Answers(
+        answers = Responses(
             view,
             answered=self._ready.add,
             refused=clients.close,

@@ -15,12 +15,12 @@ from kafkad.handlers.controller.requests.timeouts import (
     LONGEST_MS,
     interrupted,
     is_between_brokers,
-    patience_ms,
     timed_out,
+    timeout_of_ms,
 )
-from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
+from kafkad.processes.network.responses import Responses
 from kafkad.processes.runtime.turns import STEP_NS
 from kafkad.wire.api_table import APIS
 from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
@@ -28,9 +28,9 @@ from kafkad.wire.processes.controller_messages import (
     AdminReply,
     AdminRequest,
     AutoCreated,
-    AutoCreateWanted,
+    AutoCreateRequest,
     ControllerMessage,
-    SnapshotWanted,
+    SnapshotRequest,
     pack_message,
     unpack_message,
 )
@@ -75,7 +75,7 @@ class ControllerRequests:
 
     def __init__(
         self,
-        answers: Answers,
+        answers: Responses,
         refused: Callable[[Connection, str], None],
         handled: Callable[[], Iterable[int]],
         incarnation: int,
@@ -103,7 +103,7 @@ class ControllerRequests:
         """There is a link to a (new) incarnation of the controller."""
         if self._send is not None:
             self.disconnected()
-        send(pack_message(SnapshotWanted(have_version)))
+        send(pack_message(SnapshotRequest(have_version)))
         self.expire(now_ms)
         self._send = send
         self._look_ms = now_ms + SLOW_MS
@@ -173,7 +173,7 @@ class ControllerRequests:
 
     def ask_snapshot(self, have_version: int) -> None:
         if self._send is not None:
-            self._send(pack_message(SnapshotWanted(have_version)))
+            self._send(pack_message(SnapshotRequest(have_version)))
 
     def tell(self, message: ControllerMessage) -> None:
         """Send a message without an answer; a new controller gets this information by itself."""
@@ -197,7 +197,7 @@ class ControllerRequests:
             self._questions[known].waiting.append((connection, done))
             return
         self._creations[names] = token
-        question = _Question(pack_message(AutoCreateWanted(token, sorted(names))), now_ms, None, names)
+        question = _Question(pack_message(AutoCreateRequest(token, sorted(names))), now_ms, None, names)
         question.waiting.append((connection, done))
         self._ask(token, question)
 
@@ -242,9 +242,9 @@ class ControllerRequests:
             return
         request = _request_of(question)
         try:
-            patience = patience_ms(request.context.api_key, request.context.version, memoryview(request.body))
+            patience = timeout_of_ms(request.context.api_key, request.context.version, memoryview(request.body))
         except MalformedRequest as error:
-            self._give_up(token, str(error))
+            self._abandon(token, str(error))
             return
         question.deadline_ms = float(question.asked_ms + patience)
 
@@ -287,7 +287,7 @@ class ControllerRequests:
             return
         self._answers.send(reply, body)
 
-    def _give_up(self, token: int, reason: str) -> None:
+    def _abandon(self, token: int, reason: str) -> None:
         question = self._taken(token)
         if question is None:
             return
@@ -323,7 +323,7 @@ class ControllerRequests:
         """The broker stops: requested topics are not created any more, and no other controller comes."""
         self._is_last = True
         for token in list(self._creations.values()):
-            self._give_up(token, "")
+            self._abandon(token, "")
         if self._send is None:
             self.disconnected()
 

@@ -15,13 +15,13 @@ from kafkad.handlers.coordinators.requests import routing
 from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
 from kafkad.handlers.coordinators.requests.routing import Piece
 from kafkad.handlers.partitions.partition_routes import Routing
-from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
+from kafkad.processes.network.responses import Responses
 from kafkad.processes.runtime.turns import Turns
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.primitives import MalformedRequest
-from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
+from kafkad.wire.processes.coordinator_messages import CoordinatorReply, CoordinatorRequest, pack_coordination
 
 MOST_UNANSWERED = 16
 """Pieces under way of all requests that are in pieces: others wait in the worker's ring behind no more of them."""
@@ -55,7 +55,7 @@ class CoordinatorRequests:
 
     def __init__(
         self,
-        answers: Answers,
+        answers: Responses,
         routes: Routing,
         ask: Callable[[int, bytes], bool],
         turns: Turns,
@@ -124,7 +124,7 @@ class CoordinatorRequests:
                 body = part.body = made
             else:
                 body = piece.body
-            question = pack_coordination(CoordinatorAsked(part_id, *place, context, body))
+            question = pack_coordination(CoordinatorRequest(part_id, *place, context, body))
             if is_in_pieces:
                 self._unanswered[part_id] = part.worker
             if part.worker < 0 or not self._ask(part.worker, question):
@@ -152,7 +152,7 @@ class CoordinatorRequests:
         reply = self._answers.open(connection, frame, context)
         self._answers.send_made(reply, partial(api.module.refuse, request, context.version, code))
 
-    def heard(self, message: CoordinatorAnswered) -> None:
+    def heard(self, message: CoordinatorReply) -> None:
         """Take an answer; it is ignored if its request is closed."""
         self._answered(message.part_id)
         part = self._parts.pop(message.part_id, None)
@@ -176,7 +176,7 @@ class CoordinatorRequests:
         for opened in list(self._by_connection.get(connection, ())):
             self._forget(opened)
 
-    def answer_all(self) -> None:
+    def respond_to_all(self) -> None:
         """The broker stops: requests that wait for other members of a group get NOT_COORDINATOR."""
         for part_id in list(self._parts):
             if part_id in self._parts and self._parts[part_id].opened.reply.context.api_key in routing.WAITING:

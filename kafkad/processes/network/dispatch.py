@@ -12,11 +12,10 @@ from kafkad.handlers import api_versions
 from kafkad.handlers.coordinators import find_coordinator
 from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
 from kafkad.handlers.coordinators.requests.routing import peek
-from kafkad.handlers.metadata import answer as answer_metadata
+from kafkad.handlers.metadata import answer as metadata_response
 from kafkad.handlers.metadata import unknown_topics
 from kafkad.handlers.requests.apis_of_network import LOCAL, OWNER_QUESTIONS
 from kafkad.handlers.requests.broker_view import BrokerView
-from kafkad.processes.network.answers import Answers, Steps
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.throttle import Throttle
@@ -25,6 +24,7 @@ from kafkad.processes.network.coordinator_requests import CoordinatorRequests
 from kafkad.processes.network.fetch_requests import FetchRequests
 from kafkad.processes.network.owner_requests import OwnerRequests
 from kafkad.processes.network.produce_requests import ProduceRequests
+from kafkad.processes.network.responses import Responses, Steps
 from kafkad.wire import api_table
 from kafkad.wire.api_table import APIS, Runs
 from kafkad.wire.messages.find_coordinator import read_request as read_find_coordinator_request
@@ -42,7 +42,7 @@ class RequestHandlers:
     """The request handlers of this process and their view."""
 
     view: BrokerView
-    answers: Answers
+    answers: Responses
     produce: ProduceRequests
     fetch: FetchRequests
     controller: ControllerRequests
@@ -85,10 +85,10 @@ class RequestDispatcher:
             return self._coordinators.start
         if key in OWNER_QUESTIONS:
             return self._ask_owners
-        return self._answer_locally
+        return self._respond_locally
 
-    def _answer_locally(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
-        self._answers.answer_locally(LOCAL[context.api_key], connection, frame, context)
+    def _respond_locally(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
+        self._answers.respond_locally(LOCAL[context.api_key], connection, frame, context)
 
     def _ask_owners(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
         question = OWNER_QUESTIONS[context.api_key](frame.body, context, self._view)
@@ -111,11 +111,11 @@ class RequestDispatcher:
             request = yield from read_metadata_request(body, context.version)
             unknown = unknown_topics(request, context, view) if self.auto_create else frozenset()
             if not unknown:
-                return (yield from answer_metadata(request, context, view))
+                return (yield from metadata_response(request, context, view))
 
             def created(errors: dict[str, int]) -> None:
                 if not connection.closed:
-                    self._answers.run_late(answer_metadata(request, context, view, errors), reply, len(body))
+                    self._answers.run_late(metadata_response(request, context, view, errors), reply, len(body))
 
             self._controller.create_topics(connection, unknown, created, context.received_ms)
             return None
@@ -129,7 +129,7 @@ class RequestDispatcher:
 
         def steps() -> Steps:
             request = yield from read_find_coordinator_request(body, context.version)
-            wanted = find_coordinator.wanted_topics(request, view)
+            wanted = find_coordinator.required_topics(request, view)
             if not wanted:
                 return (yield from find_coordinator.answer(request, context, view))
 

@@ -29,7 +29,7 @@ from kafkad.processes.network.connections.throttle import Throttle
 from kafkad.processes.network.fetch_counts import FetchCounts, Traffic
 from kafkad.processes.network.fetch_watches import FetchWatches
 from kafkad.processes.network.large_fetches import AT_ONCE, LARGE_BYTES, LargeFetches, session_of
-from kafkad.processes.network.waiting_fetch import MANIFEST_PATIENCE_MS, WaitingFetch
+from kafkad.processes.network.waiting_fetch import MANIFEST_TIMEOUT_MS, WaitingFetch
 from kafkad.processes.runtime.turns import Turns
 from kafkad.wire.framing import response_head
 from kafkad.wire.messages.fetch import TOPIC_IDS_FROM, Piece, length_of, pack_response
@@ -197,7 +197,7 @@ class FetchRequests:
         """Owners report news; `keys` are from `watch_key`."""
         self._to_look.update(dict.fromkeys(self.watches.moved(keys)))
 
-    def go_on(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         """In each pass, after all news of it: look at the sessions that they are about."""
         self._now_ms = now_ms
         for _ in range(min(LOOKS_A_PASS, len(self._to_look))):
@@ -229,7 +229,7 @@ class FetchRequests:
         self._to_look.update(dict.fromkeys(self.watches.owner_lost(worker)))
         self.manifest_arrived(now_ms)
 
-    def answer_all(self, now_ms: int) -> None:
+    def respond_to_all(self, now_ms: int) -> None:
         """The broker stops: all fetches are answered at once, with what there is."""
         self._is_stopping = True
         for fetch in self._purgatory.clear():
@@ -337,9 +337,9 @@ class FetchRequests:
     def held_bytes(self) -> int:
         return self._large.held_bytes
 
-    def goes_on_waiting(self, fetch: WaitingFetch) -> None:
-        patience_ms = MANIFEST_PATIENCE_MS if fetch.wants_manifest else 0
-        wait_ms = max(fetch.request.max_wait_ms, patience_ms)
+    def keeps_waiting(self, fetch: WaitingFetch) -> None:
+        timeout_of_ms = MANIFEST_TIMEOUT_MS if fetch.wants_manifest else 0
+        wait_ms = max(fetch.request.max_wait_ms, timeout_of_ms)
         self._purgatory.set_deadline(fetch, fetch.reply.context.deadline_ms(wait_ms))
 
     def ends_waiting(self, fetch: WaitingFetch) -> None:

@@ -48,7 +48,7 @@ class Fetches(Protocol):
     def is_found(self, fetch: WaitingFetch, measure: Measure) -> bool:
         """Whether these findings are enough for an answer before the deadline."""
 
-    def goes_on_waiting(self, fetch: WaitingFetch) -> None: ...
+    def keeps_waiting(self, fetch: WaitingFetch) -> None: ...
 
     def ends_waiting(self, fetch: WaitingFetch) -> None:
         """The fetch is about to be answered."""
@@ -197,7 +197,7 @@ class LargeFetches:
             self.look(fetch)
             return
         self.ended(fetch.connection)
-        self._fetches.goes_on_waiting(fetch)
+        self._fetches.keeps_waiting(fetch)
 
     def _is_over(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> bool:
         """The client has disconnected."""

@@ -6,9 +6,9 @@ from functools import partial
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.describe_producers import DescribeProducersQuestion
 from kafkad.handlers.partitions.owner_question import OwnerQuestion
-from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
+from kafkad.processes.network.responses import Responses
 from kafkad.wire.processes.descriptors import DeletedRecords, Producers, TxnMarkersWritten, pack_control
 
 PATIENCE_MS = 30_000
@@ -27,7 +27,7 @@ class _Open:
 class OwnerRequests:
     """`ask` sends a control frame to a worker and returns False when it can't be reached now."""
 
-    def __init__(self, answers: Answers, ask: Callable[[int, bytes], bool]) -> None:
+    def __init__(self, answers: Responses, ask: Callable[[int, bytes], bool]) -> None:
         self._answers = answers
         self._ask = ask
         self._next_part = 1

@@ -20,7 +20,7 @@ from kafkad.core.partition_slot import PartitionSlot
 from kafkad.processes.network.assembly import Assembly
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.connection_care import ConnectionCare
-from kafkad.processes.network.connections.graceful_close import next_given_up_ms
+from kafkad.processes.network.connections.graceful_close import next_abandoned_ms
 from kafkad.processes.network.dispatch import RequestHandlers
 from kafkad.processes.network.worker_messages import WorkerMessages
 from kafkad.processes.runtime.child import ChildContext
@@ -285,7 +285,7 @@ class NetworkProcess:
             self._peer_log.next_ms,
             self.care.next_deadline_ms(self._now_ms),
             self._stop_at_ms,
-            next_given_up_ms(self.clients, self._now_ms) if self._stop_at_ms is not None else None,
+            next_abandoned_ms(self.clients, self._now_ms) if self._stop_at_ms is not None else None,
         )
         known = [deadline for deadline in deadlines if deadline is not None]
         self._due_ms = due_ms = min(known, default=_NEVER_MS)
@@ -316,8 +316,8 @@ class NetworkProcess:
         self._admission.close()
         self.clients.stop_reading()
         self.request_handlers.controller.end()
-        self.request_handlers.fetch.answer_all(self._now_ms)
-        self.request_handlers.coordinators.answer_all()
+        self.request_handlers.fetch.respond_to_all(self._now_ms)
+        self.request_handlers.coordinators.respond_to_all()
 
     def _leave(self) -> None:
         self.clients.part()

@@ -9,17 +9,17 @@ from kafkad.handlers.partitions.fetch_findings import Measure
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.wire.messages.fetch_request import FetchRequest
 
-MANIFEST_PATIENCE_MS = 1_000
+MANIFEST_TIMEOUT_MS = 1_000
 """How long a fetch waits for a manifest, whatever its max_wait_ms. Owners answer at once unless they load logs."""
 
 
-class Look(Protocol):
+class FetchCheck(Protocol):
     """Measures the session of a fetch."""
 
     def is_enough(self, fetch: "WaitingFetch") -> bool: ...
 
 
-class WaitingFetch(DelayedOperation[Hashable, Look]):
+class WaitingFetch(DelayedOperation[Hashable, FetchCheck]):
     """Plain and slotted: it is its own timer in the purgatory, where it waits for news of its session."""
 
     __slots__ = (
@@ -74,7 +74,7 @@ class WaitingFetch(DelayedOperation[Hashable, Look]):
         self.max_bytes = min(self.max_bytes, max_bytes)
         self.min_bytes = min(self.min_bytes, self.max_bytes)
 
-    def look(self, view: Look) -> bool:
+    def look(self, view: FetchCheck) -> bool:
         """Whether it can be answered: it has found enough, or has met a bug."""
         try:
             return view.is_enough(self)
@@ -95,11 +95,11 @@ class WaitingFetch(DelayedOperation[Hashable, Look]):
             or len(self.session.partitions) == len(measure.absent)
         )
 
-    def try_complete(self, view: Look) -> bool:
+    def try_complete(self, view: FetchCheck) -> bool:
         is_enough = self.look(view)
         if not is_enough and self.wants_manifest:
             # The place of its records is not known yet: too early to answer that there are none.
-            self.deadline_ms = max(self.deadline_ms, self.reply.context.deadline_ms(MANIFEST_PATIENCE_MS))
+            self.deadline_ms = max(self.deadline_ms, self.reply.context.deadline_ms(MANIFEST_TIMEOUT_MS))
         return is_enough
 
     @property
@@ -108,5 +108,5 @@ class WaitingFetch(DelayedOperation[Hashable, Look]):
         measured = self.measured
         return measured is None or (measured.needs_manifest and not measured.has_something_to_say)
 
-    def try_complete_key(self, key: Hashable, view: Look) -> bool:
+    def try_complete_key(self, key: Hashable, view: FetchCheck) -> bool:
         return self.look(view)

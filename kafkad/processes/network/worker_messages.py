@@ -3,7 +3,7 @@
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.processes.network.dispatch import RequestHandlers
 from kafkad.processes.network.logs.readers import LogReaders
-from kafkad.wire.processes.coordinator_messages import COORDINATION, CoordinatorAnswered, unpack_coordination
+from kafkad.wire.processes.coordinator_messages import COORDINATION, CoordinatorReply, unpack_coordination
 from kafkad.wire.processes.descriptors import (
     APPENDED,
     MOVED,
@@ -34,7 +34,7 @@ class WorkerMessages:
             self._request_handlers.fetch.moved(unpack_moved(frame))
         elif kind == COORDINATION:
             message = unpack_coordination(frame)
-            assert isinstance(message, CoordinatorAnswered), f"{type(message).__name__} is for workers"
+            assert isinstance(message, CoordinatorReply), f"{type(message).__name__} is for workers"
             self._request_handlers.coordinators.heard(message)
         else:
             self._control(frame)
@@ -45,7 +45,7 @@ class WorkerMessages:
             self._logs.has_news = False
             self._request_handlers.fetch.manifest_arrived(now_ms)
             self._request_handlers.answers.manifest_arrived()
-        self._request_handlers.fetch.go_on(now_ms)
+        self._request_handlers.fetch.tick(now_ms)
 
     def _control(self, frame: bytes) -> None:
         message = unpack_control(frame)

@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
-from kafkad.core.connections.complaints import Complaints
+from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.controller.image import Broker
+from kafkad.processes.runtime.connection_timeouts import ConnectionTimeouts
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.name_resolution import Address, NameResolution
-from kafkad.processes.runtime.patience import Patience
 from kafkad.wire.broker_frames import FrameReceiver, NotKafka, request_frame
 
 log = logging.getLogger(__name__)
@@ -77,13 +77,13 @@ class BrokerConnections:
         self,
         loop: EventLoop,
         client_id: str,
-        patience: Patience,
+        patience: ConnectionTimeouts,
         clock: Callable[[], int] = monotonic_ms,
         idle_closed: Callable[[Destination], None] = lambda _to: None,
-        complaints: Complaints | None = None,
+        log_rate_limit: LogRateLimit | None = None,
     ) -> None:
-        """`idle_closed` hears when the other side closes an idle connection. `complaints` may be shared with others."""
-        said = complaints or Complaints()
+        """`idle_closed` hears when the other side closes an idle connection. `log_rate_limit` may be shared with others."""
+        said = log_rate_limit or LogRateLimit()
         self._shared = _Shared(loop, NameResolution(loop), client_id, patience, clock, idle_closed, said)
         self._connections: dict[Destination, _Connection] = {}
 
@@ -93,7 +93,7 @@ class BrokerConnections:
         if connection is None:
             connection = self._connections[to] = _Connection(self._shared, to)
         connection.requests.append(request)
-        connection.go_on()
+        connection.tick()
 
     def drop(self, to: Destination) -> None:
         """Close the connection; its requests fail."""
@@ -129,10 +129,10 @@ class _Shared:
     loop: EventLoop
     names: NameResolution
     client_id: str
-    patience: Patience
+    patience: ConnectionTimeouts
     clock: Callable[[], int]
     idle_closed: Callable[[Destination], None]
-    complaints: Complaints
+    log_rate_limit: LogRateLimit
 
 
 class _Connection:
@@ -156,7 +156,7 @@ class _Connection:
         self._unsent = memoryview(b"")
         self._receiver = FrameReceiver()
 
-    def go_on(self) -> None:
+    def tick(self) -> None:
         """Send the next request if nothing else is under way."""
         if self._is_over or not self.requests:
             return
@@ -178,7 +178,7 @@ class _Connection:
             self._broken("its name was not resolved in time")
         else:
             self.deadline_ms = None
-            self.go_on()
+            self.tick()
 
     def end(self, reason: str) -> None:
         self._is_over = True
@@ -314,7 +314,7 @@ class _Connection:
         self.deadline_ms = None
         self._pause_ms = 0
         request.on_reply(body)
-        self.go_on()
+        self.tick()
 
     # What goes wrong.
 
@@ -326,7 +326,7 @@ class _Connection:
             # The next request makes another connection.
             self._shared.idle_closed(self._to)
             return
-        if self._shared.complaints.is_due((self._to, reason), self._shared.clock()):
+        if self._shared.log_rate_limit.is_due((self._to, reason), self._shared.clock()):
             log.warning("%s: %s", self._to, reason)
         self._pause_ms = min(max(self._pause_ms * 2, FIRST_PAUSE_MS), self.requests[0].longest_pause_ms)
         self.deadline_ms = self._shared.clock() + self._pause_ms

@@ -13,7 +13,7 @@ import msgspec
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.metrics.metric import Page
-from kafkad.wire.processes.cleaning_messages import CompactionRow, Compactions, CompactionsWanted
+from kafkad.wire.processes.cleaning_messages import CompactionRow, Compactions, CompactionsRequest
 from kafkad.wire.processes.descriptors import pack_control
 
 
@@ -35,7 +35,7 @@ class CompactionPage:
 
     def render(self, image: MetadataImage) -> Page:
         self._asked += 1
-        frame = pack_control(CompactionsWanted(self._asked))
+        frame = pack_control(CompactionsRequest(self._asked))
         reached = [cleaner for cleaner in self._cleaners if self._send(cleaner, frame)]
         answers = [self._answers.get(cleaner) for cleaner in reached]
         rows = [_row(row, image) for answer in self._answers.values() for row in answer.rows]

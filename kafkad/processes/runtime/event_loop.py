@@ -173,7 +173,7 @@ class EventLoop:
         self._woke_ns = now_ns
 
     def _touched(self) -> set[int]:
-        return {fd for fd, (link, _) in self._links.items() if link.needs_look and link.has_input()}
+        return {fd for fd, (link, _) in self._links.items() if link.needs_check and link.has_input()}
 
     def _serve(self, link: Link, callback: Callable[[list[bytes]], None]) -> int:
         if link.backlog:

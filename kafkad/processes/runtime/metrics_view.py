@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from kafkad.adapters.files.free_room import measure_room
+from kafkad.adapters.files.free_space import measure_free_space
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.shared_memory.partition_table import BYTES_IN, MESSAGES_IN
 from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessState
@@ -14,7 +14,7 @@ from kafkad.core.metrics.metric import MetricsSnapshot
 from kafkad.core.metrics.partitions import PartitionReading
 from kafkad.core.metrics.snapshot import BrokerReading, GroupLag, ProcessReading, SnapshotBuilder
 from kafkad.core.ports import StorageFailed
-from kafkad.core.types import Room
+from kafkad.core.types import FreeSpace
 from kafkad.processes.runtime.child import SharedState
 from kafkad.wire.api_table import APIS
 
@@ -58,12 +58,12 @@ class MetricsView:
         registry = self._shared.registry
         return sum(registry.state(key) is ProcessState.DEAD for key in registry.role(role))
 
-    def _rooms(self) -> dict[str, Room]:
+    def _rooms(self) -> dict[str, FreeSpace]:
         """One that can't be asked is left out: its disk has failed."""
         rooms = {}
         for path in self._log_dirs:
             with suppress(StorageFailed, FileNotFoundError):
-                rooms[path] = measure_room(path)
+                rooms[path] = measure_free_space(path)
         return rooms
 
     def _partitions(self) -> Iterator[PartitionReading]:

@@ -2,7 +2,7 @@
 
 import logging
 
-from kafkad.core.connections.peer_complaints import PeerComplaints
+from kafkad.core.connections.peer_log_rate_limit import PeerLogRateLimit
 
 log = logging.getLogger(__name__)
 
@@ -16,11 +16,11 @@ class PeerLog:
     def __init__(self, level: int, others: str, *, lines: int = 1) -> None:
         self._level = level
         self._others = others
-        self._complaints = PeerComplaints(lines=lines)
+        self._log_rate_limit = PeerLogRateLimit(lines=lines)
 
     def say(self, host: str, now_ms: int, message: str, *args: object) -> None:
         self.tick(now_ms)
-        if self._complaints.may_log(host, now_ms):
+        if self._log_rate_limit.may_log(host, now_ms):
             log.log(self._level, message, *args)
 
     def closing(self, host: str, now_ms: int, peer: str, reason: str) -> None:
@@ -28,14 +28,14 @@ class PeerLog:
 
     def tick(self, now_ms: int) -> None:
         """Log the counts of minutes that are over."""
-        self._say(self._complaints.over(now_ms))
+        self._say(self._log_rate_limit.over(now_ms))
 
     def close(self) -> None:
-        self._say(self._complaints.end())
+        self._say(self._log_rate_limit.end())
 
     @property
     def next_ms(self) -> int | None:
-        return self._complaints.next_ms
+        return self._log_rate_limit.next_ms
 
     def _say(self, counts: list[tuple[str, int]]) -> None:
         for peer, count in counts:

@@ -162,7 +162,7 @@ class Children:
             # It is dead already or hangs: its end is handled when its pidfd gets readable.
             self.kill(incarnation)
 
-    def tell_all(self, message: ToChild) -> None:
+    def send_to_all(self, message: ToChild) -> None:
         for incarnation in self.incarnations():
             self.send(incarnation, message)
 

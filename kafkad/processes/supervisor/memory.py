@@ -3,7 +3,7 @@
 import logging
 
 from kafkad.adapters.operating_system.memory_limits import data_limit, group_limit
-from kafkad.core.supervision.memory import wanted, wanted_by_process
+from kafkad.core.supervision.memory import needed_by_process, wanted
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ def warn_of_little(processes: int, arena_bytes: int) -> None:
             "clients send %d are better, the kernel ends processes that need more",
             *(together >> 20, processes, least >> 20),
         )
-    each, least = data_limit(), wanted_by_process()
+    each, least = data_limit(), needed_by_process()
     if each is not None and each < least:
         log.warning(
             "each process may have %d MB of memory of its own (ulimit -d, LimitDATA=): %d are better, processes that "

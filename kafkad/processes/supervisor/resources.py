@@ -1,6 +1,6 @@
 """The broker's resources before its first process: memory, addresses, log directories, the runtime directory.
 
-They are acquired together and released together; a missing one raises `StartRefused` with one line.
+They are acquired together and released together; a missing one raises `StartupFailed` with one line.
 """
 
 import logging
@@ -27,7 +27,7 @@ from kafkad.adapters.links.listening_sockets import (
     start_listening,
 )
 from kafkad.adapters.operating_system.service_manager import ServiceManager, command_that_lets_in
-from kafkad.adapters.shared_memory.arena import ANSWER_SLACK, Arena, arena_bytes
+from kafkad.adapters.shared_memory.arena import RESPONSE_SLACK, Arena, arena_bytes
 from kafkad.adapters.shared_memory.connection_counts import TABLE_BYTES as TABLE_BYTES_OF_CONNECTIONS
 from kafkad.adapters.shared_memory.counters import COUNTERS_BYTES, Counters
 from kafkad.adapters.shared_memory.descriptor_ring import RING_BYTES, Doorbell
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 LEADERS_AT_ONCE = 4
 
 
-class StartRefused(Exception):
+class StartupFailed(Exception):
     """Why the broker can't start here; one line for the person who starts it. The exit code is 2."""
 
 
@@ -72,7 +72,7 @@ class Resources:
 
 
 def process_keys(config: BrokerConfig) -> tuple[ProcessKey, ...]:
-    """The processes in the order in which they are started. Raises `StartRefused`."""
+    """The processes in the order in which they are started. Raises `StartupFailed`."""
     counts = (
         ("controller", 1),
         ("worker", config.network.num_io_threads),
@@ -82,9 +82,9 @@ def process_keys(config: BrokerConfig) -> tuple[ProcessKey, ...]:
         ("reporter", 1),
     )
     if config.network.num_network_threads > NETWORK_COLUMNS:
-        raise StartRefused(f"num.network.threads: at most {NETWORK_COLUMNS} network processes are possible")
+        raise StartupFailed(f"num.network.threads: at most {NETWORK_COLUMNS} network processes are possible")
     if sum(count for _, count in counts) > PROCESS_SLOTS:
-        raise StartRefused(
+        raise StartupFailed(
             "num.network.threads, num.io.threads, num.replica.fetchers and log.cleaner.threads: "
             f"at most {PROCESS_SLOTS - 2} processes together are possible"
         )
@@ -102,11 +102,11 @@ def _fetcher_arena_bytes(config: BrokerConfig) -> int:
     """Room for the answers of some leaders at once; others wait for it. Only what was used costs memory."""
     answer = config.values["replica.fetch.response.max.bytes"]
     assert isinstance(answer, int), "it is an integer option"
-    return LEADERS_AT_ONCE * arena_bytes(answer + ANSWER_SLACK, config.network.socket_request_max_bytes)
+    return LEADERS_AT_ONCE * arena_bytes(answer + RESPONSE_SLACK, config.network.socket_request_max_bytes)
 
 
 def take_resources(config: BrokerConfig, service: ServiceManager | None = None) -> Resources:
-    """All or nothing; raises `StartRefused`. `service` keeps the listening sockets over a restart."""
+    """All or nothing; raises `StartupFailed`. `service` keeps the listening sockets over a restart."""
     keys = process_keys(config)
     with ExitStack() as stack:
         try:
@@ -114,7 +114,7 @@ def take_resources(config: BrokerConfig, service: ServiceManager | None = None) 
             log_directories = _lock(config, stack)
             runtime = RuntimeDirectory(Path(config.runtime.dir), Path(config.log_dirs.log_dirs[0]))
         except (CannotListen, LogDirectoryUnusable, RuntimeDirectoryUnusable) as error:
-            raise StartRefused(str(error)) from error
+            raise StartupFailed(str(error)) from error
         stack.callback(runtime.remove)
         return Resources(
             shared=_share_memory(config, keys, stack),
@@ -200,7 +200,7 @@ def _share_memory(config: BrokerConfig, keys: tuple[ProcessKey, ...], stack: Exi
         try:
             made = SharedRegion(name, size)
         except OSError as error:
-            raise StartRefused(
+            raise StartupFailed(
                 f"{size >> 20} MiB of memory for what the processes share ({name}) can't be had: {error.strerror}"
             ) from error
         stack.callback(made.close)

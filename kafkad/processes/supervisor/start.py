@@ -32,7 +32,7 @@ from kafkad.processes.runtime.child import (
 )
 from kafkad.processes.supervisor import machine, memory, open_files
 from kafkad.processes.supervisor.children import Children
-from kafkad.processes.supervisor.resources import Resources, StartRefused, process_keys, take_resources
+from kafkad.processes.supervisor.resources import Resources, StartupFailed, process_keys, take_resources
 from kafkad.processes.supervisor.signals import SignalQueue
 from kafkad.processes.supervisor.supervision import Supervision
 from kafkad.wire.api_table import serve_cluster
@@ -79,7 +79,7 @@ def run_broker(
     try:
         _look_at_machine(config)
         resources = take_resources(config, service)
-    except StartRefused as refusal:
+    except StartupFailed as refusal:
         print(f"kafkad: {refusal}", file=sys.stderr, flush=True)
         return REFUSED
     own_pid = os.getpid()
@@ -94,10 +94,10 @@ def run_broker(
 
 
 def _look_at_machine(config: BrokerConfig) -> None:
-    """Raises `StartRefused` if no broker can run here with this configuration."""
+    """Raises `StartupFailed` if no broker can run here with this configuration."""
     for reason in (machine.refusal(os.uname().machine), open_files.refusal(_open_files(config))):
         if reason is not None:
-            raise StartRefused(reason)
+            raise StartupFailed(reason)
 
 
 def _open_files(config: BrokerConfig) -> OpenFiles:

@@ -167,7 +167,7 @@ class Supervision:
             try:
                 self._start(child)
             except CannotFork as error:
-                self._give_up(f"{child.key} can't be started: {error}", REFUSED)
+                self._abandon(f"{child.key} can't be started: {error}", REFUSED)
                 return
 
     def _start_again(self, child: Child) -> bool:
@@ -202,13 +202,13 @@ class Supervision:
         elif self._stopping is None:
             self._replace(child, code)
         self._tell_registry()
-        self._go_on_stopping()
+        self._continue_stopping()
 
     def _replace(self, child: Child, code: int) -> None:
         decision = child.backoff.died(monotonic_ms(), has_served=self._was_ready)
         if isinstance(decision, CrashLoop):
             times = f"{decision.failures} times before the broker could serve"
-            self._give_up(f"{child.key} ended {times}, last with {_ending(code)}", FAILED)
+            self._abandon(f"{child.key} ended {times}, last with {_ending(code)}", FAILED)
             return
         child.restart_at_ms = decision.at_ms
         delay_ms = max(0, decision.at_ms - monotonic_ms())
@@ -240,16 +240,16 @@ class Supervision:
                 if self._leaves_by_ms is not None:
                     self._end_processes()
             case Fatal(text=text, exit_code=exit_code):
-                self._give_up(f"{child.key}: {text}", exit_code)
+                self._abandon(f"{child.key}: {text}", exit_code)
             case _:
                 raise AssertionError(f"{child.key} sent {message}, which only the supervisor says")
 
     def _tell_registry(self) -> None:
-        self._children.tell_all(ProcessesChanged())
+        self._children.send_to_all(ProcessesChanged())
 
     def _enter(self, state: BrokerState) -> None:
         self._registry.broker_state = enter(self._registry.broker_state, state)
-        self._children.tell_all(BrokerStateChanged(state=state))
+        self._children.send_to_all(BrokerStateChanged(state=state))
 
     def _look_whether_ready(self) -> None:
         everybody = all(child.incarnation is not None and child.incarnation.is_ready for child in self._children)
@@ -276,9 +276,9 @@ class Supervision:
         if self._stopping is None:
             change = self._reread()
             if change is not None:
-                self._children.tell_all(change)
+                self._children.send_to_all(change)
 
-    def _give_up(self, reason: str, exit_code: int) -> None:
+    def _abandon(self, reason: str, exit_code: int) -> None:
         if self.exit_code == OK:
             log.critical("the broker stops: %s", reason)
             self.exit_code = exit_code
@@ -309,9 +309,9 @@ class Supervision:
                 # A process that never lived has changed nothing.
                 self.unclean_workers += self._is_recovering or self._registry.incarnation(child.key) > FIRST_INCARNATION
             child.restart_at_ms = None
-        self._go_on_stopping()
+        self._continue_stopping()
 
-    def _go_on_stopping(self) -> None:
+    def _continue_stopping(self) -> None:
         if self._stopping is None:
             return
         stage = self._stopping.advance(

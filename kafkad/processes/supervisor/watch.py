@@ -12,7 +12,7 @@ from kafkad.adapters.operating_system.service_manager import ServiceManager
 from kafkad.adapters.shared_memory.counters import Counters
 from kafkad.adapters.shared_memory.process_registry import ProcessRegistry, ProcessState
 from kafkad.core.metrics.catalogue import BUSY_NS
-from kafkad.core.supervision.watchdog import LOOK_MS
+from kafkad.core.supervision.watchdog import CHECK_INTERVAL_MS
 from kafkad.processes.supervisor.children import Children, Incarnation
 
 log = logging.getLogger(__name__)
@@ -35,13 +35,13 @@ class Watch:
         self._registry = registry
         self._service = service
         self._blocks = {key: counters.block(registry.slot(key)) for key in registry.keys}
-        self._look_ms = min(LOOK_MS, service.watchdog_ms // 3) or LOOK_MS
-        self._next_look_ms = now_ms + self._look_ms
+        self._look_ms = min(CHECK_INTERVAL_MS, service.watchdog_ms // 3) or CHECK_INTERVAL_MS
+        self._next_check_ms = now_ms + self._look_ms
         self._told = ""
         self._asked: list[Incarnation] = []
         """Incarnations that hang; they are killed after the time for their stacks."""
         self._kill_ms = now_ms
-        self._gave_up = False
+        self._abandoned = False
         # At once: the first text of a start.
         self.next_ms = now_ms
 
@@ -49,8 +49,8 @@ class Watch:
         """`text` is the progress of a start or a stop; None if it has not changed."""
         if self._asked and now_ms >= self._kill_ms:
             self._kill_asked(now_ms)
-        if now_ms >= self._next_look_ms:
-            self._next_look_ms = now_ms + self._look_ms
+        if now_ms >= self._next_check_ms:
+            self._next_check_ms = now_ms + self._look_ms
             if self._all_well(now_ms):
                 self._service.alive()
                 if is_starting and text is not None:
@@ -59,8 +59,8 @@ class Watch:
         if text is not None and text != self._told:
             self._told = text
             self._service.status(text)
-        soon_ms = now_ms + TEXT_MS if is_starting or is_stopping else self._next_look_ms
-        self.next_ms = min(self._next_look_ms, soon_ms, self._kill_ms if self._asked else soon_ms)
+        soon_ms = now_ms + TEXT_MS if is_starting or is_stopping else self._next_check_ms
+        self.next_ms = min(self._next_check_ms, soon_ms, self._kill_ms if self._asked else soon_ms)
 
     def _all_well(self, now_ms: int) -> bool:
         """Ask hanging children for their stacks, then kill them; False when a killed child has not ended."""
@@ -73,7 +73,7 @@ class Watch:
                 self._children.ask_for_stacks(incarnation)
                 self._asked.append(incarnation)
                 self._kill_ms = now_ms + STACKS_MS
-        return not self._gave_up
+        return not self._abandoned
 
     def _kill_asked(self, now_ms: int) -> None:
         for incarnation in self._children.incarnations():
@@ -96,8 +96,8 @@ class Watch:
         )
 
     def _expect_end(self, incarnation: Incarnation, now_ms: int) -> None:
-        if incarnation.watchdog.outlives_kill(now_ms) and not self._gave_up:
+        if incarnation.watchdog.outlives_kill(now_ms) and not self._abandoned:
             log.critical(
                 "%s does not end although it was killed: the service manager is not fed any more", incarnation.key
             )
-            self._gave_up = True
+            self._abandoned = True

@@ -14,7 +14,7 @@ from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.records.record_checks import InvalidRecords
 from kafkad.core.metrics.catalogue import PURGATORY_PRODUCE, TOTAL_PRODUCE
-from kafkad.core.metrics.refusals import count_refused, count_storage_failure
+from kafkad.core.metrics.rejections import count_refused, count_storage_failure
 from kafkad.core.partition_slot import ROLE_LEADER, STATE_ONLINE
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.waiting.delayed_partitions import PendingPartition
@@ -22,10 +22,10 @@ from kafkad.core.waiting.delayed_produce import DelayedProduce, replication_verd
 from kafkad.core.waiting.keyed_queues import KeyedQueues
 from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.processes.runtime.turns import STEP_NS, Turns
-from kafkad.processes.worker.append_answers import (
+from kafkad.processes.worker.append_responses import (
     NOT_OWNED,
-    Answer,
     PendingAppend,
+    ProduceResponse,
     Unflushed,
     is_flushed,
     not_here,
@@ -37,8 +37,8 @@ from kafkad.processes.worker.coordinators.transactions.transactional_produce imp
     RetryPauses,
     Transactional,
 )
-from kafkad.processes.worker.disks.room import DiskRoom
-from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
+from kafkad.processes.worker.disks.disk_space import DiskSpace
+from kafkad.processes.worker.failed_partitions import FAILURES, Failure, log_no_space
 from kafkad.processes.worker.owned import DeletedTopics, OwnedPartition
 from kafkad.wire.processes.descriptors import (
     APPENDED,
@@ -80,7 +80,7 @@ class Appender:
         failed: Callable[[OwnedPartition, Failure], None],
         coordinators: Coordinators,
         retry: RetryPauses,
-        room: DiskRoom,
+        room: DiskSpace,
     ) -> None:
         self._room = room
         self._short = room.short
@@ -90,18 +90,18 @@ class Appender:
         self._touched = touched
         self._send = send
         self._failed = failed
-        self._ready: list[Answer] = []
+        self._ready: list[ProduceResponse] = []
         self._queues: KeyedQueues[int, PendingAppend] = KeyedQueues()
         """Requests that go on in later passes, by slot."""
         self._turns = Turns()
         self._end_ns = 0
         """Until when this pass appends what comes; known from the first of it on."""
         self._is_over = False
-        self._unflushed: list[Answer] = []
+        self._unflushed: list[ProduceResponse] = []
         self._has_flush_ended = False
         self._incarnations = [0] * len(arenas)
         """How often each network process has died: its next incarnation restarts the numbers of its requests."""
-        self._purgatory: Purgatory[DelayedProduce[Answer], Appender] = Purgatory(view=self, start_ms=now_ms)
+        self._purgatory: Purgatory[DelayedProduce[ProduceResponse], Appender] = Purgatory(view=self, start_ms=now_ms)
         asked = coordinators, self.append_verified, retry
         self.transactional = Transactional(partitions, arenas, *asked, touched, self._turns)
 
@@ -128,7 +128,7 @@ class Appender:
         partitions = 0
         is_transactional = False
         for part_id, deadline_ms, acks, version, slices, transactional_id in unpack_appends(frame):
-            answer = Answer(network, self._incarnations[network], part_id, acks, deadline_ms)
+            answer = ProduceResponse(network, self._incarnations[network], part_id, acks, deadline_ms)
             partitions += len(slices)
             if transactional_id is None:
                 self._begin(PendingAppend(answer, version, slices), wall_ms)
@@ -141,7 +141,7 @@ class Appender:
     def append_verified(self, verified: PendingProduce) -> None:
         """A request with a transactional id, when its coordinator has said what it had to say."""
         answer = verified.answer
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, ProduceResponse)
         self._begin(PendingAppend(answer, verified.version, verified.slices, verified), wall_clock_ms())
 
     def _begin(self, pending: PendingAppend, wall_ms: int) -> None:
@@ -190,7 +190,7 @@ class Appender:
         for begun in self._queues.leave(pending):
             self._turns.add(len(begun.slices), self._going_on(begun))
 
-    def go_on(self) -> None:
+    def tick(self) -> None:
         """Before the pass publishes: go on with requests that earlier passes did not finish."""
         if self._turns:
             self._turns.work()
@@ -204,7 +204,7 @@ class Appender:
         self,
         arena: memoryview,
         piece: AppendSlice,
-        answer: Answer,
+        answer: ProduceResponse,
         version: int,
         wall_ms: int,
         guard: int | None = None,
@@ -231,11 +231,11 @@ class Appender:
         except KafkaError as refusal:
             count_refused(self._block, refusal, length)
             return self._refused(owned, refusal, answer)
-        except NoSpaceLeft as no_room:
-            say_no_room(owned, "produce refused", no_room)
+        except NoSpaceLeft as no_space:
+            log_no_space(owned, "produce refused", no_space)
             count_storage_failure(self._block)
             self._room.found_full(owned.log_dir, monotonic_ms())
-            return self._refused(owned, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(no_room)), answer)
+            return self._refused(owned, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(no_space)), answer)
         except FAILURES as failure:
             self._failed(owned, failure)
             count_storage_failure(self._block)
@@ -251,7 +251,7 @@ class Appender:
             answer.unflushed.append(Unflushed(len(answer.results), owned, partition_log, info[1] + 1))
         return (0, info[0], info[2], info[3])
 
-    def _refused(self, owned: OwnedPartition | None, error: KafkaError, answer: Answer) -> AppendResult:
+    def _refused(self, owned: OwnedPartition | None, error: KafkaError, answer: ProduceResponse) -> AppendResult:
         log_start = -1
         if owned is not None and owned.log is not None and error.code not in _BEFORE_ANY_LOG:
             log_start = owned.log.log_start_offset
@@ -291,7 +291,7 @@ class Appender:
         """A log was synced or has failed: check the answers that wait for the disk when the pass ends."""
         self._has_flush_ended = bool(self._unflushed)
 
-    def _is_replicated(self, answer: Answer) -> bool:
+    def _is_replicated(self, answer: ProduceResponse) -> bool:
         """The usual case, in which the in-sync replicas have everything, needs no delayed operation."""
         for slot, required in answer.required:
             owned = self._partitions.get(slot)
@@ -299,7 +299,7 @@ class Appender:
                 return False
         return True
 
-    def _wait(self, answer: Answer) -> None:
+    def _wait(self, answer: ProduceResponse) -> None:
         required = dict(answer.required)
         rows = [PendingPartition(slot, offset) for slot, offset in required.items()]
         operation = DelayedProduce(request=answer, deadline_ms=answer.deadline_ms, partitions=rows)
@@ -330,7 +330,7 @@ class Appender:
         for operation in self._purgatory.expire(now_ms):
             self._reply(operation)
 
-    def _reply(self, operation: DelayedProduce[Answer]) -> None:
+    def _reply(self, operation: DelayedProduce[ProduceResponse]) -> None:
         answer = operation.request
         if answer.incarnation != self._incarnations[answer.network]:
             return

@@ -9,8 +9,8 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.connection_timeouts import timeouts_of
 from kafkad.processes.runtime.event_loop import EventLoop
-from kafkad.processes.runtime.patience import patience_of
 from kafkad.processes.worker.appending import Appender
 from kafkad.processes.worker.cleaning.passes import Cleanings
 from kafkad.processes.worker.coordinators.export_offsets import ExportOffsetsReader
@@ -18,14 +18,14 @@ from kafkad.processes.worker.coordinators.lags import GroupLagsReader
 from kafkad.processes.worker.coordinators.messages import Coordination
 from kafkad.processes.worker.coordinators.shard_kinds import shard_kinds
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
-from kafkad.processes.worker.coordinators.shared_answer import SharedAnswer
+from kafkad.processes.worker.coordinators.shared_response import SharedResponse
 from kafkad.processes.worker.coordinators.transactions.marker_channel import TxnMarkerChannel
 from kafkad.processes.worker.coordinators.transactions.marker_writer import TxnMarkerWriter
 from kafkad.processes.worker.coordinators.transactions.other_brokers import OtherBrokers
 from kafkad.processes.worker.coordinators.transactions.transaction_verification import TransactionVerification
 from kafkad.processes.worker.coordinators.transactions.transactional_produce import retry_pauses
+from kafkad.processes.worker.disks.disk_space import DiskSpace
 from kafkad.processes.worker.disks.recovery_read_ahead import RecoveryReadAhead
-from kafkad.processes.worker.disks.room import DiskRoom
 from kafkad.processes.worker.failed_partitions import FailedPartitions
 from kafkad.processes.worker.loading import DirectoryState, Loader
 from kafkad.processes.worker.moving.moves import Moves
@@ -59,7 +59,7 @@ class Shell(Protocol):
 
     def log_dir_failed(self, log_dir: int, cause: str) -> None: ...
 
-    def make_room(self, log_dir: int) -> None: ...
+    def free_up_space(self, log_dir: int) -> None: ...
 
     def tell_room(self) -> None: ...
 
@@ -167,7 +167,7 @@ class Assembly:
             touched=shell.touched,
             remove_later=shell.remove_later,
             sync_names=self.upkeep.sync_names,
-            answer_waiting=self.questions.answer_waiting,
+            respond_to_waiting=self.questions.respond_to_waiting,
             failed_partitions=failed_partitions,
         )
 
@@ -225,11 +225,11 @@ class Assembly:
             role_changed=shell.role_changed,
             state_changed=lambda owned: self.leading.take(owned),
             tell=shell.tell,
-            is_short_of_room=self._is_short_of_room,
+            is_short_of_space=self._is_short_of_space,
         )
-        self.room = DiskRoom(context.log_directories, self._least_free_bytes, shell.make_room, shell.tell_room)
+        self.room = DiskSpace(context.log_directories, self._least_free_bytes, shell.free_up_space, shell.tell_room)
 
-    def _is_short_of_room(self, log_dir: int) -> bool:
+    def _is_short_of_space(self, log_dir: int) -> bool:
         return log_dir in self.room.short
 
     def _bytes_to_move(self, workers: int) -> int:
@@ -268,8 +268,8 @@ class Assembly:
         self.other_brokers = others = self._other_brokers(shell, context)
         marker_channel = TxnMarkerChannel(context.key, partitions, shards, write=write, send=shell.reach, others=others)
         transaction_verification = TransactionVerification(context.key, partitions, shards, shell.reach, others)
-        lags = SharedAnswer(GroupLagsReader(shards, partitions, context.table).steps, shell.send_to)
-        export_offsets = SharedAnswer(ExportOffsetsReader(shards, partitions).steps, shell.send_to)
+        lags = SharedResponse(GroupLagsReader(shards, partitions, context.table).steps, shell.send_to)
+        export_offsets = SharedResponse(ExportOffsetsReader(shards, partitions).steps, shell.send_to)
         self.coordinator_messages = Coordination(
             partitions,
             shards,
@@ -291,7 +291,7 @@ class Assembly:
             shell.loop,
             context.config.node_id,
             cluster.inter_broker_listener,
-            patience_of(context.config.values, "request.timeout.ms"),
+            timeouts_of(context.config.values, "request.timeout.ms"),
             verifies=cluster.versions.verifies,
             brokers=lambda: self.partitions.image.brokers,
         )
@@ -301,7 +301,7 @@ def _upkeep(
     shell: Shell,
     context: ChildContext,
     failed_partitions: FailedPartitions,
-    room: DiskRoom,
+    room: DiskSpace,
 ) -> Upkeep:
     def removed(slots: list[int]) -> None:
         _files_removed(shell, len(context.registry.role("network")), slots)
@@ -314,7 +314,7 @@ def _upkeep(
         failed=failed,
         flushed=shell.flushed,
         removed=removed,
-        is_short_of_room=lambda log_dir: log_dir in room.short,
+        is_short_of_space=lambda log_dir: log_dir in room.short,
     )
 
 

@@ -15,7 +15,7 @@ from kafkad.core.waiting.delayed_delete_records import (
     DeletionProgress,
 )
 from kafkad.core.waiting.purgatory import Purgatory
-from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsWanted, pack_control
+from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsRequest, pack_control
 
 Caller = tuple[ProcessKey, int, int]
 """The network process that asked, its incarnation (as counted here) and the number of the request."""
@@ -49,7 +49,7 @@ class PendingDeleteRecords:
     def next_deadline_ms(self) -> int | None:
         return self._purgatory.next_expiration_ms()
 
-    def start(self, peer: ProcessKey, message: DeleteRecordsWanted) -> None:
+    def start(self, peer: ProcessKey, message: DeleteRecordsRequest) -> None:
         rows = []
         for slot, short_id, offset in message.partitions:
             error, required = self._delete(slot, short_id, offset)

@@ -23,17 +23,17 @@ Failure = StorageFailed | FileNotFoundError
 FAILURES = (StorageFailed, FileNotFoundError)
 """The exceptions of an open log whose files are missing or can't be written."""
 
-NO_ROOM_AGAIN_MS = 60_000
+NO_SPACE_LOG_MS = 60_000
 _REMOVED = "its files were removed"
 
 
-def say_no_room(owned: OwnedPartition, what: str, error: NoSpaceLeft) -> None:
+def log_no_space(owned: OwnedPartition, what: str, error: NoSpaceLeft) -> None:
     """Once a minute for each partition: a full disk refuses every batch, and the broker's log may be on the same
     disk.
     """
     now_ms = monotonic_ms()
-    if now_ms >= owned.no_room_due_ms:
-        owned.no_room_due_ms = now_ms + NO_ROOM_AGAIN_MS
+    if now_ms >= owned.no_space_due_ms:
+        owned.no_space_due_ms = now_ms + NO_SPACE_LOG_MS
         log.error("%s: %s: %s", owned.name, what, error)
 
 

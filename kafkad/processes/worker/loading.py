@@ -113,7 +113,7 @@ class Loader:
         self._waiting: OrderedDict[OwnedPartition, _Task] = OrderedDict()
         """In order; each may be removed at any time, perhaps with ten thousand others of a deleted topic."""
         self._current: tuple[_Task, Generator[Progress, None, PartitionLog]] | None = None
-        self._without_room: dict[int, _Task] = {}
+        self._without_space: dict[int, _Task] = {}
         """By slot, until they are loaded: the partitions for which the disk was too full."""
         self._now_ms = 0
         self.try_again_ms: int | None = None
@@ -145,7 +145,7 @@ class Loader:
 
     def discard(self, owned: OwnedPartition) -> None:
         """The topic was deleted before its partition was loaded."""
-        self._without_room.pop(owned.slot, None)
+        self._without_space.pop(owned.slot, None)
         if self._waiting.pop(owned, None) is not None:
             self._left(owned)
             self.read_ahead.passed(owned)
@@ -168,7 +168,7 @@ class Loader:
         self._now_ms = now_ms
         if self.try_again_ms is not None and now_ms >= self.try_again_ms:
             self.try_again_ms = None
-            for task in self._without_room.values():
+            for task in self._without_space.values():
                 self._wait(task)
 
     def work(self, budget_s: float, loaded: Loaded) -> None:
@@ -183,7 +183,7 @@ class Loader:
                 try:
                     self._current = (task, self._begin(*task))
                 except (StorageFailed, FileNotFoundError) as error:
-                    self._give_up(task, error, loaded)
+                    self._abandon(task, error, loaded)
                     continue
             self._step(loaded)
         if self.is_idle:
@@ -230,11 +230,11 @@ class Loader:
                 self._show(owned, progress)
                 return
         except (StorageFailed, CorruptBatch, OldMessageFormat, FileNotFoundError) as error:
-            self._give_up(task, error, loaded)
+            self._abandon(task, error, loaded)
             return
         self._current = None
         self._left(owned)
-        if self._without_room.pop(owned.slot, None):
+        if self._without_space.pop(owned.slot, None):
             log.info("%s is loaded, as there is room again", owned.name)
         loaded(owned)
 
@@ -242,7 +242,7 @@ class Loader:
         self._permille = 1000 * progress.bytes_done // max(1, progress.bytes_total)
         self._block[of_log_dir(REMAINING_SEGMENTS, owned.log_dir)] = progress.segments_left
         if progress.bytes_total >= READ_AHEAD_FROM_BYTES:
-            self.read_ahead.go_on()
+            self.read_ahead.tick()
         if progress.finding:
             log.warning("%s: %s", owned.name, progress.finding)
 
@@ -271,28 +271,28 @@ class Loader:
             end = min(end, max(known, before.hw_offset if before.topic_id == owned.topic_id else 0))
         partition_log.advance_high_watermark(max(end, partition_log.log_start_offset))
 
-    def _give_up(self, task: _Task, error: Exception, loaded: Loaded) -> None:
+    def _abandon(self, task: _Task, error: Exception, loaded: Loaded) -> None:
         owned = task.owned
         self._current = None
         self._left(owned)
         owned.state = STATE_OFFLINE
         if isinstance(error, NoSpaceLeft):
             # A full disk affects only new files, as with an append; existing logs are served.
-            self._wait_for_room(task, error)
+            self._wait_for_space(task, error)
         else:
             log.error("%s can't be loaded and stays offline: %s", owned.name, error)
-            self._without_room.pop(owned.slot, None)
+            self._without_space.pop(owned.slot, None)
         if isinstance(error, StorageFailed) and not isinstance(error, NoSpaceLeft):
             # A failed directory is never marked clean.
             owned.needs_recovery = False
             self._failed(owned.log_dir, str(error))
         loaded(owned)
 
-    def _wait_for_room(self, task: _Task, error: NoSpaceLeft) -> None:
+    def _wait_for_space(self, task: _Task, error: NoSpaceLeft) -> None:
         owned = task.owned
-        if owned.slot not in self._without_room:
+        if owned.slot not in self._without_space:
             log.error("%s can't be loaded, is offline and will be tried again: %s", owned.name, error)
-            self._without_room[owned.slot] = task
+            self._without_space[owned.slot] = task
         if self.try_again_ms is None:
             self.try_again_ms = self._now_ms + TRY_AGAIN_MS
 

@@ -13,7 +13,7 @@ from kafkad.core.partition_slot import (
 )
 from kafkad.core.replication.leading.led_partition import LedPartition
 from kafkad.core.types import LogPosition, TopicPartition
-from kafkad.wire.processes.descriptors import ManifestWanted, short_topic_id
+from kafkad.wire.processes.descriptors import ManifestRequest, short_topic_id
 from kafkad.wire.processes.follower_progress import FollowerFetched
 
 
@@ -61,7 +61,7 @@ class OwnedPartition:
         "messages_in",
         "name",
         "needs_recovery",
-        "no_room_due_ms",
+        "no_space_due_ms",
         "replicas",
         "role",
         "row",
@@ -110,11 +110,11 @@ class OwnedPartition:
         """
         self.shown_start = -1
         self.unaware: frozenset[int] = frozenset()  # Network processes that may not know where the log begins now.
-        self.waiting_questions: list[tuple[ProcessKey, ManifestWanted]] = []
+        self.waiting_questions: list[tuple[ProcessKey, ManifestRequest]] = []
         """Manifest requests that came before the log was loaded: an empty answer would only be requested again at
         once.
         """
-        self.no_room_due_ms = 0
+        self.no_space_due_ms = 0
         """When the next log line about a full disk is due for this partition."""
         self.bytes_in = 0
         self.messages_in = 0

@@ -30,24 +30,24 @@ from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker.coordinators.transactions.marker_channel import WriteTxnMarker
 from kafkad.processes.worker.delete_records import PendingDeleteRecords
 from kafkad.processes.worker.disks.index_repairs import IndexRepairs
-from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions, say_no_room
+from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions, log_no_space
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.messages.describe_producers import ProducerRow, pack_producers
-from kafkad.wire.processes.coordinator_messages import TxnMarkerWanted, TxnMarkerWritten
+from kafkad.wire.processes.coordinator_messages import TxnMarkerRequest, TxnMarkerWritten
 from kafkad.wire.processes.descriptors import (
     CleanupOrdered,
     ControlMessage,
-    DeleteRecordsWanted,
+    DeleteRecordsRequest,
     Manifest,
-    ManifestWanted,
+    ManifestRequest,
     Producers,
-    ProducersWanted,
+    ProducersRequest,
     SegmentRow,
     SegmentsDescribed,
     SegmentsOf,
-    SegmentsWanted,
+    SegmentsRequest,
     TxnMarkersWritten,
-    WriteTxnMarkersWanted,
+    WriteTxnMarkersOrder,
     pack_control,
 )
 from kafkad.wire.steps import STEP
@@ -101,7 +101,7 @@ class Questions:
     def answer(self, peer: ProcessKey, message: ControlMessage) -> None:
         answer: ControlMessage
         match message:
-            case ManifestWanted():
+            case ManifestRequest():
                 owned = self._owned(message.slot, message.short_id)
                 if owned is not None and message.wrong_index >= 0 and owned.generation == message.generation:
                     self._turns.add(AT_ONCE, self._manifest_when_right(peer, owned, message))
@@ -110,20 +110,20 @@ class Questions:
                     owned.waiting_questions.append((peer, message))
                     return
                 answer = self._manifest(message)
-            case DeleteRecordsWanted():
+            case DeleteRecordsRequest():
                 self.pending_deletes.start(peer, message)
                 return
-            case ProducersWanted():
+            case ProducersRequest():
                 # In steps: a partition may have hundreds of thousands of them.
                 self._turns.add(len(message.partitions), self._describe_producers(peer, message))
                 return
-            case SegmentsWanted():
+            case SegmentsRequest():
                 self._turns.add(len(message.partitions), self._describe_segments(peer, message))
                 return
             case CleanupOrdered():
                 self._clean_up(message)
                 return
-            case WriteTxnMarkersWanted():
+            case WriteTxnMarkersOrder():
                 self._write_markers(peer, message)
                 return
             case _:
@@ -134,12 +134,12 @@ class Questions:
     def is_busy(self) -> bool:
         return bool(self._turns)
 
-    def go_on(self) -> None:
+    def tick(self) -> None:
         """In each pass: go on with answers that are made in steps."""
         if self._turns:
             self._turns.work()
 
-    def answer_waiting(self, owned: OwnedPartition) -> None:
+    def respond_to_waiting(self, owned: OwnedPartition) -> None:
         """The log is loaded, given up or deleted: answer the questions that waited for it."""
         waiting, owned.waiting_questions = owned.waiting_questions, []
         for peer, message in waiting:
@@ -149,7 +149,7 @@ class Questions:
         owned = self._partitions.get(slot)
         return owned if owned is not None and owned.short_id == short_id else None
 
-    def _manifest(self, message: ManifestWanted) -> Manifest:
+    def _manifest(self, message: ManifestRequest) -> Manifest:
         owned = self._owned(message.slot, message.short_id)
         if owned is not None and message.files_missing:
             self._failed_partitions.look(owned)
@@ -162,12 +162,12 @@ class Questions:
         bases, epochs = list(manifest.segment_bases), list(manifest.epochs)
         return Manifest(message.slot, message.short_id, True, generation, bases, epochs, manifest.rewrites)
 
-    def _manifest_when_right(self, peer: ProcessKey, owned: OwnedPartition, message: ManifestWanted) -> Iterator[None]:
+    def _manifest_when_right(self, peer: ProcessKey, owned: OwnedPartition, message: ManifestRequest) -> Iterator[None]:
         """A reader has found an index wrong: it waits until that was looked at."""
         incarnation = self.pending_deletes.incarnation_of(peer)
         yield from self._index_repairs.steps(owned, message.wrong_index)
         if incarnation == self.pending_deletes.incarnation_of(peer):
-            self.answer(peer, ManifestWanted(message.slot, message.short_id))
+            self.answer(peer, ManifestRequest(message.slot, message.short_id))
 
     def _delete(self, slot: int, short_id: int, offset: int) -> tuple[ErrorCode, int]:
         """Delete here; returns the offset at which the log must start on every replica."""
@@ -180,8 +180,8 @@ class Questions:
             removed = delete_records_before(partition_log, up_to)
         except KafkaError as refusal:
             return refusal.code, -1
-        except NoSpaceLeft as no_room:
-            say_no_room(owned, "DeleteRecords has failed, no record was deleted", no_room)
+        except NoSpaceLeft as no_space:
+            log_no_space(owned, "DeleteRecords has failed, no record was deleted", no_space)
             return ErrorCode.KAFKA_STORAGE_ERROR, -1
         except FAILURES as failure:
             self._failed_partitions.failed(owned, failure)
@@ -211,14 +211,14 @@ class Questions:
                 yield
                 if owned.log is partition_log and owned.is_online:
                     self._moved(owned, remove_passed(partition_log))
-        except NoSpaceLeft as no_room:
-            say_no_room(owned, "segments below the log start offset can't be removed yet", no_room)
+        except NoSpaceLeft as no_space:
+            log_no_space(owned, "segments below the log start offset can't be removed yet", no_space)
         except FAILURES as failure:
             self._failed_partitions.failed(owned, failure)
         finally:
             self._shortening.discard(owned)
 
-    def _write_markers(self, peer: ProcessKey, message: WriteTxnMarkersWanted) -> None:
+    def _write_markers(self, peer: ProcessKey, message: WriteTxnMarkersOrder) -> None:
         """WriteTxnMarkers: several markers are answered together, after the last is written."""
         incarnation = self.pending_deletes.incarnation_of(peer)
         results: dict[int, list[int]] = {}
@@ -230,7 +230,7 @@ class Questions:
                 self._send(peer, pack_control(TxnMarkersWritten(message.part_id, rows)))
 
         for number, row in enumerate(message.markers):
-            order = TxnMarkerWanted(
+            order = TxnMarkerRequest(
                 number,
                 row.producer_id,
                 row.producer_epoch,
@@ -241,7 +241,7 @@ class Questions:
             )
             self._write(order, written)
 
-    def _describe_producers(self, peer: ProcessKey, message: ProducersWanted) -> Iterator[None]:
+    def _describe_producers(self, peer: ProcessKey, message: ProducersRequest) -> Iterator[None]:
         incarnation = self.pending_deletes.incarnation_of(peer)
         results: list[tuple[int, int, bytes]] = []
         size = 0
@@ -266,7 +266,7 @@ class Questions:
             yield
         return ErrorCode.NONE, len(entries), b"".join(packed)
 
-    def _describe_segments(self, peer: ProcessKey, message: SegmentsWanted) -> Iterator[None]:
+    def _describe_segments(self, peer: ProcessKey, message: SegmentsRequest) -> Iterator[None]:
         """In steps: each segment of a log that was just loaded must be opened."""
         incarnation = self.pending_deletes.incarnation_of(peer)
         described = []
@@ -316,9 +316,9 @@ class Questions:
             return
         try:
             self._carry_out(owned, owned.log, order)
-        except NoSpaceLeft as no_room:
+        except NoSpaceLeft as no_space:
             # Cleaning makes room, so a full disk must not take the partition offline here. The next round tries again.
-            say_no_room(owned, "its cleanup is put off until the next round", no_room)
+            log_no_space(owned, "its cleanup is put off until the next round", no_space)
         except FAILURES as failure:
             self._failed_partitions.failed(owned, failure)
 

@@ -17,7 +17,7 @@ from kafkad.adapters.files.directory_removal import DirectoryRemovals
 from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
-from kafkad.adapters.shared_memory.process_registry import GRACE_LOOK_MS, GraceMark, ProcessRegistry
+from kafkad.adapters.shared_memory.process_registry import GRACE_CHECK_MS, GraceMark, ProcessRegistry
 from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.config.entities.topic import topic_log_config, unknown_topic_configs, unreadable_topic_configs
@@ -82,7 +82,7 @@ class Partitions:
         role_changed: Callable[[OwnedPartition], None],
         state_changed: Callable[[OwnedPartition], None],
         tell: Callable[[ControllerMessage], None],
-        is_short_of_room: Callable[[int], bool],
+        is_short_of_space: Callable[[int], bool],
     ) -> None:
         self.by_slot: dict[int, OwnedPartition] = {}
         self.deleted = DeletedTopics()
@@ -97,7 +97,7 @@ class Partitions:
         self._role_changed = role_changed
         self._state_changed = state_changed
         self._tell = tell
-        self._is_short_of_room = is_short_of_room
+        self._is_short_of_space = is_short_of_space
         self._leaving: deque[_DeletedPartition] = deque()
         self._look_due_ms: int | None = None
         """When to check deleted partitions again, if there are any."""
@@ -246,7 +246,7 @@ class Partitions:
         self._table.publish(owned.slot, owned.published(self._table.read(owned.slot)))
         delay_ms = 0
         if owned.log is not None:
-            if not self._is_short_of_room(owned.log_dir):
+            if not self._is_short_of_space(owned.log_dir):
                 delay_ms = owned.log.config.file_delete_delay_ms
             owned.log.abandon()
             owned.log = None
@@ -315,7 +315,7 @@ class Partitions:
         if unlooked:
             self._look_due_ms = 0
         elif waiting := [row.again_ms for row in self._leaving if row.slot >= 0]:
-            self._look_due_ms = max(min(waiting), now_ms + GRACE_LOOK_MS)
+            self._look_due_ms = max(min(waiting), now_ms + GRACE_CHECK_MS)
         else:
             self._look_due_ms = min((row.due_ms for row in self._leaving), default=None)
 
@@ -328,7 +328,7 @@ class Partitions:
                 row.directory = self._set_aside(row, now_ms)
             if row.directory is None:
                 return True
-        if row.slot >= 0 and self._registry.is_grace_over(row.marks):
+        if row.slot >= 0 and self._registry.has_grace_ended(row.marks):
             self._table.clear(row.slot)
             freed.setdefault(row.owned.topic_id, []).append(row.slot)
             row.slot = -1

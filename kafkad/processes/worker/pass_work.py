@@ -48,17 +48,17 @@ class PassWork:
             self.has_news = True
         return self.has_news
 
-    def go_on(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         """Before the pass publishes: what may change logs."""
         self._loader.try_again(now_ms)
         if not self._loader.is_idle:
             self._loader.work(STEP_S, self._loaded)
             self._progress(*self._loader.progress)
-        self._appender.go_on()
+        self._appender.tick()
         self._leading.work(now_ms)
         self._following.work(now_ms)
-        self._questions.go_on()
-        self._cleanings.go_on()
+        self._questions.tick()
+        self._cleanings.tick()
         self._cleanings.work(now_ms)
         self._moves.work(now_ms)
         if self._coordinator_messages.has_turns:
@@ -70,7 +70,7 @@ class PassWork:
     def tidy_up(self, now_ms: int) -> None:
         """After the answers to appends: what follows from the published slots, and what the clock orders."""
         self._following.answer()
-        self._marker_writer.answer_written()
+        self._marker_writer.respond_to_written()
         self._appender.expire(now_ms)
         self._questions.pending_deletes.expire(now_ms)
         self._coordinator_shards.work(STEP_S, now_ms)
@@ -79,7 +79,7 @@ class PassWork:
         if removal_due_ms is not None and removal_due_ms <= now_ms:
             self._partitions.remove_left(now_ms)
         self._upkeep.remove_due(now_ms)
-        self._room.look_again(now_ms)
+        self._room.check_again(now_ms)
         self._replication_log.work(now_ms)
         self._periodic.run(now_ms)
 
@@ -108,7 +108,7 @@ class PassWork:
             self._upkeep.next_deadline_ms,
             self._cleanings.next_deadline_ms,
             self._moves.next_deadline_ms,
-            self._room.next_look_ms,
+            self._room.next_check_ms,
         ]
         return min([deadline for deadline in deadlines if deadline is not None], default=_NEVER_MS)
 

@@ -24,7 +24,7 @@ from kafkad.processes.worker.closing import close_logs
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.pass_work import PassWork
 from kafkad.processes.worker.replication.roles import Roles
-from kafkad.wire.processes.cleaning_messages import CleaningEnded, CleaningWanted, SwapWanted
+from kafkad.wire.processes.cleaning_messages import CleaningEnded, CleaningRequest, SwapRequest
 from kafkad.wire.processes.controller_messages import (
     DELTA,
     Applied,
@@ -33,13 +33,13 @@ from kafkad.wire.processes.controller_messages import (
     LogDirFailed,
     LogDirsWithoutRoom,
     LogsMoved,
-    ProducerIdsGiven,
-    SnapshotWanted,
+    ProducerIdsGranted,
+    SnapshotRequest,
     pack_message,
     unpack_message,
 )
 from kafkad.wire.processes.coordinator_messages import COORDINATION, unpack_coordination
-from kafkad.wire.processes.descriptors import APPEND, WATCH, RoomWanted, pack_control, unpack_control
+from kafkad.wire.processes.descriptors import APPEND, WATCH, DiskNearlyFull, pack_control, unpack_control
 from kafkad.wire.processes.follower_progress import FOLLOWER_FETCHED
 
 log = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ class WorkerProcess:
         self._work.has_news = True
         if frame[0] == COORDINATION:
             self.coordinator_messages.hear(peer, unpack_coordination(frame))
-        elif isinstance(message := unpack_control(frame), CleaningWanted | SwapWanted | CleaningEnded):
+        elif isinstance(message := unpack_control(frame), CleaningRequest | SwapRequest | CleaningEnded):
             self.cleanings.hear(peer, message)
         else:
             self.questions.answer(peer, message)
@@ -140,14 +140,14 @@ class WorkerProcess:
             if isinstance(message, IsrChangeDone):
                 self.leading.answered(message)
             else:
-                assert isinstance(message, ProducerIdsGiven), f"{type(message).__name__} is not for a worker"
+                assert isinstance(message, ProducerIdsGranted), f"{type(message).__name__} is not for a worker"
                 self.coordinator_messages.given(message)
             return
         delta = decode(memoryview(frame)[1:])
         try:
             image = apply(self.partitions.image, delta)
         except MetadataGap:
-            self.tell(SnapshotWanted(self.partitions.image.version))
+            self.tell(SnapshotRequest(self.partitions.image.version))
             return
         if image is not self.partitions.image:
             self.partitions.apply(image, delta)
@@ -207,7 +207,7 @@ class WorkerProcess:
             self.coordinator_messages.controller_linked()
             self.leading.ask_again()
             self.tell_room()
-            self.tell(SnapshotWanted(self.partitions.image.version))
+            self.tell(SnapshotRequest(self.partitions.image.version))
 
     # The end of each pass: publish, then tell watchers, then answer.
 
@@ -215,7 +215,7 @@ class WorkerProcess:
         """Appends alone give the other parts no work: until something else comes or is due, nobody asks them."""
         work = self._work
         if work.is_due(self._now_ms):
-            work.go_on(self._now_ms)
+            work.tick(self._now_ms)
         self._publish_dirty()
         self.appender.answer()
         if work.has_news:
@@ -323,13 +323,13 @@ class WorkerProcess:
             self.coordinator_shards.left(owned)
         self.tell(LogDirFailed(log_dir, cause))
 
-    def make_room(self, log_dir: int) -> None:
+    def free_up_space(self, log_dir: int) -> None:
         """The directory is short of room: what was removed goes at once, and cleaners look for more."""
         self._work.has_news = True
         self.upkeep.hurry(log_dir)
         self.partitions.hurry(log_dir)
         for cleaner in self._registry.role("cleaner"):
-            self.send_to(cleaner, pack_control(RoomWanted(log_dir)))
+            self.send_to(cleaner, pack_control(DiskNearlyFull(log_dir)))
 
     def tell_room(self) -> None:
         """In a cluster others lead the partitions of log directories without room."""

@@ -20,14 +20,14 @@ from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.segments.removal import remove_files
 from kafkad.core.metrics.catalogue import LOG_FLUSHES
 from kafkad.core.ports import NoSpaceLeft, SegmentStore
-from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
+from kafkad.processes.worker.failed_partitions import FAILURES, Failure, log_no_space
 from kafkad.processes.worker.owned import OwnedPartition
 
 log = logging.getLogger(__name__)
 
 _Removal = tuple[int, int, OwnedPartition, UnlinkFiles, tuple[GraceMark, ...]]
 RETRY_MS = 50
-NO_ROOM_RETRY_MS = 1_000
+NO_SPACE_RETRY_MS = 1_000
 """When the file system has no room even to remove a file."""
 AT_A_TIME = 16
 """Files that are unlinked in one go, so that a stop need not wait for more."""
@@ -50,14 +50,14 @@ class Upkeep:
         failed: Callable[[OwnedPartition, Failure], None],
         flushed: Callable[[OwnedPartition], None],
         removed: Callable[[list[int]], None],
-        is_short_of_room: Callable[[int], bool],
+        is_short_of_space: Callable[[int], bool],
     ) -> None:
         self._registry = registry
         self._block = block
         self._failed = failed
         self._flushed = flushed
         self._removed = removed
-        self._is_short_of_room = is_short_of_room
+        self._is_short_of_space = is_short_of_space
         self._threads = HelperThreads(SYNC_THREADS, "sync")
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._wanted: dict[OwnedPartition, None] = {}
@@ -119,7 +119,7 @@ class Upkeep:
     def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None:
         self._sequence += 1
         marks = self._registry.grace_marks()
-        delay_ms = 0 if self._is_short_of_room(owned.log_dir) else effect.delay_ms
+        delay_ms = 0 if self._is_short_of_space(owned.log_dir) else effect.delay_ms
         heapq.heappush(self._removals, (monotonic_ms() + delay_ms, self._sequence, owned, effect, marks))
 
     def hurry(self, log_dir: int) -> None:
@@ -156,7 +156,7 @@ class Upkeep:
         while self._removals and self._removals[0][0] <= now_ms and self._removing is None:
             removal = heapq.heappop(self._removals)
             _due_ms, sequence, owned, effect, marks = removal
-            if not self._registry.is_grace_over(marks):
+            if not self._registry.has_grace_ended(marks):
                 heapq.heappush(self._removals, (now_ms + RETRY_MS, sequence, owned, effect, marks))
                 break
             if owned.log is not None:
@@ -172,8 +172,8 @@ class Upkeep:
         error = future.exception()
         rest = effect.names[AT_A_TIME:]
         if isinstance(error, NoSpaceLeft):
-            say_no_room(owned, "removed files stay for now", error)
-            heapq.heappush(self._removals, (monotonic_ms() + NO_ROOM_RETRY_MS, sequence, owned, effect, marks))
+            log_no_space(owned, "removed files stay for now", error)
+            heapq.heappush(self._removals, (monotonic_ms() + NO_SPACE_RETRY_MS, sequence, owned, effect, marks))
             return
         if isinstance(error, FAILURES):
             self._failed(owned, error)

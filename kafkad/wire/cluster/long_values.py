@@ -13,7 +13,7 @@ from kafkad.wire.records.record_schema import (
     Steps,
     array,
     array_length,
-    check_room,
+    check_element_count,
 )
 
 AT_ONCE = 32
@@ -35,7 +35,7 @@ def long_array(element: Form, *, flexible: bool) -> Form:
         count, at = read_length(data, at)
         if count < 0:
             raise MalformedRecord("an array is null")
-        check_room(count, data, at)
+        check_element_count(count, data, at)
         values = []
         for done in range(1, count + 1):
             if element.steps is None:

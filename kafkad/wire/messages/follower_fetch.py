@@ -13,9 +13,9 @@ from typing import NamedTuple
 from kafkad.core.replication.following.requests import (
     FULL,
     Fetched,
-    FetchWanted,
+    FollowerFetch,
     OffsetListed,
-    OffsetWanted,
+    OffsetQuery,
     PartitionFetched,
     PartitionToFetch,
 )
@@ -40,8 +40,8 @@ _REPLICA_STATE_FROM = 15
 _LIMITS = Struct(">iiibii")
 _ROW = Struct(">iiqiqi")
 _REPLICA_STATE = Struct(">BBBiqB")
-_ANSWER_HEAD = Struct(">ihi")
-_ANSWER_ROW = Struct(">ihqqq")
+_RESPONSE_HEAD = Struct(">ihi")
+_RESPONSE_ROW = Struct(">ihqqq")
 _DIVERGING = Struct(">iq")
 _OFFSET_ROW = Struct(">iiq")
 _LISTED = Struct(">ihqqi")
@@ -59,7 +59,7 @@ class FetchLimits(NamedTuple):
 
 
 def encode_fetch(
-    wanted: FetchWanted, limits: FetchLimits, replica_id: int, broker_epoch: int, newest: int
+    wanted: FollowerFetch, limits: FetchLimits, replica_id: int, broker_epoch: int, newest: int
 ) -> tuple[int, bytes]:
     """(version, body): version `newest`, which has topic ids, or the one with names."""
     version = newest if wanted.uses_topic_ids else WITH_NAMES
@@ -103,7 +103,7 @@ def _by_topic(rows: Iterable[PartitionToFetch]) -> list[list[PartitionToFetch]]:
     return list(found.values())
 
 
-def _topic(row: PartitionToFetch, wanted: FetchWanted) -> bytes:
+def _topic(row: PartitionToFetch, wanted: FollowerFetch) -> bytes:
     return row.id[0] if wanted.uses_topic_ids else compact_string(row.name.topic)
 
 
@@ -116,8 +116,8 @@ def decode_fetch(body: memoryview, version: int, at: int) -> Fetched:
 
 
 def _decode_fetch(body: memoryview, version: int, at: int) -> Fetched:
-    _throttle_ms, error, session_id = _ANSWER_HEAD.unpack_from(body)
-    count, position = read_uvarint(body, _ANSWER_HEAD.size)
+    _throttle_ms, error, session_id = _RESPONSE_HEAD.unpack_from(body)
+    count, position = read_uvarint(body, _RESPONSE_HEAD.size)
     partitions: list[PartitionFetched] = []
     topic: bytes | str | None
     for _ in range(_checked(count - 1)):
@@ -137,8 +137,8 @@ def _decode_fetch(body: memoryview, version: int, at: int) -> Fetched:
 
 
 def _decode_row(body: memoryview, position: int, topic: bytes | str, at: int) -> tuple[PartitionFetched, int]:
-    partition, error, high_watermark, _stable, log_start = _ANSWER_ROW.unpack_from(body, position)
-    aborted, position = read_uvarint(body, position + _ANSWER_ROW.size)
+    partition, error, high_watermark, _stable, log_start = _RESPONSE_ROW.unpack_from(body, position)
+    aborted, position = read_uvarint(body, position + _RESPONSE_ROW.size)
     for _ in range(_checked(aborted - 1)):
         position = skip_tags(body, position + _ABORTED_BYTES - 1)
     position += 4  # The preferred read replica is for consumers.
@@ -164,8 +164,8 @@ def _checked(count: int) -> int:
     return count
 
 
-def encode_list_offsets(rows: Sequence[OffsetWanted], replica_id: int) -> bytes:
-    found: dict[str, list[OffsetWanted]] = {}
+def encode_list_offsets(rows: Sequence[OffsetQuery], replica_id: int) -> bytes:
+    found: dict[str, list[OffsetQuery]] = {}
     for row in rows:
         found.setdefault(row.name.topic, []).append(row)
     parts = [I32.pack(replica_id), b"\x00", uvarint(len(found) + 1)]

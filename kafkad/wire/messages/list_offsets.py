@@ -17,7 +17,7 @@ _RESULT = Struct(">ihqq")
 _RESULT_WITH_EPOCH = Struct(">ihqqi")
 
 
-class WantedOffset(NamedTuple):
+class RequestedOffset(NamedTuple):
     """`current_leader_epoch` is -1 when the client does not give it."""
 
     partition: int
@@ -30,7 +30,7 @@ class ListOffsetsRequest(NamedTuple):
 
     replica_id: int
     isolation_level: int
-    topics: list[tuple[str, list[WantedOffset]]]
+    topics: list[tuple[str, list[RequestedOffset]]]
 
 
 class OffsetResult(NamedTuple):
@@ -54,7 +54,7 @@ def read_request(body: memoryview, version: int) -> Reading[ListOffsetsRequest]:
         for _ in range(reader.count()):
             index = reader.i32()
             epoch = reader.i32() if version >= LEADER_EPOCHS_FROM else -1
-            partitions.append(WantedOffset(index, epoch, reader.i64()))
+            partitions.append(RequestedOffset(index, epoch, reader.i64()))
             reader.tags()
             if reader.is_step_over():
                 yield

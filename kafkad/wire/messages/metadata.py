@@ -32,7 +32,7 @@ FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 10
 ERROR_CODE_FROM = 13
 NO_TOPIC_ID = bytes(16)
-NOT_ASKED = -(1 << 31)
+NOT_REQUESTED = -(1 << 31)
 """The authorized operations when the client did not ask for them."""
 
 _PARTITION = Struct(">hii")
@@ -46,7 +46,7 @@ BrokerRow = tuple[int, str, int, str | None]
 """(id, host, port, rack)."""
 
 
-class WantedTopic(NamedTuple):
+class RequestedTopic(NamedTuple):
     """Up to version 9 there is a name and no id; from 12 on either may be missing (None, all zero)."""
 
     topic_id: bytes
@@ -56,7 +56,7 @@ class WantedTopic(NamedTuple):
 class MetadataRequest(NamedTuple):
     """`topics` is None for all topics, however the version encodes that."""
 
-    topics: list[WantedTopic] | None
+    topics: list[RequestedTopic] | None
     allow_auto_topic_creation: bool
     include_cluster_operations: bool
     include_topic_operations: bool
@@ -67,7 +67,7 @@ def read_request(body: memoryview, version: int) -> Reading[MetadataRequest]:
     count, at = _read_count(body, 0, flexible=flexible)
     allowance = allowance_of(METADATA)
     allowance.take(count)
-    topics: list[WantedTopic] | None = None if count < 0 else []
+    topics: list[RequestedTopic] | None = None if count < 0 else []
     for number in range(count):
         if number % STEP == STEP - 1:
             yield
@@ -83,7 +83,7 @@ def read_request(body: memoryview, version: int) -> Reading[MetadataRequest]:
                 allowance.take(body[at])
             at = skip_tags(body, at)
         assert topics is not None
-        topics.append(WantedTopic(topic_id, name))
+        topics.append(RequestedTopic(topic_id, name))
     if version == 0:
         if topics is None:
             raise MalformedRequest("the list of topics is null")
@@ -98,7 +98,7 @@ def _read_count(body: memoryview, at: int, *, flexible: bool) -> tuple[int, int]
     return count - 1, at
 
 
-def _read_flags(body: memoryview, at: int, version: int, topics: list[WantedTopic] | None) -> MetadataRequest:
+def _read_flags(body: memoryview, at: int, version: int, topics: list[RequestedTopic] | None) -> MetadataRequest:
     flags = {"allow": True, "cluster": False, "topic": False}
     present = (("allow", version >= 4), ("cluster", 8 <= version <= 10), ("topic", version >= 8))
     for name, is_there in present:
@@ -174,8 +174,8 @@ def pack_response(
     controller_id: int,
     topics: Sequence[bytes],
     unknown_ids: Sequence[bytes] = (),
-    topic_operations: int = NOT_ASKED,
-    cluster_operations: int = NOT_ASKED,
+    topic_operations: int = NOT_REQUESTED,
+    cluster_operations: int = NOT_REQUESTED,
     error: int = 0,
 ) -> bytes:
     """The body, from topics that `pack_topic` packed for a version of the same layout.
@@ -190,7 +190,7 @@ def pack_response(
     if version >= 1:
         out.append(I32.pack(controller_id))
     out.append(array_length(len(unknown_ids) + len(topics), flexible=flexible))
-    for packed, operations in ((unknown_ids, NOT_ASKED), (topics, topic_operations)):
+    for packed, operations in ((unknown_ids, NOT_REQUESTED), (topics, topic_operations)):
         if packed:
             end = _topic_end(version, operations)
             out += (end.join(packed), end)

@@ -15,7 +15,7 @@ FLEXIBLE_FROM = 4
 _RESULT = Struct(">hiiq")
 
 
-class WantedEpoch(NamedTuple):
+class RequestedEpoch(NamedTuple):
     """`current_leader_epoch` is -1 when the client does not give it.
 
     `leader_epoch` is the epoch whose end is wanted.
@@ -33,7 +33,7 @@ class EpochEnd(NamedTuple):
     end_offset: int = -1
 
 
-def read_request(body: memoryview, version: int) -> Reading[list[tuple[str, list[WantedEpoch]]]]:
+def read_request(body: memoryview, version: int) -> Reading[list[tuple[str, list[RequestedEpoch]]]]:
     reader = BodyReader(body, allowance_of(OFFSET_FOR_LEADER_EPOCH), flexible=version >= FLEXIBLE_FROM)
     if version >= 3:
         reader.i32()  # The replica id: consumers and followers get the same answer.
@@ -42,7 +42,7 @@ def read_request(body: memoryview, version: int) -> Reading[list[tuple[str, list
         name = reader.text()
         partitions = []
         for _ in range(reader.count()):
-            partitions.append(WantedEpoch(reader.i32(), reader.i32(), reader.i32()))
+            partitions.append(RequestedEpoch(reader.i32(), reader.i32(), reader.i32()))
             reader.tags()
             if reader.is_step_over():
                 yield

@@ -6,7 +6,7 @@ from struct import Struct
 import msgspec
 
 
-class CleaningWanted(msgspec.Struct, tag="cleaning_wanted", array_like=True):
+class CleaningRequest(msgspec.Struct, tag="cleaning_wanted", array_like=True):
     """A cleaner wants to write the segments of a log anew that lie below `first_uncleanable_offset`, as `policy` of the
     topic has planned it for a log that was clean up to `first_dirty_offset`.
     """
@@ -41,7 +41,7 @@ class CleaningGranted(msgspec.Struct, tag="cleaning_granted", array_like=True):
     last_records: bytes
 
 
-class SwapWanted(msgspec.Struct, tag="swap_wanted", array_like=True):
+class SwapRequest(msgspec.Struct, tag="swap_wanted", array_like=True):
     """The segments with the base offsets `sources` were written anew, and what was written is on disk."""
 
     slot: int
@@ -71,7 +71,7 @@ class CleaningEnded(msgspec.Struct, tag="cleaning_ended", array_like=True):
     grant: int
     cleaned_offset: int
 
-class CompactionsWanted(msgspec.Struct, tag="compactions_wanted", array_like=True):
+class CompactionsRequest(msgspec.Struct, tag="compactions_wanted", array_like=True):
     """The reporter asks a cleaner about its compacted logs; the answer has the same number."""
 
     number: int

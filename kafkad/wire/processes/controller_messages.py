@@ -11,7 +11,7 @@ DELTA = 0x10
 MESSAGE = 0x11
 
 
-class SnapshotWanted(msgspec.Struct, tag="snapshot_wanted", array_like=True):
+class SnapshotRequest(msgspec.Struct, tag="snapshot_wanted", array_like=True):
     """Sent by a process that has no metadata yet, or found a gap in the deltas: it needs a snapshot."""
 
     have_version: int
@@ -33,7 +33,7 @@ class AdminReply(msgspec.Struct, tag="admin_reply", array_like=True):
     reason: str = ""
 
 
-class AutoCreateWanted(msgspec.Struct, tag="auto_create_wanted", array_like=True):
+class AutoCreateRequest(msgspec.Struct, tag="auto_create_wanted", array_like=True):
     """Unknown topics that a Metadata request names: the controller may create them."""
 
     token: int
@@ -113,18 +113,18 @@ class LogsMoved(msgspec.Struct, tag="logs_moved", array_like=True):
     lowered: bool = False
 
 
-class ProducerIdsWanted(msgspec.Struct, tag="producer_ids_wanted", array_like=True):
+class ProducerIdsRequest(msgspec.Struct, tag="producer_ids_wanted", array_like=True):
     """A worker needs a block of producer ids for its transaction coordinators."""
 
 
-class ProducerIdsGiven(msgspec.Struct, tag="producer_ids_given", array_like=True):
+class ProducerIdsGranted(msgspec.Struct, tag="producer_ids_given", array_like=True):
     """The worker may hand out `count` ids from `first` on."""
 
     first: int
     count: int
 
 
-class IsrChangeWanted(msgspec.Struct, tag="isr_change_wanted", array_like=True):
+class IsrChangeRequest(msgspec.Struct, tag="isr_change_wanted", array_like=True):
     """The leader of a partition asks for this ISR; `leader_epoch` and `partition_epoch` are of the state it knows.
     `broker_epochs`: the life of each of these brokers that has the records, -1 if that is not known.
 
@@ -158,15 +158,15 @@ class IsrChangeDone(msgspec.Struct, tag="isr_change_done", array_like=True):
 
 
 ControllerMessage = (
-    IsrChangeWanted
+    IsrChangeRequest
     | IsrChangeDone
     | LogsMoved
-    | ProducerIdsWanted
-    | ProducerIdsGiven
-    | SnapshotWanted
+    | ProducerIdsRequest
+    | ProducerIdsGranted
+    | SnapshotRequest
     | AdminRequest
     | AdminReply
-    | AutoCreateWanted
+    | AutoCreateRequest
     | AutoCreated
     | Applied
     | DirectoriesRemoved

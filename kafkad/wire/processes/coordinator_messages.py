@@ -14,7 +14,7 @@ from kafkad.core.request_context import RequestContext
 COORDINATION = 0x06
 
 
-class CoordinatorAsked(msgspec.Struct, tag="coordinator_asked", array_like=True):
+class CoordinatorRequest(msgspec.Struct, tag="coordinator_asked", array_like=True):
     """A request, or the part of one, for the coordinator in the internal partition (slot, short_id)."""
 
     part_id: int
@@ -24,7 +24,7 @@ class CoordinatorAsked(msgspec.Struct, tag="coordinator_asked", array_like=True)
     body: bytes
 
 
-class CoordinatorAnswered(msgspec.Struct, tag="coordinator_answered", array_like=True):
+class CoordinatorReply(msgspec.Struct, tag="coordinator_answered", array_like=True):
     """The response body. None closes the connection; `reason` says why: the request was malformed, or has no answer."""
 
     part_id: int
@@ -32,7 +32,7 @@ class CoordinatorAnswered(msgspec.Struct, tag="coordinator_answered", array_like
     reason: str = ""
 
 
-class TxnMarkerWanted(msgspec.Struct, tag="txn_marker_wanted", array_like=True):
+class TxnMarkerRequest(msgspec.Struct, tag="txn_marker_wanted", array_like=True):
     """A transaction is decided: write its marker to these partitions, (slot, short_id) each."""
 
     marker_id: int
@@ -51,7 +51,7 @@ class TxnMarkerWritten(msgspec.Struct, tag="txn_marker_written", array_like=True
     results: list[int]
 
 
-class VerificationWanted(msgspec.Struct, tag="verification_wanted", array_like=True):
+class VerifyPartitionsRequest(msgspec.Struct, tag="verification_wanted", array_like=True):
     """Are these partitions in the producer's transaction (KIP-890)? With `adds` they are added to it."""
 
     question_id: int
@@ -69,7 +69,7 @@ class Verified(msgspec.Struct, tag="verified", array_like=True):
     results: list[int]
 
 
-class LagsWanted(msgspec.Struct, tag="lags_wanted", array_like=True):
+class LagsRequest(msgspec.Struct, tag="lags_wanted", array_like=True):
     """The reporter asks how far the worker's groups are behind."""
 
 
@@ -79,7 +79,7 @@ class GroupLags(msgspec.Struct, tag="group_lags", array_like=True):
     rows: list[tuple[str, int, int]]
 
 
-class ExportOffsetsWanted(msgspec.Struct, tag="export_offsets_wanted", array_like=True):
+class ExportOffsetsRequest(msgspec.Struct, tag="export_offsets_wanted", array_like=True):
     """A cleaner asks what the groups of exports have committed."""
 
 
@@ -93,15 +93,15 @@ class ExportOffsets(msgspec.Struct, tag="export_offsets", array_like=True):
 
 
 CoordinationMessage = (
-    LagsWanted
-    | ExportOffsetsWanted
+    LagsRequest
+    | ExportOffsetsRequest
     | ExportOffsets
     | GroupLags
-    | CoordinatorAsked
-    | CoordinatorAnswered
-    | TxnMarkerWanted
+    | CoordinatorRequest
+    | CoordinatorReply
+    | TxnMarkerRequest
     | TxnMarkerWritten
-    | VerificationWanted
+    | VerifyPartitionsRequest
     | Verified
 )
 

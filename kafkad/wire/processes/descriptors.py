@@ -12,11 +12,11 @@ import msgspec
 from kafkad.wire.processes.cleaning_messages import (
     CleaningEnded,
     CleaningGranted,
-    CleaningWanted,
+    CleaningRequest,
     Compactions,
-    CompactionsWanted,
+    CompactionsRequest,
     Swapped,
-    SwapWanted,
+    SwapRequest,
 )
 
 APPEND = 0x01
@@ -163,7 +163,7 @@ class RecordErrors(msgspec.Struct, tag="record_errors", array_like=True):
     errors: list[tuple[int, str | None]]
 
 
-class ManifestWanted(msgspec.Struct, tag="manifest_wanted", array_like=True):
+class ManifestRequest(msgspec.Struct, tag="manifest_wanted", array_like=True):
     """A network process asks for the manifest of a slot.
 
     It has none of the present generation, or one with files that are gone, or one of `generation` in which an index of
@@ -196,7 +196,7 @@ class FilesRemoved(msgspec.Struct, tag="files_removed", array_like=True):
     slots: list[int]
 
 
-class DeleteRecordsWanted(msgspec.Struct, tag="delete_records_wanted", array_like=True):
+class DeleteRecordsRequest(msgspec.Struct, tag="delete_records_wanted", array_like=True):
     """Move the log start of partitions: (slot, short_id, offset or -1 for the high watermark)."""
 
     part_id: int
@@ -211,7 +211,7 @@ class DeletedRecords(msgspec.Struct, tag="deleted_records", array_like=True):
     results: list[tuple[int, int]]
 
 
-class ProducersWanted(msgspec.Struct, tag="producers_wanted", array_like=True):
+class ProducersRequest(msgspec.Struct, tag="producers_wanted", array_like=True):
     part_id: int
     partitions: list[tuple[int, int]]
 
@@ -234,7 +234,7 @@ class TxnMarkerEntry(msgspec.Struct, array_like=True):
     partitions: list[tuple[int, int]]
 
 
-class WriteTxnMarkersWanted(msgspec.Struct, tag="write_txn_markers_wanted", array_like=True):
+class WriteTxnMarkersOrder(msgspec.Struct, tag="write_txn_markers_wanted", array_like=True):
     """A client asks for transactions to be ended (WriteTxnMarkers)."""
 
     part_id: int
@@ -251,7 +251,7 @@ class TxnMarkersWritten(msgspec.Struct, tag="txn_markers_written", array_like=Tr
     results: list[list[int]]
 
 
-class SegmentsWanted(msgspec.Struct, tag="segments_wanted", array_like=True):
+class SegmentsRequest(msgspec.Struct, tag="segments_wanted", array_like=True):
     """The cleaner asks for the segments of these partitions: (slot, short_id)."""
 
     part_id: int
@@ -301,33 +301,33 @@ class CleanupOrdered(msgspec.Struct, tag="cleanup_ordered", array_like=True):
     reason: str
 
 
-class RoomWanted(msgspec.Struct, tag="room_wanted", array_like=True):
+class DiskNearlyFull(msgspec.Struct, tag="room_wanted", array_like=True):
     """A worker tells cleaners that a log directory is nearly full: they look at its partitions at once."""
 
     log_dir: int
 
 
 ControlMessage = (
-    SegmentsWanted
+    SegmentsRequest
     | SegmentsDescribed
     | CleanupOrdered
-    | RoomWanted
-    | CleaningWanted
+    | DiskNearlyFull
+    | CleaningRequest
     | CleaningGranted
-    | SwapWanted
+    | SwapRequest
     | Swapped
     | CleaningEnded
-    | CompactionsWanted
+    | CompactionsRequest
     | Compactions
     | RecordErrors
-    | ManifestWanted
+    | ManifestRequest
     | Manifest
     | FilesRemoved
-    | DeleteRecordsWanted
+    | DeleteRecordsRequest
     | DeletedRecords
-    | ProducersWanted
+    | ProducersRequest
     | Producers
-    | WriteTxnMarkersWanted
+    | WriteTxnMarkersOrder
     | TxnMarkersWritten
 )
 

@@ -90,7 +90,7 @@ def array_length(*, flexible: bool) -> tuple[Callable[[memoryview, int], tuple[i
     return _length(flexible=flexible, length=I32)
 
 
-def check_room(count: int, data: memoryview, at: int) -> None:
+def check_element_count(count: int, data: memoryview, at: int) -> None:
     """Raises MalformedRecord when so many elements can't be there, however small each is."""
     if count > len(data) - at:
         raise MalformedRecord(f"an array of {count} elements does not fit in the {len(data) - at} bytes left")
@@ -104,7 +104,7 @@ def array(element: Form, *, flexible: bool, nullable: bool = False) -> Form:
         count, at = read_length(data, at)
         if count < 0:
             return None, at
-        check_room(count, data, at)
+        check_element_count(count, data, at)
         values = []
         for _ in range(count):
             value, at = element.read(data, at)

@@ -109,7 +109,7 @@ def test_what_is_lent_stays_open_until_it_is_given_back(tmp_path: Path, cache: F
     file.close()
     assert file.fd == descriptor
     lent.sync()
-    lent.give_back()
+    lent.free()
     assert file.fd == -1
 
 
@@ -119,7 +119,7 @@ def test_what_is_lent_closed_costs_no_descriptor_of_the_cache(tmp_path: Path, ca
     file.write_at((b"x",), 0)
     lent.sync()
     assert cache.open_count == 1
-    lent.give_back()
+    lent.free()
     assert file.fd >= 0
 
 

@@ -127,7 +127,7 @@ def test_link_with_a_backlog_wants_a_look_after_a_read_took_the_news(context: Co
     connected = Link(context, endpoint, bind=False)
     wait(time.monotonic() + SILENCE_S, bound)
     bound.receive()
-    assert bound.needs_look
+    assert bound.needs_check
     eventually(bound, bound.flush)
     assert receive(connected, 1) == [b"early"]
 
@@ -168,7 +168,7 @@ def test_limited_read_says_that_there_is_more(context: Context, folder: Path) ->
     while not first:
         first = bound.receive(limit=2)
     if len(first) == 2:
-        assert bound.needs_look
+        assert bound.needs_check
     assert first + receive(bound, 5 - len(first)) == [b"0", b"1", b"2", b"3", b"4"]
 
 
@@ -180,7 +180,7 @@ def test_input_is_noticed_although_a_send_swallowed_the_edge(context: Context, f
         connected.send(b"%d" % number)
         # A send handles ZeroMQ's commands, the news of input among them, and the descriptor goes quiet.
         bound.send(b"answer")
-        assert bound.needs_look
+        assert bound.needs_check
         assert receive(bound, 1) == [b"%d" % number]
 
 

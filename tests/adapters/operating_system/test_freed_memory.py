@@ -10,7 +10,7 @@ PIECE = 1 << 20
 PAGE = 4096
 SCRIPT = f"""
 import resource, sys
-from kafkad.adapters.operating_system.process_limits import give_back_free_memory, keep_freed_memory
+from kafkad.adapters.operating_system.process_limits import release_free_memory, keep_freed_memory
 
 def resident():
     with open("/proc/self/statm") as file:
@@ -23,7 +23,7 @@ for _ in range({ROUNDS}):
     pieces = [bytearray({PIECE}) for _ in range(3)]
     del pieces
 faults, kept = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before, resident() - at_first
-give_back_free_memory()
+release_free_memory()
 print(faults, kept, resident() - at_first)
 """
 

@@ -85,17 +85,17 @@ def test_more_processes_than_rows_are_refused() -> None:
 
 
 def test_processes_at_rest_do_not_hold_up_a_grace_period(registry: ProcessRegistry) -> None:
-    assert registry.is_grace_over(registry.grace_marks())
+    assert registry.has_grace_ended(registry.grace_marks())
 
 
 def test_process_inside_a_pass_holds_it_up_until_it_left(registry: ProcessRegistry) -> None:
     slot = registry.slot(NETWORKS[0])
     registry.enter_pass(slot)
     marks = registry.grace_marks()
-    assert not registry.is_grace_over(marks)
+    assert not registry.has_grace_ended(marks)
     registry.leave_pass(slot)
     registry.enter_pass(slot)
-    assert registry.is_grace_over(marks)
+    assert registry.has_grace_ended(marks)
 
 
 def test_process_that_entered_between_the_two_looks_holds_it_up(registry: ProcessRegistry) -> None:
@@ -103,9 +103,9 @@ def test_process_that_entered_between_the_two_looks_holds_it_up(registry: Proces
     slot = registry.slot(NETWORKS[0])
     marks = registry.grace_marks()
     registry.enter_pass(slot)
-    assert not registry.is_grace_over(marks)
+    assert not registry.has_grace_ended(marks)
     registry.leave_pass(slot)
-    assert registry.is_grace_over(marks)
+    assert registry.has_grace_ended(marks)
 
 
 def test_dead_and_replaced_processes_do_not_hold_it_up(registry: ProcessRegistry) -> None:
@@ -115,7 +115,7 @@ def test_dead_and_replaced_processes_do_not_hold_it_up(registry: ProcessRegistry
     registry.set_state(NETWORKS[0], ProcessState.DEAD)
     registry.begin_incarnation(NETWORKS[1])
     registry.enter_pass(registry.slot(NETWORKS[1]))
-    assert registry.is_grace_over(marks)
+    assert registry.has_grace_ended(marks)
 
 
 class GracePeriods(RuleBasedStateMachine):
@@ -151,7 +151,7 @@ class GracePeriods(RuleBasedStateMachine):
         self.generation += 1
         self.marks = self.registry.grace_marks()
 
-    @precondition(lambda self: self.registry.is_grace_over(self.marks))
+    @precondition(lambda self: self.registry.has_grace_ended(self.marks))
     @rule()
     def remove_files(self) -> None:
         self.oldest_on_disk = self.generation
@@ -162,7 +162,7 @@ class GracePeriods(RuleBasedStateMachine):
 
     @invariant()
     def grace_ends_when_all_are_at_rest(self) -> None:
-        assert self.held or self.registry.is_grace_over(self.marks)
+        assert self.held or self.registry.has_grace_ended(self.marks)
 
 
 TestGracePeriods = GracePeriods.TestCase

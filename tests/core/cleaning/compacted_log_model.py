@@ -199,7 +199,7 @@ class CompactedLogModel(RuleBasedStateMachine):
     @rule(data=st.data())
     def compact(self, data: st.DataObject) -> None:
         self.begin_pass(data, 1 << 20, 700)
-        self.go_on(10_000)
+        self.tick(10_000)
 
     @precondition(lambda self: self._bounds())
     @rule(
@@ -239,12 +239,12 @@ class CompactedLogModel(RuleBasedStateMachine):
     def remove_in_a_pass(self, data: st.DataObject, steps: int, share: float, with_policy: bool) -> None:
         """Some of its sources, or all."""
         self.begin_pass(data, 1 << 20, 700)
-        self.go_on(steps)
+        self.tick(steps)
         if with_policy:
             self.retain(0)
         else:
             self.delete_records(share)
-        self.go_on(10_000)
+        self.tick(10_000)
 
     def _bounds(self) -> list[int]:
         """Where a pass may end."""
@@ -277,7 +277,7 @@ class CompactedLogModel(RuleBasedStateMachine):
 
     @precondition(lambda self: self.steps is not None)
     @rule(count=st.sampled_from([1, 2, 5, 1000]))
-    def go_on(self, count: int) -> None:
+    def tick(self, count: int) -> None:
         if self.steps is None:
             return
         try:
@@ -308,7 +308,7 @@ class CompactedLogModel(RuleBasedStateMachine):
     def die_in_mid_pass(self, change: int, loses_power: bool, seed: int, forgets: bool) -> None:
         self.store.crash_at = self.store.changes + change
         with suppress(Crashed):
-            self.go_on(1000)
+            self.tick(1000)
         self.die(loses_power, seed, forgets)
 
     def _load(self, *, was_clean: bool, cleaned_offset: int) -> None:

@@ -73,10 +73,10 @@ def test_records_without_a_time_are_as_old_as_their_file() -> None:
 def test_it_is_known_when_a_log_is_to_be_looked_at_again_although_nothing_is_written_to_it() -> None:
     log = a_log(0, 10, 20, times=(NOW - 5000, NOW - 500, NOW))
     lags = LogConfig(min_compaction_lag_ms=1000, max_compaction_lag_ms=7000)
-    assert cleanable_range(log, lags, NOW).look_again_ms == NOW + 500
-    assert cleanable_range(log, lags, NOW + 500).look_again_ms == NOW + 2001
+    assert cleanable_range(log, lags, NOW).next_check_ms == NOW + 500
+    assert cleanable_range(log, lags, NOW + 500).next_check_ms == NOW + 2001
     assert cleanable_range(log, lags, NOW + 2001).overdue_ms == 1
-    assert cleanable_range(log, lags, NOW + 2001).look_again_ms is None, "it is due now"
+    assert cleanable_range(log, lags, NOW + 2001).next_check_ms is None, "it is due now"
 
 
 @pytest.mark.parametrize("cleaned", [3, 1000])

@@ -5,7 +5,7 @@ import pytest
 from kafkad.core.controller.admin import auto_create_topics, create_partitions
 from kafkad.core.controller.deltas import apply, snapshot
 from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, MetadataImage
-from kafkad.core.controller.startup.reconciliation import StartRefused
+from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.controller.startup.startup import SharedMemoryState
 from kafkad.core.controller.startup.term import claim
 from kafkad.core.controller.store.nodes import DELETIONS, decode_state, decode_topic, encode_id
@@ -232,7 +232,7 @@ def test_more_partitions_on_disk_than_in_the_store_are_all_served(world: World) 
 def test_a_partition_in_two_directories_refuses_the_start(world: World) -> None:
     world.create("a")
     world.disks[0]["a-0"] = world.disks[1]["a-0"] = None
-    with pytest.raises(StartRefused, match=r"a-0 in log.dirs\[0\] and \[1\]"):
+    with pytest.raises(UnusableMetadata, match=r"a-0 in log.dirs\[0\] and \[1\]"):
         world.start()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.controller.image import Broker, Listener
-from kafkad.core.controller.startup.reconciliation import StartRefused
+from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.controller.startup.term import ensure_paths
 from kafkad.core.hosting.registration import Waiting, try_to_register
 
@@ -48,13 +48,13 @@ def test_an_earlier_registration_of_the_same_addresses_is_waited_for(store: Embe
 
 def test_an_id_that_another_broker_has_is_refused(store: EmbeddedStore) -> None:
     registered(store, 2, b'{"endpoints":["PLAINTEXT://other.example:9092"],"version":5}')
-    with pytest.raises(StartRefused, match=r"broker 2 is registered already, at other\.example:9092"):
+    with pytest.raises(UnusableMetadata, match=r"broker 2 is registered already, at other\.example:9092"):
         attempt(store)
 
 
 def test_an_address_that_another_broker_has_is_refused(store: EmbeddedStore) -> None:
     registered(store, 3, b'{"endpoints":["EXT://other.example:1","PLAINTEXT://two.example:9092"],"version":5}')
-    with pytest.raises(StartRefused, match=r"two\.example:9092 is the address of broker 3 already"):
+    with pytest.raises(UnusableMetadata, match=r"two\.example:9092 is the address of broker 3 already"):
         attempt(store)
 
 

@@ -13,7 +13,7 @@ from kafkad.core.cluster.control_requests import (
     UpdateMetadataTopic,
 )
 from kafkad.core.controller.image import NO_LEADER, NO_SLOT, Broker, Listener
-from kafkad.core.controller.startup.reconciliation import FoundDirectory, StartRefused
+from kafkad.core.controller.startup.reconciliation import FoundDirectory, UnusableMetadata
 from kafkad.core.controller.startup.startup import Directories, SharedMemoryState
 from kafkad.core.errors import ErrorCode
 from kafkad.core.hosting.start import AssignedTopic, HostStarted, start_host
@@ -122,7 +122,7 @@ def test_directories_that_are_set_aside_stay_and_those_of_a_deletion_are_named()
 
 
 def test_one_replica_in_two_directories_is_refused() -> None:
-    with pytest.raises(StartRefused, match="found in two log directories"):
+    with pytest.raises(UnusableMetadata, match="found in two log directories"):
         started(found("t-0", 0), found("t-0", 1))
 
 

@@ -118,7 +118,7 @@ class FakeFile:
     def lend(self) -> "FakeFile":
         return self
 
-    def give_back(self) -> None:
+    def free(self) -> None:
         """It is of the same inode, open or not."""
 
     def close(self) -> None:

@@ -57,7 +57,7 @@ def next_copy(copy: Relocation) -> CopyBytes | CopyFiles | None:
 def move(log: PartitionLog, source: FakeStore, target: FakeStore) -> None:
     copy = copy_all(log, source, target)
     complete_copy(log, copy, target)
-    log.go_on_in(target, synced_up_to=copy.synced_up_to, now_ms=NOW)
+    log.relocate_to(target, synced_up_to=copy.synced_up_to, now_ms=NOW)
 
 
 def a_log(seed: int = 5) -> Writer:
@@ -127,7 +127,7 @@ def test_records_appended_and_segments_removed_while_it_is_copied_are_right() ->
     log.advance_high_watermark(log.log_end_offset)
     expected = everything(log)
     complete_copy(log, copy, target)
-    log.go_on_in(target, synced_up_to=copy.synced_up_to, now_ms=NOW)
+    log.relocate_to(target, synced_up_to=copy.synced_up_to, now_ms=NOW)
     source.files.clear()
     assert everything(log) == expected
     log.close()
@@ -175,7 +175,7 @@ def test_a_sync_of_the_old_files_that_ends_after_the_move_means_nothing() -> Non
     effect = log.flush_effect(log.log_end_offset)
     effect.perform()
     complete_copy(log, copy, target)
-    log.go_on_in(target, synced_up_to=copy.synced_up_to, now_ms=NOW)
+    log.relocate_to(target, synced_up_to=copy.synced_up_to, now_ms=NOW)
     log.flushed(effect)
     assert log.recovery_point == 3
 
@@ -316,7 +316,7 @@ def test_batches_that_wait_for_the_disk_are_synced_in_the_new_directory() -> Non
     append(log, batch(2))
     assert log.completed_end == 0
     complete_copy(log, copy, target)
-    log.go_on_in(target, synced_up_to=copy.synced_up_to, now_ms=NOW)
+    log.relocate_to(target, synced_up_to=copy.synced_up_to, now_ms=NOW)
     effect = log.take_flush()
     assert effect is not None
     effect.perform()

@@ -27,7 +27,7 @@ from kafkad.core.metrics.metric import MetricFamily, MetricKind, MetricsSnapshot
 from kafkad.core.metrics.partitions import PartitionReading
 from kafkad.core.metrics.snapshot import BrokerReading, ProcessReading, SnapshotBuilder
 from kafkad.core.partition_slot import ROLE_FOLLOWER, ROLE_LEADER, STATE_OFFLINE, STATE_ONLINE, PartitionSlot
-from kafkad.core.types import Room
+from kafkad.core.types import FreeSpace
 
 SECOND_NS = 1_000_000_000
 
@@ -231,7 +231,7 @@ def test_broker_state_is_kafkas_number() -> None:
 
 
 def test_each_log_directory_says_how_much_room_it_has() -> None:
-    rooms = {"/data/a": Room(free_bytes=5, total_bytes=9), "/data/b": Room(free_bytes=0, total_bytes=7)}
+    rooms = {"/data/a": FreeSpace(free_bytes=5, total_bytes=9), "/data/b": FreeSpace(free_bytes=0, total_bytes=7)}
     reading = BrokerReading(now_ns=0, wall_ms=0, broker_state=3, processes=(), rooms=rooms)
     snapshot = SnapshotBuilder({}).build(reading)
     free, size = (family(snapshot, f"kafkad_log_dir_{name}_bytes").samples for name in ("free", "size"))

@@ -1,12 +1,12 @@
 """Which limits of memory are enough: more for more processes, never less than what clients can make a broker hold."""
 
-from kafkad.core.supervision.memory import wanted, wanted_by_process
+from kafkad.core.supervision.memory import needed_by_process, wanted
 
 MB = 1 << 20
 
 
 def test_what_clients_can_make_a_broker_hold_is_in_every_limit() -> None:
-    assert wanted_by_process() > 200 * MB
+    assert needed_by_process() > 200 * MB
     assert wanted(processes=6, arena_bytes=0) > 200 * MB
 
 

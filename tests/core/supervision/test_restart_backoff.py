@@ -5,9 +5,9 @@ import random
 import pytest
 
 from kafkad.core.supervision.restart_backoff import (
+    CRASH_WINDOW_MS,
     FAILURES_ALLOWED,
     LONGEST_DELAY_MS,
-    LOOK_BACK_MS,
     MADE_UP_AFTER_MS,
     CrashLoop,
     Restart,
@@ -88,7 +88,7 @@ def test_ready_of_one_life_says_nothing_about_the_next() -> None:
 def test_how_often_it_died_within_ten_minutes_is_told() -> None:
     incarnations = Lives()
     assert [incarnations.live(1_000).recent_deaths for _ in range(4)] == [1, 2, 3, 4]
-    assert incarnations.live(LOOK_BACK_MS).recent_deaths == 1
+    assert incarnations.live(CRASH_WINDOW_MS).recent_deaths == 1
 
 
 @pytest.mark.parametrize("allowed", [0, 3, FAILURES_ALLOWED])
@@ -121,7 +121,7 @@ def test_whatever_happens_waits_are_bounded_and_dying_fast_never_becomes_a_hot_l
         chosen = random.Random(seed)
         incarnations, longest_life_ms = Lives(), chosen.choice([1, 500, 2_000, MADE_UP_AFTER_MS - 1])
         began_ms = incarnations.now_ms
-        while incarnations.now_ms < began_ms + LOOK_BACK_MS:
+        while incarnations.now_ms < began_ms + CRASH_WINDOW_MS:
             if chosen.random() < 0.1:
                 incarnations.now_ms = incarnations.backoff.not_begun(incarnations.now_ms)
             decision = incarnations.live(chosen.choice([None, chosen.randrange(longest_life_ms)]))
@@ -129,7 +129,7 @@ def test_whatever_happens_waits_are_bounded_and_dying_fast_never_becomes_a_hot_l
             assert 1 <= decision.recent_deaths <= incarnations.incarnations, f"seed {seed}"
             incarnations.now_ms = decision.at_ms
         # 8 lives in the first 12.7 s, then one each ten seconds.
-        assert incarnations.incarnations <= 9 + LOOK_BACK_MS // LONGEST_DELAY_MS, f"seed {seed}"
+        assert incarnations.incarnations <= 9 + CRASH_WINDOW_MS // LONGEST_DELAY_MS, f"seed {seed}"
 
 
 def test_long_lives_keep_every_wait_short_whatever_came_before() -> None:

@@ -1,6 +1,6 @@
 """When a process whose heartbeat stands still counts as hung."""
 
-from kafkad.core.supervision.watchdog import LOOK_MS, SILENT_MS, UNKILLABLE_MS, WORKING_MS, Watchdog
+from kafkad.core.supervision.watchdog import CHECK_INTERVAL_MS, SILENT_MS, UNKILLABLE_MS, WORKING_MS, Watchdog
 
 
 def looks(
@@ -9,7 +9,7 @@ def looks(
     """Look at the usual times with these beats and ticks: at which look it was said to have hung."""
     said = []
     for number, (heartbeat, cpu_ticks) in enumerate(zip(beats, ticks, strict=True), start=1):
-        now_ms = number * LOOK_MS
+        now_ms = number * CHECK_INTERVAL_MS
         is_suspicious = watchdog.look(heartbeat, now_ms)
         said.append(
             is_suspicious and watchdog.judge(now_ms, cpu_ticks=cpu_ticks, wants_on=wants_on, may_work_on=may_work_on)
@@ -22,27 +22,27 @@ def test_one_that_beats_is_never_suspected() -> None:
 
 
 def test_beat_that_stands_still_for_five_seconds_is_a_hang() -> None:
-    still = SILENT_MS // LOOK_MS
+    still = SILENT_MS // CHECK_INTERVAL_MS
     assert looks(Watchdog(), beats=[1] * (still + 1), ticks=[7] * (still + 1)) == [False] * still + [True]
 
 
 def test_one_that_works_is_given_longer() -> None:
-    count = WORKING_MS // LOOK_MS + 1
+    count = WORKING_MS // CHECK_INTERVAL_MS + 1
     assert looks(Watchdog(), beats=[1] * count, ticks=list(range(count))) == [False] * (count - 1) + [True]
 
 
 def test_one_that_waits_for_its_disk_or_for_a_cpu_is_given_longer() -> None:
-    count = WORKING_MS // LOOK_MS + 1
+    count = WORKING_MS // CHECK_INTERVAL_MS + 1
     assert looks(Watchdog(), beats=[1] * count, ticks=[7] * count, wants_on=True) == [False] * (count - 1) + [True]
 
 
 def test_one_that_may_work_on_is_given_any_time() -> None:
-    count = 4 * WORKING_MS // LOOK_MS
+    count = 4 * WORKING_MS // CHECK_INTERVAL_MS
     assert True not in looks(Watchdog(), beats=[1] * count, ticks=list(range(count)), may_work_on=True)
 
 
 def test_one_that_may_work_on_but_does_nothing_has_hung() -> None:
-    count = SILENT_MS // LOOK_MS + 1
+    count = SILENT_MS // CHECK_INTERVAL_MS + 1
     assert looks(Watchdog(), beats=[1] * count, ticks=[7] * count, may_work_on=True)[-1]
 
 
@@ -55,7 +55,7 @@ def test_looks_that_come_late_start_the_silence_anew() -> None:
     watchdog = Watchdog()
     watchdog.look(1, 1000)
     assert not watchdog.look(1, 1000 + 10 * SILENT_MS)
-    assert watchdog.look(1, 1000 + 10 * SILENT_MS + LOOK_MS)
+    assert watchdog.look(1, 1000 + 10 * SILENT_MS + CHECK_INTERVAL_MS)
 
 
 def test_one_that_was_killed_is_given_time_to_end() -> None:

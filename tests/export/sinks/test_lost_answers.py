@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafkad.export.wanted import KEEP_LATEST
+from kafkad.export.request import KEEP_LATEST
 from tests.export.sinks.test_merging import MERGING, named_by_a_run, offsets_of, with_commits
 from tests.export.sinks.test_sinks import MAKERS, MakeSink, begun, commit_of
 from tests.export.test_latest import batch_of

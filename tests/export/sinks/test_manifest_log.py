@@ -12,12 +12,12 @@ import pytest
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.request import KEEP_LATEST
 from kafkad.export.run import remove_orphans
 from kafkad.export.sinks.manifest_log import CHECKPOINTS, LOG, ManifestLog
 from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.sinks.rebasing import commit_behind_others
 from kafkad.export.sinks.sink import Commit
-from kafkad.export.wanted import KEEP_LATEST
 from tests.export.sinks.test_merging import MERGING, named_by_a_run, offsets_of, with_commits
 from tests.export.sinks.test_sinks import MAKERS, begun, commit_of
 from tests.export.test_latest import batch_of
@@ -306,15 +306,15 @@ def test_files_of_other_names_are_somebody_elses(name: str, tmp_path: Path) -> N
     with_commits(PARQUET, path, range(2))
     shortened(path)
     with_commits(PARQUET, path, [2])
-    strangers = {path / folder / name.format(number) for folder, number in ((LOG, 1), (LOG, 2), (CHECKPOINTS, 1))}
-    for each in strangers:
+    foreign_files = {path / folder / name.format(number) for folder, number in ((LOG, 1), (LOG, 2), (CHECKPOINTS, 1))}
+    for each in foreign_files:
         each.write_bytes((each.parent / f"{1:020d}.json").read_bytes())
     assert offsets_of(PARQUET, path) == [0, 1, 2]
     assert begun(PARQUET, path)[1].offsets == {0: 3}
     assert shortened(path) == 1
     assert offsets_of(PARQUET, path) == [0, 1, 2]
     there = {each for each in (path / LOG).rglob("*") if each.is_file()}
-    assert there == {*strangers, manifest(path, 2), path / CHECKPOINTS / f"{2:020d}.json"}
+    assert there == {*foreign_files, manifest(path, 2), path / CHECKPOINTS / f"{2:020d}.json"}
 
 
 class WithoutSizes(TableFolder):

@@ -18,6 +18,7 @@ from pyiceberg.table import Table
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.request import KEEP_LATEST
 from kafkad.export.run import orphans, remove_orphans
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks import delta
@@ -26,7 +27,6 @@ from kafkad.export.sinks.iceberg import IcebergSink
 from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.sinks.rebasing import commit_behind_others
 from kafkad.export.sinks.sink import Commit, Merging, Sink
-from kafkad.export.wanted import KEEP_LATEST
 from kafkad.export.writing import END_US
 from tests.export.sinks.test_sinks import MAKERS, SINKS, MakeSink, begun, commit_of, on_disk, with_columns
 from tests.export.test_latest import batch_of

@@ -11,10 +11,10 @@ import pytest
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.request import KEEP_LATEST
 from kafkad.export.sinks.rebasing import commit_behind_others, rebase
 from kafkad.export.sinks.sink import Commit, TableState
 from kafkad.export.values.columns import VALUE
-from kafkad.export.wanted import KEEP_LATEST
 from kafkad.export.writing import WrittenFile
 from tests.export.sinks.test_sinks import MAKERS, SINKS, TOPIC, MakeSink, begun, commit_of
 

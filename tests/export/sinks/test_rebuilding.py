@@ -13,13 +13,13 @@ from kafkad.export.places import TableFolder
 from kafkad.export.preparation import prepare
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.request import KEEP_LATEST, ExportRequest
 from kafkad.export.run import carry_out
 from kafkad.export.sinks.manifest_log import LOG
 from kafkad.export.sinks.rebuilding import has_lost_log, rebuild_log
 from kafkad.export.sinks.sink import Merging
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.values.format import ValueFormat
-from kafkad.export.wanted import KEEP_LATEST, Wanted
 from tests.export.from_files import from_files
 from tests.export.reading.test_log_directories import checkpoint, partition
 
@@ -40,20 +40,20 @@ def log_of(folder: Path, count: int) -> None:
     partition(folder / "log", "t-0", *batches)
 
 
-def export(asked: Wanted, end: int) -> None:
+def export(asked: ExportRequest, end: int) -> None:
     checkpoint(Path(asked.out).parent / "log", HIGH_WATERMARKS, p0=end)
     sink = open_sink(asked)
     carry_out(prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
 
 
-def lose_log(asked: Wanted) -> None:
+def lose_log(asked: ExportRequest) -> None:
     """As a copy that leaves out what begins with _."""
     for out in (asked.out, f"{asked.out}__dlq"):
         for name in (LOG, "_tmp"):
             shutil.rmtree(f"{out}/{name}", ignore_errors=True)
 
 
-def offsets(asked: Wanted) -> list[int]:
+def offsets(asked: ExportRequest) -> list[int]:
     """Of the table and its dead letters."""
     found: list[int] = []
     for out, sink in ((asked.out, open_sink(asked)), (f"{asked.out}__dlq", open_dead_letters(asked))):

@@ -11,9 +11,9 @@ import pytest
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.request import KEEP_LATEST
 from kafkad.export.sinks.rewriting import rewrite_changed
 from kafkad.export.sinks.sink import Commit
-from kafkad.export.wanted import KEEP_LATEST
 from kafkad.export.writing import WrittenFile
 from tests.export.test_latest import batch_of
 

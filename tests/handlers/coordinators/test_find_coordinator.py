@@ -27,8 +27,8 @@ def handle(body: bytes | memoryview, context: RequestContext, view: BrokerView) 
     return finished(find_coordinator.answer(request_of(body, context.version), context, view))
 
 
-def wanted_topics(body: bytes | memoryview, context: RequestContext, view: BrokerView) -> frozenset[str]:
-    return find_coordinator.wanted_topics(request_of(body, context.version), view)
+def required_topics(body: bytes | memoryview, context: RequestContext, view: BrokerView) -> frozenset[str]:
+    return find_coordinator.required_topics(request_of(body, context.version), view)
 
 
 def view_with(topic: str, *leaders: int) -> BrokerView:
@@ -64,8 +64,8 @@ def test_the_internal_topic_is_wanted_until_it_is_there(version: int) -> None:
     api = KioApi("find_coordinator", version)
     body = api.request(key="g", key_type=0, coordinator_keys=("g",))
     view = a_view()
-    assert wanted_topics(body, a_context(version), view) == {OFFSETS}
-    assert wanted_topics(body, a_context(version), view_with(OFFSETS, 1)) == frozenset()
+    assert required_topics(body, a_context(version), view) == {OFFSETS}
+    assert required_topics(body, a_context(version), view_with(OFFSETS, 1)) == frozenset()
     reply = api.read(handle(body, a_context(version), view))
     (row,) = reply.coordinators if version >= 4 else (reply,)
     assert (row.error_code, row.node_id, row.host, row.port) == (ErrorCode.coordinator_not_available, -1, "", -1)
@@ -76,7 +76,7 @@ def test_there_are_no_share_groups_and_no_other_kinds_of_keys() -> None:
     view = view_with(OFFSETS, 1)
     for key_type, message in ((2, ""), (7, "This most likely occurs")):
         body = api.request(key_type=key_type, coordinator_keys=("g",))
-        assert wanted_topics(body, a_context(6), view) == frozenset()
+        assert required_topics(body, a_context(6), view) == frozenset()
         (row,) = api.read(handle(body, a_context(6), view)).coordinators
         assert (row.error_code, row.node_id) == (ErrorCode.invalid_request, -1)
         assert bool(row.error_message) == bool(message) and row.error_message.startswith(message)

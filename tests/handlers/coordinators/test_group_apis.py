@@ -11,7 +11,7 @@ from tests.core.groups.classic_bed import DELAY_MS, GROUP, ClassicBed
 from tests.handlers.coordinators.group_calls import Call, beat, join, leave, sync
 from tests.handlers.kio_calls import versions_of
 
-NOT_ASKED = -(2**31)
+NOT_REQUESTED = -(2**31)
 
 
 def joined_member(bed: ClassicBed, version: int) -> tuple[str, Call]:
@@ -180,7 +180,7 @@ def test_describe_groups_in_every_version(version: int) -> None:
         assert each.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE)
     if version >= 3:
         assert there.authorized_operations == GROUP_OPERATIONS
-        assert unknown.authorized_operations == (NOT_ASKED if version >= 6 else GROUP_OPERATIONS)
+        assert unknown.authorized_operations == (NOT_REQUESTED if version >= 6 else GROUP_OPERATIONS)
     if version >= 6:
         assert unknown.error_message == "Group unknown not found."
     refused = call.refused(ErrorCode.NOT_COORDINATOR)
@@ -195,7 +195,7 @@ def test_operations_are_told_only_if_asked_for() -> None:
     bed = ClassicBed()
     joined_member(bed, 9)
     call = Call(bed, "describe_groups", 5, {"groups": (GROUP,), "include_authorized_operations": False})
-    assert call.answer.groups[0].authorized_operations == NOT_ASKED
+    assert call.answer.groups[0].authorized_operations == NOT_REQUESTED
 
 
 def test_metadata_of_members_is_shown_only_when_the_group_is_stable() -> None:

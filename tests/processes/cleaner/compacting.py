@@ -26,10 +26,10 @@ from kafkad.processes.cleaner.unfinished_work import UnfinishedWork
 from kafkad.wire.processes.cleaning_messages import (
     CleaningEnded,
     CleaningGranted,
-    CleaningWanted,
+    CleaningRequest,
     SourceRow,
     Swapped,
-    SwapWanted,
+    SwapRequest,
 )
 from kafkad.wire.processes.descriptors import ControlMessage, unpack_control
 from tests.config.configurations import configured
@@ -106,7 +106,7 @@ class OwnedLog:
         )
         return PlannedRewrite(self.slot, 0, self.topic, partition, CONFIG, "compact", effect)
 
-    def grant(self, wanted: CleaningWanted) -> CleaningGranted:
+    def grant(self, wanted: CleaningRequest) -> CleaningGranted:
         end = wanted.first_uncleanable_offset
         rows = [
             SourceRow(each.base_offset, each.size, *each.index_bytes)
@@ -116,7 +116,7 @@ class OwnedLog:
         first_dirty = max(self.log.cleaned_offset, self.log.log_start_offset)
         return CleaningGranted(self.slot, GRANT, first_dirty, rows, [end], b"")
 
-    def swap(self, wanted: SwapWanted) -> Swapped:
+    def swap(self, wanted: SwapRequest) -> Swapped:
         sources = [each for each in self.log.segments if each.base_offset in wanted.sources]
         done = self.answers and len(sources) == len(wanted.sources) and are_still_there(self.log, sources)
         if done:
@@ -132,7 +132,7 @@ class OwnedLog:
         return [path.name for path in self.path.iterdir() if path.name.endswith((".cleaned", ".swap"))]
 
 
-def _cleaned(wanted: SwapWanted) -> CleanedFiles:
+def _cleaned(wanted: SwapRequest) -> CleanedFiles:
     return CleanedFiles(
         base_offset=wanted.sources[0],
         size=wanted.size,
@@ -184,9 +184,9 @@ class Compacting:
         heard, self._heard = self._heard, []
         for message in heard:
             match message:
-                case CleaningWanted():
+                case CleaningRequest():
                     self.compactor.hear(WORKER, self.logs[message.slot].grant(message))
-                case SwapWanted():
+                case SwapRequest():
                     self.compactor.hear(WORKER, self.logs[message.slot].swap(message))
                 case CleaningEnded():
                     self.logs[message.slot].end(message)

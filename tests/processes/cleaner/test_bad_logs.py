@@ -134,7 +134,7 @@ def _wait(_: object) -> None:
 def test_a_policy_that_never_returns_costs_its_own_log_only(
     compacting: Compacting, answer: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time_limit, "LOOK_S", 0.05)
+    monkeypatch.setattr(time_limit, "CHECK_INTERVAL_S", 0.05)
     monkeypatch.setattr(time_limit, "WAITS_S", 0.5)
     bad, other = compacting.log("bad"), compacting.log("other")
     bad.write(400)

@@ -33,12 +33,12 @@ def _two_pieces(files: WriteBehindFiles) -> Generator[int, None, CleanedFiles]:
 def test_a_segment_is_not_whole_before_all_of_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    goes_on, write = Event(), os.pwritev
+    continues, write = Event(), os.pwritev
 
     def failing(descriptor: int, buffers: list[bytes], position: int) -> int:
         name = os.readlink(f"/proc/self/fd/{descriptor}")
         if position == PIECE:
-            assert goes_on.wait(60)
+            assert continues.wait(60)
         if name.endswith(kind) and (position == PIECE or not name.endswith(".log.cleaned")):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return write(descriptor, buffers, position)
@@ -49,7 +49,7 @@ def test_a_segment_is_not_whole_before_all_of_it_is_written(
         for progress in _written(_two_pieces(files), None, files, 0):
             if isinstance(progress, Future):
                 # It waits for what is unfinished: all has been asked for.
-                goes_on.set()
+                continues.set()
                 progress.exception(60)
     files.close()
     assert os.listdir(tmp_path) == []

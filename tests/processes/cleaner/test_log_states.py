@@ -19,7 +19,7 @@ FIGURES = CompactionFigures(5, 0.5, 100, 10, 5, 1000, 500)
 
 
 def found(
-    dirty: int, *, clean: int = 0, overdue_ms: int = 0, look_again_ms: int | None = None
+    dirty: int, *, clean: int = 0, overdue_ms: int = 0, next_check_ms: int | None = None
 ) -> CleanableRange:
     return CleanableRange(
         first_dirty_offset=0,
@@ -27,7 +27,7 @@ def found(
         clean_bytes=clean,
         cleanable_bytes=dirty,
         overdue_ms=overdue_ms,
-        look_again_ms=look_again_ms,
+        next_check_ms=next_check_ms,
         was_reset=False,
     )
 
@@ -112,20 +112,20 @@ def test_a_log_that_was_moved_to_another_directory_is_tried_there() -> None:
 def test_a_log_is_looked_at_again_when_a_lag_ends() -> None:
     states = LogStates([0] * BLOCK_WORDS, _nobody)
     key = LogKey(A, 0, 0)
-    assert not states.wants_look(key, 0, 9000)
-    states.seen(key, found(1, look_again_ms=9000))
-    assert not states.wants_look(key, 0, 8999)
-    assert states.wants_look(key, 0, 9000)
+    assert not states.needs_check(key, 0, 9000)
+    states.seen(key, found(1, next_check_ms=9000))
+    assert not states.needs_check(key, 0, 8999)
+    assert states.needs_check(key, 0, 9000)
     states.seen(key, found(1))
-    assert not states.wants_look(key, 0, 9000)
+    assert not states.needs_check(key, 0, 9000)
 
 
 def test_a_log_that_can_not_be_compacted_is_looked_at_again_when_its_pause_ends() -> None:
     looks: list[tuple[UUID, int, int]] = []
     states = LogStates([0] * BLOCK_WORDS, lambda *look: looks.append(look))
     key = LogKey(A, 3, 0)
-    states.seen(key, found(1, look_again_ms=9000))
+    states.seen(key, found(1, next_check_ms=9000))
     pause_ms = states.failed(key, "damaged", 1000)
     assert looks == [(A, 3, 1000 + pause_ms)]
-    assert not states.wants_look(key, 1000 + pause_ms - 1, 9000)
-    assert states.wants_look(key, 1000 + pause_ms, 9000)
+    assert not states.needs_check(key, 1000 + pause_ms - 1, 9000)
+    assert states.needs_check(key, 1000 + pause_ms, 9000)

@@ -37,7 +37,7 @@ class Looks:
 
     def look(self) -> bool:
         """Whether the owner is asked for the segments of the log."""
-        return bool(self.planner.begin_compaction_look(CONFIG, lambda key: key in self.wanted))
+        return bool(self.planner.begin_compaction_check(CONFIG, lambda key: key in self.wanted))
 
     def describe(self, *, cleanable_end: int) -> None:
         """The owner answers: one segment before the active one, which begins at 10."""

@@ -17,7 +17,7 @@ from kafkad.processes.cleaner.time_limit import CallTooLong, in_time, starved_s
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_limit, "LOOK_S", 0.02)
+    monkeypatch.setattr(time_limit, "CHECK_INTERVAL_S", 0.02)
     monkeypatch.setattr(time_limit, "WAITS_S", 0.1)
     monkeypatch.setattr(time_limit, "WORKS_S", 0.3)
 

@@ -6,7 +6,7 @@ import pytest
 
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.controller.image import NO_FEATURES_EPOCH
-from kafkad.core.controller.startup.reconciliation import StartRefused
+from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import WatchFired
 from kafkad.processes.controller.cluster.tree_reader import ConfigChanges, finalized_features, group_configs
@@ -44,7 +44,7 @@ def test_a_node_that_can_not_be_read_is_as_none(store: EmbeddedStore) -> None:
 @pytest.mark.parametrize("feature", ["group.version", "share.version"])
 def test_features_that_this_version_has_not_end_the_broker_in_one_line(store: EmbeddedStore, feature: str) -> None:
     store.create(nodes.FEATURES, b'{"features":{"%s":7},"version":2,"status":1}' % feature.encode())
-    with pytest.raises(StartRefused, match=rf"finalized features that this version does not support: {feature}=7"):
+    with pytest.raises(UnusableMetadata, match=rf"finalized features that this version does not support: {feature}=7"):
         finalized_features(store)
 
 

@@ -106,7 +106,7 @@ def test_a_read_that_failed_before_the_session_went_on_is_begun_again_at_once() 
 def test_what_is_given_up_is_not_answered_when_its_read_ends_later() -> None:
     handed = Handed()
     handed.add_all()
-    handed.requests.give_up()
+    handed.requests.abandon()
     handed.fail(SessionSuspended("/config/topics/t"))
     assert (handed.reads, handed.answered()) == ([], 0)
 
@@ -224,7 +224,7 @@ def test_a_session_that_ends_in_the_middle_of_a_request_ends_the_request() -> No
     handed.requests.add(led(*(a_state(index) for index in range(MANY))), handed.answers.append, NOW_MS)
     handed.begin()
     assert handed.requests.is_under_way
-    handed.requests.give_up()
+    handed.requests.abandon()
     handed.host.session_lost()
     before = handed.host.image
     handed.requests.turn(NOW_MS)

@@ -8,10 +8,10 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.cluster.control_requests import AlterPartitionRequest, IsrMember
 from kafkad.core.cluster.protocol_versions import protocol_versions
 from kafkad.core.controller.image import Broker, MetadataImage
-from kafkad.processes.controller.cluster.asking.isr_changes import Answered, IsrChanges
-from kafkad.processes.controller.cluster.asking.passing_on import PassingOn
 from kafkad.processes.controller.cluster.ports import Host
-from kafkad.wire.processes.controller_messages import IsrChangeWanted
+from kafkad.processes.controller.cluster.requests.forwarding import RequestForwarding
+from kafkad.processes.controller.cluster.requests.isr_changes import Answered, IsrChanges
+from kafkad.wire.processes.controller_messages import IsrChangeRequest
 
 TOPIC = UUID(int=7)
 
@@ -24,9 +24,9 @@ def test_the_controller_hears_in_which_lives_brokers_have_the_records() -> None:
         return True
 
     host = cast(Host, SimpleNamespace(image=MetadataImage()))
-    nobody = cast(PassingOn, None)
+    nobody = cast(RequestForwarding, None)
     changes = IsrChanges(host, lambda _peer, _frame: True, nobody, alter_here, protocol_versions("3.9"))
-    changes.wanted(ProcessKey("worker", 0), IsrChangeWanted(5, TOPIC.bytes, 3, 7, 2, [1, 3], [-1, 40]))
+    changes.wanted(ProcessKey("worker", 0), IsrChangeRequest(5, TOPIC.bytes, 3, 7, 2, [1, 3], [-1, 40]))
     changes.registered(Broker(id=1, epoch=9, listeners=(), rack=None))
     changes.turn(0)
     ((partition,),) = (topic.partitions for topic in asked[0].topics)

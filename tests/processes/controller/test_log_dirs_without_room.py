@@ -16,7 +16,7 @@ from kafkad.core.controller.topics.placement import Placement, SlotTable
 from kafkad.core.errors import ErrorCode
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.types import TopicPartition
-from kafkad.processes.controller.cluster.asking.broker_answers import take_answer
+from kafkad.processes.controller.cluster.requests.broker_responses import take_response
 from tests.amounts import seeds_of_tests
 from tests.core.controller.elected.test_elected import World, brokers
 
@@ -36,7 +36,7 @@ class Cluster:
         self.requests: dict[int, deque[Request]] = {each: deque() for each in IDS}
         self.events: deque[int] = deque()
         self.elections = 0
-        self.world.controller.tell_everything()
+        self.world.controller.announce_all()
         self.settle()
         self.world.create(*assignments)
         self.settle()
@@ -60,7 +60,7 @@ class Cluster:
         self.hosts[broker].log_dirs_without_room(FULL)
         self._notice(broker)
 
-    def has_room(self, broker: int) -> None:
+    def has_space(self, broker: int) -> None:
         self.hosts[broker].log_dirs_without_room(frozenset())
         self._notice(broker)
 
@@ -80,7 +80,7 @@ class Cluster:
         host, controller = self.hosts[broker], self.world.controller
         match request:
             case LeaderAndIsrRequest():
-                take_answer(controller, broker, request, host.leader_and_isr(request, {}))
+                take_response(controller, broker, request, host.leader_and_isr(request, {}))
             case UpdateMetadataRequest():
                 host.update_metadata(request, {})
             case StopReplicaRequest():
@@ -159,7 +159,7 @@ def test_it_leads_again_after_it_has_room() -> None:
     cluster = Cluster((1, 2, 3))
     cluster.is_full(1)
     cluster.settle()
-    cluster.has_room(1)
+    cluster.has_space(1)
     cluster.settle()
     assert (cluster.row().leader, cluster.offline()) == (2, set())
     cluster.elect_preferred()
@@ -194,7 +194,7 @@ def test_the_last_one_leads_when_nobody_has_room_and_the_first_that_has_some_tak
         cluster.is_full(broker)
         cluster.settle()
     assert (cluster.row().leader, cluster.offline()) == (3, {1, 2})
-    cluster.has_room(2)
+    cluster.has_space(2)
     cluster.settle()
     assert (cluster.row().leader, cluster.offline()) == (2, {1, 3})
 
@@ -246,7 +246,7 @@ def _live(random: Random) -> None:
                 cluster.is_full(broker)
                 full.add(broker)
             case 1:
-                cluster.has_room(broker)
+                cluster.has_space(broker)
                 full.discard(broker)
             case 2:
                 cluster.elect_preferred()
@@ -265,6 +265,6 @@ def _live(random: Random) -> None:
         assert row.leader not in full or full.issuperset(row.replicas)
         assert cluster.offline(row.index) <= full
     for broker in IDS:
-        cluster.has_room(broker)
+        cluster.has_space(broker)
     cluster.settle()
     assert [cluster.offline(index) for index in range(3)] == [set(), set(), set()]

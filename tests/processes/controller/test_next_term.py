@@ -7,12 +7,12 @@ from kafkad.core.coordination_store import (
     CoordinationError,
     NotPermitted,
     SessionSuspended,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
-from kafkad.processes.controller.cluster.asking.next_term import RETRY_MS, NextTerm
+from kafkad.processes.controller.cluster.requests.next_term import RETRY_MS, NextTerm
 
 
-@pytest.mark.parametrize("error", [UnexpectedAnswer("/x"), NotPermitted("/x")])
+@pytest.mark.parametrize("error", [UnexpectedResponse("/x"), NotPermitted("/x")])
 def test_what_zookeeper_refuses_is_tried_again_after_a_pause(error: CoordinationError) -> None:
     """A server that always answers so would be asked without end, as fast as it answers."""
     runs: list[int] = []

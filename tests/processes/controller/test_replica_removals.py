@@ -60,9 +60,9 @@ class Scene:
 
     def hand(self, request: ControlRequest) -> None:
         self.requests.add(request, self.answers.append, NOW_MS)
-        self.go_on()
+        self.tick()
 
-    def go_on(self) -> None:
+    def tick(self) -> None:
         self.requests.turn(NOW_MS)
         while self.requests.is_under_way:
             self.requests.turn(NOW_MS)
@@ -178,7 +178,7 @@ def test_a_replica_comes_back_when_its_directory_of_before_has_lost_its_name(sce
     scene.hand(led(a_state(leader_epoch=9)))
     assert row(scene.host).slot == NO_SLOT
     scene.removals.removed([each.slot for each in scene.rows])
-    scene.go_on()
+    scene.tick()
     assert row(scene.host).slot != NO_SLOT
 
 

@@ -13,7 +13,7 @@ from kafkad.wire.processes.controller_messages import (
     AdminReply,
     AdminRequest,
     AutoCreated,
-    AutoCreateWanted,
+    AutoCreateRequest,
     DirectoriesRemoved,
 )
 from tests.contexts import a_context
@@ -88,7 +88,7 @@ def test_what_is_not_created_at_the_timeout_is_answered_so_and_created_all_the_s
 
 def test_topics_are_deleted_in_pieces_and_answered_when_their_directories_are_gone(played: PlayedEvents) -> None:
     names = [f"topic-{number}" for number in range(1_100)]
-    played.hear(NETWORK, AutoCreateWanted(LARGE, names))
+    played.hear(NETWORK, AutoCreateRequest(LARGE, names))
     played.run_until(lambda: len(played.replies) == 1)
     image = played.events._controller.image
     request = DELETE.request(
@@ -113,7 +113,7 @@ def test_topics_are_deleted_in_pieces_and_answered_when_their_directories_are_go
 
 
 def test_topics_that_requests_use_are_created_in_pieces(played: PlayedEvents) -> None:
-    played.hear(NETWORK, AutoCreateWanted(LARGE, MANY))
+    played.hear(NETWORK, AutoCreateRequest(LARGE, MANY))
     played.hear(NETWORK, create(SMALL, ["small"]))
     played.run_until(lambda: len(played.replies) == 2)
     assert played.replies[0].token == SMALL
@@ -121,7 +121,7 @@ def test_topics_that_requests_use_are_created_in_pieces(played: PlayedEvents) ->
 
 
 def test_topics_that_are_not_created_in_time_are_unknown_and_created_all_the_same(played: PlayedEvents) -> None:
-    played.hear(NETWORK, AutoCreateWanted(LARGE, MANY))
+    played.hear(NETWORK, AutoCreateRequest(LARGE, MANY))
     played.turn()
     played.turn(LONGEST_WAIT_MS)
     played.turn()

@@ -31,7 +31,7 @@ from kafkad.processes.controller.cluster.store_thread import StoreThread
 from kafkad.processes.runtime.event_loop import EventLoop
 
 Result = TypeVar("Result")
-LOOK_MS = 10
+CHECK_INTERVAL_MS = 10
 
 
 class Submitted:
@@ -53,7 +53,7 @@ class Submitted:
 
     def run(self, condition: Callable[[], bool]) -> None:
         def holds() -> bool:
-            self.loop.run_once(LOOK_MS)
+            self.loop.run_once(CHECK_INTERVAL_MS)
             return condition()
 
         eventually(holds, what="the loop has got there")

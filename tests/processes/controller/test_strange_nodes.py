@@ -26,7 +26,7 @@ from kafkad.core.controller.elected.registrations import leave_out_without, live
 from kafkad.core.controller.image import Listener
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.settings import ControllerSettings
-from kafkad.core.controller.startup.reconciliation import StartRefused
+from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.controller.startup.startup import Directories
 from kafkad.core.controller.startup.term import (
     UnreadableEpoch,
@@ -48,7 +48,7 @@ from kafkad.core.hosting.start import start_host
 from kafkad.handlers import metadata
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.plugins.leader_election import PreferredReplica
-from kafkad.processes.controller.cluster.asking.brokers_told import encoded
+from kafkad.processes.controller.cluster.requests.broker_channels import encoded
 from kafkad.processes.controller.cluster.tree_reader import (
     ConfigChanges,
     broker_configs,
@@ -254,7 +254,7 @@ NODES = written()
 @pytest.mark.parametrize("path", [path for path, data in NODES.items() if data])
 def test_nobody_ends_by_what_a_node_says(path: str) -> None:
     for data in strange(NODES[path]):
-        with closing(made()) as store, suppress(StartRefused, UnreadableEpoch):
+        with closing(made()) as store, suppress(UnusableMetadata, UnreadableEpoch):
             store.set_data(path, data)
             start(store)
             live_through(store)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkad.wire.processes.controller_messages import AutoCreateWanted
+from kafkad.wire.processes.controller_messages import AutoCreateRequest
 from tests.processes.controller.opened import events, started
 from tests.processes.pieces import NETWORK
 
@@ -15,7 +15,7 @@ LOST = "records may be lost"
 def create(folder: Path, *, stops: bool) -> None:
     """The broker stops, or is killed, before its workers have made a directory."""
     with events(folder) as played:
-        played.hear(NETWORK, AutoCreateWanted(1, ["a", "b"]))
+        played.hear(NETWORK, AutoCreateRequest(1, ["a", "b"]))
         if stops:
             assert played.events.finish()
             for directory in played.log_directories:

@@ -50,7 +50,7 @@ def appended(brokers: TwoBrokers, disk: SlowDisk) -> None:
     brokers.run(lambda: brokers.follower.log().log_end_offset == end and disk.waiting, "the follower has the record")
 
 
-def go_on(brokers: TwoBrokers) -> None:
+def tick(brokers: TwoBrokers) -> None:
     for _ in range(PASSES):
         for broker in brokers.brokers:
             broker.turn()
@@ -58,7 +58,7 @@ def go_on(brokers: TwoBrokers) -> None:
 
 def test_a_follower_acknowledges_what_is_on_disk(brokers: TwoBrokers, disk: SlowDisk) -> None:
     appended(brokers, disk)
-    go_on(brokers)
+    tick(brokers)
     assert brokers.leader.log().high_watermark.offset == 0
     disk.lets_through.set()
     brokers.run(lambda: brokers.leader.log().high_watermark.offset == 1, "it is committed")
@@ -68,7 +68,7 @@ def test_a_follower_acknowledges_what_is_on_disk(brokers: TwoBrokers, disk: Slow
 def test_the_next_fetcher_hears_of_it_when_it_is_on_disk(brokers: TwoBrokers, disk: SlowDisk) -> None:
     appended(brokers, disk)
     brokers.follower.replace(FETCHER)
-    go_on(brokers)
+    tick(brokers)
     assert brokers.leader.log().high_watermark.offset == 0
     disk.lets_through.set()
     brokers.run(lambda: brokers.leader.log().high_watermark.offset == 1, "it is committed")
@@ -82,5 +82,5 @@ def test_a_sync_that_fails_acknowledges_nothing(brokers: TwoBrokers, disk: SlowD
     brokers.run(
         lambda: brokers.follower.worker.partitions.by_slot[slot].state == STATE_OFFLINE, "the directory is offline"
     )
-    go_on(brokers)
+    tick(brokers)
     assert brokers.leader.log().high_watermark.offset == 0

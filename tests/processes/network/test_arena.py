@@ -15,7 +15,7 @@ NEVER_MS = 1 << 62
 def _fill(pieces: Pieces, *, is_looked_at: bool = False, sent: int = 50_000) -> tuple[Client, bytes]:
     """A producer whose begun request has taken nearly everything; what is left of its request."""
     if not is_looked_at:
-        pieces.network.care.slow_requests.next_look_ms = NEVER_MS
+        pieces.network.care.slow_requests.next_check_ms = NEVER_MS
     client = pieces.connect()
     request = produce({(TOPIC, 0): batch(1, LARGEST)}, correlation=7)
     client.send(request[:sent])
@@ -107,7 +107,7 @@ def test_request_that_comes_slowly_is_taken_where_nobody_waits(pieces: Pieces) -
     for at in range(0, len(request), 20_000):
         client.send(request[at : at + 20_000])
         pieces.turn()
-        assert not pieces.network.care.slow_requests.is_wanted
+        assert not pieces.network.care.slow_requests.is_requested
     assert _error(client.reply()) == 0
 
 

@@ -20,7 +20,7 @@ from kafkad.wire.processes.controller_messages import (
     AdminReply,
     AdminRequest,
     AutoCreated,
-    AutoCreateWanted,
+    AutoCreateRequest,
     unpack_message,
 )
 from tests.handlers.kio_calls import KioApi
@@ -41,7 +41,7 @@ class NextController:
         (token,) = (
             message.token
             for message in map(unpack_message, self.frames)
-            if isinstance(message, AdminRequest | AutoCreateWanted) and what in _named(message)
+            if isinstance(message, AdminRequest | AutoCreateRequest) and what in _named(message)
         )
         registry.set_handled(NETWORK, LOOP, token)
 
@@ -54,13 +54,13 @@ class NextController:
         """APIs by their keys, and topics to be made."""
         found = []
         for message in map(unpack_message, self.frames):
-            if isinstance(message, AdminRequest | AutoCreateWanted):
+            if isinstance(message, AdminRequest | AutoCreateRequest):
                 found += _named(message)
         return found
 
 
-def _named(message: AdminRequest | AutoCreateWanted) -> list[str]:
-    return message.names if isinstance(message, AutoCreateWanted) else [str(message.context.api_key)]
+def _named(message: AdminRequest | AutoCreateRequest) -> list[str]:
+    return message.names if isinstance(message, AutoCreateRequest) else [str(message.context.api_key)]
 
 
 @pytest.fixture

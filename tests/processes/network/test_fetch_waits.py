@@ -10,7 +10,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.partition_slot import STATE_RECOVERING
 from kafkad.processes.network.fetch_requests import LOOKS_A_PASS
-from kafkad.processes.network.waiting_fetch import MANIFEST_PATIENCE_MS
+from kafkad.processes.network.waiting_fetch import MANIFEST_TIMEOUT_MS
 from kafkad.processes.worker.owned import OwnedPartition
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import (
@@ -367,8 +367,8 @@ def test_log_with_a_damaged_batch_costs_nobody_the_process(pieces: Pieces, caplo
         assert read_fetched(client.ask(fetch({(TOPIC, 0): 2})))[TOPIC, 0].error == ErrorCode.CORRUPT_MESSAGE
     body = client.ask(list_offsets(TOPIC, 0, 2**40))
     assert body[-18:-16] == ErrorCode.CORRUPT_MESSAGE.to_bytes(2, "big")
-    complaints = [record.getMessage() for record in caplog.records if "can't read" in record.getMessage()]
-    assert len(complaints) == 1 and str(pieces.directory()) in complaints[0]
+    log_rate_limit = [record.getMessage() for record in caplog.records if "can't read" in record.getMessage()]
+    assert len(log_rate_limit) == 1 and str(pieces.directory()) in log_rate_limit[0]
     _write(pieces, client, 1)
 
 
@@ -411,7 +411,7 @@ def test_who_waits_for_more_than_the_old_records_waits_no_longer_than_it_said(pi
     )
     for waiting in handler._waiting.values():
         context = waiting.reply.context
-        assert waiting.deadline_ms == context.deadline_ms(300) < context.deadline_ms(MANIFEST_PATIENCE_MS)
+        assert waiting.deadline_ms == context.deadline_ms(300) < context.deadline_ms(MANIFEST_TIMEOUT_MS)
     assert read_fetched(client.reply())[TOPIC, 0].records
 
 
@@ -441,4 +441,4 @@ def test_owner_that_does_not_answer_is_not_waited_for_without_end(pieces: Pieces
         pieces.turn(NETWORK)
         client.pump()
     assert read_fetched(client.reply())[TOPIC, 0] == (0, 2, b"")
-    assert time.monotonic() - began >= MANIFEST_PATIENCE_MS / 1000 - 0.01
+    assert time.monotonic() - began >= MANIFEST_TIMEOUT_MS / 1000 - 0.01

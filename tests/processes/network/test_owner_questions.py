@@ -2,18 +2,18 @@
 
 import pytest
 
-from kafkad.wire.processes.descriptors import DeleteRecordsWanted, unpack_control
+from kafkad.wire.processes.descriptors import DeleteRecordsRequest, unpack_control
 from tests.processes.pieces import NETWORK, TOPIC, Pieces
 from tests.tools.raw_requests import delete_records
 
 
 @pytest.mark.parametrize("timeout_ms", [0, 250, 3_600_000])
 def test_owners_are_told_how_long_the_client_waits(pieces: Pieces, timeout_ms: int) -> None:
-    asked: list[DeleteRecordsWanted] = []
+    asked: list[DeleteRecordsRequest] = []
 
     def overhear(_worker: int, frame: bytes) -> bool:
         message = unpack_control(frame)
-        assert isinstance(message, DeleteRecordsWanted)
+        assert isinstance(message, DeleteRecordsRequest)
         asked.append(message)
         return True
 

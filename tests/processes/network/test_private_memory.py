@@ -90,7 +90,7 @@ def test_beginnings_of_small_requests_count(bounded: Pieces) -> None:
         client.send(begun)
         bounded.turn()
     bounded.run(lambda: any(client.is_closed for client in clients), "some are closed")
-    bounded.run(lambda: not bounded.network.care.slow_requests.is_wanted, "there is room again")
+    bounded.run(lambda: not bounded.network.care.slow_requests.is_requested, "there is room again")
     assert bounded.network.clients.reader.space.used <= LIMIT
     patient = bounded.connect()
     assert patient.ask(LARGE)

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from bench.brokers.processes import WITHIN_S
-from kafkad.core.connections.complaints import Complaints
-from kafkad.processes.fetcher.shell import patience_with_leaders
+from kafkad.core.connections.log_rate_limit import LogRateLimit
+from kafkad.processes.fetcher.shell import leader_timeouts
 from kafkad.processes.runtime.broker_connections import (
     LONGEST_PAUSE_MS,
     BrokerConnections,
     Destination,
     Request,
 )
+from kafkad.processes.runtime.connection_timeouts import ConnectionTimeouts, timeouts_of
 from kafkad.processes.runtime.event_loop import EventLoop
-from kafkad.processes.runtime.patience import Patience, patience_of
 from tests.config.configurations import configured
 
 STOP_REPLICA = 5
@@ -99,7 +99,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def connections(loop: EventLoop, clock: Clock) -> Iterator[BrokerConnections]:
-    made = BrokerConnections(loop, "1", Patience(), clock)
+    made = BrokerConnections(loop, "1", ConnectionTimeouts(), clock)
     yield made
     made.close()
 
@@ -392,12 +392,12 @@ def test_a_large_request_is_sent_in_parts(loop: EventLoop, connections: BrokerCo
 def test_who_shares_complaints_says_the_same_of_a_broker_once(
     loop: EventLoop, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shared, heard = Complaints(), Heard()
+    shared, heard = LogRateLimit(), Heard()
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         to = Destination(2, "127.0.0.1", nobody.getsockname()[1])
         for count in (1, 2):
-            made = BrokerConnections(loop, "1", Patience(), clock, complaints=shared)
+            made = BrokerConnections(loop, "1", ConnectionTimeouts(), clock, log_rate_limit=shared)
             made.send(to, heard.request())
             run_until(loop, lambda count=count: len(heard.failures) == count)  # type: ignore[misc]
             made.close()
@@ -410,7 +410,7 @@ def test_waits_are_those_of_the_options() -> None:
         ("socket.connection.setup.timeout.max.ms", "1000"),
         ("controller.socket.timeout.ms", "7"),
     )
-    patience = patience_of(config.values, "controller.socket.timeout.ms")
+    patience = timeouts_of(config.values, "controller.socket.timeout.ms")
     assert [patience.setup_after(each) for each in (0, 1, 2, 1_000_000)] == [300, 600, 1_000, 1_000]
     assert patience.answer_ms == 7
     assert replace(patience, setup_ms=5_000).setup_after(3) == 5_000, "the first wait is longer than the longest one"
@@ -419,7 +419,7 @@ def test_waits_are_those_of_the_options() -> None:
 def test_each_failed_attempt_to_connect_is_followed_by_a_more_patient_one(
     loop: EventLoop, clock: Clock, other: Other
 ) -> None:
-    made = BrokerConnections(loop, "1", Patience(setup_ms=300, longest_setup_ms=1_000), clock)
+    made = BrokerConnections(loop, "1", ConnectionTimeouts(setup_ms=300, longest_setup_ms=1_000), clock)
     heard = Heard()
     try:
         with socket.socket() as nobody:
@@ -448,8 +448,8 @@ def receive_buffer_of(port: int) -> int:
 def test_the_receive_buffer_is_that_of_the_option_where_it_is_set(loop: EventLoop, clock: Clock, other: Other) -> None:
     option = "replica.socket.receive.buffer.bytes"
     for written, wanted in ((), None), (((option, "65536"),), 65_536), (((option, "-1"),), None):
-        assert patience_with_leaders(configured(*written)).receive_buffer_bytes == wanted
-    made = BrokerConnections(loop, "1", Patience(receive_buffer_bytes=20_000), clock)
+        assert leader_timeouts(configured(*written)).receive_buffer_bytes == wanted
+    made = BrokerConnections(loop, "1", ConnectionTimeouts(receive_buffer_bytes=20_000), clock)
     made.send(other.destination, Heard().request())
     run_until(loop, lambda: other.has_somebody)
     # The kernel takes as much again for itself.
@@ -469,7 +469,7 @@ def test_a_connection_that_is_not_accepted_is_given_up(connections: BrokerConnec
             each.setblocking(False)
             each.connect_ex(("127.0.0.1", port))
         connections.send(Destination(2, "127.0.0.1", port), heard.request())
-        clock.now_ms += Patience().setup_ms
+        clock.now_ms += ConnectionTimeouts().setup_ms
         connections.turn()
         for each in filling:
             each.close()

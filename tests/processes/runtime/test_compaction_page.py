@@ -7,7 +7,7 @@ from uuid import UUID
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.controller.image import MetadataImage
 from kafkad.processes.runtime.compaction_page import CompactionPage
-from kafkad.wire.processes.cleaning_messages import CompactionFigures, CompactionRow, Compactions, CompactionsWanted
+from kafkad.wire.processes.cleaning_messages import CompactionFigures, CompactionRow, Compactions, CompactionsRequest
 from kafkad.wire.processes.descriptors import pack_control, unpack_control
 
 FIRST, SECOND = ProcessKey("cleaner", 0), ProcessKey("cleaner", 1)
@@ -25,7 +25,7 @@ class Cleaners:
 
     def _send(self, cleaner: ProcessKey, frame: bytes) -> bool:
         message = unpack_control(frame)
-        assert isinstance(message, CompactionsWanted)
+        assert isinstance(message, CompactionsRequest)
         self.asked[cleaner] = message.number
         return cleaner in self.reached
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafkad.config import load
-from kafkad.processes.supervisor.resources import StartRefused, take_resources
+from kafkad.processes.supervisor.resources import StartupFailed, take_resources
 
 
 def _refusal(log_dirs: str) -> str:
@@ -18,7 +18,7 @@ def _refusal(log_dirs: str) -> str:
             "kafkad.runtime.dir": runtime,
             "kafkad.metrics.listener": "",
         }
-        with pytest.raises(StartRefused) as refused:
+        with pytest.raises(StartupFailed) as refused:
             take_resources(load(None, list(settings.items()))).close()
     (line,) = str(refused.value).splitlines()
     return line

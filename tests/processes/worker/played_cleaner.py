@@ -17,7 +17,7 @@ from kafkad.wire.processes.cleaning_messages import (
     NO_GRANT,
     CleaningEnded,
     CleaningGranted,
-    CleaningWanted,
+    CleaningRequest,
     Swapped,
 )
 from kafkad.wire.processes.descriptors import ControlMessage, unpack_control
@@ -44,7 +44,7 @@ class Cleaner:
 
     def ask(self, end: int, name: str = TOPIC, *, cleaner: ProcessKey = CLEANER) -> CleaningGranted:
         owned = self._pieces.worker.partitions.by_slot[self._pieces.slot(name)]
-        self._say(CleaningWanted(owned.slot, owned.short_id, "compact", 0, end), cleaner)
+        self._say(CleaningRequest(owned.slot, owned.short_id, "compact", 0, end), cleaner)
         self._pieces.run(lambda: self.answers, "the owner answers")
         answer = self.answers.pop()
         assert isinstance(answer, CleaningGranted)

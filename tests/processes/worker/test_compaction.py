@@ -12,7 +12,7 @@ from kafkad.core.log.segments.layout import CLEANED, LOG, file_name
 from kafkad.core.log.segments.removal import delete_records_before
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.cleaning_messages import NO_GRANT
-from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsWanted
+from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsRequest
 from tests.core.cleaning.naive import read_batches
 from tests.processes.pieces import TOPIC, WORKER, Client, Pieces
 from tests.processes.worker.played_cleaner import CLEANER, NOW, Cleaner, log_of
@@ -336,5 +336,5 @@ def test_sealed_segments_that_are_not_on_disk_are_synced_when_a_cleaner_looks_at
     partition_log.recovery_point = 0
     owned = pieces.worker.partitions.by_slot[pieces.slot()]
     pieces.worker._work.has_news = True
-    pieces.worker.questions.answer(CLEANER, SegmentsWanted(1, [(owned.slot, owned.short_id)]))
+    pieces.worker.questions.answer(CLEANER, SegmentsRequest(1, [(owned.slot, owned.short_id)]))
     pieces.run(lambda: partition_log.recovery_point == 2, "the sealed segment is synced")

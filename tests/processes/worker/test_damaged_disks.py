@@ -13,7 +13,7 @@ from kafkad.core.log.recovery.checkpoints import parse_partition_metadata
 from kafkad.core.log.segments.layout import LEADER_EPOCHS, LOG, PARTITION_METADATA, file_name
 from kafkad.core.partition_slot import STATE_OFFLINE
 from kafkad.wire.processes.controller_messages import LogDirFailed
-from kafkad.wire.processes.descriptors import SegmentsWanted
+from kafkad.wire.processes.descriptors import SegmentsRequest
 from tests.processes.pieces import TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import batch, fetch, list_offsets, produce, read_fetched, read_produced
 
@@ -100,9 +100,9 @@ def test_a_segment_that_was_cut_between_two_batches_is_named_once(
     pieces.run_until_online()
     owned = pieces.worker.partitions.by_slot[pieces.slot()]
     for _ in range(2):
-        pieces.worker.questions.answer(CLEANER, SegmentsWanted(1, [(owned.slot, owned.short_id)]))
+        pieces.worker.questions.answer(CLEANER, SegmentsRequest(1, [(owned.slot, owned.short_id)]))
         while pieces.worker.questions.is_busy:
-            pieces.worker.questions.go_on()
+            pieces.worker.questions.tick()
     (line,) = [each.getMessage() for each in caplog.records if "are not in the log" in each.getMessage()]
     assert line.startswith(f"{TOPIC}-0: {file_name(0, LOG)} ends before offset 2, and the next segment begins at 3: ")
 

@@ -6,7 +6,7 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.metrics.catalogue import PURGATORY_DELETE_RECORDS
 from kafkad.processes.worker.delete_records import PendingDeleteRecords
-from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsWanted, unpack_control
+from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsRequest, unpack_control
 
 NETWORK = ProcessKey("network", 0)
 NOW_MS = 10_000
@@ -41,7 +41,7 @@ class Replicas:
         self.sent.append((peer, message))
 
     def ask(self, *rows: tuple[int, int, int]) -> None:
-        self.pending_deletes.start(NETWORK, DeleteRecordsWanted(5, NOW_MS + 1000, list(rows)))
+        self.pending_deletes.start(NETWORK, DeleteRecordsRequest(5, NOW_MS + 1000, list(rows)))
 
     def reach(self, slot: int, low_watermark: int | KafkaError) -> None:
         self.low_watermarks[slot] = low_watermark

@@ -45,7 +45,7 @@ def client(pieces: Pieces) -> Client:
     return client
 
 
-def _complaints(caplog: pytest.LogCaptureFixture, part: str) -> list[str]:
+def _log_rate_limit(caplog: pytest.LogCaptureFixture, part: str) -> list[str]:
     return [record.getMessage() for record in caplog.records if part in record.getMessage()]
 
 
@@ -58,7 +58,7 @@ def test_fetch_from_a_removed_directory_is_answered(
         body = client.ask(fetch({(TOPIC, 0): 0}, max_wait_ms=LONG_MS))
         assert read_fetched(body)[TOPIC, 0].error == STORAGE_ERROR
     assert pieces.published().state == STATE_OFFLINE
-    assert len(_complaints(caplog, "its files were removed")) == 1
+    assert len(_log_rate_limit(caplog, "its files were removed")) == 1
 
 
 def test_look_up_in_a_removed_directory_is_answered(pieces: Pieces, client: Client) -> None:
@@ -84,7 +84,7 @@ def test_roll_in_a_removed_directory_costs_the_partition_and_not_the_worker(
     shutil.rmtree(pieces.directory())
     assert read_produced(client.ask(produce({(TOPIC, 0): large})))[TOPIC, 0].error == STORAGE_ERROR
     assert _written(client, 1) == 0
-    assert len(_complaints(caplog, "its files were removed")) == 1
+    assert len(_log_rate_limit(caplog, "its files were removed")) == 1
 
 
 def test_files_that_only_the_reader_misses_are_asked_for_once_more_and_given_up(
@@ -96,7 +96,7 @@ def test_files_that_only_the_reader_misses_are_asked_for_once_more_and_given_up(
     for _ in range(2):
         assert client.ask(list_offsets(TOPIC, 0, 1))[-18:-16] == STORAGE_ERROR.to_bytes(2, "big")
     assert pieces.published().state == STATE_ONLINE
-    assert len(_complaints(caplog, "can't read")) == 1
+    assert len(_log_rate_limit(caplog, "can't read")) == 1
     assert read_fetched(client.ask(fetch({(TOPIC, 0): 0})))[TOPIC, 0].records
 
 

@@ -71,11 +71,11 @@ def test_cleaning_that_finds_no_room_is_tried_again_and_gives_nothing_up(
 def test_partition_that_does_not_fit_on_the_disk_is_the_only_one_that_is_offline(
     pieces: Pieces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_room(directory: Path, topic_id: object) -> None:
+    def no_space(directory: Path, topic_id: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory))
 
     client = pieces.connect()
-    monkeypatch.setattr(loading, "write_partition_metadata", no_room)
+    monkeypatch.setattr(loading, "write_partition_metadata", no_space)
     pieces.create_topic("late")
     pieces.run(lambda: pieces.published("late").state == STATE_OFFLINE, "the partition is given up")
     pieces.run_until_known()
@@ -89,14 +89,14 @@ def test_partition_is_loaded_as_soon_as_there_is_room_for_it(
 ) -> None:
     tried = 0
 
-    def no_room(directory: Path, topic_id: object) -> None:
+    def no_space(directory: Path, topic_id: object) -> None:
         nonlocal tried
         tried += 1
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory))
 
     monkeypatch.setattr(loading, "TRY_AGAIN_MS", 1)
     with monkeypatch.context() as full:
-        full.setattr(loading, "write_partition_metadata", no_room)
+        full.setattr(loading, "write_partition_metadata", no_space)
         pieces.create_topic("late")
         pieces.run(lambda: pieces.published("late").state == STATE_OFFLINE and tried >= 3, "it is tried again")
     pieces.run(lambda: pieces.published("late").state == STATE_ONLINE, "the partition is loaded")
@@ -123,7 +123,7 @@ def test_removed_files_wait_where_even_a_removal_needs_room(
     def refuse(_path: str) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(upkeep, "NO_ROOM_RETRY_MS", 1)
+    monkeypatch.setattr(upkeep, "NO_SPACE_RETRY_MS", 1)
     client = pieces.connect()
     assert _produced(pieces, client) == 0
     owned = pieces.worker.partitions.by_slot[pieces.slot()]

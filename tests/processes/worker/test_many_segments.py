@@ -12,7 +12,7 @@ from kafkad.core.log.segments.removal import AT_ONCE, remove_files
 from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker import upkeep
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsDescribed, SegmentsWanted, unpack_control
+from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsDescribed, SegmentsRequest, unpack_control
 from tests.processes.pieces import NETWORK, TOPIC, Pieces
 from tests.tools.raw_requests import batch, produce, read_produced
 
@@ -60,7 +60,7 @@ def test_others_produce_while_segments_are_described(paced: Pieces, monkeypatch:
     questions = paced.worker.questions
     sent: list[bytes] = []
     monkeypatch.setattr(questions, "_send", lambda _peer, frame: sent.append(frame))
-    questions.answer(NETWORK, SegmentsWanted(1, [(owned.slot, owned.short_id), (owned.slot, owned.short_id + 1)]))
+    questions.answer(NETWORK, SegmentsRequest(1, [(owned.slot, owned.short_id), (owned.slot, owned.short_id + 1)]))
     asked = 0
     while not sent:
         assert read_produced(writer.ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].error == 0

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from kafkad.adapters.files.log_directory import write_partition_metadata
-from kafkad.core.controller.startup.reconciliation import KnownTopic, reconcile
+from kafkad.core.controller.startup.reconciliation import ReconciledTopic, reconcile
 from kafkad.core.log.recovery.checkpoints import parse_partition_metadata
 from kafkad.processes.controller.log_dirs import scan
 from tests.processes.pieces import WORKER, Pieces
@@ -51,7 +51,7 @@ def test_a_creation_that_is_stopped_before_any_step_is_ended_by_the_next_life(
         # Apache Kafka takes the whole log directory offline if there is one without content.
         assert not (directory / "partition.metadata").exists() or has_metadata(directory, topic_id)
         home = directory.parent
-        topics = {name: KnownTopic(topic.id, 2, frozenset()) for name, topic in pieces.image.topics.items()}
+        topics = {name: ReconciledTopic(topic.id, 2, frozenset()) for name, topic in pieces.image.topics.items()}
         found = reconcile(topics, {}, scan(0, home, lambda *_: True))
         assert (found.adopted, found.stray, found.set_aside) == ([], [], [])
         pieces.begin(WORKER)

@@ -24,7 +24,7 @@ from kafkad.core.hosting import hosting
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.log.segments.layout import leaving_directory_name
 from kafkad.core.types import TopicPartition
-from kafkad.processes.controller.cluster.asking.controlled_shutdown import ControlledShutdown
+from kafkad.processes.controller.cluster.requests.controlled_shutdown import ControlledShutdown
 from kafkad.processes.worker.partitions import Partitions
 from tests.simulation.cluster.casting import SHUTDOWNS, ClusterShape
 from tests.simulation.cluster.mutants import ClusterMutant
@@ -213,7 +213,7 @@ MUTANTS: Mapping[str, ClusterMutant] = {
         (elected, "not_in_sync", _stays_a_member), shape=_leaving, found="others led in its place", seed=2
     ),
 }
-"""Not among them: a broker that does not heed what was said of a partition once its replica is gone (`UnheededStates`).
+"""Not among them: a broker that does not heed what was said of a partition once its replica is gone (`UnappliedStates`).
 What is said to a later registration removes the replica by itself, so it takes a StopReplica that reaches the earlier
 one after its session was lost: that is played in `tests/core/hosting/test_hosting.py`.
 """

@@ -96,7 +96,7 @@ class ClusterForwarder(ClusterTransactor):
                 return txn_requests.NOT_COORDINATOR
             return error
 
-        def go_on() -> None:
+        def tick() -> None:
             if not self.is_done:
                 super(ClusterForwarder, self)._begin()
 
@@ -104,7 +104,7 @@ class ClusterForwarder(ClusterTransactor):
             "fetch the offset",
             lambda at: txn_requests.fetch_stable_offset(self._group, self._source, at),
             read,
-            go_on,
+            tick,
             self._groups,
         )
         counts = self._leads(self._port, self._groups)

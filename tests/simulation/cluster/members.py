@@ -103,7 +103,7 @@ class ClusterMember(Coordinated):
         self.wake_in(delay_ms)
 
     def _ask(
-        self, what: str, make: Callable[[int], bytes], take: Callable[[bytes], int], go_on: Callable[[], None]
+        self, what: str, make: Callable[[int], bytes], take: Callable[[bytes], int], tick: Callable[[], None]
     ) -> None:
         again = self._next
         if not self.reach():
@@ -114,7 +114,7 @@ class ClusterMember(Coordinated):
             error = take(body) if body is not None else 7
             self.note(f"{what}: error {error}")
             if error == 0:
-                go_on()
+                tick()
             elif error in NOT_NOW:
                 self._then(again, 10)
             elif error in (ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCING, MEMBER_ID_REQUIRED):
@@ -130,10 +130,10 @@ class ClusterMember(Coordinated):
         self._then(self._join, 5)
 
     def _find(self) -> None:
-        def go_on() -> None:
+        def tick() -> None:
             self._then(self._join)
 
-        self._ask("find the group", lambda at: find_group(self._group.name, at), is_found, go_on)
+        self._ask("find the group", lambda at: find_group(self._group.name, at), is_found, tick)
 
     def _join(self) -> None:
         joined: list[member_requests.Joined] = []
@@ -142,12 +142,12 @@ class ClusterMember(Coordinated):
             joined.append(member_requests.read_joined(body))
             return joined[0].error
 
-        def go_on() -> None:
+        def tick() -> None:
             self.generation, self._id = joined[0].generation, joined[0].member
             members = joined[0].members if joined[0].leader == self._id else []
             self._then(lambda: self._sync(members))
 
-        self._ask("join", lambda at: member_requests.join(self._group.name, self._id, SESSION_MS, at), take, go_on)
+        self._ask("join", lambda at: member_requests.join(self._group.name, self._id, SESSION_MS, at), take, tick)
 
     def _sync(self, members: list[str]) -> None:
         shares: dict[str, list[int]] = {member: [] for member in members}
@@ -160,14 +160,14 @@ class ClusterMember(Coordinated):
             mine.extend(partition for partition in self._group.partitions if partition[1] in numbers)
             return error
 
-        def go_on() -> None:
+        def tick() -> None:
             self._group.claim(self.name, self.generation, mine)
             self._owned, self._unread = list(mine), list(mine)
             self._then(self._work)
 
         what = f"sync generation {self.generation}"
         self._ask(
-            what, lambda at: member_requests.sync(self._group.name, self.generation, self._id, shares, at), take, go_on
+            what, lambda at: member_requests.sync(self._group.name, self.generation, self._id, shares, at), take, tick
         )
 
     def _work(self) -> None:
@@ -189,7 +189,7 @@ class ClusterMember(Coordinated):
             self._heartbeat()
 
     def _heartbeat(self) -> None:
-        def go_on() -> None:
+        def tick() -> None:
             self.is_stable = True
             self._then(self._work, self.scheduler.random.choice(NAPS_MS if self.left else NAPS_MS[:-1]))
 
@@ -197,7 +197,7 @@ class ClusterMember(Coordinated):
             f"heartbeat of generation {self.generation}",
             lambda at: member_requests.heartbeat(self._group.name, self.generation, self._id, at),
             member_requests.read_error,
-            go_on,
+            tick,
         )
 
     def _commit(self, partition: Partition) -> None:
@@ -225,9 +225,9 @@ class ClusterMember(Coordinated):
                 group.found(self.name, partition, offset, acknowledged)
             return error
 
-        def go_on() -> None:
+        def tick() -> None:
             self._unread.remove(partition)
             self._then(self._work)
 
-        self._ask(f"fetch {partition}", lambda at: member_requests.offset(group.name, partition, at), take, go_on)
+        self._ask(f"fetch {partition}", lambda at: member_requests.offset(group.name, partition, at), take, tick)
         counts = self._leads(self._port, self.coordinator)

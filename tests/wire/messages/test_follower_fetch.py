@@ -9,7 +9,7 @@ import pytest
 
 from kafkad.core.cluster.protocol_versions import protocol_versions
 from kafkad.core.replication.following.fetch_session_handler import MOST_ROWS, FetchSessionHandler
-from kafkad.core.replication.following.requests import FetchWanted, OffsetWanted, PartitionToFetch
+from kafkad.core.replication.following.requests import FollowerFetch, OffsetQuery, PartitionToFetch
 from kafkad.core.types import TopicPartition
 from kafkad.wire.messages.fetch_request import read_request
 from kafkad.wire.messages.follower_fetch import (
@@ -42,13 +42,13 @@ def _body(recorded: dict[str, Any]) -> bytes:
 
 def test_a_full_fetch_is_written_as_apache_kafka_writes_it() -> None:
     rows = [_row(FIRST, 0, epoch=1), _row(FIRST, 3, epoch=1), _row(SECOND, 1, epoch=0)]
-    wanted = FetchWanted(uses_topic_ids=True, session_id=0, session_epoch=0, partitions=rows, forgotten=[])
+    wanted = FollowerFetch(uses_topic_ids=True, session_id=0, session_epoch=0, partitions=rows, forgotten=[])
     assert encode_fetch(wanted, LIMITS, 3, 0x123, NEWEST) == (NEWEST, _body(FETCHES[0]))
 
 
 def test_an_incremental_fetch_that_forgets_partitions_is_written_as_apache_kafka_writes_it() -> None:
     rows = [_row(FIRST, 0, epoch=1), _row(FIRST, 3, epoch=1), _row(SECOND, 1, epoch=0)]
-    wanted = FetchWanted(uses_topic_ids=True, session_id=0x09A76BB0, session_epoch=1, partitions=[], forgotten=rows)
+    wanted = FollowerFetch(uses_topic_ids=True, session_id=0x09A76BB0, session_epoch=1, partitions=[], forgotten=rows)
     assert encode_fetch(wanted, LIMITS, 3, 0x123, NEWEST) == (NEWEST, _body(FETCHES[1]))
 
 
@@ -60,7 +60,7 @@ def test_an_incremental_fetch_that_forgets_partitions_is_written_as_apache_kafka
 def test_full_fetch_keeps_the_order_of_its_partitions(session_epoch: int, read: list[tuple[bytes, list[int]]]) -> None:
     """A full answer is filled in this order; in a session it is the leader's."""
     rows = [_row(topic, number, epoch=1) for topic, number in ((FIRST, 3), (SECOND, 1), (SECOND, 0), (FIRST, 0))]
-    wanted = FetchWanted(uses_topic_ids=True, session_id=5, session_epoch=session_epoch, partitions=rows, forgotten=[])
+    wanted = FollowerFetch(uses_topic_ids=True, session_id=5, session_epoch=session_epoch, partitions=rows, forgotten=[])
     version, body = encode_fetch(wanted, LIMITS, 3, 0x123, NEWEST)
     request = read_request(memoryview(body), 0, version)
     assert [(topic, [row.partition for row in some]) for topic, some in request.topics] == read
@@ -79,7 +79,7 @@ def test_no_fetch_of_a_follower_is_too_large_for_its_leader() -> None:
 def test_a_leader_reads_each_version_that_an_older_cluster_speaks(newest: int) -> None:
     rows = [_row(FIRST, 0, epoch=1), _row(FIRST, 3, epoch=1, offset=7, last_epoch=0)]
     uses_topic_ids = newest > WITH_NAMES
-    wanted = FetchWanted(
+    wanted = FollowerFetch(
         uses_topic_ids=uses_topic_ids,
         session_id=5,
         session_epoch=2,
@@ -119,7 +119,7 @@ def test_a_diverging_epoch_is_read() -> None:
 
 @pytest.mark.parametrize(("recorded", "timestamp", "offset"), list(zip(LISTS, (-1, -2), (35, 20), strict=True)))
 def test_list_offsets_is_written_and_read(recorded: dict[str, Any], timestamp: int, offset: int) -> None:
-    wanted = [OffsetWanted((FIRST, 0), TopicPartition("dr", 0), 1, timestamp)]
+    wanted = [OffsetQuery((FIRST, 0), TopicPartition("dr", 0), 1, timestamp)]
     assert recorded["v"] == protocol_versions("3.9").list_offsets
     assert encode_list_offsets(wanted, 2) == _body(recorded)
     (listed,) = decode_list_offsets(memoryview(bytes.fromhex(recorded["response_hex"]))[5:])

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from kafkad.core.request_context import ClientIdentity, ClientInformation, KafkaPrincipal, RequestContext
 from kafkad.wire.processes.controller_messages import AdminRequest, QuotaCounts, pack_message, unpack_message
-from kafkad.wire.processes.coordinator_messages import CoordinatorAsked, pack_coordination, unpack_coordination
+from kafkad.wire.processes.coordinator_messages import CoordinatorRequest, pack_coordination, unpack_coordination
 from tests.contexts import a_context
 
 
@@ -16,7 +16,7 @@ def alice() -> RequestContext:
 
 
 def test_a_coordinator_knows_who_asks() -> None:
-    asked = CoordinatorAsked(1, 2, 3, alice(), b"body")
+    asked = CoordinatorRequest(1, 2, 3, alice(), b"body")
     assert unpack_coordination(pack_coordination(asked)) == asked
 
 

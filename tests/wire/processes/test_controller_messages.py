@@ -6,7 +6,7 @@ from kafkad.wire.processes.controller_messages import (
     MESSAGE,
     ControllerMessage,
     IsrChangeDone,
-    IsrChangeWanted,
+    IsrChangeRequest,
     pack_message,
     unpack_message,
 )
@@ -15,7 +15,7 @@ from kafkad.wire.processes.controller_messages import (
 @pytest.mark.parametrize(
     "message",
     [
-        IsrChangeWanted(5, bytes(range(16)), 3, 7, 2, [1, 3], [-1, 40]),
+        IsrChangeRequest(5, bytes(range(16)), 3, 7, 2, [1, 3], [-1, 40]),
         IsrChangeDone(5, bytes(range(16)), 3, 0, 1, 7, [1, 3], 3),
         IsrChangeDone(5, bytes(16), 0, 95, -1, -1, [], 0),
     ],

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import click
 
-from kafkad.cli.asking import asking, asks_broker
+from kafkad.cli.broker_options import asking, broker_options
 from kafkad.cli.commands.cluster.drain import drain
 from kafkad.cli.commands.cluster.end_session import end_session
 from kafkad.cli.options import json_option
@@ -38,7 +38,7 @@ brokers.add_command(end_session)
 
 @brokers.command("list", epilog="\b\nExample:\n  kafkad brokers list --json")
 @json_option
-@asks_broker
+@broker_options
 def list_brokers(as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Print each broker with its number of leaders, replicas and out-of-sync replicas.
 

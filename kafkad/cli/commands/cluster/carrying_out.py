@@ -16,7 +16,7 @@ Targets = Mapping[Partition, Sequence[int]]
 """The replicas that each partition is to have, the preferred leader first."""
 
 RATE = click.IntRange(1, INT64_MAX)
-_LOOK_S = 0.2
+_CHECK_INTERVAL_S = 0.2
 _TELL_S = 5.0
 
 
@@ -61,7 +61,7 @@ def wait_for(client: BrokerClient, partitions: Sequence[Partition], *, tell_s: f
         if time.monotonic() >= tell_at:
             click.echo(f"kafkad: {len(waiting) - len(left)} of {len(waiting)} partition(s) have been moved", err=True)
             tell_at += tell_s
-        time.sleep(_LOOK_S)
+        time.sleep(_CHECK_INTERVAL_S)
 
 
 def tell(results: Mapping[Partition, Reason], done: str, *, as_json: bool) -> None:

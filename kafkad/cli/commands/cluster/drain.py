@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from kafkad.cli.asking import CommandFailed, asking, asks_broker
+from kafkad.cli.broker_options import CommandFailed, asking, broker_options
 from kafkad.cli.commands.cluster.carrying_out import tell, wait_for
 from kafkad.cli.options import json_option, number_in
 from kafkad.client.broker_client import BrokerClient, BrokerDescription, TopicDescription
@@ -22,7 +22,7 @@ NOWHERE = "every other live broker already has a replica"
 @click.option("--no-wait", is_flag=True, help="Don't wait for the end.")
 @click.option("--leaders-only", is_flag=True, help="Only move leadership; the replicas stay in sync.")
 @json_option
-@asks_broker
+@broker_options
 def drain(which: str, no_wait: bool, leaders_only: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Move all partitions off BROKER, an id or HOST:PORT.
 

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from kafkad.cli.asking import CommandFailed, asking, asks_broker, wanted_partitions
+from kafkad.cli.broker_options import CommandFailed, asking, broker_options, named_partitions
 from kafkad.cli.options import json_option
 from kafkad.client.reassignments import elect_leaders as elect
 
@@ -29,13 +29,13 @@ Example:
 @click.argument("partitions", metavar="[PARTITION]...", nargs=-1)
 @click.option("--unclean", is_flag=True, help="Elect an out-of-sync replica for partitions without a leader.")
 @json_option
-@asks_broker
+@broker_options
 def elect_leaders(partitions: tuple[str, ...], unclean: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """See `_HELP`."""
     if unclean and not partitions:
         raise CommandFailed("--unclean may lose records: name the partitions")
     with asking(bootstrap, timeout_s) as client:
-        wanted = wanted_partitions(partitions, client.topics()) if partitions else None
+        wanted = named_partitions(partitions, client.topics()) if partitions else None
         results = sorted(elect(client, wanted, unclean=unclean).items())
     if as_json:
         click.echo(json.dumps([{"topic": at[0], "partition": at[1], "error": why} for at, why in results]))

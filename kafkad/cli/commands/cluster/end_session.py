@@ -11,7 +11,7 @@ import click
 from kafkad.adapters.files.log_directory import LogDirectoryUnusable, lock
 from kafkad.adapters.stores.session_file import FILE_NAME, SessionFile
 from kafkad.adapters.stores.zookeeper_store import ZookeeperUnreachable
-from kafkad.cli.asking import CommandFailed
+from kafkad.cli.broker_options import CommandFailed
 from kafkad.cli.configuring import configuration_from_arguments, configures
 from kafkad.config.entities.broker import ClusterConfig
 from kafkad.core.coordination_store import CoordinationError, SessionLost

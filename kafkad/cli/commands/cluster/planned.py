@@ -5,7 +5,7 @@ from typing import BinaryIO
 
 import click
 
-from kafkad.cli.asking import asking, asks_broker
+from kafkad.cli.broker_options import asking, broker_options
 from kafkad.cli.commands.cluster.carrying_out import RATE, Targets, carry_out, replicas_of, tell
 from kafkad.cli.commands.cluster.reassignment_plan import from_document
 from kafkad.cli.options import json_option
@@ -29,7 +29,7 @@ Example:
 @click.option("--no-wait", is_flag=True, help="Don't wait for the end.")
 @click.option("--throttle", "rate", type=RATE, metavar="BYTES", help="Limit in bytes a second for each broker.")
 @json_option
-@asks_broker
+@broker_options
 def execute(plan: BinaryIO, no_wait: bool, rate: int | None, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """See `_EXECUTE_HELP`."""
     targets = from_document(plan.read())
@@ -55,7 +55,7 @@ Example:
 @click.command(help=_VERIFY_HELP, short_help="Compare partitions with a plan.")
 @click.argument("plan", metavar="PLAN", type=click.File("rb"))
 @json_option
-@asks_broker
+@broker_options
 def verify(plan: BinaryIO, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """See `_VERIFY_HELP`."""
     targets = from_document(plan.read())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from kafkad.cli.asking import CommandFailed, asking, asks_broker, wanted_partitions
+from kafkad.cli.broker_options import CommandFailed, asking, broker_options, named_partitions
 from kafkad.cli.commands.cluster.carrying_out import RATE, carry_out, replicas_of, tell
 from kafkad.cli.commands.cluster.planned import execute, verify
 from kafkad.cli.commands.cluster.reassignment_plan import as_document, proposed
@@ -56,7 +56,7 @@ Example:
 @click.option("--no-wait", is_flag=True, help="Don't wait for the end.")
 @click.option("--throttle", "rate", type=RATE, metavar="BYTES", help="Limit in bytes a second for each broker.")
 @json_option
-@asks_broker
+@broker_options
 def start(
     partitions: tuple[str, ...],
     target: str,
@@ -70,7 +70,7 @@ def start(
     brokers = broker_ids(target)
     with asking(bootstrap, timeout_s) as client:
         topics = client.topics()
-        targets = dict.fromkeys(wanted_partitions(partitions, topics), brokers)
+        targets = dict.fromkeys(named_partitions(partitions, topics), brokers)
         results = carry_out(client, targets, topics, rate, waits=not no_wait)
     done = "is being moved" if no_wait else "has been moved"
     tell(results, f"{done} to brokers {','.join(map(str, brokers))}", as_json=as_json)
@@ -93,7 +93,7 @@ Example:
 @click.option("--to", "target", required=True, metavar="BROKERS", help="Broker ids, separated by commas.")
 @click.option("--disable-rack-aware", "no_racks", is_flag=True, help="Ignore racks.")
 @json_option
-@asks_broker
+@broker_options
 def generate(
     topics: tuple[str, ...], target: str, no_racks: bool, as_json: bool, bootstrap: str, timeout_s: float
 ) -> None:
@@ -117,11 +117,11 @@ def generate(
 @reassign_group.command(epilog="\b\nExample:\n  kafkad reassign cancel orders-3")
 @click.argument("partitions", metavar="PARTITION...", nargs=-1, required=True)
 @json_option
-@asks_broker
+@broker_options
 def cancel(partitions: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Cancel reassignments: partitions keep their original replicas, and new replicas are deleted."""
     with asking(bootstrap, timeout_s) as client:
-        wanted = wanted_partitions(partitions, client.topics())
+        wanted = named_partitions(partitions, client.topics())
         results = reassign(client, dict.fromkeys(wanted))
     tell(results, "keeps its original replicas", as_json=as_json)
 
@@ -141,7 +141,7 @@ Example:
 @click.option("--rate", type=RATE, metavar="BYTES", help="Limit in bytes a second for each broker.")
 @click.option("--remove", is_flag=True, help="Remove the limits of all brokers and topics.")
 @json_option
-@asks_broker
+@broker_options
 def throttle_reassignments(rate: int | None, remove: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """See `_THROTTLE_HELP`."""
     if (rate is None) is not remove:
@@ -171,7 +171,7 @@ def _move(each: Reassignment) -> Move:
 
 @reassign_group.command("list", epilog="\b\nExample:\n  kafkad reassign list --json")
 @json_option
-@asks_broker
+@broker_options
 def list_reassignments(as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Print the reassignments in progress."""
     with asking(bootstrap, timeout_s) as client:

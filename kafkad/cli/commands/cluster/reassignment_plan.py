@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import MsgspecError, Struct, json
 
-from kafkad.cli.asking import CommandFailed
+from kafkad.cli.broker_options import CommandFailed
 from kafkad.client.broker_client import BrokerDescription, TopicDescription
 from kafkad.client.reassignments import Partition
 from kafkad.core.controller.topics.assignment import assign_replicas

@@ -99,7 +99,7 @@ class AnnouncingController(Controller):
         self._requests += self._announcer.roles(rows, is_new=is_new)
         self._requests += self._announcer.metadata(rows)
 
-    def tell_everything(self, brokers: Sequence[int] | None = None) -> None:
+    def announce_all(self, brokers: Sequence[int] | None = None) -> None:
         """To these brokers, or all: the live brokers, then the roles, then the states of all partitions."""
         rows = [(topic, topic.partitions) for topic in self.image.topics.values()]
         self._requests += self._announcer.metadata([], brokers)
@@ -193,16 +193,16 @@ class AnnouncingController(Controller):
         if not topic.partitions:
             self.partitions_deleted(topic.name, ())
 
-    def deletion_refused(self, name: str, broker: int) -> None:
+    def deletion_failed(self, name: str, broker: int) -> None:
         """The broker could not delete its replicas of the topic."""
         if name in self._dying and broker in self._dying[name].replicas:
             self._dying[name].refused.add(broker)
 
     @property
-    def has_refused_deletions(self) -> bool:
+    def has_deletions_to_retry(self) -> bool:
         return any(deletion.refused for deletion in self._dying.values())
 
-    def ask_for_deletions_again(self) -> dict[int, list[str]]:
+    def retry_deletions(self) -> dict[int, list[str]]:
         """Who could not delete its replicas may be able to by now, and says nothing by itself. The topics by broker."""
         asked: dict[int, list[str]] = {}
         for name, deletion in self._dying.items():

@@ -58,7 +58,7 @@ class ElectedController(ReassigningController):
         steps = left_over(self._electorate(), self.image.topics.values())
         self._take(steps)
         self.take_deltas()
-        self.tell_everything()
+        self.announce_all()
         self._stop_removed(steps)
 
     def brokers_changed(self, registered: Mapping[int, Broker], gone: frozenset[int] = frozenset()) -> None:
@@ -82,14 +82,14 @@ class ElectedController(ReassigningController):
             self._announce()
             self._set_brokers(registered, gone)
             self._requests += self._announcer.metadata([], staying)
-            self.tell_everything([*new, *elsewhere])
+            self.announce_all([*new, *elsewhere])
             self._elect_around()
             self._end_reassignments(under_way(self.image, None))
         elif has_changed:
             self._announce()
             self._requests += self._announcer.metadata([])
             if elsewhere:
-                self.tell_everything(elsewhere)
+                self.announce_all(elsewhere)
             self._end_reassignments(under_way(self.image, None))
         self._tell_of_replicas(usable)
 

@@ -107,7 +107,7 @@ class NodeOrders:
         self._moving = wanted
         self._keep(self._under_way())
 
-    def let_go(self) -> None:
+    def drop(self) -> None:
         """Take from the node what has arrived, or was cancelled or replaced by a request."""
         if self._moving and (left := self._under_way()) != self._moving:
             self._keep(left)

@@ -85,8 +85,8 @@ def add_lines(lines: PartitionLines, elected: ElectedPartition, unavailable: Una
     lost = [each for each in before.isr if each not in after.isr and each in after.replicas]
     if lost:
         cause = ", ".join(unavailable.reason(at, each) for each in lost)
-        is_wanted = set(lost) <= unavailable.shutting_down
-        event = PartitionEvent(Level.INFO if is_wanted else Level.WARNING, "ISR shrunk for", cause)
+        is_requested = set(lost) <= unavailable.shutting_down
+        event = PartitionEvent(Level.INFO if is_requested else Level.WARNING, "ISR shrunk for", cause)
         lines.add(event, f"{at} from {shown(before.isr)} to {shown(after.isr)}")
 
 

@@ -26,7 +26,7 @@ _MOST_MISSING = MAX_PARTITIONS_PER_REQUEST
 """A topic may have this many partitions more than the store or the other directories say."""
 
 
-class StartRefused(Exception):
+class UnusableMetadata(Exception):
     """The broker must not start with these log directories, or in this cluster; the message says why."""
 
 
@@ -41,7 +41,7 @@ class FoundDirectory:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownTopic:
+class ReconciledTopic:
     """A topic of the store: `local` are the partitions of which this broker has a replica."""
 
     id: UUID
@@ -49,7 +49,7 @@ class KnownTopic:
     local: frozenset[int]
 
     @classmethod
-    def of(cls, id: UUID, assignments: Sequence[Sequence[int]], broker_id: int) -> "KnownTopic":
+    def of(cls, id: UUID, assignments: Sequence[Sequence[int]], broker_id: int) -> "ReconciledTopic":
         local = frozenset(index for index, replicas in enumerate(assignments) if broker_id in replicas)
         return cls(id, len(assignments), local)
 
@@ -94,10 +94,10 @@ class Reconciliation:
     """One partition in two directories: an operator has to decide, and the broker does not start."""
 
     def refuse_duplicates(self) -> None:
-        """Raises `StartRefused` when there are any."""
+        """Raises `UnusableMetadata` when there are any."""
         if self.duplicates:
             text = ", ".join(f"{partition} in log.dirs[{a}] and [{b}]" for partition, a, b in self.duplicates)
-            raise StartRefused(f"partitions found in two log directories: {text}; move one of each away")
+            raise UnusableMetadata(f"partitions found in two log directories: {text}; move one of each away")
 
 
 def parse_directory(name: str) -> TopicPartition | None:
@@ -110,7 +110,7 @@ def parse_directory(name: str) -> TopicPartition | None:
 
 
 def reconcile(
-    known: Mapping[str, KnownTopic],
+    known: Mapping[str, ReconciledTopic],
     deletions: Mapping[str, UUID | None],
     directories: Iterable[FoundDirectory],
 ) -> Reconciliation:
@@ -149,7 +149,7 @@ def reconcile(
     for name in sorted(unknown):
         _adopt(result, name, unknown[name])
     for directory in futures:
-        _go_on_moving(result, directory, known, deletions)
+        _continue_moving(result, directory, known, deletions)
     _find_missing(result, known)
     return result
 
@@ -160,10 +160,10 @@ def future_of(name: str) -> TopicPartition | None:
     return parse_directory(match[1]) if match else None
 
 
-def _go_on_moving(
+def _continue_moving(
     result: Reconciliation,
     directory: FoundDirectory,
-    known: Mapping[str, KnownTopic],
+    known: Mapping[str, ReconciledTopic],
     deletions: Mapping[str, UUID | None],
 ) -> None:
     """The owner copies the partition anew, into a directory whose name it gives; others are of no use any more."""
@@ -191,7 +191,7 @@ def _go_on_moving(
 def _is_being_deleted(
     topic: str,
     directory: FoundDirectory,
-    known: Mapping[str, KnownTopic],
+    known: Mapping[str, ReconciledTopic],
     deletions: Mapping[str, UUID | None],
 ) -> bool:
     if topic not in deletions or topic in known:
@@ -222,7 +222,7 @@ def _adopt(result: Reconciliation, name: str, found: Sequence[tuple[int, FoundDi
         result.adopted.append(AdoptedTopic(name, topic_id, partitions))
 
 
-def _find_missing(result: Reconciliation, known: Mapping[str, KnownTopic]) -> None:
+def _find_missing(result: Reconciliation, known: Mapping[str, ReconciledTopic]) -> None:
     for name, topic in known.items():
         for index in sorted(topic.local):
             partition = TopicPartition(name, index)

@@ -13,7 +13,7 @@ from kafkad.core.controller.features import first_levels
 from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, Broker, MetadataImage, Partition, Topic
 from kafkad.core.controller.partition_rows import make_partition
 from kafkad.core.controller.settings import ControllerSettings, RandomSource
-from kafkad.core.controller.startup.reconciliation import FoundDirectory, KnownTopic, Reconciliation, reconcile
+from kafkad.core.controller.startup.reconciliation import FoundDirectory, ReconciledTopic, Reconciliation, reconcile
 from kafkad.core.controller.startup.repair import adopt, complete_states, extend, identify
 from kafkad.core.controller.startup.term import Term
 from kafkad.core.controller.store.stored_metadata import PartitionState, StoredMetadata, StoredTopic
@@ -72,7 +72,7 @@ def start(
     tree.prune_notifications()
     stored = tree.load()
     topics = identify(tree, stored.topics, random_source.new_topic_id)
-    known = {name: KnownTopic.of(topic.id, topic.assignments, settings.broker_id) for name, topic in topics.items()}
+    known = {name: ReconciledTopic.of(topic.id, topic.assignments, settings.broker_id) for name, topic in topics.items()}
     deleted_ids = {name: record.topic_id for name, record in stored.deletions.items()}
     result = reconcile(known, deleted_ids, directories.found)
     result.refuse_duplicates()

@@ -12,7 +12,7 @@ from msgspec import MsgspecError
 
 from kafkad.core.controller.features import REGISTERED
 from kafkad.core.controller.image import Broker, Listener
-from kafkad.core.controller.startup.reconciliation import StartRefused
+from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import Check, CoordinationStore, Create, Delete, NodeExists, NodeStat, SetData
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -50,7 +50,7 @@ def ensure_cluster_id(store: CoordinationStore, proposed: str) -> str:
     try:
         return nodes.decode_cluster_id(data).id
     except (MsgspecError, ValueError, RecursionError) as error:
-        raise StartRefused(f"{nodes.CLUSTER_ID} is {data[:40]!r}, and no id of a cluster: {error}") from error
+        raise UnusableMetadata(f"{nodes.CLUSTER_ID} is {data[:40]!r}, and no id of a cluster: {error}") from error
 
 
 def generate_broker_id(store: CoordinationStore, reserved_max: int) -> int:

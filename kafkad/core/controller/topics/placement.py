@@ -47,7 +47,7 @@ class SlotTable:
     def rest_inherited(self, version: int) -> None:
         """Slots that an earlier controller left unused are free when `version`, the first one published, is
         acknowledged."""
-        self.give_back(self._inherited, version)
+        self.free(self._inherited, version)
         self._inherited = ()
 
     @property
@@ -65,7 +65,7 @@ class SlotTable:
         self._next = new.stop
         return [*again, *new]
 
-    def give_back(self, slots: Sequence[int], version: int) -> None:
+    def free(self, slots: Sequence[int], version: int) -> None:
         """The slots are free when `version` is acknowledged."""
         kept = tuple(slot for slot in slots if slot != NO_SLOT)
         if kept:
@@ -113,7 +113,7 @@ class Placement:
     def has_slots(self, count: int) -> bool:
         return count <= self._slots.available()
 
-    def has_room(self, count: int) -> bool:
+    def has_space(self, count: int) -> bool:
         """Whether `take(count)` succeeds."""
         return self.has_slots(count) and not self.cordoned.issuperset(self._directories)
 
@@ -180,13 +180,13 @@ class Placement:
         if place.log_dir in self._directories:
             self._directories[place.log_dir] += 1
 
-    def give_back(self, partitions: Sequence[Partition], version: int) -> None:
+    def free(self, partitions: Sequence[Partition], version: int) -> None:
         for partition in partitions:
             if partition.owner in self._loads:
                 self._loads[partition.owner] -= 1
             self.moved(partition.log_dir, NO_LOG_DIR)
             self.moved(partition.future_dir, NO_LOG_DIR)
-        self._slots.give_back([partition.slot for partition in partitions], version)
+        self._slots.free([partition.slot for partition in partitions], version)
 
     def rest_inherited(self, version: int) -> None:
         self._slots.rest_inherited(version)

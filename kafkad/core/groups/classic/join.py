@@ -23,7 +23,7 @@ worker would do nothing else meanwhile."""
 
 def join(group: ClassicGroup, request: JoinGroup, token: int, new_member_id: str, step: Step) -> None:
     """`new_member_id` is used when the client sends none."""
-    if not (_has_room(group, request.member_id, step.config.max_size) and _has_room_for_metadata(group, request)):
+    if not (_has_space(group, request.member_id, step.config.max_size) and _has_space_for_metadata(group, request)):
         step.remove(group, request.member_id)
         step.reply(token, Joined(code=ErrorCode.GROUP_MAX_SIZE_REACHED))
     elif group.state is ClassicState.DEAD:
@@ -38,7 +38,7 @@ def join(group: ClassicGroup, request: JoinGroup, token: int, new_member_id: str
         _join_again(group, request, token, step)
 
 
-def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
+def _has_space(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     if group.state in (ClassicState.EMPTY, ClassicState.DEAD):
         return True
     if group.state is ClassicState.PREPARING_REBALANCE:
@@ -48,7 +48,7 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     return member_id in group.members or len(group.members) < max_size
 
 
-def _has_room_for_metadata(group: ClassicGroup, request: JoinGroup) -> bool:
+def _has_space_for_metadata(group: ClassicGroup, request: JoinGroup) -> bool:
     member = group.members.get(request.member_id)
     known = sum(len(metadata) for _, metadata in member.protocols) if member is not None else 0
     wanted = sum(len(metadata) for _, metadata in request.protocols)

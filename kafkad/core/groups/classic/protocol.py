@@ -150,8 +150,8 @@ class ClassicProtocol:
             if not isinstance(group, ClassicGroup):
                 continue
             for member in group.members.values():
-                step.answer_join(group, member, Joined(code=ErrorCode.NOT_COORDINATOR, member_id=member.member_id))
-                step.answer_sync(member, Synced(code=ErrorCode.NOT_COORDINATOR))
+                step.respond_to_join(group, member, Joined(code=ErrorCode.NOT_COORDINATOR, member_id=member.member_id))
+                step.respond_to_sync(member, Synced(code=ErrorCode.NOT_COORDINATOR))
             group.move_to(ClassicState.DEAD, 0)
         return Outcome(replies=step.outcome.replies)
 
@@ -190,7 +190,7 @@ class ClassicProtocol:
             self._groups.add(replaced)
         step = Step(self._config, moment)
         for member in group.members.values():
-            step.answer_join(group, member, Joined(code=code))
+            step.respond_to_join(group, member, Joined(code=code))
         return step.outcome
 
     def _group_with_members(self, group_id: str) -> Group:

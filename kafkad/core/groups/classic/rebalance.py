@@ -86,7 +86,7 @@ def complete_join(group: ClassicGroup, step: Step) -> None:
         step.outcome.records.append(group_record(group))
         return
     for member in group.members.values():
-        step.answer_join(group, member, joined(group, member.member_id, with_members=member.member_id == group.leader))
+        step.respond_to_join(group, member, joined(group, member.member_id, with_members=member.member_id == group.leader))
         step.keep_session(group, member)
         member.is_new = False
         group.pending_sync.add(member.member_id)
@@ -132,7 +132,7 @@ def refuse_syncs(group: ClassicGroup, code: ErrorCode, step: Step) -> None:
     """The assignment of this generation will not come."""
     for member in group.members.values():
         member.assignment = NO_ASSIGNMENT
-        if step.answer_sync(member, Synced(code=code)):
+        if step.respond_to_sync(member, Synced(code=code)):
             step.keep_session(group, member)
 
 

@@ -46,8 +46,8 @@ def return_static_member(group: ClassicGroup, request: JoinGroup, token: int, ne
 
 
 def _replace(group: ClassicGroup, old: ClassicMember, new_member_id: str, step: Step) -> ClassicMember:
-    step.answer_join(group, old, Joined(code=ErrorCode.FENCED_INSTANCE_ID, member_id=old.member_id))
-    step.answer_sync(old, Synced(code=ErrorCode.FENCED_INSTANCE_ID))
+    step.respond_to_join(group, old, Joined(code=ErrorCode.FENCED_INSTANCE_ID, member_id=old.member_id))
+    step.respond_to_sync(old, Synced(code=ErrorCode.FENCED_INSTANCE_ID))
     step.end_session(group, old.member_id)
     member = group.replace_static(old.member_id, new_member_id)
     step.keep_session(group, member)
@@ -107,7 +107,7 @@ def _answer_return(back: _Return, step: Step) -> None:
             protocol=told.protocol,
             leader=back.leader_before,
         )
-    step.answer_join(group, member, reply)
+    step.respond_to_join(group, member, reply)
 
 
 def _take_back(back: _Return, code: ErrorCode, step: Step) -> None:
@@ -115,7 +115,7 @@ def _take_back(back: _Return, code: ErrorCode, step: Step) -> None:
     group, member, old = back.group, back.member, back.old
     if group.members.get(member.member_id) is not member:
         return
-    step.answer_join(group, member, Joined(code=code))
+    step.respond_to_join(group, member, Joined(code=code))
     step.end_session(group, member.member_id)
     group.update(
         member,

@@ -57,13 +57,13 @@ class Step:
     def reply(self, token: int, reply: object) -> None:
         self.outcome.replies.append((token, reply))
 
-    def answer_join(self, group: ClassicGroup, member: ClassicMember, reply: Joined) -> None:
+    def respond_to_join(self, group: ClassicGroup, member: ClassicMember, reply: Joined) -> None:
         """Answer the member's join, if one waits."""
         token = group.take_join_token(member)
         if token is not None:
             self.outcome.replies.append((token, reply))
 
-    def answer_sync(self, member: ClassicMember, reply: Synced) -> bool:
+    def respond_to_sync(self, member: ClassicMember, reply: Synced) -> bool:
         """False when no sync of this member waits."""
         token, member.sync_token = member.sync_token, None
         if token is None:
@@ -74,15 +74,15 @@ class Step:
     def supersede_join(self, group: ClassicGroup, member: ClassicMember) -> None:
         """The client asks again on another connection: the request that waits on the old one is answered with a
         retry."""
-        self.answer_join(group, member, Joined(code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id))
+        self.respond_to_join(group, member, Joined(code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id))
 
     def remove(self, group: ClassicGroup, member_id: str) -> ClassicMember | None:
         """Remove a member or a pending id; its waiting requests are answered with UNKNOWN_MEMBER_ID."""
         self.end_session(group, member_id)
         member = group.members.get(member_id)
         if member is not None:
-            self.answer_join(group, member, Joined(code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=NO_MEMBER_ID))
-            self.answer_sync(member, Synced(code=ErrorCode.UNKNOWN_MEMBER_ID))
+            self.respond_to_join(group, member, Joined(code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=NO_MEMBER_ID))
+            self.respond_to_sync(member, Synced(code=ErrorCode.UNKNOWN_MEMBER_ID))
         return group.remove(member_id)
 
     def tell(self, line: str) -> None:

@@ -27,7 +27,7 @@ def sync(group: ClassicGroup, request: SyncGroup, token: int, step: Step) -> Non
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         case ClassicState.COMPLETING_REBALANCE:
             # A sync that still waits on an older connection is told to retry.
-            step.answer_sync(member, Synced(code=ErrorCode.REBALANCE_IN_PROGRESS))
+            step.respond_to_sync(member, Synced(code=ErrorCode.REBALANCE_IN_PROGRESS))
             member.sync_token = token
             _has_synced(group, member.member_id, step)
             if group.leader == member.member_id:
@@ -82,7 +82,7 @@ def _write_assignment(group: ClassicGroup, assignments: Mapping[str, bytes], ste
 def _hand_out(group: ClassicGroup, assignments: Mapping[str, bytes], step: Step) -> None:
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, NO_ASSIGNMENT)
-        if step.answer_sync(member, _assigned(group, member.assignment)):
+        if step.respond_to_sync(member, _assigned(group, member.assignment)):
             step.keep_session(group, member)
     group.move_to(ClassicState.STABLE, step.moment.wall_ms)
     step.outcome.rebalances_ms.append(step.moment.wall_ms - group.rebalance_since_ms)

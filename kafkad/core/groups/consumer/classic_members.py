@@ -36,7 +36,7 @@ from kafkad.core.groups.consumer.heartbeat import (
     update_target,
 )
 from kafkad.core.groups.consumer.member import ConsumerMember, MemberState, without
-from kafkad.core.groups.consumer.subscribed_names import check_room_for
+from kafkad.core.groups.consumer.subscribed_names import check_names_fit
 from kafkad.core.groups.consumer.timers import ConsumerTimer, ConsumerTimerKey
 from kafkad.core.groups.consumer.topics import Subscriptions
 from kafkad.core.groups.embedded_protocol import MalformedProtocol, Subscription, read_subscription
@@ -235,7 +235,7 @@ def _update(
     known = update.group.members.get(updated.member_id)
     record = updated.subscription_record(group_id)
     if known is None or known.subscription_record(group_id) != record:
-        check_room_for(update.group.subscribed, updated.topics)
+        check_names_fit(update.group.subscribed, updated.topics)
         update.add(record)
         drop_unused_patterns(update)
     return updated

@@ -14,7 +14,7 @@ from kafkad.core.groups.consumer.group import ConsumerGroup, ConsumerRecord
 from kafkad.core.groups.consumer.member import JOINING, LEFT_FOR_NOW, ConsumerMember, is_within, to_topic_partitions
 from kafkad.core.groups.consumer.messages import ConsumerHeartbeat
 from kafkad.core.groups.consumer.reconciliation import Target, reconcile
-from kafkad.core.groups.consumer.subscribed_names import check_room_for
+from kafkad.core.groups.consumer.subscribed_names import check_names_fit
 from kafkad.core.groups.consumer.topics import Subscriptions
 from kafkad.core.groups.records import (
     ConsumerGroupCurrentMemberAssignmentRemoved,
@@ -75,13 +75,13 @@ def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
     if received in (known, JOINING):
         return
     relation = "greater" if received > known else "smaller"
-    lost_answer = (
+    lost_response = (
         received < known
         and received == member.previous_epoch
         and heartbeat.owned is not None
         and is_within(heartbeat.owned, member.assigned)
     )
-    if not lost_answer:
+    if not lost_response:
         text = (
             f"The consumer group member has a {relation} member epoch ({received}) than the one known by the group "
             f"coordinator ({known}). The member must abandon all its partitions and rejoin."
@@ -180,7 +180,7 @@ def update_member(update: GroupUpdate, member: ConsumerMember, heartbeat: Consum
     known = update.group.members.get(updated.member_id)
     record = updated.subscription_record(group_id)
     if known is None or known.subscription_record(group_id) != record:
-        check_room_for(update.group.subscribed, updated.topics)
+        check_names_fit(update.group.subscribed, updated.topics)
         if updated.regex is not None and updated.regex not in update.group.patterns:
             resolved = _resolved(update, updated.regex)
             update.add(record, resolved)

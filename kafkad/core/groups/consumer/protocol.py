@@ -197,8 +197,8 @@ class ConsumerProtocol:
             if self._groups.get(group.group_id) is not group:
                 for member in group.members.values():
                     again = Joined(code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
-                    step.answer_join(group, member, again)
-                    step.answer_sync(member, Synced(code=ErrorCode.REBALANCE_IN_PROGRESS))
+                    step.respond_to_join(group, member, again)
+                    step.respond_to_sync(member, Synced(code=ErrorCode.REBALANCE_IN_PROGRESS))
             return step.outcome
 
         return written

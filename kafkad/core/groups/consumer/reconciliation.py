@@ -58,11 +58,11 @@ def reconcile(
 
 
 def _unsubscribed(member: ConsumerMember, subscribed: Collection[UUID], owned: Assignment | None) -> ConsumerMember:
-    gives_up = {topic: indexes for topic, indexes in member.assigned.items() if topic not in subscribed}
-    if not gives_up:
+    is_abandoned = {topic: indexes for topic, indexes in member.assigned.items() if topic not in subscribed}
+    if not is_abandoned:
         return member
-    keeps = without(member.assigned, gives_up)
-    pending = together(member.pending_revocation, gives_up)
+    keeps = without(member.assigned, is_abandoned)
+    pending = together(member.pending_revocation, is_abandoned)
     if _holds(owned, pending):
         return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, keeps, pending)
     return _moved(member, member.state, member.epoch, keeps, member.pending_revocation)
@@ -71,9 +71,9 @@ def _unsubscribed(member: ConsumerMember, subscribed: Collection[UUID], owned: A
 def _next(member: ConsumerMember, epoch: int, target: Target, owned: Assignment | None) -> ConsumerMember:
     wanted = {topic: indexes for topic, indexes in target.assignment.items() if topic in target.subscribed}
     keeps = common(member.assigned, wanted)
-    gives_up = without(member.assigned, keeps)
-    if gives_up and _holds(owned, gives_up):
-        return _moved(member, MemberState.UNREVOKED_PARTITIONS, epoch, keeps, gives_up)
+    is_abandoned = without(member.assigned, keeps)
+    if is_abandoned and _holds(owned, is_abandoned):
+        return _moved(member, MemberState.UNREVOKED_PARTITIONS, epoch, keeps, is_abandoned)
     missing = without(wanted, keeps)
     own = member.pending_revocation
     held = {

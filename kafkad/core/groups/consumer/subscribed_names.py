@@ -61,7 +61,7 @@ class SubscribedNames:
             self.bytes -= _bytes_of(names)
 
 
-def check_room_for(subscribed: SubscribedNames, names: Names) -> None:
+def check_names_fit(subscribed: SubscribedNames, names: Names) -> None:
     """Whether one more member may have these names. Raises GROUP_MAX_SIZE_REACHED."""
     if subscribed.bytes_with(names) > SUBSCRIBED_BYTES:
         text = f"The members of the consumer group name too many different topics: over {SUBSCRIBED_BYTES} bytes."

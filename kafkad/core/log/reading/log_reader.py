@@ -43,7 +43,7 @@ SEGMENTS_A_STEP = 64
 """New segments that one step of a search by time may open."""
 
 
-class SearchGoesOn(Exception):
+class SearchPaused(Exception):
     """One step of a search by time is over; the next call goes on from there."""
 
 
@@ -200,7 +200,7 @@ class LogReader:
     def offset_for_timestamp(self, timestamp: int, upper: LogPosition, log_start: int = 0) -> FoundOffset | None:
         """The first record with this timestamp or a later one, from `log_start` to `upper` (ListOffsets).
 
-        Raises SearchGoesOn.
+        Raises SearchPaused.
         """
         try:
             for base, largest in self._largest_timestamps(upper):
@@ -215,7 +215,7 @@ class LogReader:
     def max_timestamp(self, upper: LogPosition, log_start: int = 0) -> FoundOffset | None:
         """The first record that has the largest timestamp of all below `upper` (ListOffsets -3).
 
-        Where no record has one it is the first, as in Apache Kafka. Raises SearchGoesOn.
+        Where no record has one it is the first, as in Apache Kafka. Raises SearchPaused.
         """
         try:
             # Of equal ones the first: `max` keeps it.
@@ -234,7 +234,7 @@ class LogReader:
             largest = known.get(base) if base != upper.segment_base else None
             if largest is None:
                 if looked == SEGMENTS_A_STEP:
-                    raise SearchGoesOn
+                    raise SearchPaused
                 looked += 1
                 segment = self._segment(base)
                 largest = segment.largest_timestamp(self._end(segment, upper))

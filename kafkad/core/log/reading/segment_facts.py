@@ -32,7 +32,7 @@ class SegmentFacts:
 
     def take_over(self, earlier: "SegmentFacts", before: LogManifest, now: LogManifest) -> None:
         """Take over the previous generation's facts about segments that are still there."""
-        if not now.goes_on(before):
+        if not now.continues(before):
             return
         kept = set(now.segment_bases[:-1])
         self.max_timestamps.update((base, time) for base, time in earlier.max_timestamps.items() if base in kept)

@@ -48,8 +48,8 @@ _MOST_BLOCKS = 4096
 _KEPT_CONTEXT = 4 * 1024 * 1024
 """Bytes: a frame may ask for a window of 128 MB, which its context would keep."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_NO_ROOM = "did not decompress full frame"
-_NO_ROOM_FOR_FRAMES = "failed to write whole buffer"
+_NO_SPACE = "did not decompress full frame"
+_NO_SPACE_FOR_FRAMES = "failed to write whole buffer"
 """How zstandard and cramjam tell sound frames whose content does not fit the buffer."""
 _idle_decompressors: list[zstandard.ZstdDecompressor] = []
 _idle_compressors: list[zstandard.ZstdCompressor] = []
@@ -229,7 +229,7 @@ def _decompress_zstd_frame(zstd: zstandard.ZstdDecompressor, data: memoryview, m
         try:
             return zstd.decompress(data, max_output_size=size)
         except zstandard.ZstdError as error:
-            if _NO_ROOM not in str(error) or size == most:
+            if _NO_SPACE not in str(error) or size == most:
                 raise
         if size == max_bytes:
             raise _too_large(max_bytes)
@@ -272,7 +272,7 @@ def _decompress_zstd_frames(data: memoryview, max_bytes: int) -> bytes:
         try:
             written = cramjam.zstd.decompress_into(data, out)
         except cramjam.DecompressionError as error:
-            if _NO_ROOM_FOR_FRAMES not in str(error):
+            if _NO_SPACE_FOR_FRAMES not in str(error):
                 raise CannotDecompress(f"zstd: {error}") from error
             if size >= max_bytes:
                 raise _too_large(max_bytes) from error

@@ -29,7 +29,7 @@ class LogManifest:
         """Whether that segment is not the active one."""
         return base_offset != self.segment_bases[-1]
 
-    def goes_on(self, before: "LogManifest") -> bool:
+    def continues(self, before: "LogManifest") -> bool:
         """Whether this is the log of `before` with segments added or removed, but none rewritten."""
         if self.rewrites != before.rewrites:
             return False

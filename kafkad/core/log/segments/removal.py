@@ -16,7 +16,7 @@ from kafkad.core.log.producers.replay import rebuild_steps
 from kafkad.core.log.recovery.state_files import snapshot_offsets, write_epochs
 from kafkad.core.log.segments.layout import LOG, PRODUCER_SNAPSHOT, file_name
 from kafkad.core.log.segments.log_segments import Segments
-from kafkad.core.log.segments.replacement import give_up_swap
+from kafkad.core.log.segments.replacement import abort_swap
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.types import NO_TIMESTAMP, LogPosition
@@ -137,7 +137,7 @@ def _remove_first(log: PartitionLog, count: int) -> list[UnlinkFiles]:
         return []
     begun = log.segments.begun_swap
     if begun is not None and begun.base_offset < log.segments[count].base_offset:
-        give_up_swap(log)
+        abort_swap(log)
     names = log.segments.remove_first(count)
     log.generation += 1
     first = log.segments[0]
@@ -158,7 +158,7 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles
         return []
     if offset < log.segments[0].base_offset:
         return truncate_fully_and_start_at(log, offset, now_ms)
-    give_up_swap(log)
+    abort_swap(log)
     log.recovery_point = min(log.recovery_point, offset)
     log.truncations += 1
     names = log.segments.remove_after(offset)
@@ -185,7 +185,7 @@ def _forget_epoch_without_records(log: PartitionLog) -> None:
 
 def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles]:
     """Remove all segments; the empty log starts at `offset`."""
-    give_up_swap(log)
+    abort_swap(log)
     log.recovery_point = min(log.recovery_point, offset)
     log.truncations += 1
     names = log.segments.remove_after(-1)

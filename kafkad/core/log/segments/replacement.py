@@ -4,7 +4,7 @@ In three steps, and after each the names of the directory have to be synced, by 
 `remove_older_cleaned`, `begin_swap`, `finish_swap`. What the cleaned files hold is on disk before. During the last step
 nobody may have a position in the segments, or open them by name: the caller has told the readers, and has waited for
 them. A crash before the second step leaves the log as it was; after it, loading finishes what was begun
-(`recovery.leftovers`), so a log that changes otherwise meanwhile takes it back first (`give_up_swap`).
+(`recovery.leftovers`), so a log that changes otherwise meanwhile takes it back first (`abort_swap`).
 """
 
 from collections.abc import Sequence
@@ -38,11 +38,11 @@ def begin_swap(log: PartitionLog, cleaned: CleanedFiles) -> None:
         for kind in cleaned.kinds():
             store.rename(file_name(cleaned.base_offset, kind, CLEANED), file_name(cleaned.base_offset, kind, SWAP))
     except NoSpaceLeft:
-        give_up_swap(log)
+        abort_swap(log)
         raise
 
 
-def give_up_swap(log: PartitionLog) -> None:
+def abort_swap(log: PartitionLog) -> None:
     """What was begun is removed, and stays away: loading would finish it."""
     segments = log.segments
     cleaned, segments.begun_swap = segments.begun_swap, None
@@ -66,9 +66,9 @@ def finish_swap(log: PartitionLog, sources: Sequence[Segment]) -> UnlinkFiles:
     try:
         for kind in cleaned.kinds():
             log.store.rename(file_name(cleaned.base_offset, kind, SWAP), file_name(cleaned.base_offset, kind))
-    except NoSpaceLeft as no_room:
+    except NoSpaceLeft as no_space:
         # The log is not as it was any more: the next start makes the rest of the swap.
-        raise StorageFailed(str(no_room)) from no_room
+        raise StorageFailed(str(no_space)) from no_space
     note_aborted_counts(log.store, log.segments)
     log.rewrites += 1
     log.generation += 1

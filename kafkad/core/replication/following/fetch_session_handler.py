@@ -8,7 +8,7 @@ with the next requests, or have their turn one after the other where there is no
 from collections.abc import Sequence
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.replication.following.requests import FULL, Fetched, FetchWanted, PartitionId, PartitionToFetch
+from kafkad.core.replication.following.requests import FULL, Fetched, FollowerFetch, PartitionId, PartitionToFetch
 
 NO_SESSION = 0
 MOST_ROWS = 9_000
@@ -32,7 +32,7 @@ class FetchSessionHandler:
         self._requests = 0
         self._uses_topic_ids = True
 
-    def next_request(self, wanted: Sequence[PartitionToFetch], *, uses_topic_ids: bool) -> FetchWanted:
+    def next_request(self, wanted: Sequence[PartitionToFetch], *, uses_topic_ids: bool) -> FollowerFetch:
         if uses_topic_ids != self._uses_topic_ids:
             self._uses_topic_ids = uses_topic_ids
             self._epoch = FULL
@@ -48,7 +48,7 @@ class FetchSessionHandler:
             for row in forgotten:
                 del known[row.id]
             known.update((row.id, row) for row in partitions)
-        return FetchWanted(
+        return FollowerFetch(
             uses_topic_ids=uses_topic_ids,
             session_id=self._session_id,
             session_epoch=self._epoch,

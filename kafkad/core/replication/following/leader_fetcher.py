@@ -15,12 +15,12 @@ from kafkad.core.replication.following.fetch_session_handler import FetchSession
 from kafkad.core.replication.following.followed_partition import FollowedPartition, FollowState
 from kafkad.core.replication.following.requests import (
     Fetched,
-    FetchWanted,
+    FollowerFetch,
     FollowKind,
     FollowOrder,
     FollowResult,
     OffsetListed,
-    OffsetWanted,
+    OffsetQuery,
     PartitionFetched,
     PartitionId,
 )
@@ -39,7 +39,7 @@ _USUAL = frozenset(
 """Brokers hear of a change one after the other, so these pass by themselves."""
 
 
-class Complaint(NamedTuple):
+class LoggedProblem(NamedTuple):
     """For the log: about which partition, why, and the whole sentence."""
 
     about: PartitionId
@@ -57,7 +57,7 @@ class LeaderFetcher:
         self.backoff_ms = backoff_ms
         self._may_use_topic_ids = may_use_topic_ids
         self._quota = quota
-        self.complaints: list[Complaint] = []
+        self.log_rate_limit: list[LoggedProblem] = []
         """Taken by the caller."""
         self._session = FetchSessionHandler()
         self._partitions: dict[PartitionId, FollowedPartition] = {}
@@ -134,7 +134,7 @@ class LeaderFetcher:
                 orders.append((partition.owner, partition.order(FollowKind.DESCRIBE, 0)))
         return orders
 
-    def next_request(self, now_ms: int) -> FetchWanted | list[OffsetWanted] | None:
+    def next_request(self, now_ms: int) -> FollowerFetch | list[OffsetQuery] | None:
         """What the leader is asked now; None while it, or an owner, has an answer to give, or all pause."""
         if self._is_waiting or self._writing:
             return None
@@ -168,9 +168,9 @@ class LeaderFetcher:
         return min(due, default=None)
 
     @staticmethod
-    def _offset_wanted(partition: FollowedPartition) -> OffsetWanted:
+    def _offset_wanted(partition: FollowedPartition) -> OffsetQuery:
         timestamp = LATEST if partition.leader_end is None else EARLIEST
-        return OffsetWanted(partition.id, partition.name, partition.leader_epoch, timestamp)
+        return OffsetQuery(partition.id, partition.name, partition.leader_epoch, timestamp)
 
     # What the leader answered.
 
@@ -240,7 +240,7 @@ class LeaderFetcher:
         return partition.order(FollowKind.APPEND, partition.fetch_offset, row)
 
     def offsets_listed(self, rows: Sequence[OffsetListed], now_ms: int) -> list[tuple[int, FollowOrder]]:
-        """The answer to a list of `OffsetWanted`."""
+        """The answer to a list of `OffsetQuery`."""
         self._is_waiting = False
         self._failures = 0
         orders: list[tuple[int, FollowOrder]] = []
@@ -319,7 +319,7 @@ class LeaderFetcher:
     def _pause(self, partition: FollowedPartition, cause: str, text: str, now_ms: int) -> None:
         partition.retry_ms = now_ms + self.backoff_ms
         self.left_alone.add(partition.id)
-        self.complaints.append(Complaint(partition.id, cause, f"{partition.name} is not fetched for a while: {text}"))
+        self.log_rate_limit.append(LoggedProblem(partition.id, cause, f"{partition.name} is not fetched for a while: {text}"))
 
 
 _CODES = frozenset(code.value for code in ErrorCode)

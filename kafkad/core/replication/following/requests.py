@@ -28,7 +28,7 @@ class PartitionToFetch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchWanted:
+class FollowerFetch:
     """A Fetch as a follower; `uses_topic_ids` says whether topics are named by ids (version 13 on) or by names."""
 
     uses_topic_ids: bool
@@ -63,7 +63,7 @@ class Fetched(NamedTuple):
     partitions: list[PartitionFetched]
 
 
-class OffsetWanted(NamedTuple):
+class OffsetQuery(NamedTuple):
     """One row of ListOffsets: the latest (-1) or earliest (-2) offset of the leader's log."""
 
     id: PartitionId

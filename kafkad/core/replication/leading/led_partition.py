@@ -69,8 +69,8 @@ class LedPartition:
         "broker_id",
         "epoch_start",
         "max_lag_ms",
+        "requested_epochs",
         "state",
-        "wanted_epochs",
     )
 
     def __init__(self, broker_id: int, state: PartitionState, *, log_end: int, now_ms: int, max_lag_ms: int) -> None:
@@ -81,7 +81,7 @@ class LedPartition:
         self._known_end = log_end
         self._wanted: tuple[int, ...] | None = None
         """The ISR that is asked for and neither granted nor refused."""
-        self.wanted_epochs: tuple[int, ...] = ()
+        self.requested_epochs: tuple[int, ...] = ()
         """In which life of each broker of the change its progress was counted, -1 if that is not known. Fixed with the
         change: it may be asked for again when the broker's next life has fetched, without what the former had.
         """
@@ -174,7 +174,7 @@ class LedPartition:
 
     def _want(self, isr: tuple[int, ...]) -> tuple[int, ...]:
         self._wanted = isr
-        self.wanted_epochs = tuple(
+        self.requested_epochs = tuple(
             self._followers[each].broker_epoch if each in self._followers else NO_BROKER_EPOCH for each in isr
         )
         return isr
@@ -241,7 +241,7 @@ class LedPartition:
         starts = [each.log_start_offset for each in self._followers.values() if each.broker_id in live]
         return min([log_start, *starts])
 
-    def next_look_ms(self, log_end: int, now_ms: int) -> int | None:
+    def next_check_ms(self, log_end: int, now_ms: int) -> int | None:
         """When somebody is behind for too long, or a change may be asked for again: later than `now_ms` when
         `begin_isr_change` was called with it. None if nothing is to come.
         """

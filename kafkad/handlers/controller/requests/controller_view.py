@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kafkad.core.connections.complaints import Complaints
+from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.controller.configs import ConfigRules
 from kafkad.core.controller.controller import Controller
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
@@ -60,7 +60,7 @@ class ControllerView:
     log_dirs: Sequence[str] = ()
     offline_dirs: Callable[[], frozenset[int]] = frozenset
     loggers: Mapping[str, str] = field(default_factory=lambda: {"root": "INFO"})
-    complaints: Complaints = field(default_factory=Complaints)
+    log_rate_limit: LogRateLimit = field(default_factory=LogRateLimit)
     """About requests that failed."""
 
 

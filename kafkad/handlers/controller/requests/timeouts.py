@@ -6,13 +6,13 @@ UNKNOWN_SERVER_ERROR, which clients do not repeat.
 """
 
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.controller.requests.refusals import APIS, Refusal, refused
+from kafkad.handlers.controller.requests.rejections import APIS, Rejection, refused
 from kafkad.wire import api_table
 from kafkad.wire.kio_codec import codec, milliseconds
 
 LONGEST_MS = 60_000
 """Also for requests without a timeout of their own."""
-_TIMED_OUT = Refusal(ErrorCode.REQUEST_TIMED_OUT, "No controller took the request in time.")
+_TIMED_OUT = Rejection(ErrorCode.REQUEST_TIMED_OUT, "No controller took the request in time.")
 _INTERRUPTED = "The controller process ended while it handled the request, which may have been carried out."
 _CODES_INTERRUPTED = {api_table.INIT_PRODUCER_ID: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 """Others than UNKNOWN_SERVER_ERROR. A producer without a transactional id sends nothing that a process could die of. It
@@ -25,7 +25,7 @@ def is_between_brokers(api_key: int) -> bool:
     return api_key in api_table.CLUSTER_APIS
 
 
-def patience_ms(api_key: int, version: int, body: memoryview) -> int:
+def timeout_of_ms(api_key: int, version: int, body: memoryview) -> int:
     """Raises MalformedRequest."""
     if is_between_brokers(api_key):
         return LONGEST_MS
@@ -41,4 +41,4 @@ def timed_out(api_key: int, version: int, body: memoryview) -> bytes:
 def interrupted(api_key: int, version: int, body: memoryview) -> bytes:
     """The response body. Raises MalformedRequest."""
     code = _CODES_INTERRUPTED.get(api_key, ErrorCode.UNKNOWN_SERVER_ERROR)
-    return refused(api_key, version, body, Refusal(code, _INTERRUPTED))
+    return refused(api_key, version, body, Rejection(code, _INTERRUPTED))

@@ -12,7 +12,7 @@ from kafkad.core.groups.consumer.messages import DescribedConsumer, DescribedCon
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.shard import GroupShard
 from kafkad.handlers.coordinators.groups.describe_groups import GROUP_OPERATIONS
-from kafkad.handlers.requests.operations import NOT_ASKED
+from kafkad.handlers.requests.operations import NOT_REQUESTED
 from kafkad.wire.kio_codec import Codec, codec
 
 _TYPE_FROM = 1
@@ -33,7 +33,7 @@ def handle(request: Any, caller: Caller, shard: GroupShard, moment: Moment) -> O
     reply = Described(
         groups=groups,
         names=_names(groups, shard.consumer.topics),
-        operations=GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED,
+        operations=GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED,
     )
     return Outcome(replies=[(caller.token, reply)])
 
@@ -45,7 +45,7 @@ def pack(reply: Described, version: int) -> bytes:
 
 def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
     groups = tuple(DescribedConsumerGroup(group_id=group_id, code=code) for group_id in request.group_ids)
-    return pack(Described(groups=groups, names={}, operations=NOT_ASKED), version)
+    return pack(Described(groups=groups, names={}, operations=NOT_REQUESTED), version)
 
 
 def _names(groups: tuple[DescribedConsumerGroup, ...], topics: Topics) -> dict[UUID, str]:
@@ -71,7 +71,7 @@ def _group(messages: Codec, group: DescribedConsumerGroup, reply: Described, ver
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.assignor,
         members=tuple(_member(messages, each, reply, version) for each in group.members),
-        authorized_operations=reply.operations if group.code is ErrorCode.NONE else NOT_ASKED,
+        authorized_operations=reply.operations if group.code is ErrorCode.NONE else NOT_REQUESTED,
     )
 
 

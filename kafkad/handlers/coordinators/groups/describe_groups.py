@@ -11,7 +11,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.listing import DescribedGroup, DescribedMember, describe_classic
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.shard import GroupShard
-from kafkad.handlers.requests.operations import NOT_ASKED
+from kafkad.handlers.requests.operations import NOT_REQUESTED
 from kafkad.wire.kio_codec import codec
 
 _OPERATIONS_FROM = 3
@@ -33,7 +33,7 @@ def handle(request: Any, caller: Caller, shard: GroupShard, moment: Moment) -> O
     with_operations = caller.version >= _OPERATIONS_FROM and request.include_authorized_operations
     reply = Described(
         groups=tuple(describe_classic(shard.groups, group_id) for group_id in request.groups),
-        operations=GROUP_OPERATIONS if with_operations else NOT_ASKED,
+        operations=GROUP_OPERATIONS if with_operations else NOT_REQUESTED,
     )
     return Outcome(replies=[(caller.token, reply)])
 
@@ -45,7 +45,7 @@ def pack(reply: Described, version: int) -> bytes:
 
 def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
     groups = tuple(DescribedGroup(group_id=group_id, code=code) for group_id in request.groups)
-    return pack(Described(groups=groups, operations=NOT_ASKED), version)
+    return pack(Described(groups=groups, operations=NOT_REQUESTED), version)
 
 
 def _group(group: DescribedGroup, operations: int, version: int) -> Any:
@@ -62,7 +62,7 @@ def _group(group: DescribedGroup, operations: int, version: int) -> Any:
         protocol_type=group.protocol_type,
         protocol_data=group.protocol,
         members=tuple(_member(each, version) for each in group.members),
-        authorized_operations=operations if code is ErrorCode.NONE else NOT_ASKED,
+        authorized_operations=operations if code is ErrorCode.NONE else NOT_REQUESTED,
     )
 
 

@@ -7,12 +7,12 @@ from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION
 from kafkad.adapters.stores.session_file import SessionFile
-from kafkad.processes.controller.cluster.asking.own_configs import OwnConfigs
+from kafkad.processes.controller.cluster.controller_role import ControllerRole
 from kafkad.processes.controller.cluster.electable_controller import ElectableController
-from kafkad.processes.controller.cluster.elected_part import ElectedPart
 from kafkad.processes.controller.cluster.events import HostEvents
 from kafkad.processes.controller.cluster.membership import Membership
 from kafkad.processes.controller.cluster.opening import OpenedHost, open_host
+from kafkad.processes.controller.cluster.requests.own_configs import OwnConfigs
 from kafkad.processes.controller.cluster.session import Sessions
 from kafkad.processes.controller.cluster.store_thread import StoreThread
 from kafkad.processes.controller.events import Send
@@ -44,7 +44,7 @@ class ClusterOpening:
         self._future = future
         self.is_done = True
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """The broker stops."""
         self._sessions.stop()
         self._store_thread.close()
@@ -68,6 +68,6 @@ class ClusterOpening:
         membership.member = events
         own_configs = OwnConfigs(context, events, membership, send)
         controller = ElectableController(context)
-        elected = ElectedPart(events, membership, controller, own_configs, context.config, self._loop, send)
+        elected = ControllerRole(events, membership, controller, own_configs, context.config, self._loop, send)
         events.attach(elected)
         return events

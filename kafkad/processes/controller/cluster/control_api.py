@@ -46,7 +46,7 @@ def key_of(request: ControlRequest) -> int:
 Reply = Callable[[AdminReply], object]
 
 
-def read_asked(message: AdminRequest, reply: Reply) -> Generator[None, None, ControlRequest | None]:
+def read_control_request(message: AdminRequest, reply: Reply) -> Generator[None, None, ControlRequest | None]:
     """In steps. None: it can't be read, and the reply says why."""
     key, version = message.context.api_key, message.context.version
     try:
@@ -57,7 +57,7 @@ def read_asked(message: AdminRequest, reply: Reply) -> Generator[None, None, Con
     return request
 
 
-def write_answer(
+def write_control_response(
     message: AdminRequest, reply: Reply, response: ControlResponse
 ) -> Generator[None, None, Callable[[], object]]:
     """In steps; gives what sends it."""

@@ -18,7 +18,7 @@ from kafkad.core.cluster.control_requests import (
     ControlledShutdownResponse,
 )
 from kafkad.core.cluster.request_parts import ControlResponse
-from kafkad.core.connections.complaints import Complaints
+from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.elected.controller_failover import controller_failover
@@ -38,13 +38,13 @@ from kafkad.core.coordination_store import BadVersion, NodeExists, NodeStat, NoN
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.hosting.shutdown_tries import names_of
 from kafkad.core.metrics.catalogue import UNCLEAN_ELECTIONS
-from kafkad.handlers.controller.requests.answering import answer_to
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import ControllerView, ReplyAfter
 from kafkad.handlers.controller.requests.pieces import joined, pieces_of, pieces_of_names
+from kafkad.handlers.controller.requests.responses import response_to
 from kafkad.plugin_loading import chosen
-from kafkad.processes.controller.cluster.asking.broker_answers import ask_for_deletions_again, take_answer
-from kafkad.processes.controller.cluster.asking.brokers_told import Outcome, encoded
+from kafkad.processes.controller.cluster.requests.broker_channels import Outcome, encoded
+from kafkad.processes.controller.cluster.requests.broker_responses import retry_deletions, take_response
 from kafkad.processes.controller.cluster.tree_reader import Configs, controller_id, finalized_features, may_replace
 from kafkad.processes.controller.startup import elected_settings, new_id
 from kafkad.processes.controller.tables import LiveTables
@@ -103,7 +103,7 @@ class ElectableController:
         self._tables: LiveTables | None = None
         self._view: ControllerView | None = None
         self._registered: Mapping[int, Broker] = {}
-        self._complaints = Complaints()
+        self._log_rate_limit = LogRateLimit()
         self._shutting_down: dict[int, str] = {}
         """By broker id what was said of its shutdown."""
         self._refusing: set[tuple[int, int]] = set()
@@ -208,7 +208,7 @@ class ElectableController:
             controller=controller,
             configs=tables,
             random_source=self._random,
-            complaints=self._complaints,
+            log_rate_limit=self._log_rate_limit,
             producer_ids=ProducerIdControlManager(store, self._broker_id),
             log_dirs=self._context.config.log_dirs.log_dirs,
             offline_dirs=frozenset,
@@ -259,7 +259,7 @@ class ElectableController:
         """What a broker answers, or None, which can't be read."""
         if self._controller is None:
             return Outcome()
-        take_answer(self._controller, broker, request, response)
+        take_response(self._controller, broker, request, response)
         return self._outcome()
 
     def tree_changed(self, path: str, cluster_id: str, store: ZookeeperStore) -> Outcome:
@@ -293,10 +293,10 @@ class ElectableController:
             log.info("%d partition(s) are led by their preferred replica again", moved)
         return self._outcome()
 
-    def ask_for_deletions_again(self) -> Outcome:
+    def retry_deletions(self) -> Outcome:
         if self._controller is None:
             return Outcome()
-        ask_for_deletions_again(self._controller)
+        retry_deletions(self._controller)
         return self._outcome()
 
     def alter_partitions(self, request: AlterPartitionRequest) -> tuple[Outcome, AlterPartitionResponse]:
@@ -350,7 +350,7 @@ class ElectableController:
             if self._view is None:
                 yield Handled(Outcome())
                 return
-            answer = answer_to(memoryview(body()), context, self._view)
+            answer = response_to(memoryview(body()), context, self._view)
             answers.append(answer.body if isinstance(answer, ReplyAfter) else answer)
             if len(answers) < len(bodies):
                 yield Handled(self._outcome(), is_last=False)
@@ -373,14 +373,14 @@ class ElectableController:
     def _outcome(self) -> Outcome:
         if self._controller is None or self._orders is None:
             return Outcome()
-        self._orders.let_go()
+        self._orders.drop()
         self._context.block[UNCLEAN_ELECTIONS] += self._controller.take_unclean_elections()
         for level, line in self._controller.take_lines():
             log.log(level, "%s", line)
         brokers = self._registered.values()
         addresses = {each.id: (each.epoch, at) for each in brokers if (at := self._address(each)) is not None}
         told = encoded(self._controller.take_requests(), self._broker_id, self._versions)
-        return Outcome(told, addresses, has_refused_deletions=self._controller.has_refused_deletions)
+        return Outcome(told, addresses, has_deletions_to_retry=self._controller.has_deletions_to_retry)
 
     def _address(self, broker: Broker) -> tuple[str, int] | None:
         at = {each.name: (each.host, each.port) for each in broker.listeners}

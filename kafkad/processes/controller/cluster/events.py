@@ -18,20 +18,25 @@ from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event, SessionChanged, SessionState
 from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
 from kafkad.processes.controller.checkpoints import checkpoints_of
-from kafkad.processes.controller.cluster.asking.log_dir_events import LogDirEvents
-from kafkad.processes.controller.cluster.control_api import MESSAGES, read_asked, unauthorized, write_answer
+from kafkad.processes.controller.cluster.control_api import (
+    MESSAGES,
+    read_control_request,
+    unauthorized,
+    write_control_response,
+)
 from kafkad.processes.controller.cluster.handed_requests import HandedRequests
 from kafkad.processes.controller.cluster.membership import Membership
 from kafkad.processes.controller.cluster.opening import OpenedHost
 from kafkad.processes.controller.cluster.ports import Answered, Elected
 from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
+from kafkad.processes.controller.cluster.requests.log_dir_events import LogDirEvents
 from kafkad.processes.controller.cluster.tree_reader import Configs, configs_of_new, topic_names
 from kafkad.processes.controller.directory_moves import DirectoryMoves
 from kafkad.processes.controller.events import EveryDirectoryFailed, Send
 from kafkad.processes.controller.gauges import PartitionGauges, count_offline
 from kafkad.processes.controller.internal_topics import internal_topics
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
-from kafkad.processes.controller.quota_counts import pass_on
+from kafkad.processes.controller.quota_counts import forward
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
 from kafkad.wire.api_table import CLUSTER_APIS
@@ -47,7 +52,7 @@ from kafkad.wire.processes.controller_messages import (
     PartitionMoved,
     QuotaCounts,
     RemovalFailed,
-    SnapshotWanted,
+    SnapshotRequest,
     pack_message,
 )
 
@@ -97,7 +102,7 @@ class HostEvents:
         self._checkpoints = checkpoints_of(context, opened.offline, now_ms, self._directory_failed)
         self._moves = DirectoryMoves(opened.hosting, self._checkpoints, directories, self._publish, send)
         self._gauges = PartitionGauges(context.block, context.config.node_id)
-        self._without_room: dict[ProcessKey, frozenset[int]] = {}
+        self._without_space: dict[ProcessKey, frozenset[int]] = {}
         """The log directories in which workers find no room."""
         self._is_to_count = True
         self._reconfigure()
@@ -129,7 +134,7 @@ class HostEvents:
     def internal_topics(self) -> Mapping[str, NewTopic]:
         return internal_topics(self._config)
 
-    def hand_over(self, request: ControlRequest, answered: Answered) -> None:
+    def transfer(self, request: ControlRequest, answered: Answered) -> None:
         self._requests.add(request, answered, self._now_ms)
 
     def attach(self, elected: Elected) -> None:
@@ -167,7 +172,7 @@ class HostEvents:
             case AdminRequest():
                 with self._membership.mark.handling(peer, message.token):
                     self._asked(peer, message)
-            case SnapshotWanted(have_version):
+            case SnapshotRequest(have_version):
                 self._metadata_publisher.asked(peer, have_version, self._hosting.image)
             case Applied():
                 return  # It only wakes the process: the end of the pass reads the process registry.
@@ -178,12 +183,12 @@ class HostEvents:
             case RemovalFailed(slot, cause, is_full):
                 self._removals.failed(slot, cause, is_full=is_full)
             case QuotaCounts():
-                pass_on(self._context.registry, self._send, peer, message)
+                forward(self._context.registry, self._send, peer, message)
             case LogDirFailed(log_dir, cause):
                 self._directory_failed(log_dir, cause)
             case LogDirsWithoutRoom(log_dirs):
-                self._without_room[peer] = frozenset(log_dirs)
-                self._hosting.log_dirs_without_room(frozenset().union(*self._without_room.values()))
+                self._without_space[peer] = frozenset(log_dirs)
+                self._hosting.log_dirs_without_room(frozenset().union(*self._without_space.values()))
             case PartitionMoved():
                 self._moves.ended(message)
             case _:
@@ -207,7 +212,7 @@ class HostEvents:
             self._reply(peer, AdminReply(message.token, unauthorized(context.api_key, context.version)))
             return
         reply = partial(self._reply, peer)
-        self._requests.add_in_steps(read_asked(message, reply), partial(write_answer, message, reply), self._now_ms)
+        self._requests.add_in_steps(read_control_request(message, reply), partial(write_control_response, message, reply), self._now_ms)
 
     def _reply(self, peer: ProcessKey, reply: AdminReply) -> None:
         self._send(peer, pack_message(reply))
@@ -246,7 +251,7 @@ class HostEvents:
             self._elected.registered(broker, self._now_ms)
 
     def session_lost(self) -> None:
-        self._requests.give_up()
+        self._requests.abandon()
         self._hosting.session_lost()
         self._publish()
 

@@ -184,7 +184,7 @@ class HandedRequests:
         self.turn(self._now_ms)
         self._compare()
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Drop what waits, unanswered: the session is over, and its controller tells the next one everything again."""
         self._queue.clear()
         self._waiting.clear()

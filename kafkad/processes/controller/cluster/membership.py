@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
 from kafkad.core.controller.image import Broker, Listener
-from kafkad.core.controller.startup.reconciliation import StartRefused
+from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationError, Event, SessionChanged, SessionState, WatchFired
 from kafkad.processes.controller.cluster.opening import OpenedHost, register
@@ -50,7 +50,7 @@ class Membership:
         say: Callable[[str], None],
     ) -> None:
         self.broker: Broker | None = None
-        self.refused: StartRefused | None = None
+        self.refused: UnusableMetadata | None = None
         """Why the broker must end."""
         self.member: Member | None = None
         self._context = context
@@ -143,7 +143,7 @@ class Membership:
             if self.member is not None:
                 self.member.registered()
             self.read_features()
-        elif isinstance(error, StartRefused):
+        elif isinstance(error, UnusableMetadata):
             self.refused = error
         elif not isinstance(error, CoordinationError | Stopped):
             raise error

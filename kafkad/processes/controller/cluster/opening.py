@@ -19,7 +19,7 @@ from kafkad.adapters.stores.store_copy import COPY_NAME
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
 from kafkad.core.controller.elected.registrations import live_brokers
 from kafkad.core.controller.image import Broker, Listener
-from kafkad.core.controller.startup.reconciliation import FoundDirectory, StartRefused
+from kafkad.core.controller.startup.reconciliation import FoundDirectory, UnusableMetadata
 from kafkad.core.controller.startup.startup import Directories
 from kafkad.core.controller.startup.term import ensure_cluster_id, ensure_paths
 from kafkad.core.controller.store import nodes
@@ -48,7 +48,7 @@ from kafkad.processes.runtime.child import ChildContext
 
 log = logging.getLogger(__name__)
 
-EARLIER_SESSION_LOOK_S = 0.2
+EARLIER_SESSION_CHECK_S = 0.2
 _MOST_NAMED = 10
 
 
@@ -65,10 +65,10 @@ class OpenedHost:
 
 
 def open_host(context: ChildContext, handover: ControllerHandover, sessions: Sessions) -> OpenedHost:
-    """Raises `LogDirectoryUnusable` and `StartRefused`, which end the broker, `StorageFailed` and `Stopped`."""
+    """Raises `LogDirectoryUnusable` and `UnusableMetadata`, which end the broker, `StorageFailed` and `Stopped`."""
     directories = context.log_directories
     if any((directories[0].path / name).exists() for name in (FILE_NAME, COPY_NAME)):
-        raise StartRefused(
+        raise UnusableMetadata(
             f"{directories[0].path} is that of a single broker, which keeps its topics there: use another log.dirs "
             "in a cluster, or remove zookeeper.connect"
         )
@@ -198,7 +198,7 @@ def register(
     listeners: tuple[Listener, ...],
     say: Callable[[str], None],
 ) -> Broker:
-    """Waits for an earlier session of this broker to end. Raises `StartRefused`, `Stopped`, the store's errors."""
+    """Waits for an earlier session of this broker to end. Raises `UnusableMetadata`, `Stopped`, the store's errors."""
     config = context.config
     has_said_so = False
     while True:
@@ -206,7 +206,7 @@ def register(
             found = try_to_register(store, config.node_id, listeners, config.rack, wall_clock_ms())
         except CoordinationError:
             # The next attempt comes at once.
-            sessions.pause(EARLIER_SESSION_LOOK_S)
+            sessions.pause(EARLIER_SESSION_CHECK_S)
             raise
         if not isinstance(found, Waiting):
             return found
@@ -214,4 +214,4 @@ def register(
             log.warning("broker %d waits: %s, which ends within its timeout", config.node_id, found.value)
             say("waiting for the end of an earlier session")
         has_said_so = True
-        sessions.pause(EARLIER_SESSION_LOOK_S)
+        sessions.pause(EARLIER_SESSION_CHECK_S)

@@ -38,7 +38,7 @@ class Host(Protocol):
     def internal_topics(self) -> Mapping[str, NewTopic]:
         """The request with which an internal topic is created when it is first needed."""
 
-    def hand_over(self, request: ControlRequest, answered: Answered) -> None:
+    def transfer(self, request: ControlRequest, answered: Answered) -> None:
         """The elected controller's request to its own broker, without a wire; answered when it is applied."""
 
 

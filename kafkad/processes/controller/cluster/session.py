@@ -15,7 +15,7 @@ from kafkad.adapters.stores.session_file import SessionFile
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore, ZookeeperUnreachable
 from kafkad.adapters.stores.zookeeper_tls import UnusableTlsFile, tls_context
 from kafkad.config.entities.broker import ClusterConfig
-from kafkad.core.controller.startup.reconciliation import StartRefused
+from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.coordination_store import CoordinationError, NotPermitted, SessionLost
 
 log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class Sessions:
                 return work(store)
             except NotPermitted as refused:
                 store.close()
-                raise StartRefused(f"ZooKeeper does not let this broker change its nodes: {refused}") from refused
+                raise UnusableMetadata(f"ZooKeeper does not let this broker change its nodes: {refused}") from refused
             except CoordinationError as error:
                 store.close()
                 log.warning("ZooKeeper was away while the session began, which begins again: %s", error)

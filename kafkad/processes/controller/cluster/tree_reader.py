@@ -11,7 +11,7 @@ from msgspec import MsgspecError
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.core.controller.features import REGISTERED, lacking
 from kafkad.core.controller.image import NO_CONTROLLER, NO_FEATURES_EPOCH
-from kafkad.core.controller.startup.reconciliation import StartRefused
+from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.controller.startup.term import read_epoch
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.stored_metadata import PartitionState, stored_state
@@ -106,7 +106,7 @@ def finalized_features(store: CoordinationStore) -> tuple[dict[str, int], int]:
     unsupported = lacking(REGISTERED, levels)
     if unsupported:
         shown = ", ".join(f"{name}={levels[name]}" for name in unsupported)
-        raise StartRefused(f"the cluster has finalized features that this version does not support: {shown}")
+        raise UnusableMetadata(f"the cluster has finalized features that this version does not support: {shown}")
     return levels, node.version
 
 

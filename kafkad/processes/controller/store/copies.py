@@ -39,7 +39,7 @@ class StoreCopies:
         self._copied = self._store.last_change
         try:
             write_copy(self._store, self._folder)
-        except NoSpaceLeft as no_room:
-            log.error("the copy of the coordination store stays as it was: %s", no_room)
+        except NoSpaceLeft as no_space:
+            log.error("the copy of the coordination store stays as it was: %s", no_space)
         except StorageFailed as failure:
             self._failed(str(failure))

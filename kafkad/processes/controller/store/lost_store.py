@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from kafkad.adapters.files.log_directory import META_PROPERTIES, LogDirectoryUnusable
-from kafkad.adapters.files.reserved_room import FILE_NAME as RESERVED
+from kafkad.adapters.files.reserved_space import FILE_NAME as RESERVED
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
 from kafkad.adapters.stores.store_copy import COPY_NAME, is_lost, restore

@@ -18,7 +18,7 @@ from kafkad.processes.runtime.peer_log import PeerLog
 
 log = logging.getLogger(__name__)
 
-SECOND_LOOK_MS = 2
+SECOND_CHECK_MS = 2
 NO_LIMIT = 2**31 - 1
 """The limits when no option sets them."""
 FAILED_PAUSE_MS = 1_000
@@ -81,7 +81,7 @@ class Acceptor:
         self._open: set[int] = set()
         """The listeners that epoll reports."""
         self._postponed: set[int] = set()
-        self.look_again_ms: int | None = None
+        self.next_check_ms: int | None = None
 
     def open(self) -> None:
         for fd, (_, sock) in self._listeners.items():
@@ -100,7 +100,7 @@ class Acceptor:
         self._listeners.clear()
         self._open.clear()
         self._postponed.clear()
-        self.look_again_ms = None
+        self.next_check_ms = None
 
     @property
     def listening(self) -> list[int]:
@@ -112,22 +112,22 @@ class Acceptor:
 
     def postpone(self, fd: int, now_ms: int) -> None:
         """Leave the connection to another process with fewer connections, for a moment."""
-        self.pause(fd, now_ms + SECOND_LOOK_MS)
+        self.pause(fd, now_ms + SECOND_CHECK_MS)
 
     def pause(self, fd: int, until_ms: int) -> None:
         """Accept nothing: new connections wait in the kernel's queue."""
         self._epoll.unregister(fd)
         self._open.discard(fd)
         self._postponed.add(fd)
-        self.look_again_ms = min(until_ms, self.look_again_ms or until_ms)
+        self.next_check_ms = min(until_ms, self.next_check_ms or until_ms)
 
-    def second_look(self) -> list[int]:
+    def second_check(self) -> list[int]:
         """Look again at the listeners whose connections were left to other processes."""
         waiting = list(self._postponed)
         for fd in waiting:
             self._listen(fd)
         self._postponed.clear()
-        self.look_again_ms = None
+        self.next_check_ms = None
         return waiting
 
     def accept(self, fd: int, now_ms: int) -> Accepted | None:

@@ -58,8 +58,8 @@ class Admission:
                 self.is_open = True
                 if not self._is_closed:
                     self._acceptor.open()
-        elif self._acceptor.look_again_ms is not None and self._acceptor.look_again_ms <= now_ms:
-            for fd in self._acceptor.second_look():
+        elif self._acceptor.next_check_ms is not None and self._acceptor.next_check_ms <= now_ms:
+            for fd in self._acceptor.second_check():
                 self._take_all(fd, now_ms)
 
     def _are_logs_loaded(self) -> bool:
@@ -69,7 +69,7 @@ class Admission:
         return all(self._registry.state(key) == ProcessState.READY for key in self._registry.role("worker"))
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        return self._acceptor.look_again_ms if self.is_open else now_ms + NOT_YET_MS
+        return self._acceptor.next_check_ms if self.is_open else now_ms + NOT_YET_MS
 
     def close(self) -> None:
         """Accept no further connections."""

@@ -212,7 +212,7 @@ class Clients:
             self.close(connection, reason_of(error))
             return
         if (connection.has_waiting_requests or connection.parked is not None) and not self.is_closing:
-            self._go_on(connection)
+            self._start_next(connection)
             if connection.closed:
                 return
         if connection.is_finished and not (connection.replies or connection.out or connection.parked):
@@ -222,7 +222,7 @@ class Clients:
             mark_end(connection.sock)
         self._set_interest(connection)
 
-    def _go_on(self, connection: Connection) -> None:
+    def _start_next(self, connection: Connection) -> None:
         """Start requests that waited for earlier ones, if they may start now."""
         if connection in self.reader.next_pass or not connection.may_start(connection.waiting_class()):
             return

@@ -11,7 +11,7 @@ from kafkad.processes.network.connections.slow_request_eviction import SlowReque
 STALL_MS = 30_000
 """A request that was begun and does not go on for this long is given up, with the arena space that it holds."""
 STALL_CHECK_MS = 1_000
-STARVED_LOOK_MS = 20
+STARVED_CHECK_MS = 20
 """Space also comes free where nobody wakes up for it, by a connection that is closed."""
 IDLE_CHECKS = 10
 """Idle connections are looked for this often within `connections.max.idle.ms`."""
@@ -44,9 +44,9 @@ class ConnectionCare:
             or reader.next_pass
             or reader.starved
             or unread.is_over
-            or unread.is_wanted
+            or unread.is_requested
             or unread.next_described
-            or slow_requests.is_wanted
+            or slow_requests.is_requested
             or self._clients.next_unmute_ms is not None
         )
 
@@ -62,14 +62,14 @@ class ConnectionCare:
         clients, reader, unread = self._clients, self._reader, self._unread
         if clients.next_unmute_ms is not None:
             clients.unmute()
-        if self.slow_requests.is_wanted:
+        if self.slow_requests.is_requested:
             self.slow_requests.tick(now_ms)
-        if unread.is_wanted:
+        if unread.is_requested:
             unread.tick(now_ms, clients.close)
         if reader.next_pass:
             clients.take_turns(reader.next_pass)
-        has_room = not unread.is_over or unread.begin_pass()
-        if has_room and unread.waiting:
+        has_space = not unread.is_over or unread.begin_pass()
+        if has_space and unread.waiting:
             clients.take_turns(unread.waiting)
         if unread.next_described and not unread.is_describing():
             clients.take_turns(unread.next_described)
@@ -120,12 +120,12 @@ class ConnectionCare:
             yield clients.next_unmute_ms
         if reader.unfinished:
             yield self._next_stall_check_ms
-        if self._unread.is_wanted:
-            yield self._unread.next_look_ms or now_ms
+        if self._unread.is_requested:
+            yield self._unread.next_check_ms or now_ms
         if self._unread.next_described and not self._unread.is_describing():
             # More than have their turn in one pass, of which none was about producers after all.
             yield now_ms
-        if self.slow_requests.is_wanted:
-            yield self.slow_requests.next_look_ms or now_ms
+        if self.slow_requests.is_requested:
+            yield self.slow_requests.next_check_ms or now_ms
         if reader.starved or reader.space.crowded:
-            yield now_ms + STARVED_LOOK_MS
+            yield now_ms + STARVED_CHECK_MS

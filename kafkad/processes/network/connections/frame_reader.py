@@ -17,7 +17,7 @@ from kafkad.processes.network.connections.loop_pass import PASS_BYTES, has_had_i
 from kafkad.processes.network.connections.request_memory import RequestMemory, memory_for, next_step
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.wire.api_table import PRODUCE
-from kafkad.wire.framing import LENGTH, describe_stranger, read_header
+from kafkad.wire.framing import LENGTH, foreign_protocol, read_header
 from kafkad.wire.primitives import I16, MalformedRequest
 from kafkad.wire.request_limits import LARGEST_BYTES
 
@@ -120,7 +120,7 @@ class FrameReader:
     def _take_head(self, connection: Connection) -> bytes:
         head, connection.head = connection.head, b""
         if len(head) > request_memory.COUNTED_HEAD_BYTES:
-            self.space.let_go(connection)
+            self.space.drop(connection)
         return head
 
     def _receive_first(self, connection: Connection, now_ms: int) -> Generator[Frame, None, tuple[int, int]]:
@@ -238,7 +238,7 @@ class FrameReader:
         """Keep a part of a request, or make room for the whole when it is a large one."""
         if len(rest) >= 6:
             total = LENGTH.unpack_from(rest)[0] + 4
-            if connection.frames_read == 0 and (stranger := describe_stranger(bytes(rest[:16]))):
+            if connection.frames_read == 0 and (stranger := foreign_protocol(bytes(rest[:16]))):
                 raise Unacceptable(f"this looks like {stranger}")
             # Nothing is reserved for a request that may not start: a long poll before it can take any time.
             if total > LARGE_FRAME_BYTES // 2 and not connection.is_blocked():
@@ -318,7 +318,7 @@ class FrameReader:
         try:
             moved = memoryview(bytearray(size))
         except MemoryError:
-            self.space.let_go(connection)
+            self.space.drop(connection)
             return False
         moved[: filling.got] = filling.view[: filling.got]
         self.places.abandon(filling.arena_extent, filling.total)

@@ -4,7 +4,7 @@ No length from the network is believed before it was checked here.
 """
 
 from kafkad.wire.api_table import APIS, CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_COMMIT, PRODUCE
-from kafkad.wire.framing import RequestHeader, describe_stranger
+from kafkad.wire.framing import RequestHeader, foreign_protocol
 from kafkad.wire.primitives import I16
 from kafkad.wire.request_limits import LARGEST_BYTES
 
@@ -21,7 +21,7 @@ class Unacceptable(Exception):
     @classmethod
     def length(cls, length: int, most_bytes: int, first: bytes) -> "Unacceptable":
         """`first` is what came first, length included: it may be another protocol's."""
-        stranger = describe_stranger(first)
+        stranger = foreign_protocol(first)
         if stranger is not None:
             return cls(f"this looks like {stranger}")
         return cls(f"a request length of {length} bytes is outside {SMALLEST_FRAME} to {most_bytes}")

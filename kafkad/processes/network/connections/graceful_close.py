@@ -19,7 +19,7 @@ FIRST_REQUEST_MS = 2_000
 moment later wait in the kernel's queue for the next start, and this one was accepted too early for that.
 """
 LINGER_MS = 400
-_LOOK_MS = 10
+_CHECK_INTERVAL_MS = 10
 _FORGOTTEN_BYTES = 1 << 16
 _INT = Struct("i")
 
@@ -29,7 +29,7 @@ def is_awaited(connection: Connection, now_ms: int) -> bool:
     return connection.is_new and now_ms < connection.last_active_ms + FIRST_REQUEST_MS
 
 
-def next_given_up_ms(connections: Iterable[Connection], now_ms: int) -> int | None:
+def next_abandoned_ms(connections: Iterable[Connection], now_ms: int) -> int | None:
     """When the first of those whose requests are awaited is given up."""
     active_ms = min((each.last_active_ms for each in connections if is_awaited(each, now_ms)), default=None)
     return None if active_ms is None else active_ms + FIRST_REQUEST_MS
@@ -47,7 +47,7 @@ def part(sockets: Iterable[socket.socket], now_ms: Callable[[], int]) -> None:
             poll.register(sock, select.POLLIN)
     until_ms = now_ms() + LINGER_MS
     while lingering and now_ms() < until_ms:
-        readable = {fd for fd, _ in poll.poll(_LOOK_MS)}
+        readable = {fd for fd, _ in poll.poll(_CHECK_INTERVAL_MS)}
         for fd, sock in list(lingering.items()):
             is_over = not _forget_input(sock) if fd in readable else not _pending(sock, termios.TIOCOUTQ)
             if is_over:

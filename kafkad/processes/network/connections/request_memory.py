@@ -22,7 +22,7 @@ class RequestMemory:
         self._limit = limit
         self._elsewhere = elsewhere
         self._held: dict[Connection, int] = {}
-        self._goes_on: Connection | None = None
+        self._continues: Connection | None = None
         """The connection that may exceed the limit."""
         self.used = 0
         self.crowded: dict[Connection, None] = {}
@@ -66,27 +66,27 @@ class RequestMemory:
         self.used += size - self._held.get(connection, 0)
         self._held[connection] = size
 
-    def let_go(self, connection: Connection) -> None:
+    def drop(self, connection: Connection) -> None:
         """It holds nothing now; it may still wait in line."""
         self.used -= self._held.pop(connection, 0)
 
     def _may(self, connection: Connection, size: int) -> bool:
-        if connection is self._goes_on:
+        if connection is self._continues:
             return True
         if self.crowded and next(iter(self.crowded)) is not connection:
             return False
         if self.used + self._elsewhere() + size - self._held.get(connection, 0) <= self._limit:
             return True
-        if self._goes_on is None:
-            self._goes_on = connection
-        return connection is self._goes_on
+        if self._continues is None:
+            self._continues = connection
+        return connection is self._continues
 
     def release(self, connection: Connection) -> None:
         """Its request is complete, or never will be."""
-        self.let_go(connection)
+        self.drop(connection)
         self.crowded.pop(connection, None)
-        if connection is self._goes_on:
-            self._goes_on = None
+        if connection is self._continues:
+            self._continues = None
 
 
 def next_step(got: int, total: int) -> int:

@@ -8,9 +8,9 @@ until half of the memory is free: their clients begin again.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
-from kafkad.adapters.operating_system.process_limits import give_back_free_memory
+from kafkad.adapters.operating_system.process_limits import release_free_memory
 from kafkad.core.waiting.slow_requests import (
-    LOOK_MS,
+    CHECK_INTERVAL_MS,
     STUCK_BYTES,
     CheckedTransfer,
     SlowRequests,
@@ -36,26 +36,26 @@ class SlowRequestEviction:
         self._close = close
         self._requests: SlowRequests[Connection] = SlowRequests()
         self._said_at_ms: int | None = None
-        self.next_look_ms: int | None = None
+        self.next_check_ms: int | None = None
 
     @property
-    def is_wanted(self) -> bool:
+    def is_requested(self) -> bool:
         """A connection waits, or did at the last look."""
         reader = self._reader
-        return bool(reader.places.is_short or reader.starved or reader.space.is_short or self.next_look_ms is not None)
+        return bool(reader.places.is_short or reader.starved or reader.space.is_short or self.next_check_ms is not None)
 
     def tick(self, now_ms: int) -> None:
-        """In each pass while `is_wanted`."""
-        if self.next_look_ms is not None and now_ms < self.next_look_ms:
+        """In each pass while `is_requested`."""
+        if self.next_check_ms is not None and now_ms < self.next_check_ms:
             return
         reader = self._reader
         if not (reader.places.is_short or reader.starved or reader.space.is_short):
             self._requests.forget()
-            self.next_look_ms = None
-            give_back_free_memory()
+            self.next_check_ms = None
+            release_free_memory()
             return
-        is_first = self.next_look_ms is None
-        self.next_look_ms = now_ms + LOOK_MS
+        is_first = self.next_check_ms is None
+        self.next_check_ms = now_ms + CHECK_INTERVAL_MS
         # If the queue waits for the worker, no client is at fault.
         came = STUCK_BYTES if reader.starved else reader.came
         reader.came = 0
@@ -63,8 +63,8 @@ class SlowRequestEviction:
         seen = self._requests.look(begun, came)
         if not is_first:
             self._say(begun, now_ms)
-            given_up = self._clear_arena(seen) + self._clear_private(seen)
-            self._give_up(given_up)
+            abandoned = self._clear_arena(seen) + self._clear_private(seen)
+            self._abandon(abandoned)
             reader.places.is_short = False
 
     def _begun(self) -> Iterator[_Transfer]:
@@ -86,14 +86,14 @@ class SlowRequestEviction:
         Returns those without room.
         """
         reader = self._reader
-        given_up = []
+        abandoned = []
         for begun, _progress, is_slow in reversed(seen):
             filling = begun.who.filling
             if filling is None or filling.arena_extent is None or not (is_slow or reader.starved):
                 continue
             if not reader.move_out(begun.who) and is_slow and reader.starved:
-                given_up.append(begun)
-        return given_up
+                abandoned.append(begun)
+        return abandoned
 
     def _clear_private(self, seen: Sequence[CheckedTransfer[Connection]]) -> list[_Transfer]:
         space = self._reader.space
@@ -102,8 +102,8 @@ class SlowRequestEviction:
         slow = [each.begun._replace(held=space.held_by(each.begun.who)) for each in seen if each.is_slow]
         return enough_of([begun for begun in slow if begun.held], space.surplus)
 
-    def _give_up(self, given_up: Sequence[_Transfer]) -> None:
-        for begun in given_up:
+    def _abandon(self, abandoned: Sequence[_Transfer]) -> None:
+        for begun in abandoned:
             self._close(begun.who, f"its request of {begun.held} bytes comes too slowly while others wait for memory")
 
     def _say(self, begun: Sequence[_Transfer], now_ms: int) -> None:

@@ -7,8 +7,8 @@ last look are closed, those with the most unread bytes first. Below the limit no
 
 from collections.abc import Callable, Iterable
 
-from kafkad.adapters.operating_system.process_limits import give_back_free_memory
-from kafkad.core.waiting.slow_requests import LOOK_MS, STUCK_BYTES, SlowRequests, Transfer, enough_of
+from kafkad.adapters.operating_system.process_limits import release_free_memory
+from kafkad.core.waiting.slow_requests import CHECK_INTERVAL_MS, STUCK_BYTES, SlowRequests, Transfer, enough_of
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.wire.api_table import API_VERSIONS, DESCRIBE_PRODUCERS, FETCH, PRODUCE
 
@@ -32,7 +32,7 @@ class UnreadReplies:
         self.next_described: dict[Connection, None] = {}
         """Connections that wait for that alone: nobody is closed for their sake."""
         self.waiting: dict[Connection, None] = {}
-        self.next_look_ms: int | None = None
+        self.next_check_ms: int | None = None
 
     @property
     def is_over(self) -> bool:
@@ -40,8 +40,8 @@ class UnreadReplies:
         return self._most > self._limit
 
     @property
-    def is_wanted(self) -> bool:
-        return bool(self.waiting) or self.next_look_ms is not None
+    def is_requested(self) -> bool:
+        return bool(self.waiting) or self.next_check_ms is not None
 
     def made(self, size: int) -> None:
         """Count a reply of `size` bytes."""
@@ -85,15 +85,15 @@ class UnreadReplies:
         self.next_described.pop(connection, None)
 
     def tick(self, now_ms: int, close: Callable[[Connection, str | None], None]) -> None:
-        """In each pass while `is_wanted`."""
-        if self.next_look_ms is not None and now_ms < self.next_look_ms:
+        """In each pass while `is_requested`."""
+        if self.next_check_ms is not None and now_ms < self.next_check_ms:
             return
         if not self.waiting:
             self._requests.forget()
-            self.next_look_ms = None
-            give_back_free_memory()
+            self.next_check_ms = None
+            release_free_memory()
             return
-        self.next_look_ms = now_ms + LOOK_MS
+        self.next_check_ms = now_ms + CHECK_INTERVAL_MS
         seen = self._requests.look(self._holders(), STUCK_BYTES)
         slow = sorted((each.begun for each in seen if each.is_slow), key=lambda begun: begun.held, reverse=True)
         closed = enough_of([begun for begun in slow if begun.held], self._most - self._limit // 2)

@@ -20,12 +20,12 @@ from kafkad.core.log.segments.manifest import LogManifest
 from kafkad.core.partition_slot import ROLE_LEADER, PartitionSlot, SlotReader
 from kafkad.core.ports import NotInMemory, StorageFailed
 from kafkad.core.types import NO_LEADER_EPOCH, TXN_COMMITTED, LogPosition
-from kafkad.handlers.fetch import WantedRecords
+from kafkad.handlers.fetch import RequestedRecords
 from kafkad.handlers.partitions.damage import DAMAGE, code_of
 from kafkad.handlers.partitions.fetch_findings import Place
 from kafkad.processes.network.logs.handle import LogHandle
 from kafkad.wire.messages.fetch import FileSlice
-from kafkad.wire.processes.descriptors import Manifest, ManifestWanted, pack_control, short_topic_id
+from kafkad.wire.processes.descriptors import Manifest, ManifestRequest, pack_control, short_topic_id
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class LogReaders:
         damaged.
         """
 
-    def locate(self, slot: int, published: PartitionSlot, wanted: WantedRecords) -> Place | None:
+    def locate(self, slot: int, published: PartitionSlot, wanted: RequestedRecords) -> Place | None:
         handle = self._handle(slot, published)
         if handle is None:
             return _EMPTY
@@ -113,7 +113,7 @@ class LogReaders:
             self._files.may_wait = False
         return Place(*extent)
 
-    def _prepare(self, handle: LogHandle, wanted: WantedRecords, *, is_under_way: bool) -> None:
+    def _prepare(self, handle: LogHandle, wanted: RequestedRecords, *, is_under_way: bool) -> None:
         """Have a thread read the pages of the look-up; waiting requests continue with the next manifests."""
         handle.ahead[wanted.offset] = False
         if is_under_way:
@@ -161,7 +161,7 @@ class LogReaders:
             gone = StorageFailed("files that its owner names are not there")
             raise self.unreadable(slot, published, gone)
         self._missing[slot] = published.generation
-        self._want(slot, published, ManifestWanted(slot, short_topic_id(published.topic_id), files_missing=True))
+        self._want(slot, published, ManifestRequest(slot, short_topic_id(published.topic_id), files_missing=True))
 
     def doubted(self, slot: int, published: PartitionSlot, error: WrongIndex) -> None:
         """An index contradicts the log: its owner compares both, and answers with a manifest. Raises `KafkaError` when
@@ -173,7 +173,7 @@ class LogReaders:
         if self._wrong_indexes.get(slot) == (generation, error.base_offset):
             raise self.unreadable(slot, published, CorruptBatch(error.position, error.reason))
         short_id = short_topic_id(published.topic_id)
-        self._want(slot, published, ManifestWanted(slot, short_id, False, error.base_offset, generation))
+        self._want(slot, published, ManifestRequest(slot, short_id, False, error.base_offset, generation))
         if self._asked.get(slot) == generation:
             self._wrong_indexes[slot] = (generation, error.base_offset)
 
@@ -274,18 +274,18 @@ class LogReaders:
             self._segments -= handle.segments
         return handle
 
-    def _want(self, slot: int, published: PartitionSlot, question: ManifestWanted | None = None) -> None:
+    def _want(self, slot: int, published: PartitionSlot, question: ManifestRequest | None = None) -> None:
         if self._asked.get(slot) != published.generation and published.owner >= 0:
-            question = question or ManifestWanted(slot, short_topic_id(published.topic_id))
+            question = question or ManifestRequest(slot, short_topic_id(published.topic_id))
             if self._ask(published.owner, pack_control(question)):
                 self._asked[slot] = published.generation
 
 
-def _locate(reader: LogReader, wanted: WantedRecords) -> Extent:
+def _locate(reader: LogReader, wanted: RequestedRecords) -> Extent:
     return reader.locate(wanted.offset, wanted.upper, wanted.max_bytes, minimum_one_batch=wanted.whole)
 
 
-def _look_up(wanted: WantedRecords, reader: LogReader) -> None:
+def _look_up(wanted: RequestedRecords, reader: LogReader) -> None:
     extent = _locate(reader, wanted)
     if wanted.isolation == TXN_COMMITTED:
         reader.aborted(wanted.offset, extent, wanted.upper)

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from kafkad.adapters.shared_memory.process_registry import GRACE_LOOK_MS, GraceMark, ProcessKey, ProcessRegistry
+from kafkad.adapters.shared_memory.process_registry import GRACE_CHECK_MS, GraceMark, ProcessKey, ProcessRegistry
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.producers.entry import ProducerEntry
 from kafkad.core.log.segments.cleaned_files import CleanedFiles
 from kafkad.core.log.segments.removal import cleanable_end_of
 from kafkad.core.log.segments.replacement import (
+    abort_swap,
     are_still_there,
     begin_swap,
     finish_swap,
-    give_up_swap,
     remove_older_cleaned,
 )
 from kafkad.core.log.segments.segment import Segment
@@ -33,10 +33,10 @@ from kafkad.wire.processes.cleaning_messages import (
     NO_GRANT,
     CleaningEnded,
     CleaningGranted,
-    CleaningWanted,
+    CleaningRequest,
     SourceRow,
     Swapped,
-    SwapWanted,
+    SwapRequest,
     pack_last_records,
 )
 from kafkad.wire.processes.descriptors import (
@@ -82,7 +82,7 @@ class Cleanings:
         touched: Callable[[OwnedPartition], None],
         remove_later: Callable[[OwnedPartition, UnlinkFiles], None],
         sync_names: Callable[[SegmentStore, Callable[[Future[None]], None]], None],
-        answer_waiting: Callable[[OwnedPartition], None],
+        respond_to_waiting: Callable[[OwnedPartition], None],
         failed_partitions: FailedPartitions,
     ) -> None:
         self._partitions = partitions
@@ -92,7 +92,7 @@ class Cleanings:
         self._touched = touched
         self._remove_later = remove_later
         self._sync_names = sync_names
-        self._answer_waiting = answer_waiting
+        self._respond_to_waiting = respond_to_waiting
         self._failed_partitions = failed_partitions
         self._grants: dict[int, _Grant] = {}
         self._last_number = 0
@@ -105,9 +105,9 @@ class Cleanings:
 
     def hear(self, cleaner: ProcessKey, message: ControlMessage) -> None:
         match message:
-            case CleaningWanted():
+            case CleaningRequest():
                 self._grant(cleaner, message)
-            case SwapWanted():
+            case SwapRequest():
                 self._begin_swap(cleaner, message)
             case CleaningEnded():
                 self._end(message)
@@ -126,13 +126,13 @@ class Cleanings:
     def next_deadline_ms(self) -> int | None:
         return self._due_ms if self._waiting else None
 
-    def go_on(self) -> None:
+    def tick(self) -> None:
         if self._turns:
             self._turns.work()
 
     # Granting.
 
-    def _grant(self, cleaner: ProcessKey, message: CleaningWanted) -> None:
+    def _grant(self, cleaner: ProcessKey, message: CleaningRequest) -> None:
         owned = self._partitions.get(message.slot)
         known = self._grants.get(message.slot)
         if known is not None and known.cleaner == cleaner and not _holds(known):
@@ -188,7 +188,7 @@ class Cleanings:
 
     # Swapping.
 
-    def _begin_swap(self, cleaner: ProcessKey, message: SwapWanted) -> None:
+    def _begin_swap(self, cleaner: ProcessKey, message: SwapRequest) -> None:
         grant = self._grants.get(message.slot)
         if grant is None or grant.number != message.grant or not _holds(grant):
             self._send(cleaner, pack_control(Swapped(message.slot, message.grant, False)))
@@ -217,21 +217,21 @@ class Cleanings:
             return
         try:
             step(swap)
-        except NoSpaceLeft as no_room:
-            log.error("%s is not compacted: %s", grant.owned.name, no_room)
+        except NoSpaceLeft as no_space:
+            log.error("%s is not compacted: %s", grant.owned.name, no_space)
             self._not_done(swap)
         except FAILURES as failure:
             self._failed(swap, failure)
 
     def _take_when_synced(self, swap: _Swap, step: _Step) -> None:
-        def go_on(outcome: Future[None]) -> None:
+        def swap_synced(outcome: Future[None]) -> None:
             def checked(swap: _Swap) -> None:
                 outcome.result()
                 step(swap)
 
             self._take(swap, checked)
 
-        self._sync_names(swap.grant.log.store, go_on)
+        self._sync_names(swap.grant.log.store, swap_synced)
 
     def _clear(self, swap: _Swap) -> None:
         if remove_older_cleaned(swap.grant.log, swap.cleaned):
@@ -255,10 +255,10 @@ class Cleanings:
         """Make the swaps that no reader stands in the way of any more."""
         if not self._waiting or now_ms < self._due_ms:
             return
-        self._due_ms = now_ms + GRACE_LOOK_MS
+        self._due_ms = now_ms + GRACE_CHECK_MS
         waiting, self._waiting = self._waiting, []
         for swap, marks in waiting:
-            if _holds(swap.grant) and not self._registry.is_grace_over(marks):
+            if _holds(swap.grant) and not self._registry.has_grace_ended(marks):
                 self._waiting.append((swap, marks))
             else:
                 self._take(swap, self._rename)
@@ -284,13 +284,13 @@ class Cleanings:
 
     def _let_readers_in(self, owned: OwnedPartition) -> None:
         owned.is_swapping = False
-        self._answer_waiting(owned)
+        self._respond_to_waiting(owned)
 
     def _not_done(self, swap: _Swap) -> None:
         grant = swap.grant
         if grant.owned.log is grant.log:
             try:
-                give_up_swap(grant.log)
+                abort_swap(grant.log)
             except FAILURES as failure:
                 self._failed(swap, failure)
                 return

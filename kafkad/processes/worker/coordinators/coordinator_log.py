@@ -14,7 +14,7 @@ from kafkad.core.log.records.batch import HEADER_SIZE, CorruptBatch, read_header
 from kafkad.core.log.segments.log_segments import Segments
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
+from kafkad.processes.worker.failed_partitions import FAILURES, Failure, log_no_space
 from kafkad.processes.worker.owned import OwnedPartition
 
 LOAD_BYTES = 1 << 20
@@ -67,9 +67,9 @@ class CoordinatorPartition:
                 now_ms=moment.wall_ms,
                 guard=self.guard,
             )
-        except NoSpaceLeft as no_room:
-            say_no_room(owned, "a coordinator can't write", no_room)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from no_room
+        except NoSpaceLeft as no_space:
+            log_no_space(owned, "a coordinator can't write", no_space)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from no_space
         except FAILURES as failure:
             self._failed(owned, failure)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from failure

@@ -21,7 +21,7 @@ class ExportOffsetsReader:
         self._partitions = partitions
 
     def steps(self) -> Generator[None, None, bytes]:
-        """See `SharedAnswer`: a step for each shard."""
+        """See `SharedResponse`: a step for each shard."""
         shards: list[int] = []
         rows: list[Row] = []
         for coordinator in self._coordinator_shards.serving():

@@ -23,7 +23,7 @@ class GroupLagsReader:
         self._table = table
 
     def steps(self) -> Generator[None, None, bytes]:
-        """See `SharedAnswer`: a step for each group."""
+        """See `SharedResponse`: a step for each group."""
         rows: list[tuple[str, int, int]] = []
         for coordinator in self._coordinator_shards.serving():
             shard = coordinator.runtime.shard

@@ -9,7 +9,7 @@ from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
 from kafkad.handlers.coordinators.requests.routing import peek
 from kafkad.processes.runtime.turns import COSTLY_BYTES, STEP_NS, STEP_S, Turns
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
-from kafkad.processes.worker.coordinators.shared_answer import SharedAnswer
+from kafkad.processes.worker.coordinators.shared_response import SharedResponse
 from kafkad.processes.worker.coordinators.transactions.marker_channel import TxnMarkerChannel
 from kafkad.processes.worker.coordinators.transactions.offset_verification import OffsetVerifications
 from kafkad.processes.worker.coordinators.transactions.other_brokers import OtherBrokers
@@ -17,22 +17,22 @@ from kafkad.processes.worker.coordinators.transactions.transaction_verification 
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.wire.api_table import APIS, CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_COMMIT
 from kafkad.wire.primitives import MalformedRequest
-from kafkad.wire.processes.controller_messages import ControllerMessage, ProducerIdsGiven, ProducerIdsWanted
+from kafkad.wire.processes.controller_messages import ControllerMessage, ProducerIdsGranted, ProducerIdsRequest
 from kafkad.wire.processes.coordinator_messages import (
     CoordinationMessage,
-    CoordinatorAsked,
-    ExportOffsetsWanted,
-    LagsWanted,
-    TxnMarkerWanted,
+    CoordinatorRequest,
+    ExportOffsetsRequest,
+    LagsRequest,
+    TxnMarkerRequest,
     TxnMarkerWritten,
-    VerificationWanted,
     Verified,
+    VerifyPartitionsRequest,
 )
 
 _ORDERED = frozenset({OFFSET_COMMIT, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT})
 
 
-def _group_of(message: CoordinatorAsked) -> object:
+def _group_of(message: CoordinatorRequest) -> object:
     """Commits and heartbeats of a group keep their order; other requests need not."""
     key = message.context.api_key
     if key not in _ORDERED:
@@ -53,8 +53,8 @@ class Coordination:
         marker_channel: TxnMarkerChannel,
         transaction_verification: TransactionVerification,
         producer_ids: ProducerIdBlocks,
-        lags: SharedAnswer,
-        export_offsets: SharedAnswer,
+        lags: SharedResponse,
+        export_offsets: SharedResponse,
         tell: Callable[[ControllerMessage], None],
         others: OtherBrokers | None,
     ) -> None:
@@ -68,7 +68,7 @@ class Coordination:
         self._export_offsets = export_offsets
         self._tell = tell
         self._turns = Turns()
-        self._queued: dict[tuple[int, object], deque[tuple[ProcessKey, CoordinatorAsked]]] = {}
+        self._queued: dict[tuple[int, object], deque[tuple[ProcessKey, CoordinatorRequest]]] = {}
         """Waiting requests by slot and by the key that keeps their order."""
         self._spent_ns = 0
         """The time that requests of this pass have taken."""
@@ -77,40 +77,40 @@ class Coordination:
 
     def hear(self, peer: ProcessKey, message: CoordinationMessage) -> None:
         match message:
-            case CoordinatorAsked():
+            case CoordinatorRequest():
                 if self._queued or self._has_to_wait(message):
                     self._queue(peer, message)
                 else:
                     self._asked(peer, message)
-            case TxnMarkerWanted():
+            case TxnMarkerRequest():
                 self._marker_channel.wanted(peer, message)
             case TxnMarkerWritten():
                 self._marker_channel.written(message)
-            case VerificationWanted():
+            case VerifyPartitionsRequest():
                 self._transaction_verification.wanted(peer, message)
             case Verified():
                 self._transaction_verification.heard(message)
-            case LagsWanted():
+            case LagsRequest():
                 self._lags.wanted(peer)
-            case ExportOffsetsWanted():
+            case ExportOffsetsRequest():
                 self._export_offsets.wanted(peer)
             case _:
                 raise AssertionError(f"nobody sends {type(message).__name__} to a worker")
 
-    def _has_to_wait(self, message: CoordinatorAsked) -> bool:
+    def _has_to_wait(self, message: CoordinatorRequest) -> bool:
         """Small requests wait, too, when those of this pass have taken long: a request does not show its cost. To
         describe a group or to let a member join may take milliseconds.
         """
         return len(message.body) > COSTLY_BYTES or self._spent_ns >= STEP_NS
 
-    def _asked(self, peer: ProcessKey, message: CoordinatorAsked) -> None:
+    def _asked(self, peer: ProcessKey, message: CoordinatorRequest) -> None:
         began_ns = monotonic_ns()
         owned = self._partitions.by_slot.get(message.slot)
         is_recovering = owned is not None and owned.short_id == message.short_id and owned.is_recovering
         self._coordinator_shards.asked(peer, message, is_recovering=is_recovering)
         self._spent_ns += monotonic_ns() - began_ns
 
-    def _queue(self, peer: ProcessKey, message: CoordinatorAsked) -> None:
+    def _queue(self, peer: ProcessKey, message: CoordinatorRequest) -> None:
         """A small request runs at once while there is time, but no commit overtakes an earlier one of its group."""
         key = (message.slot, _group_of(message))
         earlier = self._queued.get(key)
@@ -150,7 +150,7 @@ class Coordination:
         """A (new) incarnation of the controller: questions to the old one are lost."""
         self._producer_ids.failed()
 
-    def given(self, block: ProducerIdsGiven) -> None:
+    def given(self, block: ProducerIdsGranted) -> None:
         self._producer_ids.add(block.first, block.count)
 
     def close(self) -> None:
@@ -182,4 +182,4 @@ class Coordination:
         self._export_offsets.work()
         if self._producer_ids.wanted and not self._producer_ids.is_asked:
             self._producer_ids.is_asked = True
-            self._tell(ProducerIdsWanted())
+            self._tell(ProducerIdsRequest())

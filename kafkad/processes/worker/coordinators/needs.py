@@ -24,6 +24,6 @@ class OffsetVerification(Protocol):
         owned: OwnedPartition,
         request: Any,
         version: int,
-        go_on: Callable[[int], None],
+        proceed: Callable[[int], None],
         refuse: Callable[[ErrorCode], None],
     ) -> None: ...

@@ -50,7 +50,7 @@ class ShardKind:
     outlives_leader_epochs: bool = False
 
 
-class KnownTopics:
+class MetadataTopics:
     """The topics of this worker's copy of the metadata: see `Topics`."""
 
     def __init__(self, partitions: Partitions) -> None:
@@ -89,7 +89,7 @@ def shard_kinds(
     """By internal topic. `assignors` are those that plugins have registered; `block` has the counters of this
     process.
     """
-    groups, transactions, topics = group_config(config), transaction_config(config), KnownTopics(partitions)
+    groups, transactions, topics = group_config(config), transaction_config(config), MetadataTopics(partitions)
 
     def consumers_now() -> ConsumerConfig:
         now, configs = partitions.config, partitions.image.group_configs

@@ -40,9 +40,9 @@ class Coordinator:
 class ShardLoading:
     """The shards that are not loaded yet, in the order in which their logs came online."""
 
-    def __init__(self, gave_up: Callable[[Coordinator, Exception], None]) -> None:
+    def __init__(self, abandoned: Callable[[Coordinator, Exception], None]) -> None:
         self._waiting: deque[Coordinator] = deque()
-        self._gave_up = gave_up
+        self._abandoned = abandoned
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -68,7 +68,7 @@ class ShardLoading:
                     coordinator.owned.name,
                     error,
                 )
-                self._gave_up(coordinator, error)
+                self._abandoned(coordinator, error)
                 continue
             if is_done:
                 self._waiting.popleft()

@@ -24,8 +24,8 @@ from kafkad.core.waiting.timing_wheel import TimingWheel
 from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED, reads_only
 from kafkad.handlers.requests.failures import failed, log_failure
 from kafkad.processes.runtime.peer_log import events_of_coordinators
-from kafkad.processes.worker.coordinators.coordinator_answers import InnerAnswer, PendingAnswers
 from kafkad.processes.worker.coordinators.coordinator_log import CoordinatorPartition
+from kafkad.processes.worker.coordinators.coordinator_responses import InternalResponse, PendingResponses
 from kafkad.processes.worker.coordinators.needs import OffsetVerification, TxnMarkersSender
 from kafkad.processes.worker.coordinators.shard_kinds import ShardKind
 from kafkad.processes.worker.coordinators.shard_loading import Coordinator, ShardLoading, moment_now
@@ -34,7 +34,7 @@ from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.api_table import LIST_GROUPS, LIST_TRANSACTIONS, OFFSET_COMMIT, TXN_OFFSET_COMMIT
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.primitives import MalformedRequest
-from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
+from kafkad.wire.processes.coordinator_messages import CoordinatorReply, CoordinatorRequest, pack_coordination
 
 _LISTS = LIST_GROUPS, LIST_TRANSACTIONS
 _NOT_LOADED = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -64,12 +64,12 @@ class CoordinatorShards:
         self._wheel: TimingWheel[ShardTimer] = TimingWheel(start_ms=now_ms)
         self._due = DueTimers(self._wheel)
         self._by_slot: dict[int, Coordinator] = {}
-        self._loading = ShardLoading(self._give_up)
+        self._loading = ShardLoading(self._abandon)
         self._leaving: list[Coordinator] = []
         self._gathering: list[Coordinator] = []
         """Shards with an unwritten batch of outcomes of this pass."""
-        self._listing: deque[tuple[ProcessKey, CoordinatorAsked, bool]] = deque()
-        self.answers = PendingAnswers(send)
+        self._listing: deque[tuple[ProcessKey, CoordinatorRequest, bool]] = deque()
+        self.answers = PendingResponses(send)
         self.events = events_of_coordinators()
         self._may_hold: dict[int, Coordinator] = {}
         """By slot the shards that may wait for replicas, because checking all shards took a tenth of each pass."""
@@ -164,7 +164,7 @@ class CoordinatorShards:
             if coordinator.runtime.state is not State.GONE:
                 coordinator.runtime.unload(moment_now())
 
-    def _give_up(self, coordinator: Coordinator, error: Exception) -> None:
+    def _abandon(self, coordinator: Coordinator, error: Exception) -> None:
         owned = coordinator.owned
         coordinator.runtime.unload(moment_now())
         if self._by_slot.get(owned.slot) is coordinator:
@@ -185,7 +185,7 @@ class CoordinatorShards:
 
     # Requests.
 
-    def asked(self, peer: ProcessKey, message: CoordinatorAsked, *, is_recovering: bool) -> None:
+    def asked(self, peer: ProcessKey, message: CoordinatorRequest, *, is_recovering: bool) -> None:
         """A network process asks; `is_recovering`: the log of the partition is still in recovery.
 
         A request about all groups or transactions asks all shards, so these take turns with others.
@@ -202,13 +202,13 @@ class CoordinatorShards:
             if time.monotonic() >= until_s:
                 return
 
-    def _asked(self, peer: ProcessKey, message: CoordinatorAsked, *, is_recovering: bool) -> None:
+    def _asked(self, peer: ProcessKey, message: CoordinatorRequest, *, is_recovering: bool) -> None:
         context = message.context
         api = COORDINATED[context.api_key]
         try:
             request = codec(api.name, context.version).decode(memoryview(message.body))
         except MalformedRequest as error:
-            self._send(peer, pack_coordination(CoordinatorAnswered(message.part_id, None, str(error))))
+            self._send(peer, pack_coordination(CoordinatorReply(message.part_id, None, str(error))))
             return
         pending = self.answers.of_client(peer, message, request)
         coordinator = self._by_slot.get(message.slot)
@@ -243,7 +243,7 @@ class CoordinatorShards:
         if coordinator is None:
             answered(ErrorCode.NOT_COORDINATOR)
             return
-        caller = Caller(self.answers.add(InnerAnswer(answered)), BROKER_ITSELF)
+        caller = Caller(self.answers.add(InternalResponse(answered)), BROKER_ITSELF)
         self._handle(coordinator, caller, partial(rule, caller))
 
     def _handle(
@@ -274,7 +274,7 @@ class CoordinatorShards:
         except Exception as bug:
             if not reads_only(context.api_key):
                 raise
-            log_failure(self.answers.complaints, context, failed(context, bug))
+            log_failure(self.answers.log_rate_limit, context, failed(context, bug))
             runtime.refuse(caller.token, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         outcome.host = context.client.address

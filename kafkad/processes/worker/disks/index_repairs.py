@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.segments.index_mending import mend_indexes
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions, say_no_room
+from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions, log_no_space
 from kafkad.processes.worker.owned import OwnedPartition
 
 log = logging.getLogger(__name__)
@@ -39,8 +39,8 @@ class IndexRepairs:
         self._under_way.add(key)
         try:
             yield from self._mend(owned, base_offset)
-        except NoSpaceLeft as no_room:
-            say_no_room(owned, "wrong indexes can't be made anew yet", no_room)
+        except NoSpaceLeft as no_space:
+            log_no_space(owned, "wrong indexes can't be made anew yet", no_space)
         except FAILURES as failure:
             self._failed_partitions.failed(owned, failure)
         finally:

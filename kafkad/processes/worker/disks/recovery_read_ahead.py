@@ -58,7 +58,7 @@ class RecoveryReadAhead:
         """Recovery has come to this log, or it is gone: nothing is gained by reading it ahead."""
         self._begun.add(key)
 
-    def go_on(self) -> None:
+    def tick(self) -> None:
         """Begin as many as there is room for."""
         for waiting, running in zip(self._waiting, self._running, strict=True):
             running[:] = [future for future in running if not future.done()]

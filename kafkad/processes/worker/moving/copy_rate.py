@@ -3,7 +3,7 @@
 What was copied is paid back with time, at the rate that holds then: it may change while somebody waits.
 """
 
-LOOK_AT_RATE_MS = 1_000
+RATE_CHECK_MS = 1_000
 """The rate may change while the next piece waits because of it."""
 
 
@@ -23,5 +23,5 @@ class CopyRate:
     def due_ms(self, rate: int, now_ms: int) -> int:
         """When to ask again; at once if it is not after `now_ms`."""
         if rate <= 0:
-            return now_ms + LOOK_AT_RATE_MS
-        return min(self._at_ms + self._owed_bytes * 1000 // rate, now_ms + LOOK_AT_RATE_MS)
+            return now_ms + RATE_CHECK_MS
+        return min(self._at_ms + self._owed_bytes * 1000 // rate, now_ms + RATE_CHECK_MS)

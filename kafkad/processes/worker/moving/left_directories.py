@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kafkad.adapters.files.directory_removal import DirectoryRemovals
 from kafkad.adapters.files.moved_directory import forget_synced_source, set_aside
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
-from kafkad.adapters.shared_memory.process_registry import GRACE_LOOK_MS, GraceMark, ProcessRegistry
+from kafkad.adapters.shared_memory.process_registry import GRACE_CHECK_MS, GraceMark, ProcessRegistry
 from kafkad.core.ports import StorageFailed
 from kafkad.processes.worker.owned import OwnedPartition
 
@@ -44,14 +44,14 @@ class LeftDirectories:
         self._look_ms = 0
 
     @property
-    def next_look_ms(self) -> int | None:
+    def next_check_ms(self) -> int | None:
         return self._look_ms if self._left else None
 
     def look(self, now_ms: int) -> None:
         if not self._left or now_ms < self._look_ms:
             return
-        self._look_ms = now_ms + GRACE_LOOK_MS
-        for left in [left for left in self._left if self._registry.is_grace_over(left.marks)]:
+        self._look_ms = now_ms + GRACE_CHECK_MS
+        for left in [left for left in self._left if self._registry.has_grace_ended(left.marks)]:
             self._left.remove(left)
             self._free_name(left)
             self._is_free(left.owned)

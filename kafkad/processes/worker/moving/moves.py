@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from kafkad.adapters.files.file_cache import FileCache
-from kafkad.adapters.files.free_room import measure_room
+from kafkad.adapters.files.free_space import measure_free_space
 from kafkad.adapters.files.log_copy import copy_bytes, copy_small_files, find_copied
 from kafkad.adapters.files.moved_directory import forget_source, future_directory, make_future, moved_from, take_name
 from kafkad.adapters.files.segment_files import SegmentFiles
@@ -21,11 +21,11 @@ from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from kafkad.adapters.shared_memory.process_registry import ProcessRegistry
 from kafkad.core.controller.image import Partition
+from kafkad.core.free_space import least_free_bytes
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.relocation import CopyBytes, CopyFiles, FindCopied, Relocation, Step, complete_copy
 from kafkad.core.log.segments.layout import LOG, PARTITION_METADATA, directory_name, file_name
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
-from kafkad.core.room import least_free_bytes
 from kafkad.processes.worker.moving.copy_rate import CopyRate
 from kafkad.processes.worker.moving.left_directories import LeftDirectories
 from kafkad.processes.worker.owned import OwnedPartition
@@ -168,7 +168,7 @@ class Moves:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        deadlines = [] if self._left.next_look_ms is None else [self._left.next_look_ms]
+        deadlines = [] if self._left.next_check_ms is None else [self._left.next_check_ms]
         deadlines += [copy.due_ms for copy in self._copies.values() if copy.running is None]
         if len(self._copies) < self._at_a_time and self._next() is not None:
             deadlines.append(0)
@@ -180,7 +180,7 @@ class Moves:
             self._begin()
         for copy in list(self._copies.values()):
             if copy.running is None and now_ms >= copy.due_ms:
-                self._go_on(copy, now_ms)
+                self._resume(copy, now_ms)
                 if copy.step is None:
                     # It was the rest of a log, which this loop copies itself: another one's waits for the next pass.
                     break
@@ -207,21 +207,21 @@ class Moves:
             forget_source(self._live(owned.log_dir, owned))
             if not is_resumed:
                 self._left.remove(folder, owned)
-                self._check_room(target, relocation)
+                self._check_space(target, relocation)
             make_future(folder, owned.topic_id, is_resumed=is_resumed)
         except (StorageFailed, FileNotFoundError) as error:
-            self._give_up(owned, error)
+            self._abandon(owned, error)
             return
         self._copies[owned] = _Copy(owned, str(self._live(owned.log_dir, owned)), folder, relocation)
         log.info("%s is being moved to %s", owned.name, target)
 
-    def _check_room(self, target: str, relocation: Relocation) -> None:
-        room = measure_room(target)
+    def _check_space(self, target: str, relocation: Relocation) -> None:
+        room = measure_free_space(target)
         least = least_free_bytes(self._least_free(), room.total_bytes)
         if relocation.missing_bytes > room.free_bytes - least:
             raise NoSpaceLeft(f"{relocation.missing_bytes} bytes don't fit into {target}")
 
-    def _go_on(self, copy: _Copy, now_ms: int) -> None:
+    def _resume(self, copy: _Copy, now_ms: int) -> None:
         owned = copy.owned
         if owned.log is None or not owned.is_online:
             self.failed(owned)
@@ -264,7 +264,7 @@ class Moves:
             # Retention has removed the segment meanwhile.
             copy.due_ms = 0
         elif isinstance(error, StorageFailed | FileNotFoundError):
-            self._give_up(copy.owned, error)
+            self._abandon(copy.owned, error)
         elif error is not None:
             raise error
         elif isinstance(copy.step, FindCopied):
@@ -276,9 +276,9 @@ class Moves:
         copy.relocation.found(copied)
         copy.due_ms = 0
         try:
-            self._check_room(self._log_dirs[copy.target], copy.relocation)
+            self._check_space(self._log_dirs[copy.target], copy.relocation)
         except StorageFailed as error:
-            self._give_up(copy.owned, error)
+            self._abandon(copy.owned, error)
             return
         if copied:
             log.info("%s: %d segments were copied before", copy.owned.name, len(copied))
@@ -302,11 +302,11 @@ class Moves:
             complete_copy(partition_log, copy.relocation, SegmentFiles(copy.folder, self._files))
             live = take_name(copy.folder, owned.name, self._log_dirs[source])
         except (StorageFailed, FileNotFoundError) as error:
-            self._give_up(owned, error)
+            self._abandon(owned, error)
             return
         del self._copies[owned]
         up_to = copy.relocation.synced_up_to
-        partition_log.go_on_in(SegmentFiles(live, self._files), synced_up_to=up_to, now_ms=wall_clock_ms())
+        partition_log.relocate_to(SegmentFiles(live, self._files), synced_up_to=up_to, now_ms=wall_clock_ms())
         owned.log_dir = copy.target
         owned.future_end, owned.future_bytes = 0, 0
         self._publish(owned)
@@ -314,7 +314,7 @@ class Moves:
         self._left.add(owned, self._live(source, owned))
         log.info("%s was moved from %s to %s", owned.name, self._log_dirs[source], self._log_dirs[copy.target])
 
-    def _give_up(self, owned: OwnedPartition, error: Exception) -> None:
+    def _abandon(self, owned: OwnedPartition, error: Exception) -> None:
         target = owned.future_dir
         log.error("%s stays where it is and is not moved to %s: %s", owned.name, self._log_dirs[target], error)
         self._drop(owned, removes=True)

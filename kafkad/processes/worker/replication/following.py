@@ -15,7 +15,7 @@ from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
 from kafkad.adapters.shared_memory.process_registry import (
     CONTROLLER,
-    GRACE_LOOK_MS,
+    GRACE_CHECK_MS,
     GraceMark,
     ProcessKey,
     ProcessRegistry,
@@ -42,8 +42,8 @@ from kafkad.core.replication.following.following_log import (
 from kafkad.core.replication.following.requests import FollowKind, FollowOrder, FollowResult
 from kafkad.core.replication.following.truncation_lines import truncation_event
 from kafkad.processes.runtime.turns import STEP_NS
-from kafkad.processes.worker.disks.room import DiskRoom
-from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
+from kafkad.processes.worker.disks.disk_space import DiskSpace
+from kafkad.processes.worker.failed_partitions import FAILURES, Failure, log_no_space
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.controller_messages import LogsMoved, pack_message
 from kafkad.wire.processes.descriptors import frames_of
@@ -98,7 +98,7 @@ class Following:
         truncate_in: Callable[[int, int], None],
         remove_later: Callable[[OwnedPartition, UnlinkFiles], None],
         failed: Callable[[OwnedPartition, Failure | CorruptBatch], None],
-        room: DiskRoom,
+        room: DiskSpace,
         lines: PartitionLines,
         block: CounterBlock,
     ) -> None:
@@ -146,7 +146,7 @@ class Following:
         for pending in [pending for pending in self._truncations.values() if pending.peer == peer]:
             self._forget_truncation(pending)
 
-    def look_again(self, owned: OwnedPartition) -> None:
+    def check_again(self, owned: OwnedPartition) -> None:
         """The log is loaded, or has another role or leader epoch: what a leader of before wanted cut stays, and is
         shown again with the role. No reader has lost anything: those of before the truncation read what is there.
         """
@@ -221,8 +221,8 @@ class Following:
                 self._block[REPLICATION_BYTES_IN] += order.length
             for effect in (*replaced, *follow_log_start(log, order)):
                 self._remove_later(owned, effect)
-        except NoSpaceLeft as no_room:
-            say_no_room(owned, "what the leader sent is not appended", no_room)
+        except NoSpaceLeft as no_space:
+            log_no_space(owned, "what the leader sent is not appended", no_space)
             self._room.found_full(owned.log_dir, monotonic_ms())
         except FAILURES as failure:
             self._failed(owned, failure)
@@ -281,16 +281,16 @@ class Following:
         self._publish(owned)
         pending.marks = self._registry.grace_marks()
         self._truncations[owned.slot] = pending
-        self._look_ms = monotonic_ms() + GRACE_LOOK_MS
+        self._look_ms = monotonic_ms() + GRACE_CHECK_MS
 
     def _look_at_truncations(self, now_ms: int) -> None:
         for slot, pending in list(self._truncations.items()):
             if self._is_void(pending):
                 self._drop(pending)
-            elif self._registry.is_grace_over(pending.marks):
+            elif self._registry.has_grace_ended(pending.marks):
                 del self._truncations[slot]
                 self._perform(pending)
-        self._look_ms = now_ms + GRACE_LOOK_MS if self._truncations else None
+        self._look_ms = now_ms + GRACE_CHECK_MS if self._truncations else None
 
     def _is_void(self, pending: _PendingTruncation) -> bool:
         owned = pending.owned
@@ -317,8 +317,8 @@ class Following:
             error = ErrorCode.NONE
             if has_lost:
                 self._lines.add(*said)
-        except NoSpaceLeft as no_room:
-            say_no_room(owned, "not truncated", no_room)
+        except NoSpaceLeft as no_space:
+            log_no_space(owned, "not truncated", no_space)
         except (*FAILURES, CorruptBatch) as failure:
             self._failed(owned, failure)
         self._has_lowered |= log.recovery_point < recovery_point

@@ -18,7 +18,7 @@ from kafkad.core.partition_lines import PartitionLines
 from kafkad.core.replication.leading.isr_lines import add_isr_change
 from kafkad.core.replication.leading.led_partition import LedPartition, PartitionState, Progress
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.processes.controller_messages import ControllerMessage, IsrChangeDone, IsrChangeWanted
+from kafkad.wire.processes.controller_messages import ControllerMessage, IsrChangeDone, IsrChangeRequest
 from kafkad.wire.processes.follower_progress import FollowerFetched, unpack_followers_fetched
 
 
@@ -156,7 +156,7 @@ class Leading:
     # Time.
 
     def _schedule(self, owned: OwnedPartition, led: LedPartition, log: PartitionLog, now_ms: int) -> None:
-        due_ms = led.next_look_ms(log.log_end_offset, now_ms)
+        due_ms = led.next_check_ms(log.log_end_offset, now_ms)
         known_ms = self._due_ms.get(owned.slot)
         if due_ms is not None and (known_ms is None or due_ms < known_ms):
             self._due_ms[owned.slot] = due_ms
@@ -181,8 +181,8 @@ class Leading:
     def _ask(self, owned: OwnedPartition, led: LedPartition) -> None:
         assert led.wanted is not None, "a change of the ISR is under way"
         epochs = led.state.leader_epoch, led.state.partition_epoch
-        isr = list(led.wanted), list(led.wanted_epochs)
-        self._tell(IsrChangeWanted(owned.slot, owned.topic_id, owned.name.partition, *epochs, *isr))
+        isr = list(led.wanted), list(led.requested_epochs)
+        self._tell(IsrChangeRequest(owned.slot, owned.topic_id, owned.name.partition, *epochs, *isr))
 
     def ask_again(self) -> None:
         """The controller process was replaced: what it was told is lost."""

@@ -36,29 +36,29 @@ class Roles:
 
     def loaded(self, owned: OwnedPartition) -> None:
         """Its log is there."""
-        self._questions.answer_waiting(owned)
+        self._questions.respond_to_waiting(owned)
         self._leading.take(owned)
-        self._following.look_again(owned)
+        self._following.check_again(owned)
 
     def changed(self, owned: OwnedPartition) -> None:
         """The slot says so when the pass ends."""
         self._coordinator_shards.role_changed(owned)
         self._leading.take(owned)
-        self._following.look_again(owned)
+        self._following.check_again(owned)
         if owned.leads:
             self._coordinator_shards.online(owned)
         else:
-            self._answer_waiting(owned)
+            self._respond_to_waiting(owned)
 
     def withdrawn(self, owned: OwnedPartition) -> None:
         """It has left this worker."""
         owned.led = None
-        self._answer_waiting(owned)
+        self._respond_to_waiting(owned)
         self._appender.flush_ended()
-        self._questions.answer_waiting(owned)
+        self._questions.respond_to_waiting(owned)
         self._coordinator_shards.left(owned)
 
-    def _answer_waiting(self, owned: OwnedPartition) -> None:
+    def _respond_to_waiting(self, owned: OwnedPartition) -> None:
         self._appender.advanced(owned.slot)
         self._questions.pending_deletes.progressed(owned.slot)
         self._slot_publisher.release_watchers(owned)

@@ -419,19 +419,19 @@ def test_who_could_not_delete_its_replicas_is_asked_again(world: World) -> None:
     world.create((1, 2, 3))
     world.controller.delete_topics(["t"])
     world.sent()
-    assert world.controller.ask_for_deletions_again() == {}
-    assert (world.sent(), world.controller.has_refused_deletions) == ([], False), "nobody has refused it yet"
-    world.controller.deletion_refused("t", 1)
-    world.controller.deletion_refused("t", 2)
+    assert world.controller.retry_deletions() == {}
+    assert (world.sent(), world.controller.has_deletions_to_retry) == ([], False), "nobody has refused it yet"
+    world.controller.deletion_failed("t", 1)
+    world.controller.deletion_failed("t", 2)
     world.controller.replica_deleted("t", 1)
-    assert world.controller.has_refused_deletions
-    assert world.controller.ask_for_deletions_again() == {2: ["t"]}
+    assert world.controller.has_deletions_to_retry
+    assert world.controller.retry_deletions() == {2: ["t"]}
     assert kinds(world.sent()) == [(2, "StopReplica")]
-    assert not world.controller.has_refused_deletions, "its answer is to come"
+    assert not world.controller.has_deletions_to_retry, "its answer is to come"
     world.controller.replica_deleted("t", 2)
     world.controller.replica_deleted("t", 3)
-    world.controller.deletion_refused("t", 3)
-    assert not world.controller.has_refused_deletions
+    world.controller.deletion_failed("t", 3)
+    assert not world.controller.has_deletions_to_retry
     assert world.store.exists(nodes.topic_path("t")) is None
 
 

@@ -58,20 +58,20 @@ def test_a_reassignment_leaves_its_node_partition_by_partition(ordered: Ordered)
     assert ordered.replicas() == [(3, 2, 1), (1, 2), (3, 1)]
     assert ordered.left() == {0: [3, 2]}, "what is done, or can't be, is not there any more"
     assert "t-9: Unable to find partition" in ordered.said[nodes.REASSIGNMENT]
-    ordered.orders.let_go()
+    ordered.orders.drop()
     assert ordered.left() == {0: [3, 2]}
     ordered.world.alter((1, 2, 3))
-    ordered.orders.let_go()
+    ordered.orders.drop()
     assert (ordered.replicas()[0], ordered.left()) == ((3, 2), None)
 
 
 def test_a_request_that_says_otherwise_wins(ordered: Ordered) -> None:
     ordered.reassign({0: (3, 2), 2: (3, 4)})
     ordered.world.controller.reassign([(TopicPartition("t", 0), (4, 2))])
-    ordered.orders.let_go()
+    ordered.orders.drop()
     assert ordered.left() == {2: [3, 4]}
     ordered.world.controller.reassign([(TopicPartition("t", 2), None)])
-    ordered.orders.let_go()
+    ordered.orders.drop()
     assert ordered.left() is None
 
 
@@ -82,7 +82,7 @@ def test_the_next_controller_goes_on_with_the_node(ordered: Ordered) -> None:
     ordered.orders.carry_out()
     assert ordered.left() == {0: [3, 2]}
     ordered.world.alter((1, 2, 3))
-    ordered.orders.let_go()
+    ordered.orders.drop()
     assert ordered.left() is None
 
 

@@ -5,7 +5,7 @@ import pytest
 from kafkad.core.controller.startup.reconciliation import (
     AdoptedTopic,
     FoundDirectory,
-    KnownTopic,
+    ReconciledTopic,
     StrayDirectory,
     parse_directory,
     reconcile,
@@ -13,7 +13,7 @@ from kafkad.core.controller.startup.reconciliation import (
 from kafkad.core.types import TopicPartition
 
 ID, OTHER = UUID(int=1), UUID(int=2)
-KNOWN = {"t": KnownTopic(ID, 2, frozenset({0, 1}))}
+KNOWN = {"t": ReconciledTopic(ID, 2, frozenset({0, 1}))}
 
 
 def found(name: str, topic_id: UUID | None = ID, log_dir: int = 0) -> FoundDirectory:

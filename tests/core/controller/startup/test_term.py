@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
-from kafkad.core.controller.startup.reconciliation import StartRefused
+from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.controller.startup.term import claim, ensure_cluster_id, ensure_paths
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import BadVersion, NodeStat, NoNode, Operation, Outcome
@@ -85,7 +85,7 @@ def test_an_id_of_the_cluster_that_can_not_be_read_ends_the_start_in_one_line(
     store: OtherSessions, data: bytes
 ) -> None:
     store.create(nodes.CLUSTER_ID, data)
-    with pytest.raises(StartRefused, match=r"/cluster/id is b'.*', and no id of a cluster: ") as refused:
+    with pytest.raises(UnusableMetadata, match=r"/cluster/id is b'.*', and no id of a cluster: ") as refused:
         ensure_cluster_id(store, "proposed")
     assert "\n" not in str(refused.value)
 

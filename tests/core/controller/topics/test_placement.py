@@ -29,10 +29,10 @@ class SlotsUnderGrace(RuleBasedStateMachine):
         self.taken |= set(slots)
 
     @rule(data=st.data())
-    def give_back(self, data: st.DataObject) -> None:
+    def free(self, data: st.DataObject) -> None:
         slots = data.draw(st.sets(st.sampled_from(sorted(self.taken)))) if self.taken else set()
         self.version += 1
-        self.table.give_back(sorted(slots), self.version)
+        self.table.free(sorted(slots), self.version)
         self.taken -= slots
         self.resting |= dict.fromkeys(slots, self.version)
 

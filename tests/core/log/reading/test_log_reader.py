@@ -18,7 +18,7 @@ from kafkad.core.log.reading.log_reader import (
     FoundOffset,
     LogReader,
     ManifestStale,
-    SearchGoesOn,
+    SearchPaused,
 )
 from kafkad.core.log.records.batch import Codec, read_header
 from kafkad.core.log.records.batch_scan import walk_batches
@@ -328,7 +328,7 @@ def of_many_segments(store: FakeStore) -> PartitionLog:
 def searched(search: Callable[[], FoundOffset | None]) -> tuple[FoundOffset | None, int]:
     """What is found, and after how many steps."""
     for steps in range(1, 100):
-        with suppress(SearchGoesOn):
+        with suppress(SearchPaused):
             return search(), steps
     raise AssertionError("a search comes to an end")
 
@@ -338,7 +338,7 @@ def test_search_by_time_over_many_segments_goes_in_steps_and_keeps_few_of_them()
     store = OpenedNames(log.store)  # type: ignore[arg-type]
     reader = LogReader(store, log.manifest())
     last = NOW + 10 * (SEGMENTS - 1)
-    with pytest.raises(SearchGoesOn):
+    with pytest.raises(SearchPaused):
         reader.offset_for_timestamp(last, log.log_end)
     assert len(store.take_segments()) == SEGMENTS_A_STEP
     found, steps = searched(lambda: reader.offset_for_timestamp(last, log.log_end))

@@ -22,7 +22,7 @@ from kafkad.core.log.segments.layout import (
     file_name,
 )
 from kafkad.core.log.segments.removal import delete_records_before, remove_files, truncate_to
-from kafkad.core.log.segments.replacement import are_still_there, begin_swap, give_up_swap
+from kafkad.core.log.segments.replacement import abort_swap, are_still_there, begin_swap
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import NoSpaceLeft
 from tests.amounts import amount
@@ -215,7 +215,7 @@ def test_a_swap_that_was_given_up_does_not_come_back(loses_power: bool) -> None:
         writer.store.crash_at = writer.store.changes + step
         crashed = False
         try:
-            give_up_swap(writer.log)
+            abort_swap(writer.log)
         except Crashed:
             crashed = True
         if loses_power:
@@ -335,7 +335,7 @@ def test_positions_in_replaced_segments_are_looked_up_again() -> None:
     assert log.position_of(1).position != stale.position
     assert log.generation > generation
     assert log.manifest().rewrites == 1
-    assert not log.manifest().goes_on(before)
+    assert not log.manifest().continues(before)
 
 
 def test_segments_that_are_merged_away_lose_their_snapshots_and_the_first_keeps_its_own() -> None:

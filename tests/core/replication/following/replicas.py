@@ -20,11 +20,11 @@ from kafkad.core.replication.following.following_log import (
 from kafkad.core.replication.following.leader_fetcher import LATEST, LeaderFetcher
 from kafkad.core.replication.following.requests import (
     Fetched,
-    FetchWanted,
+    FollowerFetch,
     FollowKind,
     FollowOrder,
     OffsetListed,
-    OffsetWanted,
+    OffsetQuery,
     PartitionFetched,
     PartitionToFetch,
 )
@@ -66,7 +66,7 @@ class Leader:
         self.high_watermark = log.high_watermark.offset
         self.memory = b""
 
-    def fetch(self, wanted: FetchWanted, session_id: int) -> Fetched:
+    def fetch(self, wanted: FollowerFetch, session_id: int) -> Fetched:
         if wanted.session_epoch == 0:
             self.session, self.expected_epoch, self.row = session_id, 1, None
         elif wanted.session_id != self.session:
@@ -111,7 +111,7 @@ class Leader:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > self.epoch else ErrorCode.NONE
 
-    def offsets(self, rows: list[OffsetWanted]) -> list[OffsetListed]:
+    def offsets(self, rows: list[OffsetQuery]) -> list[OffsetListed]:
         (row,) = rows
         error = self.check(row.current_leader_epoch)
         offset = self.log.log_end_offset if row.timestamp == LATEST else self.log.log_start_offset
@@ -214,7 +214,7 @@ class Cluster:
         wanted = replica.fetcher.next_request(self.now_ms)
         if wanted is None:
             return
-        if isinstance(wanted, FetchWanted):
+        if isinstance(wanted, FollowerFetch):
             self.sessions += 1
             answer = leader.fetch(wanted, self.sessions if self.random.random() < 0.9 else 0)
             if not answer.error and not answer.partitions[0].error and leader.row is not None:

@@ -3,7 +3,13 @@
 from kafkad.core.quotas.replication_quota import ReplicationQuota
 from kafkad.core.replication.following.followed_partition import FollowedPartition
 from kafkad.core.replication.following.leader_fetcher import LeaderFetcher
-from kafkad.core.replication.following.requests import Fetched, FetchWanted, FollowKind, FollowResult, PartitionFetched
+from kafkad.core.replication.following.requests import (
+    Fetched,
+    FollowerFetch,
+    FollowKind,
+    FollowResult,
+    PartitionFetched,
+)
 from kafkad.core.types import TopicPartition
 
 TOPIC = b"t" * 16
@@ -22,7 +28,7 @@ def _following(count: int) -> LeaderFetcher:
 
 def _order(fetcher: LeaderFetcher) -> list[int]:
     wanted = fetcher.next_request(0)
-    assert isinstance(wanted, FetchWanted)
+    assert isinstance(wanted, FollowerFetch)
     return [row.id[1] for row in wanted.partitions]
 
 

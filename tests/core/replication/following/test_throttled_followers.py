@@ -3,7 +3,13 @@
 from kafkad.core.quotas.replication_quota import ReplicationQuota
 from kafkad.core.replication.following.followed_partition import FollowedPartition
 from kafkad.core.replication.following.leader_fetcher import LeaderFetcher
-from kafkad.core.replication.following.requests import Fetched, FetchWanted, FollowKind, FollowResult, PartitionFetched
+from kafkad.core.replication.following.requests import (
+    Fetched,
+    FollowerFetch,
+    FollowKind,
+    FollowResult,
+    PartitionFetched,
+)
 from kafkad.core.types import TopicPartition
 
 THROTTLED, FREE = 0, 1
@@ -39,7 +45,7 @@ class World:
         wanted = self.fetcher.next_request(now_ms)
         if wanted is None:
             return set()
-        assert isinstance(wanted, FetchWanted)
+        assert isinstance(wanted, FollowerFetch)
         return {row.id[1] for row in wanted.partitions}
 
     def answer(self, number: int, *, size: int, end: int, high_watermark: int, now_ms: int) -> None:

@@ -147,7 +147,7 @@ class PlayedCluster:
             led = self.led[broker]
             isr = led.begin_isr_change(len(self.logs[broker]), self.marks[broker], self.now_ms, BROKERS)
             if isr is not None:
-                self._later(partial(self._asked, broker, led.state._replace(isr=isr), led.wanted_epochs))
+                self._later(partial(self._asked, broker, led.state._replace(isr=isr), led.requested_epochs))
 
     def _asked(self, broker: int, wanted: PartitionState, epochs: tuple[int, ...]) -> None:
         code, state = ErrorCode.NONE, self.state

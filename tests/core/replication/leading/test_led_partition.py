@@ -136,16 +136,16 @@ def test_a_change_names_the_lives_of_the_brokers_whose_progress_was_counted() ->
     partition = led((1, 2))
     partition.fetched(Progress(5, 3, 8, 10, 0, 0), 10)
     assert partition.begin_isr_change(10, 10, 0, ALL) == ALL
-    assert partition.wanted_epochs == (-1, -1, 8), "the second has not fetched, the leader says its own elsewhere"
+    assert partition.requested_epochs == (-1, -1, 8), "the second has not fetched, the leader says its own elsewhere"
     partition.fetched(Progress(5, 3, 9, 0, 0, 0), 10)
     partition.answered(ErrorCode.UNKNOWN_SERVER_ERROR, STATE, 0)
     assert partition.begin_isr_change(10, 10, RETRY_MS, ALL) == ALL
-    assert partition.wanted_epochs == (-1, -1, 8)
+    assert partition.requested_epochs == (-1, -1, 8)
     partition.answered(ErrorCode.INELIGIBLE_REPLICA, STATE, RETRY_MS)
     assert partition.begin_isr_change(10, 10, RETRY_MS + REJOIN_MS, ALL) is None, "it begins anew"
     partition.fetched(Progress(5, 3, 9, 10, 0, 0), 10)
     assert partition.begin_isr_change(10, 10, RETRY_MS + REJOIN_MS, ALL) == ALL
-    assert partition.wanted_epochs == (-1, -1, 9)
+    assert partition.requested_epochs == (-1, -1, 9)
 
 
 def test_who_has_nothing_new_for_an_hour_is_in_sync() -> None:
@@ -154,10 +154,10 @@ def test_who_has_nothing_new_for_an_hour_is_in_sync() -> None:
     fetched(partition, 3, 10)
     hour = 3_600_000
     assert partition.begin_isr_change(10, 10, hour, ALL) is None
-    assert partition.next_look_ms(10, hour) is None
+    assert partition.next_check_ms(10, hour) is None
     partition.appended(11, hour)
     assert partition.begin_isr_change(11, 10, hour + LAG_MS, ALL) is None
-    assert partition.next_look_ms(11, hour) == hour + LAG_MS + 1
+    assert partition.next_check_ms(11, hour) == hour + LAG_MS + 1
     assert partition.begin_isr_change(11, 10, hour + LAG_MS + 1, ALL) == (1,)
 
 
@@ -201,10 +201,10 @@ def test_a_refused_change_is_asked_for_again_after_a_pause(code: ErrorCode, paus
     fetched(partition, 3, 10)
     partition.begin_isr_change(10, 10, 0, ALL)
     assert not partition.answered(code, STATE._replace(partition_epoch=-1), 0), "the refusal of an earlier change"
-    assert partition.next_look_ms(10, 0) is None
+    assert partition.next_check_ms(10, 0) is None
     partition.answered(code, STATE, 0)
     assert partition.begin_isr_change(10, 10, pause_ms - 1, ALL) is None
-    assert partition.next_look_ms(10, 0) == pause_ms
+    assert partition.next_check_ms(10, 0) == pause_ms
     assert partition.begin_isr_change(10, 10, pause_ms, ALL) == (1, 2, 3)
 
 
@@ -214,9 +214,9 @@ def test_a_refused_change_that_nobody_wants_any_more_is_not_waited_for() -> None
     fetched(partition, 3, 10)
     assert partition.begin_isr_change(10, 10, 0, ALL) == ALL
     partition.answered(ErrorCode.INELIGIBLE_REPLICA, partition.state, 0)
-    assert partition.next_look_ms(10, 0) == REJOIN_MS
+    assert partition.next_check_ms(10, 0) == REJOIN_MS
     assert partition.begin_isr_change(10, 10, REJOIN_MS, (1, 2)) is None
-    assert partition.next_look_ms(10, REJOIN_MS) is None
+    assert partition.next_check_ms(10, REJOIN_MS) is None
     assert partition.begin_isr_change(10, 10, REJOIN_MS + 1, ALL) == ALL
 
 

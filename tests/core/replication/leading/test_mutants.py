@@ -65,7 +65,7 @@ class CountsFormerLives(LedPartition):
     """It does not say in which life of a broker it has counted the progress."""
 
     def _want(self, isr: tuple[int, ...]) -> tuple[int, ...]:
-        self.wanted_epochs = tuple(-1 for _ in super()._want(isr))
+        self.requested_epochs = tuple(-1 for _ in super()._want(isr))
         return isr
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
-from kafkad.handlers.controller.requests.refusals import APIS
-from kafkad.handlers.controller.requests.timeouts import LONGEST_MS, patience_ms, timed_out
+from kafkad.handlers.controller.requests.rejections import APIS
+from kafkad.handlers.controller.requests.timeouts import LONGEST_MS, timed_out, timeout_of_ms
 from tests.handlers.kio_calls import KioApi, versions_of
 
 SECONDS = timedelta(seconds=7)
@@ -68,4 +68,4 @@ def test_everything_that_was_asked_for_has_timed_out(key: int, version: int) -> 
         *("create_topics", "delete_topics", "create_partitions", "update_features", "elect_leaders"),
         *("alter_partition_reassignments", "list_partition_reassignments"),
     )
-    assert patience_ms(key, version, body) == (7_000 if names_its_time else LONGEST_MS)
+    assert timeout_of_ms(key, version, body) == (7_000 if names_its_time else LONGEST_MS)

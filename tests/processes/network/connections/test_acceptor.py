@@ -79,8 +79,8 @@ def test_without_descriptors_the_listener_is_left_alone_for_a_moment_and_said_on
             assert acceptor.accept(fd, NOW_MS) is None
         assert [record.levelno for record in caplog.records] == [logging.ERROR]
         assert epoll.poll(0) == []
-        assert acceptor.look_again_ms == NOW_MS + FAILED_PAUSE_MS
-        assert acceptor.second_look() == [fd]
+        assert acceptor.next_check_ms == NOW_MS + FAILED_PAUSE_MS
+        assert acceptor.second_check() == [fd]
         accepted = acceptor.accept(fd, NOW_MS)
         assert accepted is not None
         accepted.sock.close()

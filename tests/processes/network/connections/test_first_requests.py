@@ -3,7 +3,7 @@ the kernel for the next start, and this one must not be worse off.
 """
 
 from kafkad.processes.network.connections.connection import Connection
-from kafkad.processes.network.connections.graceful_close import FIRST_REQUEST_MS, next_given_up_ms
+from kafkad.processes.network.connections.graceful_close import FIRST_REQUEST_MS, next_abandoned_ms
 from tests.processes.pieces import NETWORK, Client, Pieces
 from tests.tools.raw_requests import api_versions, heartbeat
 
@@ -54,7 +54,7 @@ def test_connection_that_stays_silent_is_waited_for_only_so_long(pieces: Pieces)
     pieces.settle()
     assert not pieces.network._is_done
     network = pieces.network
-    assert next_given_up_ms(network.clients, network._now_ms) == connection.last_active_ms + FIRST_REQUEST_MS
+    assert next_abandoned_ms(network.clients, network._now_ms) == connection.last_active_ms + FIRST_REQUEST_MS
     connection.last_active_ms -= FIRST_REQUEST_MS
     pieces.run(lambda: pieces.network._is_done and client.is_closed, "it is given up")
     assert not client.replies

@@ -66,7 +66,7 @@ def test_pipelined_requests_make_no_more_replies_than_may_be_unread(big: Pieces,
 
 
 def test_many_who_ask_for_all_topics_share_one_reply(big: Pieces) -> None:
-    big.network.clients.unread.next_look_ms = 1 << 62
+    big.network.clients.unread.next_check_ms = 1 << 62
     clients = [_silent(big) for _ in range(20)]
     for client in clients:
         client.sock.send(_all_topics() * 20)
@@ -98,7 +98,7 @@ def test_producers_and_consumers_do_not_wait_for_those_who_do_not_read(big: Piec
         client.sock.send(metadata([BIG]) * 20)
     for _ in range(20):
         big.turn(NETWORK)
-    big.network.clients.unread.next_look_ms = 1 << 62
+    big.network.clients.unread.next_check_ms = 1 << 62
     other = big.connect()
     assert other.ask(api_versions())
     assert read_produced(other.ask(produce({(TOPIC, 0): batch()})))[TOPIC, 0].error == 0

@@ -72,8 +72,8 @@ def test_while_a_shard_is_loaded_clients_come_again(pieces: Pieces, monkeypatch:
     assert committed(client, "g") == (0, 7)
 
 
-@pytest.mark.parametrize(("leader", "goes_on"), [(1, True), (2, False)])
-def test_groups_go_on_while_their_broker_leads(make_pieces: Callable[..., Pieces], leader: int, goes_on: bool) -> None:
+@pytest.mark.parametrize(("leader", "continues"), [(1, True), (2, False)])
+def test_groups_go_on_while_their_broker_leads(make_pieces: Callable[..., Pieces], leader: int, continues: bool) -> None:
     """A broker that dies costs every partition that it follows an epoch, and members of groups elsewhere nothing."""
     pieces = make_pieces(node_id="1", group_initial_rebalance_delay_ms="600000")
     with_offsets_topic(pieces)
@@ -85,7 +85,7 @@ def test_groups_go_on_while_their_broker_leads(make_pieces: Callable[..., Pieces
     pieces.publish(PartitionsChanged(OFFSETS, changed))
     pieces.run_until_known()
     pieces.settle()
-    if goes_on:
+    if continues:
         assert committed_code(other, "another", 5) == 0
         assert len(pieces.network.request_handlers.coordinators) == 1, "the join waits on"
     else:
@@ -148,8 +148,8 @@ def test_groups_are_described_by_their_own_shards(pieces: Pieces) -> None:
 
 def _joined(pieces: Pieces, count: int, monkeypatch: pytest.MonkeyPatch) -> list[Client]:
     """So many members of one group, one of whom is answered, and no other before the worker's next passes."""
-    monkeypatch.setattr("kafkad.processes.worker.coordinators.coordinator_answers.AT_ONCE", 1)
-    monkeypatch.setattr("kafkad.processes.worker.coordinators.coordinator_answers.A_STEP", 1)
+    monkeypatch.setattr("kafkad.processes.worker.coordinators.coordinator_responses.AT_ONCE", 1)
+    monkeypatch.setattr("kafkad.processes.worker.coordinators.coordinator_responses.A_STEP", 1)
     with_offsets_topic(pieces)
     members = [pieces.connect() for _ in range(count)]
     for member in members:

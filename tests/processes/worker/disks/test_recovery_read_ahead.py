@@ -37,13 +37,13 @@ def test_each_log_directory_has_as_many_reads_under_way_as_the_option_says(threa
     for log_dir in range(2):
         for number in range(5):
             ahead.add((log_dir, number), log_dir, path(log_dir, number), 0)
-    ahead.go_on()
+    ahead.tick()
     first = {path(log_dir, number) for log_dir in range(2) for number in range(threads)}
     eventually(lambda: set(disk.begun) == first, what="the first reads have begun")
     disk.end(path(1, 0))
 
     def went_on() -> bool:
-        ahead.go_on()
+        ahead.tick()
         return set(disk.begun) == first | {path(1, threads)}
 
     eventually(went_on, what="the next one of that directory follows")
@@ -60,7 +60,7 @@ def test_logs_that_recovery_has_come_to_are_not_read() -> None:
     disk.end(path(0, 2))
     ahead.passed(0)
     ahead.passed(1)
-    ahead.go_on()
+    ahead.tick()
     ahead.close()
     assert disk.begun in ([], [path(0, 2)])
 

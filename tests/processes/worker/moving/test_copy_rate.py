@@ -1,6 +1,6 @@
 """What was copied is paid back with time, whoever copied it and whatever the rate was before."""
 
-from kafkad.processes.worker.moving.copy_rate import LOOK_AT_RATE_MS, CopyRate
+from kafkad.processes.worker.moving.copy_rate import RATE_CHECK_MS, CopyRate
 
 NOW = 50_000
 
@@ -32,5 +32,5 @@ def test_a_changed_rate_counts_at_once() -> None:
 def test_who_waits_long_or_without_end_looks_again() -> None:
     rate = CopyRate()
     rate.copied(10**9, 1, NOW)
-    assert rate.due_ms(1, NOW) == NOW + LOOK_AT_RATE_MS
-    assert rate.due_ms(0, NOW) == NOW + LOOK_AT_RATE_MS
+    assert rate.due_ms(1, NOW) == NOW + RATE_CHECK_MS
+    assert rate.due_ms(0, NOW) == NOW + RATE_CHECK_MS

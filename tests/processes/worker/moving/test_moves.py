@@ -18,10 +18,10 @@ from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.segments.removal import delete_records_before, truncate_to
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.core.ports import StorageFailed
-from kafkad.core.types import Room
+from kafkad.core.types import FreeSpace
 from kafkad.processes.worker.moving import left_directories, moves
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.processes.cleaning_messages import CleaningWanted
+from kafkad.wire.processes.cleaning_messages import CleaningRequest
 from kafkad.wire.processes.controller_messages import LogDirFailed, PartitionMoved
 from tests.core.cleaning.naive import read_batches
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
@@ -282,7 +282,7 @@ def test_no_compaction_while_it_is_moved(pieces: Pieces, monkeypatch: pytest.Mon
     pieces.run(lambda: pieces.published().future_end == 6, "all is copied")
     owned = owned_of(pieces)
     cleanings = pieces.worker.cleanings
-    pieces.worker.cleanings._grant(NETWORK, CleaningWanted(owned.slot, owned.short_id, "compact", 0, 4))
+    pieces.worker.cleanings._grant(NETWORK, CleaningRequest(owned.slot, owned.short_id, "compact", 0, 4))
     assert not cleanings._grants
 
 
@@ -485,7 +485,7 @@ def test_a_resumed_move_needs_room_for_the_rest_alone(pieces: Pieces, monkeypatc
     size, active = log_of(pieces).size_bytes, log_of(pieces).segments.active.size
     pieces.kill(WORKER)
     monkeypatch.undo()
-    monkeypatch.setattr(moves, "measure_room", lambda path: Room(free_bytes=size - 1, total_bytes=size))
+    monkeypatch.setattr(moves, "measure_free_space", lambda path: FreeSpace(free_bytes=size - 1, total_bytes=size))
     monkeypatch.setattr(moves, "least_free_bytes", lambda *_: 0)
     assert active < size - 1
     pieces.begin(WORKER)

@@ -22,7 +22,7 @@ from kafkad.core.metrics.catalogue import (
     REPLICATION_BYTES_OUT,
 )
 from kafkad.core.partition_slot import ROLE_FOLLOWER, ROLE_LEADER, STATE_OFFLINE
-from kafkad.wire.processes.controller_messages import IsrChangeDone, IsrChangeWanted, LogDirFailed, pack_message
+from kafkad.wire.processes.controller_messages import IsrChangeDone, IsrChangeRequest, LogDirFailed, pack_message
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import (
     FETCH,
@@ -90,18 +90,18 @@ def append(client: Client, *, acks: int = 1) -> tuple[int, int]:
     return tuple(read_produced(client.ask(produce({(TOPIC, 0): batch()}, acks=acks)))[TOPIC, 0])  # type: ignore[return-value]
 
 
-def wishes(pieces: Pieces, count: int = 1) -> list[IsrChangeWanted]:
+def wishes(pieces: Pieces, count: int = 1) -> list[IsrChangeRequest]:
     """What the controller has heard, when it is so much."""
 
-    def heard() -> list[IsrChangeWanted]:
-        return [message for message in pieces.heard if isinstance(message, IsrChangeWanted)]
+    def heard() -> list[IsrChangeRequest]:
+        return [message for message in pieces.heard if isinstance(message, IsrChangeRequest)]
 
     pieces.run(lambda: len(heard()) >= count, f"{count} changes of the ISR are asked for")
     pieces.settle()
     return heard()
 
 
-def grant(pieces: Pieces, wanted: IsrChangeWanted) -> None:
+def grant(pieces: Pieces, wanted: IsrChangeRequest) -> None:
     epoch = wanted.partition_epoch + 1
     done = IsrChangeDone(
         *(wanted.slot, wanted.topic_id, wanted.partition, 0, US, wanted.leader_epoch, wanted.isr, epoch)

@@ -19,10 +19,10 @@ from kafkad.processes.worker.coordinators.shards import CoordinatorShards
 from kafkad.processes.worker.coordinators.transactions.other_brokers import OtherBrokers
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.partitions import Partitions
-from kafkad.wire.processes.coordinator_messages import TxnMarkerWanted, TxnMarkerWritten, pack_coordination
+from kafkad.wire.processes.coordinator_messages import TxnMarkerRequest, TxnMarkerWritten, pack_coordination
 from kafkad.wire.processes.descriptors import short_topic_id
 
-WriteTxnMarker = Callable[[TxnMarkerWanted, Callable[[TxnMarkerWritten], None]], None]
+WriteTxnMarker = Callable[[TxnMarkerRequest, Callable[[TxnMarkerWritten], None]], None]
 """Writes one marker to each of the partitions, and answers when all are replicated."""
 
 
@@ -69,7 +69,7 @@ class TxnMarkerChannel:
     def written(self, message: TxnMarkerWritten) -> None:
         self._marking.answered(message.marker_id, message.results, self._now_ms)
 
-    def wanted(self, peer: ProcessKey, message: TxnMarkerWanted) -> None:
+    def wanted(self, peer: ProcessKey, message: TxnMarkerRequest) -> None:
         """Another worker's coordinator sends a marker for partitions of this worker."""
         self._write(message, partial(self._answer, peer))
 
@@ -109,7 +109,7 @@ class TxnMarkerChannel:
             self._others.write_markers(request, partial(self._others_have_answered, request.marker_id))
             return
         wanted = request.wanted
-        message = TxnMarkerWanted(
+        message = TxnMarkerRequest(
             request.marker_id,
             wanted.producer_id,
             wanted.producer_epoch,

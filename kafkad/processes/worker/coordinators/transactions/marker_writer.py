@@ -13,9 +13,9 @@ from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
+from kafkad.processes.worker.failed_partitions import FAILURES, Failure, log_no_space
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.processes.coordinator_messages import TxnMarkerWanted, TxnMarkerWritten
+from kafkad.wire.processes.coordinator_messages import TxnMarkerRequest, TxnMarkerWritten
 
 Answer = Callable[[TxnMarkerWritten], None]
 Ended = Callable[[OwnedPartition, int, bool, int], None]
@@ -30,7 +30,7 @@ class _Row:
 
     __slots__ = ("answer", "marker", "required", "results")
 
-    def __init__(self, marker: TxnMarkerWanted, answer: Answer) -> None:
+    def __init__(self, marker: TxnMarkerRequest, answer: Answer) -> None:
         self.marker = marker
         self.answer = answer
         self.results: list[int] = []
@@ -61,7 +61,7 @@ class TxnMarkerWriter:
     def is_busy(self) -> bool:
         return bool(self._unwritten)
 
-    def write(self, marker: TxnMarkerWanted, answer: Answer) -> None:
+    def write(self, marker: TxnMarkerRequest, answer: Answer) -> None:
         """Note one marker for each partition, which `work` writes; `answer` is called after they are published and
         replicated.
         """
@@ -93,7 +93,7 @@ class TxnMarkerWriter:
         row.required[len(row.results)] = (owned, end_offset)
         row.results.append(ErrorCode.NONE)
 
-    def _write_one(self, owned: OwnedPartition, marker: TxnMarkerWanted) -> int:
+    def _write_one(self, owned: OwnedPartition, marker: TxnMarkerRequest) -> int:
         partition_log = owned.log
         if partition_log is None or not owned.leads:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -108,9 +108,9 @@ class TxnMarkerWriter:
                 leader_epoch=owned.leader_epoch,
                 now_ms=wall_clock_ms(),
             )
-        except NoSpaceLeft as no_room:
-            say_no_room(owned, "a transaction's end can't be written", no_room)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from no_room
+        except NoSpaceLeft as no_space:
+            log_no_space(owned, "a transaction's end can't be written", no_space)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from no_space
         except FAILURES as failure:
             self._failed(owned, failure)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
@@ -119,7 +119,7 @@ class TxnMarkerWriter:
         self._ended(owned, marker.producer_id, marker.is_commit, info.base_offset)
         return info.last_offset + 1
 
-    def answer_written(self) -> None:
+    def respond_to_written(self) -> None:
         """After publishing: answer the markers that are replicated, or never will be."""
         if not self._waiting:
             return

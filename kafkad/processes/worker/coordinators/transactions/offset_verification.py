@@ -32,10 +32,10 @@ class OffsetVerifications:
         owned: OwnedPartition,
         request: Any,
         version: int,
-        go_on: Callable[[int], None],
+        proceed: Callable[[int], None],
         refuse: Callable[[ErrorCode], None],
     ) -> None:
-        """`go_on` gets the guard with which the commit may be appended; either it or `refuse` is called, now or
+        """`proceed` gets the guard with which the commit may be appended; either it or `refuse` is called, now or
         later.
         """
         if owned.log is None:
@@ -45,11 +45,11 @@ class OffsetVerifications:
             self._transaction_verification.is_there(topic.name, row.partition_index) for topic, row in _rows(request)
         ):
             # Nothing will be appended: each row gets that error, whatever the transaction is.
-            go_on(NO_GUARD)
+            proceed(NO_GUARD)
             return
         adds = version >= ADDS_FROM
         if not adds and not owned.log.producers.verifies_transactions:
-            go_on(NO_GUARD)
+            proceed(NO_GUARD)
             return
         try:
             guard = owned.log.producers.begin_verification(
@@ -63,12 +63,12 @@ class OffsetVerifications:
             refuse(error.code)
             return
         if guard == NO_GUARD:
-            go_on(guard)
+            proceed(guard)
             return
 
         def answered(codes: list[ErrorCode]) -> None:
             if codes[0] == ErrorCode.NONE:
-                go_on(guard)
+                proceed(guard)
             else:
                 refuse(_told(codes[0], version))
 

@@ -19,8 +19,8 @@ from kafkad.processes.runtime.broker_connections import (
     Request,
     inter_broker_destination,
 )
+from kafkad.processes.runtime.connection_timeouts import ConnectionTimeouts
 from kafkad.processes.runtime.event_loop import EventLoop
-from kafkad.processes.runtime.patience import Patience
 from kafkad.wire.api_table import ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS
 from kafkad.wire.cluster.transactions import (
     ADD_PARTITIONS_TO_TXN_4,
@@ -60,7 +60,7 @@ class OtherBrokers:
         loop: EventLoop,
         broker_id: int,
         listener: str,
-        patience: Patience,
+        patience: ConnectionTimeouts,
         *,
         verifies: bool,
         brokers: Callable[[], Mapping[int, Broker]],

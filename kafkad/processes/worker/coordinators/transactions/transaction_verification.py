@@ -20,7 +20,7 @@ from kafkad.core.transactions.shard import TransactionShard
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
 from kafkad.processes.worker.coordinators.transactions.other_brokers import OtherBrokers
 from kafkad.processes.worker.partitions import Partitions
-from kafkad.wire.processes.coordinator_messages import VerificationWanted, Verified, pack_coordination
+from kafkad.wire.processes.coordinator_messages import Verified, VerifyPartitionsRequest, pack_coordination
 
 Answered = Callable[[list[ErrorCode]], None]
 """Called once with a code for each partition, in the order asked."""
@@ -65,7 +65,7 @@ class TransactionVerification:
             return
         question_id = self._next_id
         self._next_id += 1
-        message = VerificationWanted(
+        message = VerifyPartitionsRequest(
             question_id,
             question.transactional_id,
             question.producer_id,
@@ -106,7 +106,7 @@ class TransactionVerification:
 
     # Answering.
 
-    def wanted(self, peer: ProcessKey, message: VerificationWanted) -> None:
+    def wanted(self, peer: ProcessKey, message: VerifyPartitionsRequest) -> None:
         """Another worker asks."""
         question = PartitionsToVerify(
             message.transactional_id, message.producer_id, message.producer_epoch, message.adds, message.partitions

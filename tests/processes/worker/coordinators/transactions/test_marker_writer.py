@@ -3,7 +3,7 @@
 from kafkad.core.errors import ErrorCode
 from kafkad.processes.worker.coordinators.transactions.marker_writer import AT_A_TIME, TxnMarkerWriter
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.processes.coordinator_messages import TxnMarkerWanted, TxnMarkerWritten
+from kafkad.wire.processes.coordinator_messages import TxnMarkerRequest, TxnMarkerWritten
 
 
 def _refuse(*_: object) -> None:
@@ -14,8 +14,8 @@ def _writer(by_slot: dict[int, OwnedPartition] | None = None) -> TxnMarkerWriter
     return TxnMarkerWriter(by_slot or {}, touched=_refuse, failed=_refuse, ended=_refuse)
 
 
-def _order(marker_id: int, partitions: int) -> TxnMarkerWanted:
-    return TxnMarkerWanted(marker_id, 1, 0, 0, True, 2, [(slot, 0) for slot in range(partitions)])
+def _order(marker_id: int, partitions: int) -> TxnMarkerRequest:
+    return TxnMarkerRequest(marker_id, 1, 0, 0, True, 2, [(slot, 0) for slot in range(partitions)])
 
 
 def test_transaction_in_very_many_partitions_lets_others_end_before_it() -> None:
@@ -26,12 +26,12 @@ def test_transaction_in_very_many_partitions_lets_others_end_before_it() -> None
     markers.write(_order(2, 1), answers.append)
     for _ in range(2):
         markers.work(0)
-        markers.answer_written()
+        markers.respond_to_written()
     assert [each.marker_id for each in answers] == [2]
     assert markers.is_busy
     while markers.is_busy:
         markers.work(0)
-    markers.answer_written()
+    markers.respond_to_written()
     assert answers[1] == TxnMarkerWritten(1, [ErrorCode.NOT_LEADER_OR_FOLLOWER] * (3 * AT_A_TIME + 1))
 
 
@@ -40,6 +40,6 @@ def test_order_without_partitions_is_answered() -> None:
     answers: list[TxnMarkerWritten] = []
     markers.write(_order(1, 0), answers.append)
     markers.work(0)
-    markers.answer_written()
+    markers.respond_to_written()
     assert answers == [TxnMarkerWritten(1, [])]
     assert not markers.is_busy

@@ -13,7 +13,7 @@ from kafkad.processes.worker.appending import Appender
 from kafkad.processes.worker.coordinators.transactions import transactional_produce
 from kafkad.processes.worker.coordinators.transactions.transaction_verification import Answered
 from kafkad.processes.worker.coordinators.transactions.transactional_produce import RetryPauses
-from kafkad.processes.worker.disks.room import DiskRoom
+from kafkad.processes.worker.disks.disk_space import DiskSpace
 from kafkad.processes.worker.owned import DeletedTopics, OwnedPartition
 from kafkad.wire.processes.descriptors import APPEND, APPENDED, pack_append, unpack_appended, unpack_control
 from tests.core.log.batches import NOW, batch, load
@@ -64,7 +64,7 @@ class Owner:
             failed=lambda owned, error: None,
             coordinators=self.coordinators,
             retry=RetryPauses(pause_ms, total_ms),
-            room=DiskRoom([], lambda: None, lambda log_dir: None, lambda: None),
+            room=DiskSpace([], lambda: None, lambda log_dir: None, lambda: None),
         )
 
     def _partition(self, slot: int) -> OwnedPartition:

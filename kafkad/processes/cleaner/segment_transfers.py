@@ -1,0 +1,159 @@
+"""Segments that somebody gets before they are deleted: opened here, handed over by a thread, deleted by their owner.
+
+At least once, and never deleted before: the order to delete a segment leaves when its receiver has returned. If the
+receiver raises, or this process dies, the next round plans the same segment again.
+"""
+
+import logging
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from itertools import pairwise
+from typing import BinaryIO
+from uuid import UUID
+
+from kafkad.adapters.operating_system.helper_threads import HelperThreads
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.cleanup import SealedSegment, SegmentSummary
+from kafkad.core.log.segments.layout import LOG, file_name
+from kafkad.core.partition_slot import PartitionSlot
+from kafkad.processes.cleaner.planning import PlannedTransfer
+from kafkad.wire.processes.descriptors import CleanupOrdered, pack_control, short_topic_id
+
+log = logging.getLogger(__name__)
+
+THREADS = 4
+"""So many receivers may wait for something at the same time."""
+
+
+class _Task:
+    """The segments of one partition that are still to be handed over, each with the offset after its last."""
+
+    def __init__(self, plan: PlannedTransfer) -> None:
+        self.plan = plan
+        self.segments = deque(
+            (segment, following.base_offset)
+            for segment, following in pairwise(plan.log.segments)
+            if segment.base_offset <= plan.effect.up_to_base_offset and following.base_offset <= plan.log.high_watermark
+        )
+        self.name = f"{plan.topic.name}-{plan.partition.index}"
+
+    @property
+    def key(self) -> tuple[UUID, int]:
+        return self.plan.topic.id, self.plan.partition.index
+
+
+class SegmentTransfers:
+    """At most one segment of each partition at a time. `doorbell` becomes readable when a receiver has returned."""
+
+    def __init__(
+        self,
+        log_dirs: Sequence[str],
+        read_slot: Callable[[int], PartitionSlot],
+        send: Callable[[ProcessKey, bytes], bool],
+    ) -> None:
+        self._log_dirs = log_dirs
+        self._read_slot = read_slot
+        self._send = send
+        self._threads = HelperThreads(THREADS, "hand-over")
+        self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._under_way: dict[int, tuple[_Task, Future[None]]] = {}
+        """By slot."""
+        self._failing: dict[tuple[UUID, int], int] = {}
+        """The segment that nobody takes, by topic id and partition."""
+
+    def begin(self, plan: PlannedTransfer) -> None:
+        """Nothing happens while segments of the partition are being handed over."""
+        if plan.slot not in self._under_way:
+            self._next(_Task(plan))
+
+    def _next(self, task: _Task) -> None:
+        plan = task.plan
+        self._under_way.pop(plan.slot, None)
+        if not task.segments:
+            return
+        segment, next_offset = task.segments[0]
+        file = self._open(plan, segment)
+        if file is None:
+            return
+        sealed = SealedSegment(
+            topic=plan.topic.name,
+            topic_id=plan.topic.id,
+            partition=plan.partition.index,
+            first_offset=segment.base_offset,
+            next_offset=next_offset,
+            size_bytes=segment.size_bytes,
+            file=file,
+        )
+        future = self._threads.submit(_transfer, plan.effect.receiver, sealed)
+        self._under_way[plan.slot] = task, future
+        future.add_done_callback(self._ring)
+
+    def _open(self, plan: PlannedTransfer, segment: SegmentSummary) -> BinaryIO | None:
+        """None if the segment is not there any more, or not as it was: the next round sees what is."""
+        directory = f"{self._log_dirs[plan.partition.log_dir]}/{plan.topic.name}-{plan.partition.index}"
+        try:
+            path = f"{directory}/{file_name(segment.base_offset, LOG)}"
+            file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC), "rb")
+        except OSError:
+            return None
+        # Looked at after opening: a topic that was deleted meanwhile, and made anew, has other files of these names.
+        is_ours = self._read_slot(plan.slot).topic_id == plan.topic.id.bytes
+        if not is_ours or os.fstat(file.fileno()).st_size != segment.size_bytes:
+            file.close()
+            return None
+        return file
+
+    def _ring(self, _done: object) -> None:
+        """By a thread: the loop wakes up."""
+        os.eventfd_write(self.doorbell, 1)
+
+    def rung(self, _events: int) -> None:
+        os.eventfd_read(self.doorbell)
+        for task, future in [row for row in self._under_way.values() if row[1].done()]:
+            error = future.exception()
+            if error is None:
+                self._transferred(task)
+                self._next(task)
+            else:
+                del self._under_way[task.plan.slot]
+                self._failed(task, error)
+
+    def _transferred(self, task: _Task) -> None:
+        segment, next_offset = task.segments.popleft()
+        plan = task.plan
+        if segment.base_offset >= self._failing.get(task.key, segment.base_offset + 1):
+            del self._failing[task.key]
+            log.info("%s: its segments are handed over again", task.name)
+        order = CleanupOrdered(
+            plan.slot,
+            short_topic_id(plan.topic.id.bytes),
+            False,
+            segment.base_offset,
+            next_offset,
+            plan.effect.reason,
+        )
+        self._send(ProcessKey("worker", plan.partition.owner), pack_control(order))
+
+    def _failed(self, task: _Task, error: BaseException) -> None:
+        """Once, until it works again."""
+        if task.key not in self._failing:
+            self._failing[task.key] = task.segments[0][0].base_offset
+            log.error(
+                "%s: the segment at offset %d can't be handed over, stays, and will be tried again in each round",
+                task.name,
+                task.segments[0][0].base_offset,
+                exc_info=error,
+            )
+
+    def close(self) -> None:
+        """Receivers that run are waited for, until the supervisor kills this process."""
+        self._threads.close(cancel=True)
+        os.close(self.doorbell)
+
+
+def _transfer(receiver: Callable[[SealedSegment], None], sealed: SealedSegment) -> None:
+    """In a thread."""
+    with sealed.file:
+        receiver(sealed)

@@ -1,0 +1,365 @@
+"""The elected part in the loop of the controller process: events go to the controller, its requests to the brokers.
+
+The controller works in the store's thread, one thing after the other; nothing here waits for it. A broker that is not
+elected passes requests on to the one that is.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from functools import partial
+from typing import TypeVar
+
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.config import BrokerConfig
+from kafkad.core.cluster.control_requests import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    UpdateMetadataRequest,
+)
+from kafkad.core.cluster.request_parts import ControlResponse
+from kafkad.core.connections.log_rate_limit import LogRateLimit
+from kafkad.core.controller.elected.announcements import Request
+from kafkad.core.controller.image import Broker
+from kafkad.core.controller.producer_ids import ProducerIdControlManager, UnreadableBlock
+from kafkad.core.controller.store import nodes
+from kafkad.core.coordination_store import CoordinationError, Event, SessionChanged, SessionState, WatchFired
+from kafkad.core.errors import ErrorCode
+from kafkad.processes.controller.cluster.electable_controller import Created, ElectableController, Handled, Work
+from kafkad.processes.controller.cluster.membership import Membership
+from kafkad.processes.controller.cluster.ports import Host
+from kafkad.processes.controller.cluster.refused_connections import RefusedConnections, Watched, watched_brokers
+from kafkad.processes.controller.cluster.requests.broker_channels import (
+    BrokerChannels,
+    Outcome,
+    ReadResponse,
+    Registered,
+)
+from kafkad.processes.controller.cluster.requests.controlled_shutdown import ControlledShutdown
+from kafkad.processes.controller.cluster.requests.deletion_retries import DeletionRetries
+from kafkad.processes.controller.cluster.requests.forwarding import RequestForwarding
+from kafkad.processes.controller.cluster.requests.isr_changes import IsrChanges
+from kafkad.processes.controller.cluster.requests.leader_balance import LeaderBalance
+from kafkad.processes.controller.cluster.requests.next_term import NextTerm
+from kafkad.processes.controller.cluster.requests.own_configs import OwnConfigs
+from kafkad.processes.controller.cluster.tree_reader import Configs
+from kafkad.processes.controller.events import Send
+from kafkad.processes.runtime.broker_connections import Destination
+from kafkad.processes.runtime.connection_timeouts import timeouts_of
+from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.wire import api_table
+from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
+from kafkad.wire.processes.controller_messages import (
+    AdminReply,
+    AdminRequest,
+    AutoCreated,
+    AutoCreateRequest,
+    ControllerMessage,
+    IsrChangeRequest,
+    ProducerIdsGranted,
+    ProducerIdsRequest,
+    pack_message,
+)
+
+log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+_ORDERS = frozenset((nodes.DELETIONS, nodes.REASSIGNMENT, nodes.PREFERRED_ELECTION))
+
+
+class ControllerRole:
+    def __init__(
+        self,
+        host: Host,
+        membership: Membership,
+        controller: ElectableController,
+        own_configs: OwnConfigs,
+        config: BrokerConfig,
+        loop: EventLoop,
+        send: Send,
+    ) -> None:
+        self._host = host
+        self._membership = membership
+        self._controller = controller
+        self._own_configs = own_configs
+        self._send = send
+        self._broker: Broker | None = None
+        self._registered: Registered | None = None
+        """None: not elected."""
+        cluster, client_id = config.cluster, str(host.broker_id)
+        assert cluster is not None, "only a broker in a cluster is elected"
+        patience = timeouts_of(config.values, "controller.socket.timeout.ms")
+        log_rate_limit = self._log_rate_limit = LogRateLimit()
+        self._broker_channels = BrokerChannels(loop, client_id, patience, log_rate_limit, cluster.versions, self._answered)
+        self._forwarding = RequestForwarding(loop, host, patience, log_rate_limit, send)
+        self._isr_changes = IsrChanges(host, send, self._forwarding, self._alter_here, cluster.versions)
+        self._controlled_shutdown: ControlledShutdown | None = None
+        self._refusals = RefusedConnections(
+            loop, client_id, patience, log_rate_limit, cluster.suspect_refused_ms, self._refuses, self._answers
+        )
+        self._leader_balance = LeaderBalance(
+            config, lambda percentage: self._do(lambda _store: controller.balance_leaders(percentage))
+        )
+        self._deletion_retries = DeletionRetries(lambda: self._do(lambda _: controller.retry_deletions()))
+        self._next_term = NextTerm(self._run_again)
+        self._has_deletions_to_retry = False
+
+    @property
+    def is_elected(self) -> bool:
+        return self._registered is not None
+
+    def registered(self, broker: Broker, now_ms: int) -> None:
+        self._broker = broker
+        self._isr_changes.registered(broker)
+        self._run()
+
+    def store_event(self, event: Event, now_ms: int) -> None:
+        match event:
+            case SessionChanged(SessionState.LOST):
+                self._broker = None
+                self._left(Outcome())
+            case SessionChanged(SessionState.CONNECTED) if self._broker is not None:
+                # Every watch is gone: whatever happened meanwhile is read again.
+                self._run()
+            case WatchFired(path=nodes.CONTROLLER | nodes.CONTROLLER_EPOCH) if self._broker is not None:
+                self._run_unless_elected()
+            case WatchFired(path=path) if f"{path}/".startswith(f"{nodes.BROKER_IDS}/"):
+                self._do(self._controller.brokers_changed)
+            case WatchFired(path=nodes.LOG_DIR_EVENTS):
+                self._do(self._controller.directories_failed)
+            case WatchFired(path=nodes.ISR_CHANGES):
+                self._do(self._controller.isr_changed)
+            case WatchFired(path=path) if path in _ORDERS or f"{path}/".startswith(f"{nodes.TOPICS}/"):
+                self._do(partial(self._controller.tree_changed, path, self._host.image.cluster_id))
+
+    def configs_changed(self, topics: Configs, brokers: Configs) -> None:
+        if self.is_elected and (topics or brokers):
+            self._do(lambda _store: self._controller.configs_changed(topics, brokers))
+
+    def _run_again(self) -> None:
+        if self._broker is not None and self._membership.is_connected:
+            self._run()
+
+    def _run(self) -> None:
+        cluster_id = self._host.image.cluster_id
+        self._do(lambda store: self._controller.run(store, cluster_id))
+
+    def _run_unless_elected(self) -> None:
+        cluster_id = self._host.image.cluster_id
+        self._do(lambda store: self._controller.run_unless_elected(store, cluster_id))
+
+    def _do(self, work: Work) -> None:
+        self._membership.read(work, self._done)
+
+    def _done(self, future: "Future[Outcome]") -> None:
+        outcome = self._result(future)
+        if outcome is not None:
+            self._left(outcome)
+
+    def _result(self, future: "Future[Result]") -> Result | None:
+        """None: the store did not do it. Then the term may be over, and this broker runs for the next one."""
+        error = future.exception()
+        if error is None:
+            return future.result()
+        if not isinstance(error, CoordinationError):
+            raise error
+        log.warning("the term of this controller is over: %s", error)
+        self._left(Outcome())
+        self._next_term.ended(error)
+        return None
+
+    def _left(self, outcome: Outcome, applied: Callable[[], object] | None = None) -> None:
+        """Send the requests; `applied` is called when this broker has applied those to itself."""
+        self._registered, self._has_deletions_to_retry = outcome.registered, outcome.has_deletions_to_retry
+        wanted = {broker: Destination(broker, *at) for broker, (_, at) in (outcome.registered or {}).items()}
+        self._broker_channels.are(wanted)
+        own = self._broker.id if self._broker is not None else None
+        last_own = max((at for at, told in enumerate(outcome.requests) if told.broker == own), default=-1)
+        for at, told in enumerate(outcome.requests):
+            then = applied if at == last_own else None
+            if told.broker == own:
+                self._host.transfer(told.request, partial(self._answered_here, told.broker, told.request, then))
+            else:
+                self._broker_channels.tell(told)
+        if applied is not None and last_own < 0:
+            applied()
+
+    def _answered_here(
+        self, broker: int, request: Request, then: Callable[[], object] | None, response: ControlResponse
+    ) -> None:
+        self._answered(broker, request, lambda: response)
+        if then is not None:
+            then()
+
+    def _answered(self, broker: int, request: Request, read: ReadResponse) -> None:
+        if isinstance(request, UpdateMetadataRequest):
+            # Nothing is in the answer but whether it was refused: then whoever refuses is told again by another term.
+            read()
+        else:
+            self._do(lambda _store: self._controller.answered(broker, request, read()))
+
+    # Requests of clients and of other local processes.
+
+    def asked(self, peer: ProcessKey, request: AdminRequest, now_ms: int) -> None:
+        if self._own_configs.takes(peer, request):
+            return
+        if not self.is_elected:
+            self._forwarding.forward(peer, request)
+            return
+        self._answer_piece(peer, request, self._controller.answer(request))
+
+    def _answer_piece(self, peer: ProcessKey, request: AdminRequest, pieces: Iterator[Handled]) -> None:
+        """The next one waits until this broker has applied what this one changes: others are served meanwhile."""
+        answered = partial(self._piece_answered, peer, request, pieces)
+        self._membership.handle(peer, request.token, lambda _store: next(pieces), answered)
+
+    def _piece_answered(
+        self, peer: ProcessKey, request: AdminRequest, pieces: Iterator[Handled], future: "Future[Handled]"
+    ) -> None:
+        if isinstance(future.exception(), MalformedRequest | UnencodableMessage):
+            self._send(peer, pack_message(AdminReply(request.token, None, str(future.exception()))))
+            return
+        handled = self._result(future)
+        if handled is not None and not handled.is_last:
+            self._left(handled.outcome, partial(self._answer_piece, peer, request, pieces))
+            return
+        body = handled.body if handled is not None else None
+        if handled is None or body is None:
+            self._forwarding.forward(peer, request)
+            return
+        reply: Callable[[], object] = partial(self._send, peer, pack_message(AdminReply(request.token, body)))
+        if request.context.api_key == api_table.UPDATE_FEATURES:
+            # Who asks this broker next is told the new levels; the others hear of them by their watches.
+            reply = partial(self._membership.read_features, reply)
+        self._left(handled.outcome, reply)
+
+    def heard(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> bool:
+        match message:
+            case IsrChangeRequest():
+                self._isr_changes.wanted(peer, message)
+            case ProducerIdsRequest():
+                broker_id = self._host.broker_id
+                self._membership.read(
+                    lambda store: ProducerIdControlManager(store, broker_id).allocate_block(),
+                    partial(self._give_producer_ids, peer, now_ms),
+                )
+            case AutoCreateRequest(token, names):
+                if self.is_elected:
+                    self._create_piece(peer, token, names, self._controller.auto_create(names))
+                else:
+                    self._forwarding.create_topics(peer, token, names)
+            case _:
+                return False
+        return True
+
+    def _give_producer_ids(self, peer: ProcessKey, now_ms: int, future: "Future[range]") -> None:
+        error = future.exception()
+        if isinstance(error, UnreadableBlock) and self._log_rate_limit.is_due("no producer ids", now_ms):
+            log.error("no producer ids can be allocated: %s", error)
+        block = future.result() if error is None else range(0)
+        self._send(peer, pack_message(ProducerIdsGranted(block.start, len(block))))
+
+    def _create_piece(self, peer: ProcessKey, token: int, names: list[str], pieces: Iterator[Created]) -> None:
+        created = partial(self._created, peer, token, names, pieces)
+        self._membership.handle(peer, token, lambda _store: next(pieces), created)
+
+    def _created(
+        self, peer: ProcessKey, token: int, names: list[str], pieces: Iterator[Created], future: "Future[Created]"
+    ) -> None:
+        created = self._result(future)
+        if created is None or created.results is None:
+            nowhere = dict.fromkeys(names, int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            self._send(peer, pack_message(AutoCreated(token, nowhere)))
+        elif created.is_last:
+            codes = self._forwarding.codes_of(created.results)
+            self._left(created.outcome, partial(self._send, peer, pack_message(AutoCreated(token, codes))))
+        else:
+            self._left(created.outcome, partial(self._create_piece, peer, token, names, pieces))
+
+    def _alter_here(
+        self, request: AlterPartitionRequest, answered: Callable[[AlterPartitionResponse | None], None]
+    ) -> bool:
+        if not self.is_elected:
+            return False
+
+        def done(future: "Future[tuple[Outcome, AlterPartitionResponse]]") -> None:
+            result = self._result(future)
+            if result is not None:
+                self._left(result[0])
+            answered(None if result is None else result[1])
+
+        self._membership.read(lambda _store: self._controller.alter_partitions(request), done)
+        return True
+
+    def begin_controlled_shutdown(self, tries: int, pause_ms: int, done: Callable[[], None]) -> None:
+        """`done` is called when others lead in this broker's place, or after the last try."""
+        self._controlled_shutdown = ControlledShutdown(
+            *(self._host, self._forwarding, lambda: self._broker, self._shut_down_here, tries, pause_ms, done),
+            has_store=lambda: self._membership.is_connected,
+        )
+
+    def _shut_down_here(
+        self, request: ControlledShutdownRequest, answered: Callable[[ControlledShutdownResponse | None], None]
+    ) -> bool:
+        if not self.is_elected:
+            return False
+
+        def done(future: "Future[tuple[Outcome, ControlledShutdownResponse]]") -> None:
+            result = self._result(future)
+            if result is None:
+                answered(None)
+            else:
+                self._left(result[0], partial(answered, result[1]))
+
+        self._membership.read(lambda _store: self._controller.controlled_shutdown(request), done)
+        return True
+
+    # Brokers that are gone although their sessions live.
+
+    def _watched(self) -> list[Watched]:
+        """All others by the controller, and the controller by all others."""
+        if self._broker is None:
+            return []
+        if self._registered is not None:
+            return watched_brokers(self._registered, self._broker.id)
+        to = self._forwarding.destination()
+        return [] if to is None else [Watched(to, self._host.controller_epoch)]
+
+    def _refuses(self, watched: Watched) -> None:
+        broker = watched.destination.broker_id
+        if self.is_elected:
+            self._do(lambda store: self._controller.broker_refuses(store, broker, watched.epoch))
+        else:
+            cluster_id = self._host.image.cluster_id
+            self._do(lambda store: self._controller.run_instead_of(store, cluster_id, broker))
+
+    def _answers(self, watched: Watched) -> None:
+        if self.is_elected:
+            broker = watched.destination.broker_id
+            self._do(lambda store: self._controller.broker_answers(store, broker, watched.epoch))
+
+    def finish_pass(self, now_ms: int) -> None:
+        self._next_term.turn(now_ms)
+        self._refusals.watch(self._watched())
+        self._refusals.turn()
+        if self._controlled_shutdown is not None:
+            self._controlled_shutdown.turn(now_ms)
+        self._leader_balance.turn(self.is_elected, now_ms)
+        self._deletion_retries.turn(self._has_deletions_to_retry, now_ms)
+        self._broker_channels.turn()
+        self._forwarding.turn(partial(self.asked, now_ms=now_ms) if self.is_elected else None)
+        self._isr_changes.turn(now_ms)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        timers = self._next_term, self._leader_balance, self._deletion_retries, self._controlled_shutdown
+        asking = self._broker_channels, self._forwarding, self._isr_changes, self._refusals
+        deadlines = (each.next_deadline_ms for each in (*timers, *asking) if each is not None)
+        return min((each for each in deadlines if each is not None), default=None)
+
+    def end(self) -> None:
+        self._broker_channels.close()
+        self._forwarding.close()
+        self._refusals.close()

@@ -1,0 +1,130 @@
+"""Brokers that are gone although their sessions live on: their hosts refuse connections.
+
+One idle connection is kept to each broker that matters. When it is closed, it is made again; when the host has refused
+that for `kafkad.suspect.refused.ms`, no process listens there. Only a broker that has answered before is judged so:
+Apache Kafka registers half a second before it listens. Nothing happens while all is well.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.core.connections.log_rate_limit import LogRateLimit
+from kafkad.processes.runtime.broker_connections import (
+    FIRST_PAUSE_MS,
+    LONGEST_PAUSE_MS,
+    BrokerConnections,
+    Destination,
+    Request,
+)
+from kafkad.processes.runtime.connection_timeouts import ConnectionTimeouts
+from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.wire.api_table import API_VERSIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A broker at its address. Another `epoch` is another life of it, which has not answered yet."""
+
+    destination: Destination
+    epoch: int
+
+
+def watched_brokers(registered: Mapping[int, tuple[int, tuple[str, int]]], own_id: int) -> list[Watched]:
+    """All other brokers, of which the epochs and addresses are known."""
+    others = {each: at for each, at in registered.items() if each != own_id}
+    return [Watched(Destination(each, *at), epoch) for each, (epoch, at) in others.items()]
+
+
+@dataclass(slots=True)
+class _State:
+    has_answered: bool = False
+    refused_since_ms: int | None = None
+    is_suspect: bool = False
+
+
+class RefusedConnections:
+    """Call `turn` in each pass of the loop; it may sleep until `next_deadline_ms`."""
+
+    def __init__(
+        self,
+        loop: EventLoop,
+        client_id: str,
+        patience: ConnectionTimeouts,
+        log_rate_limit: LogRateLimit,
+        timeout_of_ms: int,
+        refuses: Callable[[Watched], None],
+        answers: Callable[[Watched], None],
+        clock: Callable[[], int] = monotonic_ms,
+    ) -> None:
+        """`refuses` is called again, once a second, until the broker is watched no more or `answers`."""
+        self._connections = BrokerConnections(loop, client_id, patience, clock, self._closed, log_rate_limit)
+        self._patience_ms = timeout_of_ms
+        self._refuses = refuses
+        self._answers = answers
+        self._clock = clock
+        self._states: dict[Destination, tuple[Watched, _State]] = {}
+
+    def watch(self, wanted: Collection[Watched]) -> None:
+        """These, and no others. Patience 0: none."""
+        if self._patience_ms == 0:
+            return
+        for to, (watched, _) in list(self._states.items()):
+            if watched not in wanted:
+                del self._states[to]
+                self._connections.drop(to)
+        for watched in wanted:
+            if watched.destination not in self._states:
+                self._states[watched.destination] = (watched, _State())
+                self._ask(watched.destination, FIRST_PAUSE_MS)
+
+    def _ask(self, to: Destination, longest_pause_ms: int) -> None:
+        watched, state = self._states[to]
+        self._connections.send(
+            to,
+            Request(
+                api_key=API_VERSIONS,
+                version=0,
+                is_flexible=False,
+                body=b"",
+                on_reply=lambda _body: self._answered(watched, state),
+                on_failure=lambda _reason: None,
+                on_refused=lambda: self._refused(watched, state),
+                repeats=True,
+                longest_pause_ms=longest_pause_ms,
+            ),
+        )
+
+    def _closed(self, to: Destination) -> None:
+        if to in self._states:
+            self._ask(to, FIRST_PAUSE_MS)
+
+    def _answered(self, watched: Watched, state: _State) -> None:
+        state.has_answered, state.refused_since_ms, state.is_suspect = True, None, False
+        self._answers(watched)
+
+    def _refused(self, watched: Watched, state: _State) -> None:
+        if not state.has_answered:
+            return
+        now_ms = self._clock()
+        if state.refused_since_ms is None:
+            state.refused_since_ms = now_ms
+        if now_ms - state.refused_since_ms < self._patience_ms:
+            return
+        if not state.is_suspect:
+            # From now on it is asked less often.
+            state.is_suspect = True
+            self._connections.drop(watched.destination)
+            self._ask(watched.destination, LONGEST_PAUSE_MS)
+        self._refuses(watched)
+
+    def turn(self) -> None:
+        self._connections.turn()
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._connections.next_deadline_ms
+
+    def close(self) -> None:
+        self._states.clear()
+        self._connections.close()

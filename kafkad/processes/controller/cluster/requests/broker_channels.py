@@ -1,0 +1,139 @@
+"""The brokers that the elected controller tells something, over connections of its own: each gets all, in order.
+
+A request is sent again until it is answered, or the broker has another registration or none.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from kafkad.core.cluster.protocol_versions import ProtocolVersions
+from kafkad.core.cluster.request_parts import ControlResponse
+from kafkad.core.connections.log_rate_limit import LogRateLimit
+from kafkad.core.controller.elected.announcements import Request
+from kafkad.processes.controller.cluster.control_api import MESSAGES, key_of
+from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination
+from kafkad.processes.runtime.broker_connections import Request as Sending
+from kafkad.processes.runtime.connection_timeouts import ConnectionTimeouts
+from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.wire.api_table import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
+from kafkad.wire.cluster.schema import Message
+from kafkad.wire.primitives import MalformedRequest
+
+log = logging.getLogger(__name__)
+
+
+ReadResponse = Callable[[], ControlResponse | None]
+"""Decodes the answer, which for thousands of partitions takes long; None: it can't be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRequest:
+    """A request with its bytes; none for this broker itself."""
+
+    broker: int
+    request: Request
+    body: bytes
+
+
+Registered = Mapping[int, tuple[int, tuple[str, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`registered` are the epochs and addresses of all brokers; None: this broker is not the controller.
+
+    `has_deletions_to_retry`: some broker could not delete its replicas of a topic.
+    """
+
+    requests: list[BrokerRequest] = field(default_factory=list)
+    registered: Registered | None = None
+    has_deletions_to_retry: bool = False
+
+
+def encoded(requests: Sequence[tuple[int, Request]], own_id: int, versions: ProtocolVersions) -> list[BrokerRequest]:
+    """With thousands of partitions it takes long: for the thread in which the requests are made."""
+    numbers = _versions_of(versions)
+
+    def body_of(request: Request) -> bytes:
+        key = key_of(request)
+        return MESSAGES[key].encode_request(request, numbers[key])
+
+    return [BrokerRequest(broker, request, b"" if broker == own_id else body_of(request)) for broker, request in requests]
+
+
+def _versions_of(versions: ProtocolVersions) -> dict[int, int]:
+    return {
+        LEADER_AND_ISR: versions.leader_and_isr,
+        UPDATE_METADATA: versions.update_metadata,
+        STOP_REPLICA: versions.stop_replica,
+    }
+
+
+def _read(broker: int, message: Message[Any, Any], version: int, body: bytes) -> ControlResponse | None:
+    try:
+        response: ControlResponse = message.decode_response(memoryview(body), version)
+    except MalformedRequest as error:
+        log.warning("broker %d answered %s with what can't be read: %s", broker, message.name, error)
+        return None
+    return response
+
+
+class BrokerChannels:
+    def __init__(
+        self,
+        loop: EventLoop,
+        client_id: str,
+        patience: ConnectionTimeouts,
+        log_rate_limit: LogRateLimit,
+        versions: ProtocolVersions,
+        answered: Callable[[int, Request, ReadResponse], None],
+    ) -> None:
+        self._versions = _versions_of(versions)
+        self._connections = BrokerConnections(loop, client_id, patience, log_rate_limit=log_rate_limit)
+        self._destinations: dict[int, Destination] = {}
+        self._answered = answered
+
+    def are(self, wanted: Mapping[int, Destination]) -> None:
+        for broker, destination in list(self._destinations.items()):
+            if wanted.get(broker) != destination:
+                del self._destinations[broker]
+                self._connections.drop(destination)
+        self._destinations.update(wanted)
+
+    def tell(self, told: BrokerRequest) -> None:
+        """Nothing, if the broker is none of them."""
+        broker, request = told.broker, told.request
+        destination = self._destinations.get(broker)
+        if destination is None:
+            return
+        key = key_of(request)
+        message, version = MESSAGES[key], self._versions[key]
+
+        def replied(body: memoryview) -> None:
+            self._answered(broker, request, partial(_read, broker, message, version, bytes(body)))
+
+        self._connections.send(
+            destination,
+            Sending(
+                api_key=key,
+                version=version,
+                is_flexible=message.is_flexible(version),
+                body=told.body,
+                on_reply=replied,
+                on_failure=lambda _reason: None,
+                repeats=True,
+            ),
+        )
+
+    def turn(self) -> None:
+        self._connections.turn()
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._connections.next_deadline_ms
+
+    def close(self) -> None:
+        self._connections.close()

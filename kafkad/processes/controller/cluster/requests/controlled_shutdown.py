@@ -1,0 +1,73 @@
+"""Asks the controller, whichever broker it is, to let others lead before this broker stops."""
+
+import logging
+from collections.abc import Callable
+
+from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.core.cluster.control_requests import ControlledShutdownRequest, ControlledShutdownResponse
+from kafkad.core.controller.image import Broker
+from kafkad.core.hosting.shutdown_tries import ShutdownTries
+from kafkad.processes.controller.cluster.ports import Host
+from kafkad.processes.controller.cluster.requests.forwarding import RequestForwarding
+from kafkad.wire.api_table import CONTROLLED_SHUTDOWN as API_KEY
+from kafkad.wire.cluster.broker_requests import CONTROLLED_SHUTDOWN
+
+log = logging.getLogger(__name__)
+
+VERSION = 3
+Answered = Callable[[ControlledShutdownResponse | None], None]
+
+
+class ControlledShutdown:
+    """`here` takes the request if this broker is the controller. A broker that is not registered, as its controller
+    process has only just started or its session is lost, waits for that as for the store.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        forwarding: RequestForwarding,
+        broker: Callable[[], Broker | None],
+        here: Callable[[ControlledShutdownRequest, Answered], bool],
+        tries: int,
+        pause_ms: int,
+        done: Callable[[], None],
+        has_store: Callable[[], bool],
+    ) -> None:
+        self._host = host
+        self._forwarding = forwarding
+        self._broker = broker
+        self._here = here
+        self._done = done
+        self._has_store = has_store
+        self._state = ShutdownTries(tries, pause_ms, monotonic_ms())
+        self._is_told = False
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        if self._is_told:
+            return None
+        return self._state.waits_until_ms if self._broker() is None else self._state.next_deadline_ms
+
+    def turn(self, now_ms: int) -> None:
+        if self._is_told:
+            return
+        broker = self._broker()
+        self._state.looked(now_ms, has_store=self._has_store() and broker is not None)
+        self._state.metadata_changed(self._host.image, self._host.broker_id, now_ms)
+        if self._state.is_over:
+            log.info("controlled shutdown: %s", self._state.outcome)
+            self._is_told = True
+            self._done()
+        elif broker is not None and self._state.next_try_ms is not None and self._state.next_try_ms <= now_ms:
+            self._try(broker)
+
+    def _try(self, broker: Broker) -> None:
+        self._state.began_try()
+        request = ControlledShutdownRequest(broker_id=broker.id, broker_epoch=broker.epoch)
+        if self._here(request, self._answered):
+            return
+        self._forwarding.ask(API_KEY, VERSION, CONTROLLED_SHUTDOWN, request, self._answered)
+
+    def _answered(self, response: ControlledShutdownResponse | None) -> None:
+        self._state.answered(response, self._host.image, self._host.broker_id, monotonic_ms())

@@ -1,0 +1,213 @@
+"""Requests that only the elected controller answers, passed on to it by a broker that is not: body there, body back.
+
+Clients need not find the controller, whichever broker it is and however often it changes. What this broker asks by
+itself has connections of its own, one for each kind: the controller answers one request of a connection after the
+other, and many of them only when brokers have done what was asked for.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
+
+from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.connections.log_rate_limit import LogRateLimit
+from kafkad.core.controller.image import NO_CONTROLLER
+from kafkad.core.controller.topics.topics import TopicResult, TopicResults
+from kafkad.core.errors import ErrorCode
+from kafkad.processes.controller.cluster.ports import Host
+from kafkad.processes.controller.events import Send
+from kafkad.processes.controller.internal_topics import CreationFailures
+from kafkad.processes.runtime.broker_connections import (
+    BrokerConnections,
+    Destination,
+    Request,
+    inter_broker_destination,
+)
+from kafkad.processes.runtime.connection_timeouts import ConnectionTimeouts
+from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.wire.api_table import APIS, CREATE_TOPICS
+from kafkad.wire.cluster.create_topics import CREATE_TOPICS_4, Answer, TopicsToCreate, TopicToCreate
+from kafkad.wire.cluster.schema import Message
+from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, AutoCreated, pack_message
+
+Asked = TypeVar("Asked")
+Answered = TypeVar("Answered")
+AnswerHere = Callable[[ProcessKey, AdminRequest], None]
+NO_ONE = "no controller is elected"
+_TIMEOUT_MS = 60_000
+HELD_MS = 10_000
+"""How long a request waits for a controller: an election, or the first word of one to a new broker."""
+_CHECK_INTERVAL_MS = 50
+
+
+class RequestForwarding:
+    def __init__(
+        self, loop: EventLoop, host: Host, patience: ConnectionTimeouts, log_rate_limit: LogRateLimit, send: Send
+    ) -> None:
+        self._host = host
+        self._send = send
+        self._connect = partial(BrokerConnections, loop, str(host.broker_id), patience, log_rate_limit=log_rate_limit)
+        self._connections = self._connect()
+        self._own: dict[int, BrokerConnections] = {}
+        """By the kind of request (api key)."""
+        self._held: deque[tuple[int, ProcessKey, AdminRequest]] = deque()
+        self._refusals = CreationFailures()
+
+    def destination(self) -> Destination | None:
+        """Where the controller is, as far as this broker was told; None: it is this one, or unknown."""
+        image = self._host.image
+        if image.controller_id in (NO_CONTROLLER, self._host.broker_id):
+            return None
+        return inter_broker_destination(image.brokers, image.controller_id, self._host.inter_broker_listener)
+
+    def _to_controller(self, request: Request, connections: BrokerConnections) -> None:
+        """To the controller, or `on_failure` at once."""
+        to = self.destination()
+        if to is None:
+            request.on_failure(NO_ONE)
+        else:
+            connections.send(to, request)
+
+    def ask(
+        self,
+        api_key: int,
+        version: int,
+        message: Message[Asked, Answered],
+        request: Asked,
+        answered: Callable[[Answered | None], None],
+    ) -> None:
+        """A request of this broker's own; None: there is no answer, or none that can be read."""
+
+        def replied(body: memoryview) -> None:
+            try:
+                answer = message.decode_response(body, version)
+            except MalformedRequest:
+                answered(None)
+            else:
+                answered(answer)
+
+        if api_key not in self._own:
+            self._own[api_key] = self._connect()
+        self._to_controller(
+            Request(
+                api_key=api_key,
+                version=version,
+                is_flexible=message.is_flexible(version),
+                body=message.encode_request(request, version),
+                on_reply=replied,
+                on_failure=lambda _reason: answered(None),
+            ),
+            self._own[api_key],
+        )
+
+    def forward(self, peer: ProcessKey, message: AdminRequest) -> None:
+        """To the controller, or held until one is known."""
+        to = self.destination()
+        if to is None:
+            self._held.append((monotonic_ms() + HELD_MS, peer, message))
+        else:
+            self._forward(to, peer, message)
+
+    def _forward(self, to: Destination, peer: ProcessKey, message: AdminRequest) -> None:
+        context = message.context
+        request = Request(
+            api_key=context.api_key,
+            version=context.version,
+            is_flexible=context.version >= APIS[context.api_key].flexible_from,
+            body=message.body,
+            on_reply=lambda body: self._reply(peer, message.token, body),
+            on_failure=partial(self._refuse, peer, message.token),
+            timeout_ms=_TIMEOUT_MS,
+        )
+        self._connections.send(to, request)
+
+    def _reply(self, peer: ProcessKey, token: int, body: memoryview) -> None:
+        self._send(peer, pack_message(AdminReply(token, bytes(body))))
+
+    def _refuse(self, peer: ProcessKey, token: int, reason: str) -> None:
+        """The client tries again on another connection."""
+        self._send(peer, pack_message(AdminReply(token, None, f"the controller did not answer: {reason}")))
+
+    def create_topics(self, peer: ProcessKey, token: int, names: list[str]) -> None:
+        """Topics that a client named, or internal ones that it needs."""
+        internal = self._host.internal_topics
+        rows = []
+        for name in names:
+            known = internal.get(name)
+            partitions, factor = (known.partitions, known.replication_factor) if known is not None else (-1, -1)
+            configs = tuple(known.configs) if known is not None else ()
+            rows.append(TopicToCreate(name=name, num_partitions=partitions, replication_factor=factor, configs=configs))
+
+        def created(body: memoryview) -> None:
+            try:
+                answers = CREATE_TOPICS_4.decode_response(body, 4)
+            except MalformedRequest:
+                answers = {}
+            results = {name: _result_of(name, answers) for name in names}
+            self._send(peer, pack_message(AutoCreated(token, self.codes_of(results))))
+
+        def failed(_reason: str) -> None:
+            codes = dict.fromkeys(names, int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            self._send(peer, pack_message(AutoCreated(token, codes)))
+
+        body = CREATE_TOPICS_4.encode_request(TopicsToCreate(topics=tuple(rows)), 4)
+        self._to_controller(
+            Request(
+                api_key=CREATE_TOPICS,
+                version=4,
+                is_flexible=False,
+                body=body,
+                on_reply=created,
+                on_failure=failed,
+            ),
+            self._connections,
+        )
+
+    def codes_of(self, results: TopicResults) -> dict[str, int]:
+        """By topic. Clients never get the reason why an internal one can't be made, so it is logged."""
+        made = {name: as_if_made(result) for name, result in results.items()}
+        self._refusals.tell(made.values(), self._host.internal_topics)
+        return {name: int(result.code) for name, result in made.items()}
+
+    def turn(self, answer_here: AnswerHere | None) -> None:
+        """`answer_here`: this broker was elected, so that it answers what was held for a controller."""
+        held, self._held = self._held, deque()
+        now_ms = monotonic_ms()
+        to = self.destination() if held else None
+        for until_ms, peer, message in held:
+            if answer_here is not None:
+                answer_here(peer, message)
+            elif to is not None:
+                self._forward(to, peer, message)
+            elif until_ms <= now_ms:
+                self._refuse(peer, message.token, NO_ONE)
+            else:
+                self._held.append((until_ms, peer, message))
+        for connections in self._all():
+            connections.turn()
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        check_interval_ms = monotonic_ms() + _CHECK_INTERVAL_MS if self._held else None
+        deadlines = (check_interval_ms, *(each.next_deadline_ms for each in self._all()))
+        return min((each for each in deadlines if each is not None), default=None)
+
+    def _all(self) -> tuple[BrokerConnections, ...]:
+        return self._connections, *self._own.values()
+
+    def close(self) -> None:
+        for connections in self._all():
+            connections.close()
+
+
+def _result_of(name: str, answers: Mapping[str, Answer]) -> TopicResult:
+    code, reason = answers.get(name, (ErrorCode.UNKNOWN_SERVER_ERROR, None))
+    return TopicResult(name=name, code=code, message=reason)
+
+
+def as_if_made(result: TopicResult) -> TopicResult:
+    """Somebody else has made the topic, which this broker was not told of yet: that is as good."""
+    return TopicResult(name=result.name) if result.code is ErrorCode.TOPIC_ALREADY_EXISTS else result

@@ -1,0 +1,152 @@
+"""Changes of in-sync replicas that this broker's leaders want: one AlterPartition under way, the rest waits for it.
+
+Whoever is the controller gets it; without an answer it is sent again soon, with what the leaders want by then.
+"""
+
+from collections.abc import Callable
+from itertools import islice
+from uuid import UUID
+
+from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.cluster.control_requests import (
+    AlteredPartition,
+    AlterPartitionPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionTopic,
+    IsrMember,
+)
+from kafkad.core.cluster.protocol_versions import ProtocolVersions
+from kafkad.core.controller.image import Broker
+from kafkad.core.errors import ErrorCode
+from kafkad.core.types import NO_TOPIC_ID
+from kafkad.processes.controller.cluster.ports import Host
+from kafkad.processes.controller.cluster.requests.forwarding import RequestForwarding
+from kafkad.processes.controller.events import Send
+from kafkad.wire.api_table import ALTER_PARTITION as API_KEY
+from kafkad.wire.cluster.alter_partition import ALTER_PARTITION
+from kafkad.wire.processes.controller_messages import IsrChangeDone, IsrChangeRequest, pack_message
+
+RETRY_MS = 50
+MOST = 500
+"""Partitions in one request: what is written, and answered, holds up the loop for a few milliseconds."""
+Answered = Callable[[AlterPartitionResponse | None], None]
+AlterHere = Callable[[AlterPartitionRequest, Answered], bool]
+Key = tuple[bytes, int]
+
+
+class IsrChanges:
+    """`alter_here` takes the request if this broker is the controller; None as its answer: send it again. Its old
+    versions name topics, the new ones have ids, so it has both.
+    """
+
+    def __init__(
+        self, host: Host, send: Send, forwarding: RequestForwarding, alter_here: AlterHere, versions: ProtocolVersions
+    ) -> None:
+        self._host = host
+        self._send = send
+        self._version = versions.alter_partition
+        self._forwarding = forwarding
+        self._alter_here = alter_here
+        self._broker: Broker | None = None
+        self._waiting: dict[Key, tuple[ProcessKey, IsrChangeRequest]] = {}
+        self._sent: dict[Key, tuple[ProcessKey, IsrChangeRequest]] = {}
+        self._retry_ms: int | None = None
+
+    def registered(self, broker: Broker) -> None:
+        """The broker has a new epoch, which the controller asks for."""
+        self._broker = broker
+        self._retry_ms = None
+
+    def wanted(self, peer: ProcessKey, message: IsrChangeRequest) -> None:
+        self._waiting[message.topic_id, message.partition] = (peer, message)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._retry_ms if self._waiting else None
+
+    def turn(self, now_ms: int) -> None:
+        if self._sent or not self._waiting or self._broker is None:
+            return
+        if self._retry_ms is not None and now_ms < self._retry_ms:
+            return
+        self._retry_ms = None
+        self._sent = dict(islice(self._waiting.items(), MOST))
+        for key in self._sent:
+            del self._waiting[key]
+        request = self._request(self._broker)
+        if self._alter_here(request, self._answered):
+            return
+        self._forwarding.ask(API_KEY, self._version, ALTER_PARTITION, request, self._answered)
+
+    def _name_of(self, topic_id: UUID) -> str:
+        """Nothing when it is gone."""
+        topic = self._host.image.topic_by_id(topic_id)
+        return "" if topic is None else topic.name
+
+    def _request(self, broker: Broker) -> AlterPartitionRequest:
+        topics: dict[bytes, list[AlterPartitionPartition]] = {}
+        for _, wanted in self._sent.values():
+            topics.setdefault(wanted.topic_id, []).append(
+                AlterPartitionPartition(
+                    partition_index=wanted.partition,
+                    leader_epoch=wanted.leader_epoch,
+                    new_isr_with_epochs=tuple(
+                        IsrMember(broker_id=each, broker_epoch=epoch)
+                        for each, epoch in zip(wanted.isr, wanted.broker_epochs, strict=True)
+                    ),
+                    partition_epoch=wanted.partition_epoch,
+                )
+            )
+        return AlterPartitionRequest(
+            broker_id=broker.id,
+            broker_epoch=broker.epoch,
+            topics=tuple(
+                AlterPartitionTopic(
+                    topic_name=self._name_of(UUID(bytes=topic_id)),
+                    topic_id=UUID(bytes=topic_id),
+                    partitions=tuple(partitions),
+                )
+                for topic_id, partitions in topics.items()
+            ),
+        )
+
+    def _answered(self, response: AlterPartitionResponse | None) -> None:
+        sent, self._sent = self._sent, {}
+        done: set[Key] = set()
+        if response is not None and response.error_code is ErrorCode.NONE:
+            ids = {self._name_of(UUID(bytes=topic_id)): topic_id for topic_id, _ in sent}
+            for topic in response.topics:
+                # A controller on this broker answers with ids, whatever version others get.
+                has_name = topic.topic_id == NO_TOPIC_ID
+                topic_id = ids.get(topic.topic_name, b"") if has_name else topic.topic_id.bytes
+                for answer in topic.partitions:
+                    key = (topic_id, answer.partition_index)
+                    if key in sent:
+                        done.add(key)
+                        self._tell(*sent[key], answer)
+        for key, row in sent.items():
+            if key not in done:
+                # A newer wish of the same leader counts more.
+                self._waiting.setdefault(key, row)
+        if self._waiting and not (sent and len(done) == len(sent)):
+            self._retry_ms = monotonic_ms() + RETRY_MS
+
+    def _tell(self, peer: ProcessKey, wanted: IsrChangeRequest, answer: AlteredPartition) -> None:
+        refused = answer.error_code is not ErrorCode.NONE
+        self._send(
+            peer,
+            pack_message(
+                IsrChangeDone(
+                    slot=wanted.slot,
+                    topic_id=wanted.topic_id,
+                    partition=wanted.partition,
+                    code=int(answer.error_code),
+                    leader=answer.leader_id,
+                    leader_epoch=wanted.leader_epoch if refused else answer.leader_epoch,
+                    isr=wanted.isr if refused else list(answer.isr),
+                    partition_epoch=wanted.partition_epoch if refused else answer.partition_epoch,
+                )
+            ),
+        )

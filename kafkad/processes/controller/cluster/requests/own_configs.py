@@ -1,0 +1,125 @@
+"""Requests about the configuration of this broker by its id: it answers them itself, as every broker of Apache Kafka.
+
+Clients send them to the broker that they name. A change is written under the present controller's node, and reaches
+this broker like all others by its notification. All other configurations are the elected controller's to answer.
+"""
+
+import random
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
+from kafkad.core.connections.log_rate_limit import LogRateLimit
+from kafkad.core.controller.configs import ResourceType
+from kafkad.core.controller.controller import Controller
+from kafkad.core.controller.image import MetadataImage
+from kafkad.core.controller.producer_ids import ProducerIdControlManager
+from kafkad.core.controller.settings import RandomSource
+from kafkad.core.controller.startup.term import Term
+from kafkad.core.controller.store import nodes
+from kafkad.core.controller.store.tree import MetadataTree
+from kafkad.core.controller.topics.placement import Placement, SlotTable
+from kafkad.core.coordination_store import Check, CoordinationError
+from kafkad.handlers.controller.requests.controller_view import ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.responses import response_to
+from kafkad.plugin_loading import chosen
+from kafkad.processes.controller.cluster.membership import Membership
+from kafkad.processes.controller.cluster.ports import Host
+from kafkad.processes.controller.cluster.tree_reader import broker_configs
+from kafkad.processes.controller.events import Send
+from kafkad.processes.controller.startup import new_id, settings_of
+from kafkad.processes.controller.tables import LiveTables
+from kafkad.processes.runtime.child import ChildContext
+from kafkad.wire import api_table
+from kafkad.wire.kio_codec import codec
+from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, pack_message
+
+_APIS = {
+    api_table.DESCRIBE_CONFIGS: "describe_configs",
+    api_table.ALTER_CONFIGS: "alter_configs",
+    api_table.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
+}
+_OF_ONE_BROKER = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
+
+
+def _names_a_broker(request: AdminRequest) -> bool:
+    """Raises MalformedRequest."""
+    name = _APIS.get(request.context.api_key)
+    if name is None:
+        return False
+    resources = codec(name, request.context.version).decode(memoryview(request.body)).resources
+    return any(each.resource_type in _OF_ONE_BROKER and each.resource_name for each in resources)
+
+
+class OwnConfigs:
+    def __init__(self, context: ChildContext, host: Host, membership: Membership, send: Send) -> None:
+        assert context.plugins is not None, "the supervisor loads the plugins before it forks"
+        self._context = context
+        self._plugins = context.plugins
+        self._host = host
+        self._membership = membership
+        self._send = send
+        self._log_rate_limit = LogRateLimit()
+
+    def takes(self, peer: ProcessKey, request: AdminRequest) -> bool:
+        """Whether this request is answered here."""
+        try:
+            if not _names_a_broker(request):
+                return False
+        except MalformedRequest as error:
+            self._send(peer, pack_message(AdminReply(request.token, None, str(error))))
+            return True
+        image = self._host.image
+        self._membership.handle(
+            peer,
+            request.token,
+            lambda store: self._answer(store, request, image),
+            partial(self._answered, peer, request.token),
+        )
+        return True
+
+    def _answered(self, peer: ProcessKey, token: int, future: "Future[bytes]") -> None:
+        error = future.exception()
+        if error is None:
+            self._send(peer, pack_message(AdminReply(token, future.result())))
+        elif isinstance(error, CoordinationError | MalformedRequest):
+            # The client tries again on another connection.
+            self._send(peer, pack_message(AdminReply(token, None, str(error))))
+        else:
+            raise error
+
+    def _answer(self, store: ZookeeperStore, request: AdminRequest, image: MetadataImage) -> bytes:
+        """In the store's thread. Raises MalformedRequest, and the errors of the store."""
+        config = self._context.config
+        # What was written a moment ago may not have reached this broker yet.
+        image = replace(image, broker_configs=broker_configs(store))
+        tables = LiveTables(config, frozenset(self._plugins.cleanup_policies), self._plugins.topic_configs)
+        tables.overlay(image)
+        view = ControllerView(
+            controller=self._writer(store, image),
+            configs=tables,
+            random_source=RandomSource(lambda limit: random.randrange(limit), new_id),
+            producer_ids=ProducerIdControlManager(store, config.node_id),
+            log_dirs=config.log_dirs.log_dirs,
+            log_rate_limit=self._log_rate_limit,
+        )
+        answer = response_to(memoryview(request.body), request.context, view)
+        return answer.body if isinstance(answer, ReplyAfter) else answer
+
+    def _writer(self, store: ZookeeperStore, image: MetadataImage) -> Controller:
+        """Its writes need an elected controller, whoever that is."""
+        holder = store.exists(nodes.CONTROLLER)
+        guard = Check(nodes.CONTROLLER, 0 if holder is None else holder.version)
+        strategies = self._plugins.leader_election_strategies
+        name = self._context.config.plugins.leader_election_strategy
+        return Controller(
+            settings=settings_of(self._context.config, workers=1),
+            tree=MetadataTree(store, Term(0, guard)),
+            election=chosen(strategies, name, "kafkad.leader.election.strategy"),
+            image=image,
+            placement=Placement(SlotTable(), 1, (0,)),
+            deletions={},
+        )
