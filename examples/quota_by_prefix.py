@@ -22,9 +22,7 @@ class PrefixQuotas:
 
     def configure(self, settings: Mapping[str, str]) -> None:
         limits: dict[QuotaKey, float | None] = {
-            (None, name.removeprefix(OPTION)): float(text)
-            for name, text in settings.items()
-            if name.startswith(OPTION)
+            (None, name.removeprefix(OPTION)): float(text) for name, text in settings.items() if name.startswith(OPTION)
         }
         self._produced.set_limits(None, limits)
         self._fetched.set_limits(None, limits)

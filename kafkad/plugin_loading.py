@@ -91,9 +91,7 @@ def chosen(objects: Mapping[str, T], name: str, option: str) -> T:
 
 _KINDS = (
     Kind(name="cleanup policy", hook="kafkad_register_cleanup_policies", needs=("plan",)),
-    Kind(
-        name="leader election strategy", hook="kafkad_register_leader_election_strategies", needs=("elect",)
-    ),
+    Kind(name="leader election strategy", hook="kafkad_register_leader_election_strategies", needs=("elect",)),
     Kind(
         name="quota manager",
         hook="kafkad_register_quota_managers",
@@ -196,9 +194,7 @@ def _register(manager: pluggy.PluginManager, plugin: FoundPlugin) -> None:
         raise PluginFailed(plugin.name, plugin.source, "it implements no hook of kafkad")
 
 
-def _loaded(
-    manager: pluggy.PluginManager, plugin: FoundPlugin, registered: Sequence[Registration]
-) -> LoadedPlugin:
+def _loaded(manager: pluggy.PluginManager, plugin: FoundPlugin, registered: Sequence[Registration]) -> LoadedPlugin:
     callers = manager.get_hookcallers(manager.get_plugin(plugin.name)) or []
     objects = tuple(
         RegisteredObject(kind=each.kind.name, name=name, replaced_by=each.replaced_by(plugin.name, name))

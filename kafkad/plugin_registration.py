@@ -45,9 +45,7 @@ class Registration:
         try:
             registered = call.objects(settings)
         except (Exception, SystemExit) as error:
-            raise self._failed(
-                call.culprit(error), f"{kind.hook} failed: {type(error).__name__}: {error}"
-            ) from error
+            raise self._failed(call.culprit(error), f"{kind.hook} failed: {type(error).__name__}: {error}") from error
         for brought in call.brought:
             self._note(brought)
         # Defaults (trylast) first: only they may be replaced.

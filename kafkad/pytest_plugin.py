@@ -61,9 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Broker option for the fixture kafkad_broker; repeatable, overrides kafkad_overrides.",
     )
     parser.addini("kafkad_overrides", "Broker options for kafkad_broker, one key=value a line.", "linelist")
-    parser.addini(
-        "kafkad_scope", f"Scope of kafkad_broker: {', '.join(_SCOPES)}.", default="function"
-    )
+    parser.addini("kafkad_scope", f"Scope of kafkad_broker: {', '.join(_SCOPES)}.", default="function")
 
 
 def _scope(fixture_name: str, config: pytest.Config) -> str:
@@ -108,9 +106,7 @@ def _start(folder: Path, overrides: Sequence[str]) -> tuple[KafkadBroker, subpro
         with tempfile.TemporaryFile() as output:
             process = _spawn(folder, port, overrides, output)
             if process is not None:
-                return KafkadBroker(
-                    host=LOOPBACK, port=port, log_dir=folder / "data", pid=process.pid
-                ), process
+                return KafkadBroker(host=LOOPBACK, port=port, log_dir=folder / "data", pid=process.pid), process
             output.seek(0)
             printed = output.read().decode(errors="replace").strip()
         # Another test run may have taken the port before the broker bound it.
@@ -119,9 +115,7 @@ def _start(folder: Path, overrides: Sequence[str]) -> tuple[KafkadBroker, subpro
     raise AssertionError("the last attempt returns or raises")
 
 
-def _spawn(
-    folder: Path, port: int, overrides: Sequence[str], output: IO[bytes]
-) -> subprocess.Popen[bytes] | None:
+def _spawn(folder: Path, port: int, overrides: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes] | None:
     """A broker process that serves, or None when it ended instead; `output` has its printed lines."""
     # A broker that failed to start has removed the folder.
     folder.mkdir(exist_ok=True)

@@ -49,9 +49,7 @@ def places(
                 f"{side.name}Timestamp: expected milliseconds since 1970, found a negative time"
             )
         if client is None:
-            raise IllegalArgumentException(
-                "the offsets at a time need a broker: set kafka.bootstrap.servers"
-            )
+            raise IllegalArgumentException("the offsets at a time need a broker: set kafka.bootstrap.servers")
         found: dict[Partition, int] = {}
         for topic in facts:
             asked = {row[1]: times[row] for row in rows if row[0] == topic}

@@ -117,7 +117,7 @@ for _module, _target, _reason in (
     ("stores.embedded_store", "coordination_store", "implements this port; it is too large for ports.py"),
     ("stores.sqlite_tree", "coordination_store", "implements this port"),
     ("stores.zookeeper_store", "coordination_store", "implements this port"),
-    ("stores.zookeeper_answers", "coordination_store", "gives its values"),
+    ("stores.zookeeper_responses", "coordination_store", "gives its values"),
     ("stores.zookeeper_reads", "coordination_store", "gives its values"),
     ("links.prometheus_http", "metrics.metric", "serves the snapshots of this port"),
 ):

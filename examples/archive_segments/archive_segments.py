@@ -46,7 +46,9 @@ class Archive:
         if old is None:
             return []
         up_to, reason = old.up_to_base_offset, f"{old.reason}, archived"
-        effects: list[CleanupEffect] = [TransferSegments(up_to_base_offset=up_to, receiver=self._receive, reason=reason)]
+        effects: list[CleanupEffect] = [
+            TransferSegments(up_to_base_offset=up_to, receiver=self._receive, reason=reason)
+        ]
         if up_to == log.segments[-1].base_offset:
             # The active segment is old as well. Sealed, it is handed over in the next round.
             effects.append(RollActive(reason=reason))

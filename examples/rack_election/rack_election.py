@@ -23,9 +23,7 @@ class RackOrLastReplica:
         context: ElectionContext,
     ) -> BrokerId | None:
         fit = [
-            broker
-            for broker in assignment
-            if broker in isr and broker in live and broker not in context.shutting_down
+            broker for broker in assignment if broker in isr and broker in live and broker not in context.shutting_down
         ]
         in_rack = [broker for broker in fit if context.racks.get(broker) == RACK]
         candidates = in_rack[:1] or fit[-1:]

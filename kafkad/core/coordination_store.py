@@ -174,9 +174,7 @@ class CoordinationStore(Protocol):
     def transaction(self, operations: Sequence[Operation]) -> list[Outcome]:
         """All or none. Raises the error of the first operation that fails."""
 
-    def pipelined(
-        self, changes: Sequence[Change], *, guard: Check | None = None
-    ) -> list[Outcome | CoordinationError]:
+    def pipelined(self, changes: Sequence[Change], *, guard: Check | None = None) -> list[Outcome | CoordinationError]:
         """Each on its own, in order, one result each: for bulk changes that can be completed later.
 
         With `guard` each change is a transaction with that check (fencing by the controller epoch).

@@ -26,9 +26,7 @@ class ReplicaSelector(Protocol):
     @property
     def name(self) -> str: ...
 
-    def select(
-        self, partition: TopicPartition, rack_id: str, replicas: Sequence[ReplicaView]
-    ) -> BrokerId | None:
+    def select(self, partition: TopicPartition, rack_id: str, replicas: Sequence[ReplicaView]) -> BrokerId | None:
         """The broker to read from, one of `replicas`; None stays with the leader.
 
         `rack_id` is the consumer's client.rack, empty if it has none. The leader is among the replicas.

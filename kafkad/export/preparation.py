@@ -193,7 +193,9 @@ def _dead_letters(wanted: ExportRequest, columns: Columns, facts: TopicFacts) ->
     return DeadLetters(sink=sink, state=sink.state(facts.partitions))
 
 
-def _source(wanted: ExportRequest, facts: TopicFacts, client: BrokerClient | None, led: Mapping[int, str] | None) -> Source:
+def _source(
+    wanted: ExportRequest, facts: TopicFacts, client: BrokerClient | None, led: Mapping[int, str] | None
+) -> Source:
     directories: Mapping[int, str] = {}
     if wanted.source == "files":
         directories = directories_of(client, wanted, facts) if led is None else led

@@ -92,6 +92,4 @@ def _check_topic(name: str, view: BrokerView) -> None:
     """Errors of a topic have a message, errors of a partition have none (as in Apache Kafka)."""
     check_topic_name(name)
     if name not in view.image.topics:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-        )
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")

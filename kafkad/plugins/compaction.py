@@ -46,9 +46,7 @@ class Compaction:
 def _below_start(log: LogSummary) -> list[DeleteSegments]:
     ends = [segment.base_offset for segment in log.segments[1:]]
     below = [
-        segment.base_offset
-        for segment, end in zip(log.segments[:-1], ends, strict=True)
-        if end <= log.log_start_offset
+        segment.base_offset for segment, end in zip(log.segments[:-1], ends, strict=True) if end <= log.log_start_offset
     ]
     if not below:
         return []

@@ -65,9 +65,7 @@ class ReporterProcess:
         )
         self._pages: HttpPages | None = None
         self._reporters: list[MetricsReporter] = []
-        self._peers = Peers(
-            self._loop, context.registry, context.runtime_dir, context.key, on_frames=self._on_frames
-        )
+        self._peers = Peers(self._loop, context.registry, context.runtime_dir, context.key, on_frames=self._on_frames)
         self._compactions = CompactionPage(context.registry.role("cleaner"), self._peers.send)
         self._has_told_started = False
         self._has_told_stopping = False

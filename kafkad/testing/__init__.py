@@ -77,9 +77,7 @@ class CleanupPolicySuite:
     def test_what_is_planned_can_be_carried_out(
         self, policy: CleanupPolicy, config: LogConfig, segments: int, high_watermark: int, age_ms: int
     ) -> None:
-        log = log_summary(
-            *range(0, 10 * segments, 10), high_watermark=high_watermark, timestamp_ms=NOW_MS - age_ms
-        )
+        log = log_summary(*range(0, 10 * segments, 10), high_watermark=high_watermark, timestamp_ms=NOW_MS - age_ms)
         for effect in policy.plan(log, config, NOW_MS):
             assert isinstance(effect, DeleteSegments | RollActive | RewriteSegments | TransferSegments)
             assert isinstance(effect.reason, str) and effect.reason, "the log says why something went"
@@ -300,9 +298,7 @@ class GroupAssignorSuite:
         assert "," not in assignor.name, "group.consumer.assignors is a list, separated by commas"
 
 
-def member(
-    number: int, topics: list[UUID], assigned: Mapping[UUID, frozenset[int]] | None = None
-) -> AssigningMember:
+def member(number: int, topics: list[UUID], assigned: Mapping[UUID, frozenset[int]] | None = None) -> AssigningMember:
     """Every third has an instance id, and every second reads the first topic only."""
     return AssigningMember(
         member_id=f"member-{number}",

@@ -12,9 +12,7 @@ _SECURITY = (
     " ExpireDelegationToken DescribeDelegationToken DescribeUserScramCredentials AlterUserScramCredentials"
 )
 _QUOTAS = "DescribeClientQuotas AlterClientQuotas"
-_CLUSTER = (
-    "DescribeQuorum UnregisterBroker AddRaftVoter RemoveRaftVoter"
-)
+_CLUSTER = "DescribeQuorum UnregisterBroker AddRaftVoter RemoveRaftVoter"
 _SHARE_AND_STREAMS = (
     "ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge InitializeShareGroupState"
     " ReadShareGroupState WriteShareGroupState DeleteShareGroupState ReadShareGroupStateSummary"

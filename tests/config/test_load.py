@@ -185,9 +185,7 @@ def test_a_broker_of_a_cluster_without_a_number_is_given_one() -> None:
 @pytest.mark.parametrize("name", ["broker.id", "node.id"])
 def test_a_number_that_zookeeper_may_hand_out_is_refused(name: str) -> None:
     (refusal,) = problems(IN_CLUSTER, (name, "1001"))
-    assert refusal.endswith(
-        "broker.id: is 1001, and ZooKeeper hands out numbers above reserved.broker.max.id, 1000"
-    )
+    assert refusal.endswith("broker.id: is 1001, and ZooKeeper hands out numbers above reserved.broker.max.id, 1000")
     assert problems((name, "1001")) == [], "it is no cluster's"
     assert problems(IN_CLUSTER, (name, "1001"), ("reserved.broker.max.id", "1001")) == []
     assert problems(IN_CLUSTER, (name, "1001"), ("broker.id.generation.enable", "false")) == []

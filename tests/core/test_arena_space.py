@@ -98,9 +98,7 @@ class ArenaSpaceAgainstModel(RuleBasedStateMachine):
         free = self.lines.count(None) * ALIGNMENT
         assert (self.space.free_bytes, self.space.used_bytes) == (free, SIZE - free)
         assert self.space.is_empty is not bool(self.references)
-        assert self.space.extents() == {
-            offset: self.lines.count(offset) * ALIGNMENT for offset in self.references
-        }
+        assert self.space.extents() == {offset: self.lines.count(offset) * ALIGNMENT for offset in self.references}
 
 
 TestArenaSpaceAgainstModel = ArenaSpaceAgainstModel.TestCase

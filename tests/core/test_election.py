@@ -46,9 +46,7 @@ class Always:
 
 def elected(strategy: Always, **options: object) -> BrokerId | None:
     context = ElectionContext(topic="t", partition=0, **options)  # type: ignore[arg-type]
-    return elect(
-        strategy, assignment=brokers(1, 2, 3), isr=broker_set(1, 2), live=broker_set(2, 3), context=context
-    )
+    return elect(strategy, assignment=brokers(1, 2, 3), isr=broker_set(1, 2), live=broker_set(2, 3), context=context)
 
 
 def test_offline_follows_the_assignment_and_not_the_isr() -> None:

@@ -85,9 +85,7 @@ def test_a_number_and_an_address_that_another_broker_has_are_refused(tmp_path: P
             assert not (second.log_dir / "meta.properties").exists()
 
 
-def test_directories_of_a_cluster_are_none_of_a_zookeeper_that_knows_none(
-    tmp_path: Path, hosts: str
-) -> None:
+def test_directories_of_a_cluster_are_none_of_a_zookeeper_that_knows_none(tmp_path: Path, hosts: str) -> None:
     """A wrong path, or an ensemble that has lost its data: every replica would be set aside, as no topic names it."""
     broker = broker_of(tmp_path / "1", hosts, **{"broker.id": "1"})
     (broker.log_dir / "t-0").mkdir(parents=True)

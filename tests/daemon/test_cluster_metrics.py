@@ -3,7 +3,6 @@
 It needs real brokers, which are killed, and their pages.
 """
 
-
 from tests.daemon.shared_cluster import SharedCluster
 
 ACTIVE = "kafka_controller_kafkacontroller_activecontrollercount"

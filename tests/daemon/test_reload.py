@@ -69,7 +69,6 @@ class FiledBroker(Kafkad):
         os.kill(self.pid, signal.SIGHUP)
         eventually(lambda: self.output.read_text().count(said) > before, what=said)
 
-
     def take_back(self) -> None:
         """The file is as at the start, and each process has heard of it: the last option is a new one each time."""
         self._marks += 1

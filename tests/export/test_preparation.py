@@ -78,7 +78,14 @@ def test_tasks_find_the_table_and_the_log_from_another_working_directory(
 
 
 def test_an_address_with_more_than_a_place_is_refused() -> None:
-    for out in ("s3://lake/a%20b", "s3://lake/a?region=x", "gs://lake/a#b", "s3://", "s3a:///t", "s3://me:secret@lake/t"):
+    for out in (
+        "s3://lake/a%20b",
+        "s3://lake/a?region=x",
+        "gs://lake/a#b",
+        "s3://",
+        "s3a:///t",
+        "s3://me:secret@lake/t",
+    ):
         with pytest.raises(ExportFailed, match="without %, \\? and #") as refused:
             TableFolder(out)
         assert "secret" not in str(refused.value)

@@ -30,6 +30,4 @@ def test_the_reason_picks_the_rule(
 
 def test_unclean_election_is_allowed_where_the_context_says_so() -> None:
     context = ElectionContext(topic="t", partition=0, unclean=True)
-    assert (
-        elect(PreferredReplica(), assignment=[ONE, TWO], isr={ONE}, live={TWO}, context=context) == TWO
-    )
+    assert elect(PreferredReplica(), assignment=[ONE, TWO], isr={ONE}, live={TWO}, context=context) == TWO

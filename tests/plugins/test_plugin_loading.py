@@ -72,9 +72,7 @@ def test_files_and_packages_of_the_folder_are_plugins(add_plugin: AddPlugin, tmp
     )
 
 
-def test_installed_packages_are_found_by_their_entry_point(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_installed_packages_are_found_by_their_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kafkad_tidy_plugin.py").write_text(POLICY.format(name="tidy"))
     metadata = tmp_path / "kafkad_tidy-2.1.dist-info"
     metadata.mkdir()
@@ -279,9 +277,7 @@ def test_observers_may_be_wrapped(add_plugin: AddPlugin, tmp_path: Path) -> None
     guard = "\n    try: return (yield)\n    except ZeroDivisionError: seen.append(info.broker_id)"
     add_plugin("outer.py", observer.format("(wrapper=True)", guard))
     plugins = load(directory=str(tmp_path))
-    plugins.broker_started(
-        hookspecs.BrokerInfo(version="1", broker_id=7, cluster_id="c", listeners=(), log_dirs=())
-    )
+    plugins.broker_started(hookspecs.BrokerInfo(version="1", broker_id=7, cluster_id="c", listeners=(), log_dirs=()))
     outer = plugins.manager.get_plugin("outer")
     assert outer is not None
     assert outer.seen == [7]

@@ -79,9 +79,7 @@ def test_nothing_above_the_high_watermark_goes() -> None:
 @pytest.mark.parametrize(
     ("retention_bytes", "base"), [(300, None), (299, None), (200, 0), (199, 0), (100, 10), (0, 20)]
 )
-def test_oldest_segments_go_while_the_rest_still_fills_retention_bytes(
-    retention_bytes: int, base: int | None
-) -> None:
+def test_oldest_segments_go_while_the_rest_still_fills_retention_bytes(retention_bytes: int, base: int | None) -> None:
     expected = [] if base is None else up_to(base, f"retention.bytes={retention_bytes}")
     assert plan(log_of(NOW_MS, NOW_MS, NOW_MS), retention_bytes=retention_bytes) == expected
 

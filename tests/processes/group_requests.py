@@ -48,9 +48,7 @@ def join(group: str = "g", member: str = "", *, metadata: bytes = b"m", session_
     )
 
 
-def commit(
-    group: str = "g", offset: int = 7, *, topic: str = "t", metadata: str = "", partitions: int = 1
-) -> bytes:
+def commit(group: str = "g", offset: int = 7, *, topic: str = "t", metadata: str = "", partitions: int = 1) -> bytes:
     api = _APIS[COMMIT]
     rows = tuple(
         api.part(

@@ -56,6 +56,7 @@ SMALL = {
 PRODUCER_IDS = 1000
 """Of a block."""
 
+
 class Client:
     """A connection whose socket never blocks: the broker runs in this very thread."""
 

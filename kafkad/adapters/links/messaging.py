@@ -80,9 +80,7 @@ def _rank(key: ProcessKey) -> tuple[int, int]:
     return RANKS.index(key.role), key.index
 
 
-def link_endpoint(
-    runtime_dir: Path, a: ProcessKey, a_incarnation: int, b: ProcessKey, b_incarnation: int
-) -> str:
+def link_endpoint(runtime_dir: Path, a: ProcessKey, a_incarnation: int, b: ProcessKey, b_incarnation: int) -> str:
     """The address at which these two incarnations meet, the same from both sides."""
     sides = [(a, a_incarnation), (b, b_incarnation)]
     sides.sort(key=lambda side: _rank(side[0]))

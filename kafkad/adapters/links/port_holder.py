@@ -13,7 +13,7 @@ _LONGEST_TITLE = 60
 
 
 def describe_holder(port: int, proc: Path = Path("/proc")) -> str | None:
-    """"kcat (process 4711)", "a process of user kafka", or None when no process can be seen."""
+    """ "kcat (process 4711)", "a process of user kafka", or None when no process can be seen."""
     listeners = _listening_sockets(port, proc)
     if not listeners:
         return None

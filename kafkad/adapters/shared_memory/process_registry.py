@@ -96,9 +96,7 @@ class ProcessRegistry:
         return ProcessState(self._words[self._slots[key] * _ROW + _STATE])
 
     def entries(self) -> tuple[ProcessEntry, ...]:
-        return tuple(
-            ProcessEntry(key, self.incarnation(key), self.pid(key), self.state(key)) for key in self.keys
-        )
+        return tuple(ProcessEntry(key, self.incarnation(key), self.pid(key), self.state(key)) for key in self.keys)
 
     def begin_incarnation(self, key: ProcessKey, state: ProcessState = ProcessState.STARTING) -> int:
         """Only for the supervisor, after the previous incarnation was reaped: count the next one.

@@ -210,9 +210,7 @@ class ZookeeperStore:
         raise_what_failed(operations, results)
         return [outcome_of(operation, result) for operation, result in zip(operations, results, strict=True)]
 
-    def pipelined(
-        self, changes: Sequence[Change], *, guard: Check | None = None
-    ) -> list[Outcome | CoordinationError]:
+    def pipelined(self, changes: Sequence[Change], *, guard: Check | None = None) -> list[Outcome | CoordinationError]:
         return self._by_parts(parts_of(changes), [] if guard is None else [guard])
 
     def _by_parts(

@@ -38,9 +38,7 @@ class RewrittenBatches:
     records: int
 
 
-def rewrite(
-    records: RecordColumns, retained: Flags, retention: BatchRetention, *, horizon_ms: int
-) -> RewrittenBatches:
+def rewrite(records: RecordColumns, retained: Flags, retention: BatchRetention, *, horizon_ms: int) -> RewrittenBatches:
     """The batches of `records`. `horizon_ms` is the delete horizon of batches that get one now."""
     window = records.window
     some = slice(records.first_batch, records.end_batch)
@@ -117,9 +115,7 @@ class _Rewriting:
         """Header and records of each batch."""
         headers, is_empty = self.headers, self._kept == 0
         codecs = np.where(is_empty, 0, headers["attributes"] & CODEC_MASK).tolist()
-        bodies = [
-            b"".join(self._runs[first:end]) for first, end in zip(self._first_run, self._end_run, strict=True)
-        ]
+        bodies = [b"".join(self._runs[first:end]) for first, end in zip(self._first_run, self._end_run, strict=True)]
         for place in np.flatnonzero(gets_horizon).tolist():
             bodies[place] = self._with_base(place, horizon_ms)
         bodies = [compress(codec, body) if codec else body for codec, body in zip(codecs, bodies, strict=True)]

@@ -56,11 +56,7 @@ def first_levels() -> dict[str, int]:
 
 def lacking(registered: Mapping[str, tuple[int, int]], levels: Mapping[str, int]) -> list[str]:
     """The finalized features that a broker with these registered levels has not, or not at this level."""
-    return [
-        name
-        for name, level in levels.items()
-        if not (at := registered.get(name, (0, -1)))[0] <= level <= at[1]
-    ]
+    return [name for name, level in levels.items() if not (at := registered.get(name, (0, -1)))[0] <= level <= at[1]]
 
 
 def updated(current: Mapping[str, int], updates: Sequence[FeatureUpdate], broker_id: int) -> dict[str, int]:

@@ -72,7 +72,6 @@ class Outcome(Generic[Record]):
     other such outcome may depend on the state that these records change. It has neither `producer`, `after` nor
     `markers`."""
 
-
     def follow(self, code: ErrorCode, moment: Moment) -> "Outcome[Record] | None":
         """What `after` gives, caused by the same client."""
         if self.after is None:

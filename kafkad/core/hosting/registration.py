@@ -42,8 +42,9 @@ def try_to_register(
 
 
 def has_earlier_session(store: CoordinationStore, broker_id: int, listeners: Iterable[Listener]) -> bool:
-    """Whether the broker is registered by a session of before. Raises `UnusableMetadata` if another one has its id or one
-    of its addresses, and the errors of the store.
+    """Whether the broker is registered by an earlier session of its own.
+
+    Raises `UnusableMetadata` if another broker has its id or one of its addresses, and the errors of the store.
     """
     mine = frozenset((each.host, each.port) for each in listeners)
     names = store.children(nodes.BROKER_IDS)

@@ -66,7 +66,7 @@ def start_host(
     """`brokers` are registered. Until the controller says who lives, clients are told of them: from a broker that names
     itself alone they would conclude that all others are gone.
 
-    Raises `StartRefused` when a partition is in two directories.
+    Raises `UnusableMetadata` when a partition is in two directories.
     """
     known = {name: ReconciledTopic.of(topic.id, topic.assignments, broker_id) for name, topic in topics.items()}
     result = reconcile(known, {}, directories.found)

@@ -1,9 +1,9 @@
 """How does a log get into another directory while it is written?
 
-Sealed segments are copied first, then the active one, while appends go on. What is left then is short: its owner copies
-it in one go and lets the log go on in the other directory (`complete_copy`, `PartitionLog.relocate_to`). Files are copied
-byte for byte, so every position stays true. Segments may be removed or added meanwhile; compaction waits. What an
-interrupted move has copied of sealed segments is not copied again.
+Sealed segments are copied first, then the active one, while appends continue. The short rest is copied by the owner in
+one step, and the log continues in the other directory (`complete_copy`, `PartitionLog.relocate_to`). Files are copied
+byte for byte, so every position stays valid. Segments may be removed or added meanwhile; compaction waits. Sealed
+segments that an interrupted move has copied are not copied again.
 """
 
 from collections.abc import Mapping

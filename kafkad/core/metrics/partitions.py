@@ -78,9 +78,7 @@ class _Totals:
         self.segments += partition.slot.segment_count
 
 
-def partition_families(
-    partitions: Iterable[PartitionReading], *, per_partition: bool
-) -> Iterator[MetricFamily]:
+def partition_families(partitions: Iterable[PartitionReading], *, per_partition: bool) -> Iterator[MetricFamily]:
     """Traffic by topic, size by topic or by partition, and the number of replicas by state."""
     totals: dict[Labels, _Totals] = defaultdict(_Totals)
     sizes: dict[Labels, _Totals] = defaultdict(_Totals) if per_partition else totals
@@ -130,9 +128,7 @@ def _traffic(totals: dict[Labels, _Totals]) -> Iterator[MetricFamily]:
             jmx_name=f"kafka.server:type=BrokerTopicMetrics,name={mbean}",
             kind=MetricKind.COUNTER,
             help=text,
-            samples=tuple(
-                Sample(labels=labels, value=getattr(topic, field)) for labels, topic in totals.items()
-            ),
+            samples=tuple(Sample(labels=labels, value=getattr(topic, field)) for labels, topic in totals.items()),
         )
 
 

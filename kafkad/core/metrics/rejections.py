@@ -13,9 +13,7 @@ from kafkad.core.metrics.catalogue import (
 )
 from kafkad.core.metrics.histograms import Block
 
-_ORDINARY = frozenset(
-    {ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
-)
+_ORDINARY = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 
 def count_refused(block: Block, error: KafkaError, size: int) -> None:

@@ -1,7 +1,7 @@
 """FindCoordinator, versions 0 to 6: which broker is responsible for a group or a transactional id.
 
-It has two parts, like Metadata: `required_topics` names the internal topic that the controller has to create first, then
-`answer` answers. Share groups are refused, as Apache Kafka does without a share coordinator.
+Two steps, like Metadata: `required_topics` names the internal topic that the controller has to create first, then
+`answer` makes the response. Share groups are rejected, as by Apache Kafka without a share coordinator.
 """
 
 from collections.abc import Mapping

@@ -147,7 +147,9 @@ class Planner:
 
         return self._wanted(config, is_meant)
 
-    def begin_compaction_check(self, config: BrokerConfig, needs_check: Callable[[LogKey], bool]) -> RequestedPartitions:
+    def begin_compaction_check(
+        self, config: BrokerConfig, needs_check: Callable[[LogKey], bool]
+    ) -> RequestedPartitions:
         """The compacted partitions that have got something to compact since the last such look, perhaps.
 
         `needs_check` says of those that are as they were whether it is time to look again.

@@ -164,7 +164,9 @@ class ControllerProcess:
                     continue
 
     def _begin_controlled_shutdown(self) -> None:
-        is_requested = self._context.config.values["controlled.shutdown.enable"] is True and not self._has_begun_shutdown
+        is_requested = (
+            self._context.config.values["controlled.shutdown.enable"] is True and not self._has_begun_shutdown
+        )
         if isinstance(self._events, HostEvents) and is_requested:
             self._has_begun_shutdown = True
             self._events.begin_controlled_shutdown(lambda: self._context.channel.send(LeadershipMoved()))

@@ -67,7 +67,7 @@ class Opened:
 
 
 def open_controller(context: ChildContext, handover: ControllerHandover) -> Opened:
-    """Raises `LogDirectoryUnusable`, `StartRefused` and `StorageFailed`, which end the broker, and `NoSpaceLeft`.
+    """Raises `LogDirectoryUnusable`, `UnusableMetadata` and `StorageFailed`, which end the broker, and `NoSpaceLeft`.
 
     A full disk leaves the same state as a crash at that moment.
     """

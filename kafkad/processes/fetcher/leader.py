@@ -99,9 +99,7 @@ class Leader:
             self._list_offsets(wanted)
 
     def _fetch(self, wanted: FollowerFetch) -> None:
-        version, body = encode_fetch(
-            wanted, self._limits, self._broker_id, self.broker_epoch, self._versions.fetch
-        )
+        version, body = encode_fetch(wanted, self._limits, self._broker_id, self.broker_epoch, self._versions.fetch)
         self._block[FETCHER_REQUESTS] += 1
         self._send(FETCH, version, body, partial(self._fetched, version))
 

@@ -73,9 +73,7 @@ class FetcherProcess:
         self._is_done = False
         self.loop = EventLoop(block=context.block)
         rings = Rings(context.key, context.shared.rings, context.shared.doorbells, self._on_frames)
-        self.peers = Peers(
-            self.loop, context.registry, context.runtime_dir, context.key, self._on_frames, rings
-        )
+        self.peers = Peers(self.loop, context.registry, context.runtime_dir, context.key, self._on_frames, rings)
         client_id = f"broker-{config.node_id}-fetcher-{context.key.index}"
         self.connections = BrokerConnections(self.loop, client_id, leader_timeouts(config))
         self.loop.watch(context.channel.fd, self._on_channel)

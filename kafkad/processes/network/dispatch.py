@@ -54,9 +54,7 @@ class RequestHandlers:
 class RequestDispatcher:
     """Passes a request to its request handler. Every method raises MalformedRequest."""
 
-    def __init__(
-        self, handlers: RequestHandlers, *, auto_create: bool, group_protocols: Collection[str]
-    ) -> None:
+    def __init__(self, handlers: RequestHandlers, *, auto_create: bool, group_protocols: Collection[str]) -> None:
         self._view = handlers.view
         self._answers = handlers.answers
         self._controller = handlers.controller

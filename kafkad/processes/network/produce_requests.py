@@ -81,9 +81,7 @@ class ProduceRequests:
             self._next_part += 1
             self._open[part_id] = (part, reply, connection)
             self.outgoing[part.worker].append(
-                pack_append(
-                    part_id, deadline_ms, request.acks, context.version, part.slices, request.transactional_id
-                )
+                pack_append(part_id, deadline_ms, request.acks, context.version, part.slices, request.transactional_id)
             )
         if produce.shares_open == 0:
             self._finish(produce, reply, connection)

@@ -82,7 +82,7 @@ class BrokerConnections:
         idle_closed: Callable[[Destination], None] = lambda _to: None,
         log_rate_limit: LogRateLimit | None = None,
     ) -> None:
-        """`idle_closed` hears when the other side closes an idle connection. `log_rate_limit` may be shared with others."""
+        """`idle_closed` is called when the peer closes an idle connection. `log_rate_limit` may be shared."""
         said = log_rate_limit or LogRateLimit()
         self._shared = _Shared(loop, NameResolution(loop), client_id, patience, clock, idle_closed, said)
         self._connections: dict[Destination, _Connection] = {}

@@ -40,9 +40,7 @@ class MetricsView:
                 wall_ms=wall_clock_ms(),
                 broker_state=registry.broker_state,
                 processes=[
-                    ProcessReading(
-                        key.role, key.index, registry.incarnation(key), counters.block(registry.slot(key))
-                    )
+                    ProcessReading(key.role, key.index, registry.incarnation(key), counters.block(registry.slot(key)))
                     for key in registry.keys
                 ],
                 partitions=self._partitions(),

@@ -44,9 +44,7 @@ class PeerLog:
 
 def refusals() -> PeerLog:
     """About connections that are closed or turned away: once a minute."""
-    return PeerLog(
-        logging.WARNING, "%d more connections from %s were closed or turned away in the minute after that"
-    )
+    return PeerLog(logging.WARNING, "%d more connections from %s were closed or turned away in the minute after that")
 
 
 def events_of_coordinators() -> PeerLog:

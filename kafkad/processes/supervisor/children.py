@@ -69,9 +69,7 @@ class Children:
         self._make_context = make_context
         self._forget = forget
         self._children = {
-            key: Child(
-                key=key, main=mains[key.role], backoff=RestartBackoff(failures_allowed=failures_allowed)
-            )
+            key: Child(key=key, main=mains[key.role], backoff=RestartBackoff(failures_allowed=failures_allowed))
             for key in registry.keys
         }
         for key in registry.keys:

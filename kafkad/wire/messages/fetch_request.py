@@ -201,9 +201,7 @@ _PARTITION_V9 = Struct(">iiqqi")
 _PARTITION_V12 = Struct(">iiqiqi")
 
 
-def _read_partitions(
-    frame: memoryview, at: int, version: int, count: int
-) -> tuple[list[FetchedPartition], int]:
+def _read_partitions(frame: memoryview, at: int, version: int, count: int) -> tuple[list[FetchedPartition], int]:
     rows = []
     for _ in range(count):
         if version >= 12:
@@ -227,9 +225,7 @@ def _read_partitions(
     return rows, at
 
 
-def _read_forgotten(
-    request: FetchRequest, frame: memoryview, at: int, version: int, allowance: Allowance
-) -> int:
+def _read_forgotten(request: FetchRequest, frame: memoryview, at: int, version: int, allowance: Allowance) -> int:
     """The forgotten partitions of one topic."""
     topic, at = _read_topic(frame, at, version)
     length, at = _read_count(frame, at, version)

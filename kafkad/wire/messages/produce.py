@@ -216,9 +216,7 @@ def pack_response(
     return b"".join(parts)
 
 
-def _pack_one_topic(
-    version: int, topic: str | bytes, results: Sequence[PartitionResult], throttle_ms: int
-) -> bytes:
+def _pack_one_topic(version: int, topic: str | bytes, results: Sequence[PartitionResult], throttle_ms: int) -> bytes:
     """The usual response to older clients, packed without building lists."""
     assert isinstance(topic, str)
     raw = topic.encode()

@@ -71,6 +71,7 @@ class CleaningEnded(msgspec.Struct, tag="cleaning_ended", array_like=True):
     grant: int
     cleaned_offset: int
 
+
 class CompactionsRequest(msgspec.Struct, tag="compactions_wanted", array_like=True):
     """The reporter asks a cleaner about its compacted logs; the answer has the same number."""
 

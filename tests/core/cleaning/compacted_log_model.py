@@ -209,9 +209,7 @@ class CompactedLogModel(RuleBasedStateMachine):
         seed=st.integers(0, 1000),
         forgets=st.booleans(),
     )
-    def die_in_a_pass(
-        self, data: st.DataObject, change: int, loses_power: bool, seed: int, forgets: bool
-    ) -> None:
+    def die_in_a_pass(self, data: st.DataObject, change: int, loses_power: bool, seed: int, forgets: bool) -> None:
         self.begin_pass(data, 1 << 20, 700)
         self.die_in_mid_pass(change, loses_power, seed, forgets)
 

@@ -1,10 +1,10 @@
 """The surroundings of a coordinator in memory: a log that can refuse, lag and be read again, and a shard's test bed.
 
-    bed = Bed(lambda: MyShard(config), my_codec)
-    token = bed.ask(lambda asked: my_handler.handle(request, asked, bed.shard, bed.moment), version=5)
-    bed.answers[token]          # the reply; `Refused(code)` when the runtime answered
-    bed.advance(10_000)         # the virtual clock; timers run at their deadlines
-    bed.crash()                 # the shard is thrown away, and loaded again from the log
+bed = Bed(lambda: MyShard(config), my_codec)
+token = bed.ask(lambda asked: my_handler.handle(request, asked, bed.shard, bed.moment), version=5)
+bed.answers[token]          # the reply; `Refused(code)` when the runtime answered
+bed.advance(10_000)         # the virtual clock; timers run at their deadlines
+bed.crash()                 # the shard is thrown away, and loaded again from the log
 """
 
 from collections.abc import Callable, Iterator
@@ -60,9 +60,7 @@ class MemoryLog:
     def end_transaction(self, producer_id: int, producer_epoch: int, *, is_commit: bool) -> int:
         """What the owner of the partition does with a marker; returns the marker's offset."""
         marker = EndMarker(commit=is_commit, coordinator_epoch=0, timestamp=0)
-        return self._write(
-            bytearray(build_end_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch))
-        )
+        return self._write(bytearray(build_end_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch)))
 
     def batches(self) -> Iterator[memoryview]:
         position = 0

@@ -71,9 +71,7 @@ def test_looking_does_not_change_what_is_seen(steps: list[tuple[int, int, bool]]
     steps=st.lists(st.tuples(st.integers(0, 1_500), st.integers(0, 1_000)), max_size=60),
     num_samples=st.integers(1, 5),
 )
-def test_everything_in_the_observed_windows_is_counted(
-    steps: list[tuple[int, int]], num_samples: int
-) -> None:
+def test_everything_in_the_observed_windows_is_counted(steps: list[tuple[int, int]], num_samples: int) -> None:
     sampled = rate(num_samples=num_samples, window_ms=100)
     now_ms = 0
     events = []

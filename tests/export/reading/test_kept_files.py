@@ -45,9 +45,7 @@ def test_only_what_is_wanted_is_open_and_only_until_the_end(tmp_path: Path) -> N
     log = directory(tmp_path / "t-0")
     before = len(os.listdir("/proc/self/fd"))
     with keep_open({0: str(log)}, [RANGE]) as kept:
-        assert sorted(os.listdir(kept[0])) == [
-            f"{base:020d}.{kind}" for base in (0, 20) for kind in ("index", "log")
-        ]
+        assert sorted(os.listdir(kept[0])) == [f"{base:020d}.{kind}" for base in (0, 20) for kind in ("index", "log")]
         assert len(os.listdir("/proc/self/fd")) == before + 4
         assert can_be_read(kept[0])
     assert len(os.listdir("/proc/self/fd")) == before

@@ -18,9 +18,7 @@ A, B = UUID(int=1), UUID(int=2)
 FIGURES = CompactionFigures(5, 0.5, 100, 10, 5, 1000, 500)
 
 
-def found(
-    dirty: int, *, clean: int = 0, overdue_ms: int = 0, next_check_ms: int | None = None
-) -> CleanableRange:
+def found(dirty: int, *, clean: int = 0, overdue_ms: int = 0, next_check_ms: int | None = None) -> CleanableRange:
     return CleanableRange(
         first_dirty_offset=0,
         first_uncleanable_offset=10,

@@ -42,7 +42,9 @@ def test_what_a_broker_asks_by_itself_does_not_wait_for_the_answer_to_anything_e
         image = MetadataImage(brokers={2: controller}, controller_id=2)
         host = SimpleNamespace(image=image, broker_id=1, inter_broker_listener="PLAINTEXT")
         loop = EventLoop()
-        forwarding = RequestForwarding(loop, cast(Host, host), ConnectionTimeouts(), LogRateLimit(), lambda _peer, _frame: True)
+        forwarding = RequestForwarding(
+            loop, cast(Host, host), ConnectionTimeouts(), LogRateLimit(), lambda _peer, _frame: True
+        )
         shutdown = ControlledShutdownRequest(broker_id=1, broker_epoch=5)
         forwarding.ask(api_table.CONTROLLED_SHUTDOWN, 3, CONTROLLED_SHUTDOWN, shutdown, lambda _answer: None)
         alter = AlterPartitionRequest(broker_id=1, broker_epoch=5, topics=())

@@ -142,7 +142,7 @@ def a_controller(store: EmbeddedStore) -> ElectedController:
 
 
 def live_through(store: EmbeddedStore) -> None:
-    """A term of a controller. Raises UnreadableEpoch and StartRefused."""
+    """A term of a controller. Raises UnreadableEpoch and UnusableMetadata."""
     controller = a_controller(store)
     brokers, _ = live_brokers(store, LISTENER, watch=False)
     for gone in (*brokers, None):
@@ -164,7 +164,7 @@ def tell(controller: ElectedController) -> None:
 
 
 def start(store: EmbeddedStore) -> None:
-    """A broker starts, and goes on with the registration that it has. Raises StartRefused."""
+    """A broker starts, and goes on with the registration that it has. Raises UnusableMetadata."""
     has_earlier_session(store, 4, [PLAIN])
     ensure_cluster_id(store, "other")
     changes = ConfigChanges()

@@ -46,9 +46,7 @@ def _cut_off(pieces: Pieces, client: Client, caplog: pytest.LogCaptureFixture, c
         (framed(FETCH, -1, b""), "Fetch version -1 is not supported"),
     ],
 )
-def test_what_is_no_request_is_named(
-    pieces: Pieces, caplog: pytest.LogCaptureFixture, data: bytes, cause: str
-) -> None:
+def test_what_is_no_request_is_named(pieces: Pieces, caplog: pytest.LogCaptureFixture, data: bytes, cause: str) -> None:
     client = pieces.connect()
     client.send(data)
     _cut_off(pieces, client, caplog, cause)
@@ -156,9 +154,7 @@ def test_peer_that_closed_its_sending_side_gets_its_replies(pieces: Pieces) -> N
     assert [number for number, _ in client.replies] == [1, 2]
 
 
-def test_acks_0_that_fails_closes_the_connection_and_says_why(
-    pieces: Pieces, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_acks_0_that_fails_closes_the_connection_and_says_why(pieces: Pieces, caplog: pytest.LogCaptureFixture) -> None:
     client = pieces.connect()
     client.send(produce({("unknown", 0): batch()}, acks=0))
     _cut_off(pieces, client, caplog, "a Produce with acks=0 failed: 'unknown'-0 UNKNOWN_TOPIC_OR_PARTITION")

@@ -29,9 +29,7 @@ def paced(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> Pieces:
 def _request(
     offsets: dict[Partition, int], *, wait_ms: int = 0, session: int = 0, epoch: int = 0, min_bytes: int = 1
 ) -> bytes:
-    return fetch(
-        offsets, 1, max_wait_ms=wait_ms, min_bytes=min_bytes, max_bytes=1 << 20, session=session, epoch=epoch
-    )
+    return fetch(offsets, 1, max_wait_ms=wait_ms, min_bytes=min_bytes, max_bytes=1 << 20, session=session, epoch=epoch)
 
 
 def _unknown(rows: int) -> dict[Partition, int]:

@@ -11,9 +11,7 @@ def _append(pieces: Pieces) -> None:
     assert read_produced(client.ask(produce({(TOPIC, 0): batch()})))[TOPIC, 0].error == 0
 
 
-def test_a_pass_with_small_requests_looks_after_no_connection(
-    pieces: Pieces, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pass_with_small_requests_looks_after_no_connection(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
     _append(pieces)
     pieces.settle()
     looks: list[int] = []
@@ -22,9 +20,7 @@ def test_a_pass_with_small_requests_looks_after_no_connection(
     assert not looks
 
 
-def test_a_request_that_has_begun_is_looked_after_from_then_on(
-    pieces: Pieces, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_that_has_begun_is_looked_after_from_then_on(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
     client = pieces.connect()
     pieces.settle()
     assert pieces.network.care.is_calm
@@ -36,9 +32,7 @@ def test_a_request_that_has_begun_is_looked_after_from_then_on(
     assert looks
 
 
-def test_what_is_due_is_done_though_requests_come_all_the_time(
-    pieces: Pieces, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_due_is_done_though_requests_come_all_the_time(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
     _append(pieces)
     limits: list[int] = []
     monkeypatch.setattr(pieces.network.care, "close_idle", limits.append)

@@ -49,7 +49,6 @@ def _log_rate_limit(caplog: pytest.LogCaptureFixture, part: str) -> list[str]:
     return [record.getMessage() for record in caplog.records if part in record.getMessage()]
 
 
-
 def test_fetch_from_a_removed_directory_is_answered(
     pieces: Pieces, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:

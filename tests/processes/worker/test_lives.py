@@ -65,9 +65,7 @@ def test_retry_of_an_idempotent_producer_is_not_written_twice(pieces: Pieces) ->
     assert pieces.published().leo_offset == 1
 
 
-def test_configs_that_somebody_else_has_stored_stop_no_worker(
-    pieces: Pieces, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_configs_that_somebody_else_has_stored_stop_no_worker(pieces: Pieces, caplog: pytest.LogCaptureFixture) -> None:
     """They say so in one line; a log that runs keeps the settings that it has while others can't be read."""
     caplog.set_level(logging.ERROR)
     client = pieces.connect()

@@ -213,7 +213,7 @@ MUTANTS: Mapping[str, ClusterMutant] = {
         (elected, "not_in_sync", _stays_a_member), shape=_leaving, found="others led in its place", seed=2
     ),
 }
-"""Not among them: a broker that does not heed what was said of a partition once its replica is gone (`UnappliedStates`).
+"""Not among them: a broker that drops the state of a partition whose replica is removed later (`UnappliedStates`).
 What is said to a later registration removes the replica by itself, so it takes a StopReplica that reaches the earlier
 one after its session was lost: that is played in `tests/core/hosting/test_hosting.py`.
 """

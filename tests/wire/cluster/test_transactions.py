@@ -93,9 +93,7 @@ def test_answers_about_transactions_are_read() -> None:
     response = verify_response.AddPartitionsToTxnResponse(
         throttle_time=i32Timedelta.parse(timedelta(0)), error_code=KioError.none, results_by_transaction=(result,)
     )
-    expected = VerificationResponse(
-        error_code=ErrorCode.NONE, codes={"t": {("b", 3): ErrorCode.INVALID_TXN_STATE}}
-    )
+    expected = VerificationResponse(error_code=ErrorCode.NONE, codes={"t": {("b", 3): ErrorCode.INVALID_TXN_STATE}})
     assert ADD_PARTITIONS_TO_TXN_4.decode_response(memoryview(packed(response)), 4) == expected
 
 

@@ -60,7 +60,9 @@ def test_an_incremental_fetch_that_forgets_partitions_is_written_as_apache_kafka
 def test_full_fetch_keeps_the_order_of_its_partitions(session_epoch: int, read: list[tuple[bytes, list[int]]]) -> None:
     """A full answer is filled in this order; in a session it is the leader's."""
     rows = [_row(topic, number, epoch=1) for topic, number in ((FIRST, 3), (SECOND, 1), (SECOND, 0), (FIRST, 0))]
-    wanted = FollowerFetch(uses_topic_ids=True, session_id=5, session_epoch=session_epoch, partitions=rows, forgotten=[])
+    wanted = FollowerFetch(
+        uses_topic_ids=True, session_id=5, session_epoch=session_epoch, partitions=rows, forgotten=[]
+    )
     version, body = encode_fetch(wanted, LIMITS, 3, 0x123, NEWEST)
     request = read_request(memoryview(body), 0, version)
     assert [(topic, [row.partition for row in some]) for topic, some in request.topics] == read

@@ -28,8 +28,7 @@ NOWHERE = -2
 
 @dataclass(frozen=True, slots=True)
 class _Deletion:
-    """A topic that is being deleted: which brokers still have which partitions, and who of them could not delete them.
-    """
+    """A topic that is being deleted: each broker's remaining partitions, and the brokers that failed to delete."""
 
     topic: Topic
     replicas: dict[int, list[int]]

@@ -140,9 +140,7 @@ def reconcile(
             result.stray.append(StrayDirectory(directory, deletions[partition.topic]))
         elif topic is None:
             unknown.setdefault(partition.topic, []).append((partition.partition, directory))
-        elif (
-            directory.topic_id not in (None, topic.id) or partition.partition >= topic.partitions + _MOST_MISSING
-        ):
+        elif directory.topic_id not in (None, topic.id) or partition.partition >= topic.partitions + _MOST_MISSING:
             result.stray.append(StrayDirectory(directory, topic.id))
         else:
             _locate(result, partition, directory)

@@ -67,21 +67,21 @@ def start(
     directories: Directories,
     inherited: SharedMemoryState | None = None,
 ) -> Started:
-    """Read, reconcile, repair. Raises `StartRefused`."""
+    """Read, reconcile, repair. Raises `UnusableMetadata`."""
     tree = MetadataTree(store, term)
     tree.prune_notifications()
     stored = tree.load()
     topics = identify(tree, stored.topics, random_source.new_topic_id)
-    known = {name: ReconciledTopic.of(topic.id, topic.assignments, settings.broker_id) for name, topic in topics.items()}
+    broker_id = settings.broker_id
+    known = {name: ReconciledTopic.of(topic.id, topic.assignments, broker_id) for name, topic in topics.items()}
     deleted_ids = {name: record.topic_id for name, record in stored.deletions.items()}
     result = reconcile(known, deleted_ids, directories.found)
     result.refuse_duplicates()
-    extended = extend(tree, topics, result.located, settings.broker_id)
+    extended = extend(tree, topics, result.located, broker_id)
     topics |= adopt(tree, result.adopted, settings, random_source.new_topic_id)
     unavailable = frozenset(_unavailable(topics, result, directories))
-    states = complete_states(
-        tree, topics, result.leader_epochs, unavailable, Electorate(election, brokers), settings.broker_id
-    )
+    electorate = Electorate(election, brokers)
+    states = complete_states(tree, topics, result.leader_epochs, unavailable, electorate, broker_id)
     placement, places = _place(topics, result, unavailable, settings, directories, inherited)
     moving = moves_under_way(result, inherited, directories)
     image = MetadataImage(
@@ -140,9 +140,7 @@ def _unavailable(
     return [each for each in result.missing if each.partition in topics[each.topic].states]
 
 
-def _opened_before(
-    stored: Mapping[str, StoredTopic], missing: Iterable[TopicPartition]
-) -> tuple[TopicPartition, ...]:
+def _opened_before(stored: Mapping[str, StoredTopic], missing: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
     return tuple(each for each in missing if each.topic in stored and each.partition in stored[each.topic].states)
 
 

@@ -40,7 +40,7 @@ def ensure_paths(store: CoordinationStore) -> None:
 
 
 def ensure_cluster_id(store: CoordinationStore, proposed: str) -> str:
-    """The id of the cluster; a new cluster gets `proposed`. Raises StartRefused when it can't be read."""
+    """The id of the cluster; a new cluster gets `proposed`. Raises UnusableMetadata when it can't be read."""
     try:
         store.create(nodes.CLUSTER_ID, nodes.encode(nodes.ClusterIdNode(id=proposed)))
     except NodeExists:

@@ -86,7 +86,9 @@ def complete_join(group: ClassicGroup, step: Step) -> None:
         step.outcome.records.append(group_record(group))
         return
     for member in group.members.values():
-        step.respond_to_join(group, member, joined(group, member.member_id, with_members=member.member_id == group.leader))
+        step.respond_to_join(
+            group, member, joined(group, member.member_id, with_members=member.member_id == group.leader)
+        )
         step.keep_session(group, member)
         member.is_new = False
         group.pending_sync.add(member.member_id)

@@ -106,8 +106,7 @@ def in_order(assignment: Assignment) -> list[tuple[UUID, frozenset[int]]]:
 
 def to_topic_partitions(assignment: Assignment) -> tuple[TopicPartitions, ...]:
     return tuple(
-        TopicPartitions(topic_id=topic, partitions=tuple(sorted(indexes)))
-        for topic, indexes in in_order(assignment)
+        TopicPartitions(topic_id=topic, partitions=tuple(sorted(indexes))) for topic, indexes in in_order(assignment)
     )
 
 

@@ -11,6 +11,7 @@ from kafkad.core.types import LogPosition
 
 _NEVER = 2**63
 
+
 class OpenTransactions:
     """Keyed by first offset. Offsets only grow, so both dicts are in the order of their offsets:
     `_open` of first offsets, `_completed` of the markers'."""

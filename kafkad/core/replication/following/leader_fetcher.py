@@ -319,7 +319,9 @@ class LeaderFetcher:
     def _pause(self, partition: FollowedPartition, cause: str, text: str, now_ms: int) -> None:
         partition.retry_ms = now_ms + self.backoff_ms
         self.left_alone.add(partition.id)
-        self.log_rate_limit.append(LoggedProblem(partition.id, cause, f"{partition.name} is not fetched for a while: {text}"))
+        self.log_rate_limit.append(
+            LoggedProblem(partition.id, cause, f"{partition.name} is not fetched for a while: {text}")
+        )
 
 
 _CODES = frozenset(code.value for code in ErrorCode)

@@ -40,7 +40,9 @@ def unencodable_response(
     return _instead(body, context, UNENCODABLE, reason, log_rate_limit)
 
 
-def _instead(body: memoryview, context: RequestContext, refusal: Rejection, reason: str, log_rate_limit: LogRateLimit) -> bytes:
+def _instead(
+    body: memoryview, context: RequestContext, refusal: Rejection, reason: str, log_rate_limit: LogRateLimit
+) -> bytes:
     log_failure(log_rate_limit, context, reason)
     try:
         return refused(context.api_key, context.version, body, refusal)

@@ -92,7 +92,9 @@ class ControllerRole:
         assert cluster is not None, "only a broker in a cluster is elected"
         patience = timeouts_of(config.values, "controller.socket.timeout.ms")
         log_rate_limit = self._log_rate_limit = LogRateLimit()
-        self._broker_channels = BrokerChannels(loop, client_id, patience, log_rate_limit, cluster.versions, self._answered)
+        self._broker_channels = BrokerChannels(
+            loop, client_id, patience, log_rate_limit, cluster.versions, self._answered
+        )
         self._forwarding = RequestForwarding(loop, host, patience, log_rate_limit, send)
         self._isr_changes = IsrChanges(host, send, self._forwarding, self._alter_here, cluster.versions)
         self._controlled_shutdown: ControlledShutdown | None = None

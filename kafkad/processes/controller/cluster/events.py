@@ -212,7 +212,9 @@ class HostEvents:
             self._reply(peer, AdminReply(message.token, unauthorized(context.api_key, context.version)))
             return
         reply = partial(self._reply, peer)
-        self._requests.add_in_steps(read_control_request(message, reply), partial(write_control_response, message, reply), self._now_ms)
+        self._requests.add_in_steps(
+            read_control_request(message, reply), partial(write_control_response, message, reply), self._now_ms
+        )
 
     def _reply(self, peer: ProcessKey, reply: AdminReply) -> None:
         self._send(peer, pack_message(reply))

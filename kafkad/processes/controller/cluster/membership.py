@@ -113,9 +113,7 @@ class Membership:
         """Follow the finalized features of the store; `then` is called afterwards, even if they could not be read."""
         self.read(finalized_features, partial(self._features_read, then))
 
-    def _features_read(
-        self, then: Callable[[], object] | None, future: "Future[tuple[dict[str, int], int]]"
-    ) -> None:
+    def _features_read(self, then: Callable[[], object] | None, future: "Future[tuple[dict[str, int], int]]") -> None:
         error = future.exception()
         if error is None and self.member is not None:
             self.member.features_changed(*future.result())

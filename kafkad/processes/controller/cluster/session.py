@@ -94,7 +94,7 @@ class Sessions:
     def begin(self, work: Callable[[ZookeeperStore], Result]) -> Result:
         """Do `work` in a new session, and in another one when that breaks meanwhile.
 
-        Raises `Stopped`, StartRefused where ZooKeeper permits nothing, and what `work` raises otherwise: then the
+        Raises `Stopped`, UnusableMetadata where ZooKeeper permits nothing, and what `work` raises otherwise: then the
         session is closed.
         """
         while True:

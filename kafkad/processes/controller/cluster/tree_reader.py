@@ -96,7 +96,7 @@ def partition_states(
 def finalized_features(store: CoordinationStore) -> tuple[dict[str, int], int]:
     """The levels, and how often they were changed, -1 while there are none; watches for the next change.
 
-    Raises StartRefused when this version does not support them.
+    Raises UnusableMetadata when this version does not support them.
     """
     stat = store.exists(nodes.FEATURES, watch=True)
     (node,) = store.get_many([nodes.FEATURES])

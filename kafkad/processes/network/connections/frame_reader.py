@@ -32,9 +32,7 @@ _ALIGN = 63
 class FrameReader:
     """Receives for all connections of a network process."""
 
-    def __init__(
-        self, arena: Arena, space: RequestMemory, max_request_bytes: int, unread: UnreadReplies
-    ) -> None:
+    def __init__(self, arena: Arena, space: RequestMemory, max_request_bytes: int, unread: UnreadReplies) -> None:
         self._arena = arena
         self.space = space
         self._view = arena.view

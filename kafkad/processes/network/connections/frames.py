@@ -48,9 +48,7 @@ class Frame:
 
     __slots__ = ("arena_extent", "arena_offset", "header", "view")
 
-    def __init__(
-        self, header: RequestHeader, view: memoryview, arena_extent: int | None, arena_offset: int
-    ) -> None:
+    def __init__(self, header: RequestHeader, view: memoryview, arena_extent: int | None, arena_offset: int) -> None:
         self.header = header
         self.view = view
         self.arena_extent = arena_extent

@@ -177,9 +177,7 @@ class Cleanings:
         for first in range(0, len(entries), STEP):
             packed.append(pack_last_records(map(_last_record, entries[first : first + STEP])))
             yield
-        sources = [
-            SourceRow(each.base_offset, each.size, *each.index_bytes) for each in grant.segments.values()
-        ]
+        sources = [SourceRow(each.base_offset, each.size, *each.index_bytes) for each in grant.segments.values()]
         later = [base for base in grant.log.segments.base_offsets if base not in grant.segments]
         message = CleaningGranted(
             grant.owned.slot, grant.number, _first_dirty(grant.log), sources, later, b"".join(packed)

@@ -15,9 +15,7 @@ from kafkad.wire.processes.coordinator_messages import GroupLags, pack_coordinat
 class GroupLagsReader:
     """The groups in all shards of this worker."""
 
-    def __init__(
-        self, coordinator_shards: CoordinatorShards, partitions: Partitions, table: PartitionTable
-    ) -> None:
+    def __init__(self, coordinator_shards: CoordinatorShards, partitions: Partitions, table: PartitionTable) -> None:
         self._coordinator_shards = coordinator_shards
         self._partitions = partitions
         self._table = table

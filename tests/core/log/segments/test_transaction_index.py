@@ -17,7 +17,7 @@ from tests.core.log.fake_store import FakeStore
 
 NAME = "00000000000000000010.txnindex"
 ONE = AbortedTransaction(producer_id=4711, first_offset=12, last_offset=20, last_stable_offset=15)
-ONE_AS_BYTES = bytes.fromhex("0000" "0000000000001267" "000000000000000c" "0000000000000014" "000000000000000f")
+ONE_AS_BYTES = bytes.fromhex("00000000000000001267000000000000000c0000000000000014000000000000000f")
 
 
 def test_an_entry_is_what_apache_kafka_writes() -> None:
@@ -71,9 +71,7 @@ ENTRIES = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 30), st.integers(
 
 
 @given(ENTRIES, st.integers(0, 400), st.integers(0, 400))
-def test_what_overlaps_a_range_is_found(
-    rows: list[tuple[int, int, int, int]], fetch_offset: int, length: int
-) -> None:
+def test_what_overlaps_a_range_is_found(rows: list[tuple[int, int, int, int]], fetch_offset: int, length: int) -> None:
     store = FakeStore()
     index = TransactionIndex(store, 10)
     entries: list[AbortedTransaction] = []

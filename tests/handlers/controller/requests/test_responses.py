@@ -82,6 +82,8 @@ def test_bug_of_a_handler_is_an_error_if_it_only_reads(
         with pytest.raises(ZeroDivisionError):
             response_to(body, a_context(1, api_key=key), view)
     elif key == DESCRIBE_CONFIGS:
-        assert response_to(body, a_context(1, api_key=key), view) == api.response(throttle_time=timedelta(0), results=())
+        assert response_to(body, a_context(1, api_key=key), view) == api.response(
+            throttle_time=timedelta(0), results=()
+        )
         (line,) = caplog.messages
         assert line.startswith("127.0.0.1: DescribeConfigs (version 1) failed: ZeroDivisionError: a bug (")

@@ -100,9 +100,7 @@ def _of_all_partitions(topic: str, partitions: int, timestamp: int) -> bytes:
     return framed(LIST_OFFSETS, 1, body)
 
 
-def test_request_about_many_partitions_gives_others_their_turn(
-    pieces: Pieces, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_request_about_many_partitions_gives_others_their_turn(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
     # However fast this machine is: a pass is long enough for one step.
     monkeypatch.setattr(turns.Turns.work, "__defaults__", (0,))
     many = 3 * ROWS_A_STEP

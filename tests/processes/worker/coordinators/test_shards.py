@@ -73,7 +73,9 @@ def test_while_a_shard_is_loaded_clients_come_again(pieces: Pieces, monkeypatch:
 
 
 @pytest.mark.parametrize(("leader", "continues"), [(1, True), (2, False)])
-def test_groups_go_on_while_their_broker_leads(make_pieces: Callable[..., Pieces], leader: int, continues: bool) -> None:
+def test_groups_go_on_while_their_broker_leads(
+    make_pieces: Callable[..., Pieces], leader: int, continues: bool
+) -> None:
     """A broker that dies costs every partition that it follows an epoch, and members of groups elsewhere nothing."""
     pieces = make_pieces(node_id="1", group_initial_rebalance_delay_ms="600000")
     with_offsets_topic(pieces)

@@ -73,9 +73,7 @@ def test_much_that_is_written_has_it_looked_at_before_the_room_is_gone(disk: Dis
     assert 10 * MB - 2 * MB <= disk.volume.f_bavail < 10 * MB
 
 
-def test_nearly_full_disk_is_said_once_and_cleaned_now_and_then(
-    disk: Disk, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nearly_full_disk_is_said_once_and_cleaned_now_and_then(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
     disk.volume.f_bavail = 9 * MB
     for now_ms in range(0, REPEAT_MS, CHECK_INTERVAL_MS):
         disk.room.written(now_ms, 0)

@@ -61,7 +61,9 @@ def encoded(requests: Sequence[tuple[int, Request]], own_id: int, versions: Prot
         key = key_of(request)
         return MESSAGES[key].encode_request(request, numbers[key])
 
-    return [BrokerRequest(broker, request, b"" if broker == own_id else body_of(request)) for broker, request in requests]
+    return [
+        BrokerRequest(broker, request, b"" if broker == own_id else body_of(request)) for broker, request in requests
+    ]
 
 
 def _versions_of(versions: ProtocolVersions) -> dict[int, int]:

@@ -16,7 +16,9 @@ from kafkad.core.errors import ErrorCode
 log = logging.getLogger(__name__)
 
 
-def take_response(controller: ElectedController, broker: int, request: Request, response: ControlResponse | None) -> None:
+def take_response(
+    controller: ElectedController, broker: int, request: Request, response: ControlResponse | None
+) -> None:
     """None: the answer can't be read."""
     if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
         offline = replicas_with(ErrorCode.KAFKA_STORAGE_ERROR, request, response)
