@@ -256,10 +256,12 @@ class Pieces(OneThreadBroker):
                 self._play_controller()
 
     def run_until_online(self, name: str = TOPIC) -> None:
-        """The worker of now serves them, whatever a worker before has published."""
+        """The worker of now serves them, whatever a worker before has published, and the network process knows it."""
         by_slot = self.worker.partitions.by_slot
         slots = [row.slot for row in self.image.topics[name].partitions]
         self.run(lambda: all(slot in by_slot and by_slot[slot].is_online for slot in slots), f"{name} is online")
+        if NETWORK in self.incarnations:
+            self.run(lambda: self._version(NETWORK) == self.image.version, f"{name} is known")
         self.turn()
 
     def run_until_known(self, *keys: ProcessKey) -> None:
