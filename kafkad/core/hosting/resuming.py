@@ -12,7 +12,7 @@ from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.image import Broker, Topic
 from kafkad.core.controller.partition_rows import make_partition
 from kafkad.core.controller.store.stored_metadata import PartitionState
-from kafkad.core.controller.topics.placement import NOT_HERE
+from kafkad.core.controller.topics.placement import NO_PLACE
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.hosting.start import AssignedTopic
 from kafkad.core.types import TopicPartition
@@ -65,5 +65,5 @@ def _topic(topic: AssignedTopic, stored: StoredRoles) -> Topic:
     for index, replicas in enumerate(topic.assignments):
         state = stored.states.get(TopicPartition(topic.name, index))
         if state is not None:
-            rows.append(make_partition(index, NOT_HERE, replicas, state))
+            rows.append(make_partition(index, NO_PLACE, replicas, state))
     return Topic(name=topic.name, id=topic.id, partitions=tuple(rows), configs=dict(topic.configs))

@@ -25,7 +25,7 @@ from kafkad.core.controller.startup.reconciliation import (
 )
 from kafkad.core.controller.startup.startup import Directories, SharedMemoryState, moves_under_way
 from kafkad.core.controller.store.stored_metadata import PartitionState
-from kafkad.core.controller.topics.placement import NOT_HERE, Place, Placement, SlotTable
+from kafkad.core.controller.topics.placement import NO_PLACE, Place, Placement, SlotTable
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.log.segments.layout import directory_name
 from kafkad.core.types import NO_LEADER_EPOCH, TopicPartition
@@ -70,7 +70,7 @@ def start_host(
     """
     known = {name: ReconciledTopic.of(topic.id, topic.assignments, broker_id) for name, topic in topics.items()}
     result = reconcile(known, {}, directories.found)
-    result.refuse_duplicates()
+    result.check_duplicates()
     mine = {at: log_dir for at, log_dir in result.located.items() if _is_assigned(at, topics, broker_id)}
     others = [(log_dir, at) for at, log_dir in result.located.items() if at not in mine]
     strays = [(each.directory.log_dir, each.directory.name) for each in result.stray]
@@ -88,7 +88,7 @@ def start_host(
         names_by_id={topics[name].id: name for name in rows},
         broker_configs={name: dict(configs) for name, configs in broker_configs.items()},
     )
-    placement.rest_inherited(version)
+    placement.free_inherited(version)
     hosting = Hosting(
         broker_id=broker_id,
         image=image,
@@ -179,4 +179,4 @@ def _topic(topic: AssignedTopic, places: Mapping[int, Place], moving: Mapping[To
 def _row(topic: AssignedTopic, index: int, place: Place | None, future_dir: int) -> Partition:
     """Without a role: whatever leader epoch the controller names is newer."""
     replicas = topic.assignments[index] if index < len(topic.assignments) else ()
-    return make_partition(index, place or NOT_HERE, replicas, _NO_ROLE, future_dir)
+    return make_partition(index, place or NO_PLACE, replicas, _NO_ROLE, future_dir)

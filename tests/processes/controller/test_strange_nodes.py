@@ -17,7 +17,7 @@ from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.cluster.protocol_versions import LEVELS, protocol_versions
 from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer
-from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.node_orders import NodeOrders
@@ -120,7 +120,7 @@ def a_controller(store: EmbeddedStore) -> ElectedController:
     states = stored_states(store, take_isr_changes(tree))
     tree.load_broker_configs()
     settings = ControllerSettings(
-        broker_id=NOWHERE,
+        broker_id=NO_LOCAL_BROKER,
         workers=1,
         defaults=TopicDefaults(partitions=1, replication_factor=1),
         delete_topic_enable=True,
@@ -160,7 +160,7 @@ def live_through(store: EmbeddedStore) -> None:
 def tell(controller: ElectedController) -> None:
     requests = controller.take_requests()
     for level in (LEVELS[0], LEVELS[-1]):
-        encoded(requests, own_id=NOWHERE, versions=protocol_versions(level))
+        encoded(requests, own_id=NO_LOCAL_BROKER, versions=protocol_versions(level))
 
 
 def start(store: EmbeddedStore) -> None:
@@ -196,7 +196,7 @@ def start(store: EmbeddedStore) -> None:
             states=states,
         )
         resume(hosting, 1, stored)
-    ProducerIdControlManager(store, 1).answer(ErrorCode.NONE)
+    ProducerIdControlManager(store, 1).block_response(ErrorCode.NONE)
     ask(hosting)
 
 

@@ -150,7 +150,7 @@ class ElectableController:
                 controller_epoch=term.epoch,
                 listener=self._listener,
                 brokers=brokers,
-                gone=gone,
+                unreachable=gone,
             ),
             cluster_id=cluster_id,
             new_topic_id=new_id,
@@ -332,7 +332,7 @@ class ElectableController:
         elif context.api_key == api_table.ALLOCATE_PRODUCER_IDS and self._view and self._controller:
             asked = ALLOCATE_PRODUCER_IDS.decode_request(memoryview(request.body), context.version)
             code = self._controller.check_sender(asked.broker_id, asked.broker_epoch)
-            code, ids = self._view.producer_ids.answer(code)
+            code, ids = self._view.producer_ids.block_response(code)
             given = AllocateProducerIdsResponse(error_code=code, producer_id_start=ids.start, producer_id_len=len(ids))
             yield Handled(self._outcome(), ALLOCATE_PRODUCER_IDS.encode_response(given, context.version))
         else:

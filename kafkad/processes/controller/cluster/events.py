@@ -12,7 +12,7 @@ from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, Pr
 from kafkad.config import BrokerConfig
 from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.core.cluster.request_parts import ControlRequest
-from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
+from kafkad.core.controller.deltas import BrokerConfigChanged, created_partitions
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event, SessionChanged, SessionState
@@ -309,7 +309,7 @@ class HostEvents:
         before, self._published = self._published, self._hosting.image
         self._keep()
         self._removals.began(before, changes)
-        made = [each for each in partitions_made(changes) if self._hosting.has_replica(each)]
+        made = [each for each in created_partitions(changes) if self._hosting.has_replica(each)]
         self._checkpoints.begin_anew(made)
         self._metadata_publisher.publish(changes)
         if any(isinstance(change, BrokerConfigChanged) for delta in changes for change in delta.changes):
