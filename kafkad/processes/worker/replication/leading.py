@@ -69,7 +69,7 @@ class Leading:
                 self._broker_id, state, log_end=log.log_end_offset, now_ms=now_ms, max_lag_ms=self._max_lag_ms
             )
         else:
-            before, wanted = led.state.isr, led.wanted
+            before, wanted = led.state.isr, led.requested_isr
             if led.update(state, now_ms) and state.isr == wanted:
                 self._isr_changed(owned, led, log, before)
         early, owned.early_progress = owned.early_progress, None
@@ -179,15 +179,15 @@ class Leading:
     # Changes of the ISR.
 
     def _ask(self, owned: OwnedPartition, led: LedPartition) -> None:
-        assert led.wanted is not None, "a change of the ISR is under way"
+        assert led.requested_isr is not None, "a change of the ISR is under way"
         epochs = led.state.leader_epoch, led.state.partition_epoch
-        isr = list(led.wanted), list(led.requested_epochs)
+        isr = list(led.requested_isr), list(led.requested_epochs)
         self._tell(IsrChangeRequest(owned.slot, owned.topic_id, owned.name.partition, *epochs, *isr))
 
     def ask_again(self) -> None:
         """The controller process was replaced: what it was told is lost."""
         for owned in self._by_slot.values():
-            if owned.led is not None and owned.led.wanted is not None:
+            if owned.led is not None and owned.led.requested_isr is not None:
                 self._ask(owned, owned.led)
 
     def answered(self, message: IsrChangeDone) -> None:
@@ -200,7 +200,7 @@ class Leading:
             return
         state = PartitionState(message.leader_epoch, message.partition_epoch, (), tuple(message.isr))
         led, before = owned.led, owned.led.state.isr
-        if led.answered(message.code, state, now_ms) and owned.log is not None:
+        if led.isr_change_completed(message.code, state, now_ms) and owned.log is not None:
             self._isr_changed(owned, led, owned.log, before)
         self._block[FAILED_ISR_UPDATES] += message.code != ErrorCode.NONE
         self._look(owned, now_ms)

@@ -39,7 +39,7 @@ def log() -> PartitionLog:
             FollowKind.RESTART,
             9,
             Level.WARNING,
-            "log started anew for t-0 from offset 5 to 9 (leader epoch 7, high watermark 2)",
+            "log truncated fully for t-0 from offset 5 to 9 (leader epoch 7, high watermark 2)",
         ),
     ],
 )

@@ -170,12 +170,12 @@ class PlayedCluster:
             if luck > 0.9:
                 # The change is made, and whoever asked for it hears of an error.
                 code = ErrorCode.NETWORK_EXCEPTION
-        answer = state if code == ErrorCode.NONE else wanted
-        self._later(lambda: self._answered(broker, code, answer))
+        response = state if code == ErrorCode.NONE else wanted
+        self._later(lambda: self._answered(broker, code, response))
 
     def _answered(self, broker: int, code: int, state: PartitionState) -> None:
         if self._leads(broker):
-            self.led[broker].answered(code, state, self.now_ms)
+            self.led[broker].isr_change_completed(code, state, self.now_ms)
 
     def metadata(self) -> None:
         broker = self.random.choice(BROKERS)

@@ -68,7 +68,7 @@ def test_who_has_left_does_not_join_again_before_it_has_fetched() -> None:
     fetched(partition, 2, 12, at_ms=2, log_end=12)
     late_ms = LAG_MS + 3
     assert partition.begin_isr_change(12, 10, late_ms, ALL) == (1, 2)
-    partition.answered(0, STATE._replace(partition_epoch=1, isr=(1, 2)), late_ms)
+    partition.isr_change_completed(0, STATE._replace(partition_epoch=1, isr=(1, 2)), late_ms)
     assert partition.begin_isr_change(12, 10, late_ms, ALL) is None
     fetched(partition, 3, 11, at_ms=late_ms, log_end=12)
     assert partition.begin_isr_change(12, 10, late_ms, ALL) == (1, 2, 3)
@@ -85,7 +85,7 @@ def test_who_joins_slowly_has_its_time_before_it_leaves() -> None:
         isr = partition.begin_isr_change(1_000 + step, 10, now_ms, ALL)
         if isr is not None:
             changes += 1
-            partition.answered(0, PartitionState(5, changes, (), isr), now_ms)
+            partition.isr_change_completed(0, PartitionState(5, changes, (), isr), now_ms)
     assert changes == 3, "it joins, has its time, leaves and joins again"
     assert partition.state.isr == (1, 2)
     partition.update(PartitionState(5, 4, (1, 2), (1,)), now_ms)
@@ -101,11 +101,11 @@ def test_who_joins_counts_from_the_wish_on_and_who_leaves_until_the_answer() -> 
     assert partition.maximal_isr == {1, 2, 3}
     partition.appended(12, 0)
     assert mark(partition, 12, now_ms=10 * LAG_MS) == 10
-    partition.answered(0, STATE._replace(partition_epoch=1), 0)
+    partition.isr_change_completed(0, STATE._replace(partition_epoch=1), 0)
     fetched(partition, 2, 12, at_ms=10 * LAG_MS, log_end=12)
     assert partition.begin_isr_change(12, 10, 10 * LAG_MS, ALL) == (1, 2)
     assert mark(partition, 12, now_ms=10 * LAG_MS) == 10
-    partition.answered(0, PartitionState(5, 2, (), (1, 2)), 0)
+    partition.isr_change_completed(0, PartitionState(5, 2, (), (1, 2)), 0)
     assert mark(partition, 12, now_ms=10 * LAG_MS) == 12
 
 
@@ -138,10 +138,10 @@ def test_a_change_names_the_lives_of_the_brokers_whose_progress_was_counted() ->
     assert partition.begin_isr_change(10, 10, 0, ALL) == ALL
     assert partition.requested_epochs == (-1, -1, 8), "the second has not fetched, the leader says its own elsewhere"
     partition.fetched(Progress(5, 3, 9, 0, 0, 0), 10)
-    partition.answered(ErrorCode.UNKNOWN_SERVER_ERROR, STATE, 0)
+    partition.isr_change_completed(ErrorCode.UNKNOWN_SERVER_ERROR, STATE, 0)
     assert partition.begin_isr_change(10, 10, RETRY_MS, ALL) == ALL
     assert partition.requested_epochs == (-1, -1, 8)
-    partition.answered(ErrorCode.INELIGIBLE_REPLICA, STATE, RETRY_MS)
+    partition.isr_change_completed(ErrorCode.INELIGIBLE_REPLICA, STATE, RETRY_MS)
     assert partition.begin_isr_change(10, 10, RETRY_MS + REJOIN_MS, ALL) is None, "it begins anew"
     partition.fetched(Progress(5, 3, 9, 10, 0, 0), 10)
     assert partition.begin_isr_change(10, 10, RETRY_MS + REJOIN_MS, ALL) == ALL
@@ -188,7 +188,7 @@ def test_one_change_at_a_time_and_the_next_after_its_answer() -> None:
     fetched(partition, 3, 10)
     assert partition.begin_isr_change(10, 10, 0, ALL) == (1, 2)
     assert partition.begin_isr_change(10, 10, 0, ALL) is None
-    assert partition.answered(0, PartitionState(5, 1, (), (1, 2)), 0)
+    assert partition.isr_change_completed(0, PartitionState(5, 1, (), (1, 2)), 0)
     assert partition.begin_isr_change(10, 10, 0, ALL) == (1, 2, 3)
 
 
@@ -200,9 +200,11 @@ def test_a_refused_change_is_asked_for_again_after_a_pause(code: ErrorCode, paus
     fetched(partition, 2, 10)
     fetched(partition, 3, 10)
     partition.begin_isr_change(10, 10, 0, ALL)
-    assert not partition.answered(code, STATE._replace(partition_epoch=-1), 0), "the refusal of an earlier change"
+    assert not partition.isr_change_completed(code, STATE._replace(partition_epoch=-1), 0), (
+        "the refusal of an earlier change"
+    )
     assert partition.next_check_ms(10, 0) is None
-    partition.answered(code, STATE, 0)
+    partition.isr_change_completed(code, STATE, 0)
     assert partition.begin_isr_change(10, 10, pause_ms - 1, ALL) is None
     assert partition.next_check_ms(10, 0) == pause_ms
     assert partition.begin_isr_change(10, 10, pause_ms, ALL) == (1, 2, 3)
@@ -213,7 +215,7 @@ def test_a_refused_change_that_nobody_wants_any_more_is_not_waited_for() -> None
     fetched(partition, 2, 10)
     fetched(partition, 3, 10)
     assert partition.begin_isr_change(10, 10, 0, ALL) == ALL
-    partition.answered(ErrorCode.INELIGIBLE_REPLICA, partition.state, 0)
+    partition.isr_change_completed(ErrorCode.INELIGIBLE_REPLICA, partition.state, 0)
     assert partition.next_check_ms(10, 0) == REJOIN_MS
     assert partition.begin_isr_change(10, 10, REJOIN_MS, (1, 2)) is None
     assert partition.next_check_ms(10, REJOIN_MS) is None
@@ -225,7 +227,7 @@ def test_a_change_of_an_old_state_waits_for_the_metadata() -> None:
     fetched(partition, 2, 10)
     fetched(partition, 3, 10)
     partition.begin_isr_change(10, 10, 0, ALL)
-    partition.answered(ErrorCode.INVALID_UPDATE_VERSION, STATE, 0)
+    partition.isr_change_completed(ErrorCode.INVALID_UPDATE_VERSION, STATE, 0)
     assert partition.begin_isr_change(10, 10, 10 * LAG_MS, ALL) is None
     assert partition.maximal_isr == {1, 2, 3}
     assert not partition.update(STATE, 0), "not newer"
