@@ -1,9 +1,9 @@
-"""Which partitions does this broker leave to other leaders, as their log directory has no room?
+"""The partitions that this broker leaves to other leaders, because their log directory is full.
 
-Apache Kafka takes such a directory offline, and its controller elects other leaders. Here the replicas stay: they are
-read and go on following. Only the answers to LeaderAndIsr are those of an offline directory, so that any controller
-elects another in-sync replica, and elects this one again after it has answered that there is room. A partition without
-another in-sync replica that has room keeps its leader.
+Apache Kafka takes such a directory offline, and its controller elects other leaders. Here the replicas stay: they serve
+reads and continue to follow. Only LeaderAndIsr responses have the error of an offline directory, so that any controller
+elects another in-sync replica, and may elect this one again after a response without the error. A partition without
+another in-sync replica with space keeps its leader.
 """
 
 from collections.abc import Container
@@ -14,32 +14,32 @@ from kafkad.core.controller.image import NO_SLOT, MetadataImage, Partition
 from kafkad.core.types import TopicPartition
 
 
-class RoomEvent(NamedTuple):
-    """What the controller does not know yet: it is told to send LeaderAndIsr once more."""
+class SpaceEvent(NamedTuple):
+    """A change of which the controller does not know yet: a request makes it send LeaderAndIsr again."""
 
     left: frozenset[TopicPartition]
-    """Another replica is to lead these."""
+    """Another replica shall lead these partitions."""
     back: frozenset[TopicPartition]
-    """This replica may lead these again."""
+    """This replica may lead these partitions again."""
 
 
-_NOTHING = RoomEvent(frozenset(), frozenset())
+_NOTHING = SpaceEvent(frozenset(), frozenset())
 
 
-class ReplicasWithoutRoom:
-    """`log_dirs` have no room."""
+class ReplicasWithoutSpace:
+    """`log_dirs` are full."""
 
     def __init__(self, broker_id: int) -> None:
         self._broker_id = broker_id
         self.log_dirs: frozenset[int] = frozenset()
         self._left: set[TopicPartition] = set()
-        """Those of which the last answer to LeaderAndIsr was KAFKA_STORAGE_ERROR."""
+        """The partitions whose last LeaderAndIsr response had KAFKA_STORAGE_ERROR."""
         self._seen: tuple[int, frozenset[int]] | None = None
         self._event = _NOTHING
-        """The last one, until all is answered as it says."""
+        """The last event, until all LeaderAndIsr responses agree with it."""
 
     def leave(self, at: TopicPartition, row: Partition, state: LeaderAndIsrPartition, live: Container[int]) -> bool:
-        """Whether the answer to this state of the hosted `row` is KAFKA_STORAGE_ERROR."""
+        """Whether the response to this state of the hosted `row` is KAFKA_STORAGE_ERROR."""
         leaves = self._leaves(at, row, state.leader, state.isr, live)
         if at in (self._event.back if leaves else self._event.left):
             self._event, self._seen = _NOTHING, None
@@ -50,7 +50,7 @@ class ReplicasWithoutRoom:
         return leaves
 
     def may_have_left(self, image: MetadataImage) -> None:
-        """Nothing is known of former answers: each replica counts as left until LeaderAndIsr asks for it."""
+        """Earlier responses are unknown: each replica counts as left until the next LeaderAndIsr."""
         self._left = set(_hosted(image))
         self._event, self._seen = _NOTHING, None
 
@@ -60,13 +60,13 @@ class ReplicasWithoutRoom:
     def _leaves(
         self, at: TopicPartition, row: Partition, leader: int, isr: tuple[int, ...], live: Container[int]
     ) -> bool:
-        """A follower goes on being none that may lead; one that was never asked to lead is as good as others."""
+        """Only a leader leaves; a follower stays left if it has left before."""
         if row.log_dir not in self.log_dirs or (leader != self._broker_id and at not in self._left):
             return False
         return any(each != self._broker_id and each in live and each not in row.offline for each in isr)
 
-    def event(self, image: MetadataImage) -> RoomEvent | None:
-        """What has changed for the controller since the last call; None: nothing."""
+    def event(self, image: MetadataImage) -> SpaceEvent | None:
+        """The changes for the controller since the last call; None: no change."""
         seen = image.version, self.log_dirs
         if seen == self._seen:
             return None
@@ -77,8 +77,8 @@ class ReplicasWithoutRoom:
         hosted = _hosted(image)
         self._left.intersection_update(hosted)
         live = image.brokers.keys()
-        wanted = frozenset(at for at, row in hosted.items() if self._leaves(at, row, row.leader, row.isr, live))
-        event = RoomEvent(wanted - self._left, frozenset(self._left - wanted))
+        leaving = frozenset(at for at, row in hosted.items() if self._leaves(at, row, row.leader, row.isr, live))
+        event = SpaceEvent(leaving - self._left, frozenset(self._left - leaving))
         before, self._event = self._event, event
         return event if event != before and (event.left or event.back) else None
 

@@ -1,7 +1,7 @@
-"""How a broker whose controller process was replaced goes on in the same session: with the roles that the store has.
+"""Restores a broker's roles from the store after its controller process was replaced in the same session.
 
-Nobody tells it again, as its registration never went. What an elected controller stored before it told this broker is
-in the store; what it has yet to tell is newer, and comes.
+The controller does not send them again, because the registration never ended. It stores changes before it sends them,
+so the store has all that it sent; later requests are newer.
 """
 
 from collections.abc import Mapping
@@ -20,9 +20,9 @@ from kafkad.core.types import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRoles:
-    """What the store says now; `brokers` are those that are registered, `listener` is the one between them.
+    """The roles in the store; `brokers` are the registered ones, `listener` is the name of the inter-broker listener.
 
-    `controller_id` is -1 while nobody is elected.
+    `controller_id` is -1 while no controller is elected.
     """
 
     controller_id: int
@@ -34,7 +34,7 @@ class StoredRoles:
 
 
 def resume(hosting: Hosting, broker_id: int, stored: StoredRoles) -> None:
-    """Take over the state of all partitions, and this broker's roles, as part of the first metadata."""
+    """Take over the states of all partitions, and this broker's roles, before the first metadata is published."""
     own = stored.brokers[broker_id]
     hosting.registered(own.epoch, own.listeners, own.rack)
     announcer = Announcer(
@@ -47,12 +47,12 @@ def resume(hosting: Hosting, broker_id: int, stored: StoredRoles) -> None:
     requests = announcer.roles(rows, is_new=False, only=[broker_id]) + announcer.metadata(rows, [broker_id])
     configs = {name: dict(topic.configs) for name, topic in stored.topics.items()}
     for _, request in requests:
-        _take(hosting, request, configs)
-    # Whoever asks gets all of it at once.
+        _apply(hosting, request, configs)
+    # The other processes get the whole image.
     hosting.take_deltas()
 
 
-def _take(hosting: Hosting, request: Request, configs: Mapping[str, Mapping[str, str]]) -> None:
+def _apply(hosting: Hosting, request: Request, configs: Mapping[str, Mapping[str, str]]) -> None:
     match request:
         case LeaderAndIsrRequest():
             hosting.leader_and_isr(request, configs)

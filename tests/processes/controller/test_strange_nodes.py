@@ -183,7 +183,7 @@ def start(store: EmbeddedStore) -> None:
         directories=Directories(found=(), online=frozenset((0,))),
     )
     hosting = started.hosting
-    hosting.begin_with(*finalized_features(store), group_configs(store))
+    hosting.set_initial(*finalized_features(store), group_configs(store))
     controller_id, controller_epoch = elected(store)
     if 1 in brokers:
         states = partition_states(store, topics)

@@ -188,7 +188,7 @@ class HostEvents:
                 self._directory_failed(log_dir, cause)
             case LogDirsWithoutRoom(log_dirs):
                 self._without_space[peer] = frozenset(log_dirs)
-                self._hosting.log_dirs_without_room(frozenset().union(*self._without_space.values()))
+                self._hosting.log_dirs_without_space(frozenset().union(*self._without_space.values()))
             case PartitionMoved():
                 self._moves.ended(message)
             case _:
@@ -290,7 +290,7 @@ class HostEvents:
         self._log_dir_events.send()
 
     def _tell_of_room(self) -> None:
-        event = self._hosting.take_room_event()
+        event = self._hosting.take_space_event()
         if event is None:
             return
         if event.left:

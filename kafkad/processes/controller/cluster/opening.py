@@ -115,7 +115,7 @@ def _opened(
         ),
         inherited=taken.inherited if taken is not None else None,
     )
-    started.hosting.begin_with(*finalized_features(store), group_configs(store))
+    started.hosting.set_initial(*finalized_features(store), group_configs(store))
     _set_strays_aside(started, directories)
     if not is_first:
         _resume(context, store, started.hosting, topics)
