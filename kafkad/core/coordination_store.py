@@ -202,7 +202,7 @@ def parent_of(path: str) -> str:
     return path[: path.rindex("/")] or "/"
 
 
-TOGETHER, TOGETHER_BYTES = 50, 128 * 1024
+MAX_BATCH_CHANGES, MAX_BATCH_BYTES = 50, 128 * 1024
 """A transaction of ZooKeeper takes little longer than a single change."""
 
 
@@ -212,13 +212,13 @@ def batches_of(changes: Sequence[Change]) -> list[list[Change]]:
     Changes of different types or of one node are not batched, because repetition may change their order.
     """
     are_alike = len({type(change) for change in changes}) == 1 and len({each.path for each in changes}) == len(changes)
-    most = TOGETHER if are_alike else 1
+    most = MAX_BATCH_CHANGES if are_alike else 1
     batches: list[list[Change]] = []
     size = 0
     for change in changes:
         length = 0 if isinstance(change, Delete) else len(change.data)
         size += length
-        if not batches or size > TOGETHER_BYTES or len(batches[-1]) == most:
+        if not batches or size > MAX_BATCH_BYTES or len(batches[-1]) == most:
             batches.append([])
             size = length
         batches[-1].append(change)

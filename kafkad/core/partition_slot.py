@@ -19,7 +19,7 @@ class PartitionSlot(NamedTuple):
     and log end offset, each with the base offset of its segment and the byte position there. `cleaned_offset` is the
     end of the last compaction, -1 if there was none. `future_dir` is the log directory to which the partition is being
     moved, -1 for none; the copy ends at `future_end`. `epoch_start` is the log end offset of a leader with followers at
-    the beginning of its leader epoch: until the high watermark reaches it, the leader can't tell what is committed.
+    the beginning of its leader epoch: until the high watermark reaches it, the leader does not know what is committed.
     """
 
     topic_id: bytes = bytes(16)

@@ -31,10 +31,10 @@ def elections(
         return {at: _election(image, electorate, at, kind) for at in requested}
     every = [TopicPartition(name, row.index) for name, topic in image.topics.items() for row in topic.partitions]
     found = {at: _election(image, electorate, at, kind) for at in every}
-    return {at: each for at, each in found.items() if _is_needed(each)}
+    return {at: each for at, each in found.items() if _is_relevant(each)}
 
 
-def _is_needed(result: PartitionState | KafkaError) -> bool:
+def _is_relevant(result: PartitionState | KafkaError) -> bool:
     return not (isinstance(result, KafkaError) and result.code is ErrorCode.ELECTION_NOT_NEEDED)
 
 

@@ -130,7 +130,7 @@ class Hosting:
     # LeaderAndIsr.
 
     def leader_and_isr(self, request: LeaderAndIsrRequest, configs: Configs) -> LeaderAndIsrResponse:
-        """Give this broker the replicas and roles of the request."""
+        """Assign the replicas and roles of the request to this broker."""
         error = self._epoch_error(request.broker_epoch, request.controller_epoch)
         if error is not None:
             return rejected(request, error)
@@ -194,7 +194,7 @@ class Hosting:
             ),
             configs.get(topic.topic_name, {}),
         )
-        is_unusable = place.log_dir == NO_LOG_DIR or (hosted is not None and self._without_space.has_left(at))
+        is_unusable = place.log_dir == NO_LOG_DIR or (hosted is not None and self._without_space.has_resigned(at))
         return ErrorCode.KAFKA_STORAGE_ERROR if is_unusable else ErrorCode.NONE
 
     def _code_without_role_change(
@@ -205,12 +205,12 @@ class Hosting:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if state.leader_epoch < hosted.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        has_left = self._without_space.has_left(at)
-        leaves = self._without_space.leave(at, hosted, state, self.image.brokers)
-        if leaves and (state.leader == self._broker_id or state.leader_epoch == hosted.leader_epoch):
+        has_resigned = self._without_space.has_resigned(at)
+        resigns = self._without_space.resign(at, hosted, state, self.image.brokers)
+        if resigns and (state.leader == self._broker_id or state.leader_epoch == hosted.leader_epoch):
             return ErrorCode.KAFKA_STORAGE_ERROR
         if state.leader_epoch == hosted.leader_epoch:
-            return ErrorCode.NONE if has_left else ErrorCode.STALE_CONTROLLER_EPOCH
+            return ErrorCode.NONE if has_resigned else ErrorCode.STALE_CONTROLLER_EPOCH
         return None
 
     def _new_place(self, topic: LeaderAndIsrTopic, state: LeaderAndIsrPartition) -> Place:
@@ -346,7 +346,7 @@ class Hosting:
 
     def replicas_inherited(self) -> None:
         """The replicas are from a failed controller process, which may have left some to other leaders."""
-        self._without_space.may_have_left(self.image)
+        self._without_space.forget_responses(self.image)
 
     def take_space_event(self) -> SpaceEvent | None:
         """The changes of full log directories since the last call, for the controller."""

@@ -17,9 +17,9 @@ from kafkad.core.types import TopicPartition
 class SpaceEvent(NamedTuple):
     """A change of which the controller does not know yet: a request makes it send LeaderAndIsr again."""
 
-    left: frozenset[TopicPartition]
+    resigned: frozenset[TopicPartition]
     """Another replica shall lead these partitions."""
-    back: frozenset[TopicPartition]
+    regained: frozenset[TopicPartition]
     """This replica may lead these partitions again."""
 
 
@@ -32,36 +32,36 @@ class ReplicasWithoutSpace:
     def __init__(self, broker_id: int) -> None:
         self._broker_id = broker_id
         self.log_dirs: frozenset[int] = frozenset()
-        self._left: set[TopicPartition] = set()
+        self._resigned: set[TopicPartition] = set()
         """The partitions whose last LeaderAndIsr response had KAFKA_STORAGE_ERROR."""
         self._seen: tuple[int, frozenset[int]] | None = None
         self._event = _NOTHING
         """The last event, until all LeaderAndIsr responses agree with it."""
 
-    def leave(self, at: TopicPartition, row: Partition, state: LeaderAndIsrPartition, live: Container[int]) -> bool:
+    def resign(self, at: TopicPartition, row: Partition, state: LeaderAndIsrPartition, live: Container[int]) -> bool:
         """Whether the response to this state of the hosted `row` is KAFKA_STORAGE_ERROR."""
-        leaves = self._leaves(at, row, state.leader, state.isr, live)
-        if at in (self._event.back if leaves else self._event.left):
+        resigns = self._resigns(at, row, state.leader, state.isr, live)
+        if at in (self._event.regained if resigns else self._event.resigned):
             self._event, self._seen = _NOTHING, None
-        if leaves:
-            self._left.add(at)
+        if resigns:
+            self._resigned.add(at)
         else:
-            self._left.discard(at)
-        return leaves
+            self._resigned.discard(at)
+        return resigns
 
-    def may_have_left(self, image: MetadataImage) -> None:
-        """Earlier responses are unknown: each replica counts as left until the next LeaderAndIsr."""
-        self._left = set(_hosted(image))
+    def forget_responses(self, image: MetadataImage) -> None:
+        """Earlier responses are unknown: each replica counts as resigned until the next LeaderAndIsr."""
+        self._resigned = set(_hosted(image))
         self._event, self._seen = _NOTHING, None
 
-    def has_left(self, at: TopicPartition) -> bool:
-        return at in self._left
+    def has_resigned(self, at: TopicPartition) -> bool:
+        return at in self._resigned
 
-    def _leaves(
+    def _resigns(
         self, at: TopicPartition, row: Partition, leader: int, isr: tuple[int, ...], live: Container[int]
     ) -> bool:
-        """Only a leader leaves; a follower stays left if it has left before."""
-        if row.log_dir not in self.log_dirs or (leader != self._broker_id and at not in self._left):
+        """Only a leader resigns; a follower stays resigned if it has resigned before."""
+        if row.log_dir not in self.log_dirs or (leader != self._broker_id and at not in self._resigned):
             return False
         return any(each != self._broker_id and each in live and each not in row.offline for each in isr)
 
@@ -71,16 +71,16 @@ class ReplicasWithoutSpace:
         if seen == self._seen:
             return None
         self._seen = seen
-        if not self.log_dirs and not self._left:
+        if not self.log_dirs and not self._resigned:
             self._event = _NOTHING
             return None
         hosted = _hosted(image)
-        self._left.intersection_update(hosted)
+        self._resigned.intersection_update(hosted)
         live = image.brokers.keys()
-        leaving = frozenset(at for at, row in hosted.items() if self._leaves(at, row, row.leader, row.isr, live))
-        event = SpaceEvent(leaving - self._left, frozenset(self._left - leaving))
+        resigning = frozenset(at for at, row in hosted.items() if self._resigns(at, row, row.leader, row.isr, live))
+        event = SpaceEvent(resigning - self._resigned, frozenset(self._resigned - resigning))
         before, self._event = self._event, event
-        return event if event != before and (event.left or event.back) else None
+        return event if event != before and (event.resigned or event.regained) else None
 
 
 def _hosted(image: MetadataImage) -> dict[TopicPartition, Partition]:

@@ -22,7 +22,7 @@ from kafkad.core.controller.elected.controller_failover import controller_failov
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.node_orders import NodeOrders
 from kafkad.core.controller.elected.notifications import stored_states, take_isr_changes, take_log_dir_events
-from kafkad.core.controller.elected.registrations import leave_out_without, live_brokers
+from kafkad.core.controller.elected.registrations import live_brokers, remove_unsupported
 from kafkad.core.controller.image import Listener
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.settings import ControllerSettings
@@ -115,7 +115,7 @@ def a_controller(store: EmbeddedStore) -> ElectedController:
     """As `ElectableController.run` has it."""
     term = claim(store, 1, 1_000)
     brokers, _ = live_brokers(store, LISTENER, watch=True)
-    leave_out_without(brokers, finalized_features(store)[0])
+    remove_unsupported(brokers, finalized_features(store)[0])
     tree = MetadataTree(store, term)
     states = stored_states(store, take_isr_changes(tree))
     tree.load_broker_configs()

@@ -25,7 +25,7 @@ _UNCLEAN = PartitionEvent(
     "no broker of the ISR was live, and unclean.leader.election.enable or a request allowed it; records that only the "
     "previous ISR has are lost, and its brokers truncate them when they return",
 )
-_LED_AGAIN = PartitionEvent(Level.INFO, "new leader for", "a broker of the ISR is live again")
+_NEW_LEADER = PartitionEvent(Level.INFO, "new leader for", "a broker of the ISR is live again")
 
 
 class ElectedPartition(NamedTuple):
@@ -81,7 +81,7 @@ def add_lines(lines: PartitionLines, elected: ElectedPartition, unavailable: Una
     if after.leader == NO_LEADER and before.leader != NO_LEADER:
         add_without_leader(lines, at, after)
     elif after.leader != NO_LEADER and before.leader == NO_LEADER:
-        lines.add(_LED_AGAIN, f"{at} (leader {after.leader}, leader epoch {after.leader_epoch})")
+        lines.add(_NEW_LEADER, f"{at} (leader {after.leader}, leader epoch {after.leader_epoch})")
     lost = [each for each in before.isr if each not in after.isr and each in after.replicas]
     if lost:
         cause = ", ".join(unavailable.reason(at, each) for each in lost)

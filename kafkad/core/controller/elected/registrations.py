@@ -35,7 +35,7 @@ def live_brokers(store: CoordinationStore, listener: str, *, watch: bool) -> tup
     return brokers, unreadable
 
 
-def leave_out_without(brokers: dict[int, Broker], levels: Mapping[str, int]) -> dict[str, str]:
+def remove_unsupported(brokers: dict[int, Broker], levels: Mapping[str, int]) -> dict[str, str]:
     """Remove brokers that do not support the finalized features; returns the reasons by node name."""
     unsupported = {
         each: missing for each, broker in brokers.items() if (missing := unsupported_features(broker.features, levels))

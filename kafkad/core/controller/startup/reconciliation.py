@@ -22,7 +22,7 @@ _SET_ASIDE = re.compile(r"\S+-\S+\.\S+-stray")
 # The target directory of a move.
 _FUTURE = re.compile(r"(\S+-\S+)\.\S+-future")
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
-_MOST_MISSING = MAX_PARTITIONS_PER_REQUEST
+_MAX_MISSING = MAX_PARTITIONS_PER_REQUEST
 """A topic may have this many partitions more than in the store or in the other directories."""
 
 
@@ -140,7 +140,7 @@ def reconcile(
             result.stray.append(StrayDirectory(directory, deletions[partition.topic]))
         elif topic is None:
             unknown.setdefault(partition.topic, []).append((partition.partition, directory))
-        elif directory.topic_id not in (None, topic.id) or partition.partition >= topic.partitions + _MOST_MISSING:
+        elif directory.topic_id not in (None, topic.id) or partition.partition >= topic.partitions + _MAX_MISSING:
             result.stray.append(StrayDirectory(directory, topic.id))
         else:
             _locate(result, partition, directory)
@@ -211,7 +211,7 @@ def _adopt(result: Reconciliation, name: str, found: Sequence[tuple[int, FoundDi
     partitions = 0
     for partition, directory in found:
         is_another = topic_id is not None and directory.topic_id not in (None, topic_id)
-        if is_another or partition >= len(found) + _MOST_MISSING:
+        if is_another or partition >= len(found) + _MAX_MISSING:
             result.stray.append(StrayDirectory(directory, topic_id))
             continue
         _locate(result, TopicPartition(name, partition), directory)

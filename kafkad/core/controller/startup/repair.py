@@ -18,7 +18,7 @@ from kafkad.core.controller.topics.internal_topics import with_single_replica
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 
-KEPT_FOR_EVER: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+UNLIMITED_RETENTION: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """The configuration of an adopted topic: a default of compaction or retention would remove records."""
 
 
@@ -33,7 +33,7 @@ class _Adoption:
 def identify(
     tree: MetadataTree, topics: Mapping[str, StoredTopic], new_topic_id: Callable[[], UUID]
 ) -> dict[str, StoredTopic]:
-    """Give ids to topics that an old broker wrote without one."""
+    """Assign ids to topics that an old broker wrote without one."""
     identified = {}
     for name, topic in topics.items():
         if topic.id == NO_TOPIC_ID:
@@ -102,7 +102,7 @@ def configs_of_adopted(name: str, internal_topics: Mapping[str, NewTopic]) -> di
     if name in internal_topics:
         internal = with_single_replica(internal_topics[name])
         return {config: value for config, value in internal.configs if value is not None}
-    return dict(KEPT_FOR_EVER)
+    return dict(UNLIMITED_RETENTION)
 
 
 def complete_states(

@@ -18,7 +18,7 @@ from kafkad.core.coordination_store import Check, CoordinationStore, Create, Del
 from kafkad.core.errors import ErrorCode, KafkaError
 
 PLAINTEXT = "PLAINTEXT"
-_MOST_DIGITS = len(str(nodes.INT32_MAX))
+_MAX_DIGITS = len(str(nodes.INT32_MAX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def claim(store: CoordinationStore, broker_id: int, now_ms: int, instead_of: Nod
 
 def read_epoch(data: bytes) -> int:
     """Raises UnreadableEpoch."""
-    if not data.isdigit() or len(data) > _MOST_DIGITS or int(data) >= nodes.INT32_MAX:
+    if not data.isdigit() or len(data) > _MAX_DIGITS or int(data) >= nodes.INT32_MAX:
         raise UnreadableEpoch(f"{nodes.CONTROLLER_EPOCH} is {data[:40]!r}, which is not a controller epoch")
     return int(data)
 

@@ -16,7 +16,7 @@ from kafkad.core.types import TopicPartition
 
 PARTITION_SLOTS = 1_048_575
 """All slots of the partition table but the last, which carries state from one controller process to the next."""
-MOST_PREFERRED = 10_000
+MAX_PREFERRED = 10_000
 """The limit of preferred log directories for partitions that do not exist yet; beyond it the oldest are removed."""
 
 
@@ -121,7 +121,7 @@ class Placement:
         """Remember the log directory in which to create a partition that does not exist yet."""
         self._preferred.pop(partition, None)
         self._preferred[partition] = log_dir
-        if len(self._preferred) > MOST_PREFERRED:
+        if len(self._preferred) > MAX_PREFERRED:
             del self._preferred[next(iter(self._preferred))]
 
     def count(self, image: MetadataImage, changes: Iterable[PartitionsChanged]) -> None:

@@ -1,7 +1,7 @@
 """The follower's side of an incremental fetch session (KIP-227), named as in Apache Kafka.
 
 The leader stores the rows of earlier requests (core/sessions); an incremental request has only changed rows. Any
-inconsistency leads to a full request, which is only longer. A request names at most MOST_ROWS partitions: others enter
+inconsistency leads to a full request, which is only longer. A request names at most MAX_ROWS partitions: others enter
 the session with the next requests, or take turns without a session.
 """
 
@@ -11,7 +11,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.replication.following.requests import FULL, Fetched, FollowerFetch, PartitionId, PartitionToFetch
 
 NO_SESSION = 0
-MOST_ROWS = 9_000
+MAX_ROWS = 9_000
 """Named or forgotten partitions. Leaders close the connection after a request with 20,000 elements
 (wire/request_limits); each row is one element, and at worst has a topic, another element, of its own."""
 _LAST_EPOCH = 2**31 - 1
@@ -39,12 +39,12 @@ class FetchSessionHandler:
         partitions: Sequence[PartitionToFetch]
         forgotten: list[PartitionToFetch] = []
         if self._epoch == FULL:
-            partitions = rows if len(rows) <= MOST_ROWS else self._least_recently_requested(rows)
+            partitions = rows if len(rows) <= MAX_ROWS else self._least_recently_requested(rows)
             self._rows = {row.id: row for row in partitions}
         else:
             stored, ids = self._rows, {row.id for row in rows}
-            forgotten = [row for row in stored.values() if row.id not in ids][:MOST_ROWS]
-            partitions = [row for row in rows if stored.get(row.id) != row][: MOST_ROWS - len(forgotten)]
+            forgotten = [row for row in stored.values() if row.id not in ids][:MAX_ROWS]
+            partitions = [row for row in rows if stored.get(row.id) != row][: MAX_ROWS - len(forgotten)]
             for row in forgotten:
                 del stored[row.id]
             stored.update((row.id, row) for row in partitions)
@@ -58,7 +58,7 @@ class FetchSessionHandler:
 
     def _least_recently_requested(self, rows: Sequence[PartitionToFetch]) -> list[PartitionToFetch]:
         before = self._requested_in
-        chosen = sorted(rows, key=lambda row: before.get(row.id, 0))[:MOST_ROWS]
+        chosen = sorted(rows, key=lambda row: before.get(row.id, 0))[:MAX_ROWS]
         self._requests += 1
         self._requested_in = {row.id: before.get(row.id, 0) for row in rows}
         self._requested_in.update((row.id, self._requests) for row in chosen)

@@ -28,7 +28,7 @@ from kafkad.core.types import NO_LEADER_EPOCH
 
 LATEST, EARLIEST = -1, -2
 FIRST_PAUSE_MS = 25
-_MOST_DOUBLINGS = 16
+_MAX_DOUBLINGS = 16
 _TRANSIENT = frozenset(
     {
         *(ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER),
@@ -84,7 +84,7 @@ class LeaderFetcher:
         present = self._partitions.get(partition.id)
         if present is not None and present.slot == partition.slot:
             if (present.owner, present.leader_epoch) != (partition.owner, partition.leader_epoch):
-                self._leave_state(present)
+                self._end_state(present)
                 present.restart(owner=partition.owner, leader_epoch=partition.leader_epoch)
             present.is_throttled = partition.is_throttled
             return
@@ -98,7 +98,7 @@ class LeaderFetcher:
         partition = self._partitions.pop(id, None)
         if partition is None:
             return
-        self._leave_state(partition)
+        self._end_state(partition)
         self.failed_partitions.discard(id)
         if self._by_slot.get(partition.slot) is partition:
             del self._by_slot[partition.slot]
@@ -115,10 +115,10 @@ class LeaderFetcher:
         """The worker ended: the next incarnation gets its orders again."""
         for partition in self._partitions.values():
             if partition.owner == owner:
-                self._leave_state(partition)
+                self._end_state(partition)
                 partition.restart(owner=owner, leader_epoch=partition.leader_epoch)
 
-    def _leave_state(self, partition: FollowedPartition) -> None:
+    def _end_state(self, partition: FollowedPartition) -> None:
         if partition.state is FollowState.WRITING:
             self._writing -= 1
 
@@ -185,7 +185,7 @@ class LeaderFetcher:
 
     def _growing_pause_ms(self, before: int) -> int:
         """The pause after `before` failures and this one."""
-        return min(FIRST_PAUSE_MS << min(before, _MOST_DOUBLINGS), self.backoff_ms)
+        return min(FIRST_PAUSE_MS << min(before, _MAX_DOUBLINGS), self.backoff_ms)
 
     def fetched(self, response: Fetched, now_ms: int) -> list[tuple[int, FollowOrder]]:
         """(owner, order) for each partition with records or a divergence."""
@@ -284,7 +284,7 @@ class LeaderFetcher:
         expected = _STATE_OF_KIND[FollowKind(result.kind)]
         if partition.state is not expected:
             return
-        self._leave_state(partition)
+        self._end_state(partition)
         before = partition.fetch_offset
         if result.log_end_offset >= 0:
             partition.state = FollowState.READY

@@ -25,7 +25,7 @@ from kafkad.core.controller.elected.controller_failover import controller_failov
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.node_orders import NodeOrders
 from kafkad.core.controller.elected.notifications import stored_states, take_isr_changes, take_log_dir_events
-from kafkad.core.controller.elected.registrations import leave_out_without, live_brokers
+from kafkad.core.controller.elected.registrations import live_brokers, remove_unsupported
 from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.settings import RandomSource
@@ -217,7 +217,7 @@ class ElectableController:
     def _brokers(self, store: ZookeeperStore) -> tuple[dict[int, Broker], frozenset[int]]:
         """Those that are registered, and who of them is gone."""
         brokers, odd = live_brokers(store, self._listener, watch=True)
-        odd |= leave_out_without(brokers, finalized_features(store)[0])
+        odd |= remove_unsupported(brokers, finalized_features(store)[0])
         self._say(_left_out({f"{nodes.BROKER_IDS}/{name}": reason for name, reason in odd.items()}))
         self._refusing &= {(each.id, each.epoch) for each in brokers.values()}
         self._registered = brokers

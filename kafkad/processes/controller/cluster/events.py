@@ -293,11 +293,11 @@ class HostEvents:
         event = self._hosting.take_space_event()
         if event is None:
             return
-        if event.left:
+        if event.resigned:
             what = "%d partition(s) are in a log directory without room: the controller is asked to elect others"
-            log.warning(what, len(event.left))
-        if event.back:
-            log.info("%d partition(s) may be led by this broker again, as far as room goes", len(event.back))
+            log.warning(what, len(event.resigned))
+        if event.regained:
+            log.info("%d partition(s) may be led by this broker again, as far as room goes", len(event.regained))
         self._log_dir_events.send()
 
     # Outgoing messages.
