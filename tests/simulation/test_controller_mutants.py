@@ -176,7 +176,7 @@ def _stores_assignments_before_states(patch: Patch) -> None:
     take, set_states = reassigning.ReassigningController._store_steps, MetadataTree.set_states
     set_assignments = MetadataTree.set_all_assignments
 
-    def reversed_take(self: reassigning.ReassigningController, steps: Sequence[reassigning.Step]) -> None:
+    def reversed_take(self: reassigning.ReassigningController, steps: Sequence[reassigning.ReassignmentStep]) -> None:
         later: list[Mapping[TopicPartition, PartitionState]] = []
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(MetadataTree, "set_states", lambda _self, states: later.append(states))

@@ -26,7 +26,7 @@ from kafkad.core.errors import ErrorCode
 
 ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
-Topic = TypeVar("Topic", LeaderAndIsrTopic, UpdateMetadataTopic, StopReplicaTopic)
+AnyTopic = TypeVar("AnyTopic", LeaderAndIsrTopic, UpdateMetadataTopic, StopReplicaTopic)
 
 MOST = 128
 """Partitions of a part: one partition takes one or two milliseconds."""
@@ -46,8 +46,8 @@ def split_request(request: ControlRequest, most: int = MOST) -> Iterator[Control
             yield from (replace(request, topic_states=topics) for topics in _cut(request.topic_states, most))
 
 
-def _cut(topics: Sequence[Topic], most: int) -> Iterator[tuple[Topic, ...]]:
-    part: list[Topic] = []
+def _cut(topics: Sequence[AnyTopic], most: int) -> Iterator[tuple[AnyTopic, ...]]:
+    part: list[AnyTopic] = []
     size = 0
     for topic in topics:
         for piece in _pieces(topic, most):
@@ -60,7 +60,7 @@ def _cut(topics: Sequence[Topic], most: int) -> Iterator[tuple[Topic, ...]]:
     yield tuple(part)
 
 
-def _pieces(topic: Topic, most: int) -> Iterator[Topic]:
+def _pieces(topic: AnyTopic, most: int) -> Iterator[AnyTopic]:
     if len(topic.partition_states) <= most:
         yield topic
         return

@@ -25,7 +25,7 @@ HERE = -1
 """This broker."""
 
 
-class Place(NamedTuple):
+class MarkerWriter(NamedTuple):
     """The worker that writes a partition, -1 while there is none, or the other broker that leads it."""
 
     worker: int
@@ -34,7 +34,7 @@ class Place(NamedTuple):
     broker: int = HERE
 
 
-Places = Callable[[str, int], Place | None]
+FindMarkerWriter = Callable[[str, int], MarkerWriter | None]
 """None: the partition does not exist."""
 
 
@@ -89,8 +89,8 @@ class _Sent(NamedTuple):
 class Marking:
     """All orders of one process. `take_requests` returns requests for workers; the other `take_…` are for shards."""
 
-    def __init__(self, places: Places) -> None:
-        self._places = places
+    def __init__(self, find_writer: FindMarkerWriter) -> None:
+        self._find_writer = find_writer
         self._orders: dict[tuple[int, str], _Order] = {}
         self._sent: dict[int, _Sent] = {}
         self._new: list[tuple[_Order, set[Partition]]] = []
@@ -139,21 +139,21 @@ class Marking:
         return requests
 
     def _plan(self, order: _Order, partitions: set[Partition], requests: list[MarkerRequest], now_ms: int) -> None:
-        by_writer: dict[tuple[int, int], list[tuple[Partition, Place]]] = {}
+        by_writer: dict[tuple[int, int], list[tuple[Partition, MarkerWriter]]] = {}
         for partition in sorted(partitions & order.missing):
-            place = self._places(*partition)
-            if place is None:
+            writer = self._find_writer(*partition)
+            if writer is None:
                 order.missing.discard(partition)
-            elif place.worker < 0 and place.broker == HERE:
+            elif writer.worker < 0 and writer.broker == HERE:
                 self._retry(order, {partition}, now_ms)
             else:
-                by_writer.setdefault((place.worker, place.broker), []).append((partition, place))
+                by_writer.setdefault((writer.worker, writer.broker), []).append((partition, writer))
         for (worker, broker), rows in by_writer.items():
             marker_id = self._next_id
             self._next_id += 1
             sent = [partition for partition, _ in rows]
             self._sent[marker_id] = _Sent(order, worker, broker, sent)
-            slots = [(place.slot, place.short_id) for _, place in rows]
+            slots = [(writer.slot, writer.short_id) for _, writer in rows]
             requests.append(MarkerRequest(marker_id, worker, order.requested, slots, sent, broker))
 
     def response_received(self, marker_id: int, results: Sequence[int], now_ms: int) -> None:

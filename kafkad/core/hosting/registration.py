@@ -17,7 +17,7 @@ from kafkad.core.coordination_store import CoordinationStore, NodeExists
 from kafkad.core.errors import KafkaError
 
 
-class Waiting(Enum):
+class RegistrationPending(Enum):
     """The reason why the broker is not registered yet."""
 
     EARLIER_SESSION = "the session of its earlier registration has not ended"
@@ -29,16 +29,16 @@ def try_to_register(
     listeners: Sequence[Listener],
     rack: str | None,
     now_ms: int,
-) -> Broker | Waiting:
+) -> Broker | RegistrationPending:
     """Register the broker, or return why it has to wait. Raises `UnusableMetadata`, and the errors of the store."""
     if has_earlier_session(store, broker_id, listeners):
-        return Waiting.EARLIER_SESSION
+        return RegistrationPending.EARLIER_SESSION
     by_name: Mapping[str, Listener] = {each.name: each for each in listeners}
     try:
         return register_broker(store, broker_id, by_name, rack, now_ms)
     except (KafkaError, NodeExists):
         # Another registration was faster: the next check names its broker.
-        return Waiting.EARLIER_SESSION
+        return RegistrationPending.EARLIER_SESSION
 
 
 def has_earlier_session(store: CoordinationStore, broker_id: int, listeners: Iterable[Listener]) -> bool:

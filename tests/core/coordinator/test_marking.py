@@ -10,8 +10,8 @@ from kafkad.core.coordinator.marking import (
     MarkerRequest,
     MarkersAdvanced,
     MarkersComplete,
+    MarkerWriter,
     Marking,
-    Place,
 )
 from kafkad.core.coordinator.shard import TxnMarkersToSend
 from kafkad.core.errors import ErrorCode
@@ -24,12 +24,12 @@ class Cluster:
     """Where partitions are; None once deleted."""
 
     def __init__(self) -> None:
-        self.places: dict[tuple[str, int], Place | None] = {}
+        self.places: dict[tuple[str, int], MarkerWriter | None] = {}
 
     def add(self, topic: str, index: int, worker: int, slot: int) -> None:
-        self.places[topic, index] = Place(worker, slot, slot * 10)
+        self.places[topic, index] = MarkerWriter(worker, slot, slot * 10)
 
-    def find(self, topic: str, index: int) -> Place | None:
+    def find(self, topic: str, index: int) -> MarkerWriter | None:
         return self.places.get((topic, index))
 
 
@@ -73,8 +73,8 @@ def test_an_order_is_finished_with_its_last_marker_and_told_once() -> None:
 
 def test_partitions_that_another_broker_leads_are_asked_of_it_by_name() -> None:
     cluster = two_workers()
-    cluster.places["b", 0] = Place(-1, -1, 30, 5)
-    cluster.places["a", 1] = Place(-1, 2, 20, 5)
+    cluster.places["b", 0] = MarkerWriter(-1, -1, 30, 5)
+    cluster.places["a", 1] = MarkerWriter(-1, 2, 20, 5)
     marking = Marking(cluster.find)
     marking.order(SOURCE, requested())
     here, there = marking.take_requests(0)
@@ -87,7 +87,7 @@ def test_partitions_that_another_broker_leads_are_asked_of_it_by_name() -> None:
 
 def test_a_request_that_was_lost_is_sent_again_wherever_the_leader_is_then() -> None:
     cluster = two_workers()
-    cluster.places["a", 0] = Place(-1, -1, 10, 5)
+    cluster.places["a", 0] = MarkerWriter(-1, -1, 10, 5)
     marking = Marking(cluster.find)
     marking.order(SOURCE, requested("t", 4, ("a", 0)))
     (request,) = marking.take_requests(0)

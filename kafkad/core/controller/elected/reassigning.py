@@ -23,7 +23,7 @@ from kafkad.core.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ReassignmentStep:
     """One step of a reassignment: write `state`, then the assignment of `row`, then remove the `removed` replicas."""
 
     at: TopicPartition
@@ -32,12 +32,16 @@ class Step:
     removed: tuple[int, ...]
 
 
-def step_towards(electorate: Electorate, at: TopicPartition, row: Partition, requested: ReplicaAssignment) -> Step:
+def step_towards(
+    electorate: Electorate, at: TopicPartition, row: Partition, requested: ReplicaAssignment
+) -> ReassignmentStep:
     """The last step of the reassignment if it can end now, else its first."""
     return ended(electorate, at, row, requested) or _begun(electorate, at, row, requested)
 
 
-def ended(electorate: Electorate, at: TopicPartition, row: Partition, requested: ReplicaAssignment) -> Step | None:
+def ended(
+    electorate: Electorate, at: TopicPartition, row: Partition, requested: ReplicaAssignment
+) -> ReassignmentStep | None:
     """The step to the target replicas alone; None: not all of them are in sync, or none can lead."""
     target = requested.target
     if not target or not set(target) <= set(row.isr):
@@ -46,11 +50,13 @@ def ended(electorate: Electorate, at: TopicPartition, row: Partition, requested:
     return None if state.leader == NO_LEADER else _step(at, row, state, ReplicaAssignment(target))
 
 
-def _begun(electorate: Electorate, at: TopicPartition, row: Partition, requested: ReplicaAssignment) -> Step:
+def _begun(
+    electorate: Electorate, at: TopicPartition, row: Partition, requested: ReplicaAssignment
+) -> ReassignmentStep:
     return _step(at, row, electorate.reassigned_state(at, requested.replicas, state_of(row)), requested)
 
 
-def _step(at: TopicPartition, row: Partition, state: PartitionState, assignment: ReplicaAssignment) -> Step:
+def _step(at: TopicPartition, row: Partition, state: PartitionState, assignment: ReplicaAssignment) -> ReassignmentStep:
     after = structs.replace(
         in_state(row, state),
         replicas=assignment.replicas,
@@ -58,17 +64,17 @@ def _step(at: TopicPartition, row: Partition, state: PartitionState, assignment:
         removing=assignment.removing,
     )
     removed = tuple(replica for replica in row.replicas if replica not in assignment.replicas)
-    return Step(at=at, state=state, row=after, removed=removed)
+    return ReassignmentStep(at=at, state=state, row=after, removed=removed)
 
 
-def endings(electorate: Electorate, rows: Iterable[tuple[TopicPartition, Partition]]) -> list[Step]:
+def endings(electorate: Electorate, rows: Iterable[tuple[TopicPartition, Partition]]) -> list[ReassignmentStep]:
     """The last steps of these partitions' reassignments that can end now."""
     moving = ((at, row) for at, row in rows if row.adding or row.removing)
     steps = (ended(electorate, at, row, assignment_of(row)) for at, row in moving)
     return [step for step in steps if step is not None]
 
 
-def rows_of(image: MetadataImage, steps: Iterable[Step]) -> list[tuple[Topic, list[Partition]]]:
+def rows_of(image: MetadataImage, steps: Iterable[ReassignmentStep]) -> list[tuple[Topic, list[Partition]]]:
     """The rows after the steps, by topic."""
     rows: dict[str, list[Partition]] = {}
     for step in steps:
@@ -76,7 +82,7 @@ def rows_of(image: MetadataImage, steps: Iterable[Step]) -> list[tuple[Topic, li
     return [(image.topics[name], each) for name, each in rows.items()]
 
 
-def leftover_steps(electorate: Electorate, topics: Iterable[Topic]) -> list[Step]:
+def leftover_steps(electorate: Electorate, topics: Iterable[Topic]) -> list[ReassignmentStep]:
     """Steps for reassignments of an earlier term: brokers may lack assignments, states may have removed replicas."""
     steps = []
     for topic in topics:
@@ -102,7 +108,7 @@ class ReassigningController(AnnouncingController):
         If a partition is named several times, its last entry counts.
         """
         results: dict[TopicPartition, KafkaError | None] = {}
-        steps: dict[TopicPartition, Step] = {}
+        steps: dict[TopicPartition, ReassignmentStep] = {}
         electorate = self._electorate()
         for at, replicas in dict(requested).items():
             try:
@@ -122,7 +128,7 @@ class ReassigningController(AnnouncingController):
         rows = ((at, self.image.topics[at.topic].partitions[at.partition]) for at in partitions)
         self._carry_out(endings(self._electorate(), rows))
 
-    def _carry_out(self, steps: Sequence[Step]) -> None:
+    def _carry_out(self, steps: Sequence[ReassignmentStep]) -> None:
         if not steps:
             return
         self._announce()
@@ -133,7 +139,7 @@ class ReassigningController(AnnouncingController):
         self._stop_removed(steps)
         self._requests += self._announcer.metadata(rows)
 
-    def _store_steps(self, steps: Sequence[Step]) -> None:
+    def _store_steps(self, steps: Sequence[ReassignmentStep]) -> None:
         """Store the changes of the steps: first the states, then the assignments."""
         if not steps:
             return
@@ -149,7 +155,7 @@ class ReassigningController(AnnouncingController):
         )
         self._publish(changes)
 
-    def _stop_removed(self, steps: Sequence[Step]) -> None:
+    def _stop_removed(self, steps: Sequence[ReassignmentStep]) -> None:
         by_broker: dict[int, dict[TopicPartition, int]] = {}
         for step in steps:
             epochs = self._removed.setdefault(step.at, {})

@@ -35,7 +35,7 @@ _OUTDATED_STATE = frozenset(
 """With these errors the controller has another state, which the metadata will bring."""
 
 
-class PartitionState(NamedTuple):
+class CommittedPartitionState(NamedTuple):
     """The partition's state as the controller wrote it (Kafka's CommittedPartitionState)."""
 
     leader_epoch: int
@@ -44,7 +44,7 @@ class PartitionState(NamedTuple):
     isr: tuple[int, ...]
 
 
-class Progress(NamedTuple):
+class FollowerProgress(NamedTuple):
     """A fetch of a follower; see `FollowerFetched` in the messages."""
 
     leader_epoch: int
@@ -58,7 +58,7 @@ class Progress(NamedTuple):
 class LedPartition:
     """One partition while this broker leads it in one leader epoch.
 
-    `log_end` is the log end offset at the beginning of the epoch. `now_ms` is on the monotonic clock, as in `Progress`.
+    `log_end` is the log end offset at the beginning of the epoch. `now_ms` and all other times are monotonic.
     """
 
     __slots__ = (
@@ -73,7 +73,9 @@ class LedPartition:
         "state",
     )
 
-    def __init__(self, broker_id: int, state: PartitionState, *, log_end: int, now_ms: int, max_lag_ms: int) -> None:
+    def __init__(
+        self, broker_id: int, state: CommittedPartitionState, *, log_end: int, now_ms: int, max_lag_ms: int
+    ) -> None:
         self.broker_id = broker_id
         self.state = state
         self.epoch_start = log_end
@@ -90,7 +92,7 @@ class LedPartition:
         self._followers: dict[int, Follower] = {}
         self._follow(state, now_ms)
 
-    def _follow(self, state: PartitionState, now_ms: int) -> None:
+    def _follow(self, state: CommittedPartitionState, now_ms: int) -> None:
         """The lag of in-sync replicas counts from now on, because their last fetch is unknown."""
         self._followers = {
             replica: self._followers.get(replica) or Follower(replica, now_ms if replica in state.isr else LONG_AGO_MS)
@@ -109,14 +111,14 @@ class LedPartition:
         """The pending ISR change; it is requested again after a restart of the process that sends it."""
         return self._requested_isr
 
-    def update(self, state: PartitionState, now_ms: int) -> bool:
+    def update(self, state: CommittedPartitionState, now_ms: int) -> bool:
         """Take over the state from the metadata or from a response. False if it is not newer."""
         if state.leader_epoch != self.state.leader_epoch or state.partition_epoch <= self.state.partition_epoch:
             return False
         self._set(state, now_ms)
         return True
 
-    def _set(self, state: PartitionState, now_ms: int) -> None:
+    def _set(self, state: CommittedPartitionState, now_ms: int) -> None:
         joined = set(state.isr).difference(self.state.isr)
         self.state = state
         self._requested_isr = self._retry_ms = None
@@ -124,7 +126,7 @@ class LedPartition:
         for replica in joined.intersection(self._followers):
             self._followers[replica].reset_lag(now_ms)
 
-    def isr_change_completed(self, code: int, state: PartitionState, now_ms: int) -> bool:
+    def isr_change_completed(self, code: int, state: CommittedPartitionState, now_ms: int) -> bool:
         """The change was granted (code 0) with this new state, or rejected. True if the state is new.
 
         A rejection has the epochs of its request. Newer metadata may have ended that change already; then the rejection
@@ -203,7 +205,7 @@ class LedPartition:
 
     # Progress of followers.
 
-    def fetched(self, progress: Progress, log_end: int) -> bool:
+    def fetched(self, progress: FollowerProgress, log_end: int) -> bool:
         """Count a follower's fetch. False if the fetch is for another leader epoch or log, or from no follower."""
         follower = self._followers.get(progress.replica_id)
         if follower is None or progress.leader_epoch != self.state.leader_epoch:

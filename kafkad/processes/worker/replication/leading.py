@@ -16,7 +16,7 @@ from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.metrics.catalogue import FAILED_ISR_UPDATES, ISR_EXPANDS, ISR_SHRINKS
 from kafkad.core.partition_lines import PartitionLines
 from kafkad.core.replication.leading.isr_lines import add_isr_change
-from kafkad.core.replication.leading.led_partition import LedPartition, PartitionState, Progress
+from kafkad.core.replication.leading.led_partition import CommittedPartitionState, FollowerProgress, LedPartition
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.controller_messages import ControllerMessage, IsrChangeDone, IsrChangeRequest
 from kafkad.wire.processes.follower_progress import FollowerFetched, unpack_followers_fetched
@@ -111,7 +111,7 @@ class Leading:
         if led is None or row.generation < owned.generation_base:
             return
         before = led.low_watermark(log.log_start_offset, self._live())
-        if led.fetched(Progress(*row[2:]), log.log_end_offset):
+        if led.fetched(FollowerProgress(*row[2:]), log.log_end_offset):
             after = led.low_watermark(log.log_start_offset, self._live())
             self._look(owned, monotonic_ms(), has_news=before != after)
 
@@ -198,7 +198,7 @@ class Leading:
         if message.code == ErrorCode.NONE and message.leader != self._broker_id:
             # The metadata will say who leads.
             return
-        state = PartitionState(message.leader_epoch, message.partition_epoch, (), tuple(message.isr))
+        state = CommittedPartitionState(message.leader_epoch, message.partition_epoch, (), tuple(message.isr))
         led, before = owned.led, owned.led.state.isr
         if led.isr_change_completed(message.code, state, now_ms) and owned.log is not None:
             self._isr_changed(owned, led, owned.log, before)
@@ -215,5 +215,5 @@ class Leading:
         self._block[ISR_SHRINKS] += len(isr) < len(before)
 
 
-def _state_of(row: Partition) -> PartitionState:
-    return PartitionState(row.leader_epoch, row.partition_epoch, row.replicas, row.isr)
+def _state_of(row: Partition) -> CommittedPartitionState:
+    return CommittedPartitionState(row.leader_epoch, row.partition_epoch, row.replicas, row.isr)

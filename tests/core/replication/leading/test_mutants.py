@@ -5,7 +5,7 @@ from collections.abc import Collection
 import pytest
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.replication.leading.led_partition import LedPartition, PartitionState, Progress
+from kafkad.core.replication.leading.led_partition import CommittedPartitionState, FollowerProgress, LedPartition
 from tests.core.replication.leading.played_cluster import Lost, PlayedCluster
 from tests.mutants import find_out
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.interpreted
 
 
 class CountsOldEpochs(LedPartition):
-    def fetched(self, progress: Progress, log_end: int) -> bool:
+    def fetched(self, progress: FollowerProgress, log_end: int) -> bool:
         return super().fetched(progress._replace(leader_epoch=self.state.leader_epoch), log_end)
 
 
@@ -82,7 +82,7 @@ class AsksAgainForTheLivesOfToday(LedPartition):
 class TakesAnyAnswer(LedPartition):
     """It takes an answer that came late for that to the change that is under way."""
 
-    def isr_change_completed(self, code: int, state: PartitionState, now_ms: int) -> bool:
+    def isr_change_completed(self, code: int, state: CommittedPartitionState, now_ms: int) -> bool:
         if code == ErrorCode.NONE and state.partition_epoch == self.state.partition_epoch:
             self._requested_isr = None
         return super().isr_change_completed(code, state, now_ms)
@@ -91,7 +91,7 @@ class TakesAnyAnswer(LedPartition):
 class TakesARefusalForAState(LedPartition):
     """The controller has another state, which may be the one that was asked for."""
 
-    def isr_change_completed(self, code: int, state: PartitionState, now_ms: int) -> bool:
+    def isr_change_completed(self, code: int, state: CommittedPartitionState, now_ms: int) -> bool:
         if code:
             self._requested_isr = None
             return False

@@ -10,7 +10,7 @@ from functools import partial
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.controller.image import NO_LEADER
-from kafkad.core.coordinator.marking import HERE, MarkerRequest, MarkersAdvanced, Marking, Place
+from kafkad.core.coordinator.marking import HERE, MarkerRequest, MarkersAdvanced, MarkerWriter, Marking
 from kafkad.core.coordinator.shard import Caller, Moment, Outcome, TxnMarkersToSend
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.records import AnyTransactionRecord
@@ -129,12 +129,12 @@ class TxnMarkerChannel:
         else:
             self._marking.response_received(marker_id, codes, self._now_ms)
 
-    def _place_of(self, topic: str, index: int) -> Place | None:
+    def _place_of(self, topic: str, index: int) -> MarkerWriter | None:
         known = self._partitions.image.topics.get(topic)
         if known is None or not 0 <= index < len(known.partitions):
             return None
         row = known.partitions[index]
         short_id = short_topic_id(known.id.bytes)
         if self._others is not None and row.leader not in (NO_LEADER, self._partitions.broker_id):
-            return Place(-1, row.slot, short_id, row.leader)
-        return Place(row.owner if row.slot >= 0 else -1, row.slot, short_id)
+            return MarkerWriter(-1, row.slot, short_id, row.leader)
+        return MarkerWriter(row.owner if row.slot >= 0 else -1, row.slot, short_id)
