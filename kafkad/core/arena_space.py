@@ -1,8 +1,8 @@
-"""Which bytes of an arena are lent out, and how often.
+"""Allocates extents of an arena, and counts their references.
 
-First fit from the lowest address, so that the same few pages stay warm in the processor's cache. Invariant: live and
-free extents never overlap, together they cover the arena, and two free extents never touch. The bytes themselves are
-kept elsewhere.
+First fit from the lowest address, so that the same few pages stay in the processor's cache. Invariant: live and free
+extents never overlap, together they cover the arena, and no two free extents are adjacent. The bytes are kept
+elsewhere.
 """
 
 from bisect import bisect_left
@@ -12,7 +12,7 @@ ALIGNMENT = 64
 
 
 class ArenaSpace:
-    """The extents of `size` bytes. An extent is known by its offset; it starts with one reference."""
+    """The extents of `size` bytes. An extent is identified by its offset, and starts with one reference."""
 
     __slots__ = ("_free_lengths", "_free_starts", "_live", "_more_references", "free_bytes", "peak", "size")
 
@@ -20,11 +20,11 @@ class ArenaSpace:
         self.size = size // ALIGNMENT * ALIGNMENT
         self.free_bytes = self.size
         self.peak = 0
-        """End of the highest extent since `forget_peak`: what lies above has not been touched."""
+        """The end of the highest extent since `forget_peak`: the bytes above have not been used."""
         self._free_starts = [0] if self.size else []
         self._free_lengths = [self.size] if self.size else []
         self._live: dict[int, int] = {}
-        # Nearly all extents have one reference: only further ones are counted.
+        # Nearly all extents have one reference: only additional ones are counted.
         self._more_references: dict[int, int] = {}
 
     @property
@@ -36,38 +36,38 @@ class ArenaSpace:
         return not self._live
 
     def reserve(self, length: int) -> int | None:
-        """The offset of `length` free bytes, now with one reference; None when no free extent is so long."""
-        needed = (length + 63) & -64 or ALIGNMENT
-        if needed > self.free_bytes:
+        """The offset of `length` free bytes, now with one reference; None without a free extent of this length."""
+        required = (length + 63) & -64 or ALIGNMENT
+        if required > self.free_bytes:
             return None
         lengths = self._free_lengths
         index = 0
-        if lengths[0] < needed:
-            index = next((at for at, free in enumerate(lengths) if free >= needed), -1)
+        if lengths[0] < required:
+            index = next((at for at, free in enumerate(lengths) if free >= required), -1)
             if index < 0:
                 return None
         free = lengths[index]
         starts = self._free_starts
         offset = starts[index]
-        end = offset + needed
-        if free == needed:
+        end = offset + required
+        if free == required:
             del starts[index], lengths[index]
         else:
             starts[index] = end
-            lengths[index] = free - needed
-        self._live[offset] = needed
-        self.free_bytes -= needed
+            lengths[index] = free - required
+        self._live[offset] = required
+        self.free_bytes -= required
         if end > self.peak:
             self.peak = end
         return offset
 
     def retain(self, offset: int) -> None:
         """Add a reference to the live extent at `offset`."""
-        assert offset in self._live, f"no extent is lent out at {offset}"
+        assert offset in self._live, f"no live extent at offset {offset}"
         self._more_references[offset] = self._more_references.get(offset, 0) + 1
 
     def release(self, offset: int) -> bool:
-        """Remove a reference; True when it was the last one and the bytes are free again."""
+        """Remove a reference; True if it was the last one, and the bytes are free again."""
         more = self._more_references
         if offset in more:
             if more[offset] == 1:
@@ -76,7 +76,7 @@ class ArenaSpace:
                 more[offset] -= 1
             return False
         length = self._live.pop(offset, 0)
-        assert length, f"no extent is lent out at {offset}"
+        assert length, f"no live extent at offset {offset}"
         self.free_bytes += length
         self._insert_free(offset, length)
         return True
@@ -98,9 +98,9 @@ class ArenaSpace:
             lengths.insert(index, length)
 
     def forget_peak(self) -> None:
-        """Start `peak` again from the extents that are lent out now."""
+        """Start `peak` again from the live extents."""
         self.peak = max((offset + length for offset, length in self._live.items()), default=0)
 
     def extents(self) -> dict[int, int]:
-        """Offset and aligned length of all live extents (for tests)."""
+        """Offset and aligned length of all live extents, for tests."""
         return dict(self._live)

@@ -1,7 +1,7 @@
-"""The view that a cleanup policy has of a log, and the effects that it may ask for.
+"""A cleanup policy's view of a log, and the effects that it may return.
 
-A policy only plans. The cleaner calls it with a summary; the owner of the partition carries its effects out, and checks
-each again against the log as it then is, so a plan that comes too late does nothing.
+A policy only plans. The cleaner calls it with a summary; the owner of the partition carries the effects out, and checks
+each against the present log, so an outdated plan does nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,9 +20,9 @@ NO_EXPORT = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSummary:
-    """One segment; `largest_timestamp_ms` is -1 when no record in it carries a timestamp.
+    """One segment; `largest_timestamp_ms` is -1 when no record in it has a timestamp.
 
-    `first_timestamp_ms` is that of its first batch, -1 where nobody has asked for it: only compaction does.
+    `first_timestamp_ms` is the timestamp of its first batch, read for compaction only; otherwise -1.
     """
 
     base_offset: int
@@ -34,8 +34,8 @@ class SegmentSummary:
 
 
 def age_from(segment: SegmentSummary) -> int:
-    """The file's modification time is wrong after a reassignment, so it is used only for segments without
-    timestamps.
+    """The time from which the segment's age counts: its largest timestamp, or the file's modification time, which a
+    reassignment changes.
     """
     timestamp_ms = segment.largest_timestamp_ms
     return timestamp_ms if timestamp_ms >= 0 else segment.last_modified_ms
@@ -45,10 +45,10 @@ def age_from(segment: SegmentSummary) -> int:
 class LogSummary:
     """One partition's log; `segments` in offset order, the active one last.
 
-    `cleanable_end` is the last stable offset, or how far the log and the markers that made it stable are on disk if
-    that is less: what lies before it may be compacted. `cleaned_offset` is where the last compaction ended, -1 if there
-    was none. `exported_offset` is the smallest that a group `kafkad-export-…` has committed, NO_EXPORT if none has;
-    None as long as it is not known, which only the policy `delete-exported` makes the cleaner ask for.
+    `cleanable_end` is the end of what may be compacted: the last stable offset, or less while the log or the markers
+    below it are not flushed. `cleaned_offset` is the end of the last compaction, -1 if there was none.
+    `exported_offset` is the smallest offset that a group `kafkad-export-…` has committed, NO_EXPORT if there is none;
+    None while it is unknown, or the policy is not `delete-exported`.
     """
 
     topic: str
@@ -66,7 +66,7 @@ class LogSummary:
 class DeleteSegments:
     """Delete the segments with base offsets up to and including `up_to_base_offset`.
 
-    When these are all segments a new active segment is started first. Nothing above the high watermark is deleted.
+    If these are all segments, a new active segment is started first. Nothing above the high watermark is deleted.
     """
 
     up_to_base_offset: int
@@ -82,9 +82,7 @@ class RollActive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterLimits:
-    """How much memory a `RecordFilter` may take, and the largest number of keys that it can meet; `seed` is drawn anew
-    for each pass.
-    """
+    """The memory of a `RecordFilter`, and the largest number of keys of a pass; each pass has a new random `seed`."""
 
     most_bytes: int
     load_factor: float
@@ -94,10 +92,10 @@ class FilterLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteSegments:
-    """Write the segments below `first_uncleanable_offset` anew, with the records that `record_filter` retains.
+    """Rewrite the segments below `first_uncleanable_offset` with the records that `record_filter` retains.
 
-    It is shown the records from `first_dirty_offset` on before. Of all logs, the one with the greatest `urgency` is
-    rewritten first; the reason is logged.
+    Before, the filter gets the records from `first_dirty_offset` on. The log with the greatest `urgency` is rewritten
+    first; the reason is logged.
     """
 
     first_dirty_offset: int
@@ -109,11 +107,11 @@ class RewriteSegments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedSegment:
-    """A segment that gets no more records, for who wants to keep them elsewhere: its batches as they are stored.
+    """A segment that gets no more records, with its batches as they are stored, for a receiver that keeps a copy.
 
-    `file` is open at its beginning for as long as the receiver runs. `first_offset` and `next_offset` bound its
-    offsets; what it contains was and stays the same, so a copy under a name made of them and of `topic_id` may be
-    written again.
+    `file` is open at its beginning until the receiver returns. The offsets are from `first_offset` to before
+    `next_offset`. The content of a segment with the same offsets and `topic_id` never changes, so a copy under a name
+    made of them may be overwritten.
     """
 
     topic: str
@@ -127,10 +125,10 @@ class SealedSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferSegments:
-    """Give the sealed segments with base offsets up to and including `up_to_base_offset` to `receiver`, the oldest
-    first, and delete each when `receiver` has returned.
+    """Pass the sealed segments with base offsets up to and including `up_to_base_offset` to `receiver`, oldest first,
+    and delete each after `receiver` has returned.
 
-    It runs in a thread of a cleaner process. After an exception, or a crash, the same segment comes again.
+    `receiver` runs in a thread of a cleaner process. After an exception or a crash it gets the same segment again.
     """
 
     up_to_base_offset: int
@@ -142,10 +140,10 @@ CleanupEffect = DeleteSegments | RollActive | RewriteSegments | TransferSegments
 
 
 class CleanupPolicy(Protocol):
-    """A way to keep logs from growing, chosen per topic: its `name` is a value of `cleanup.policy`."""
+    """A way to limit the size of logs, selected per topic: its `name` is a value of `cleanup.policy`."""
 
     @property
     def name(self) -> str: ...
 
     def plan(self, log: LogSummary, config: LogConfig, now_ms: int) -> Sequence[CleanupEffect]:
-        """The effects for `log` now (`now_ms` is the wall clock); an empty sequence for none."""
+        """The effects for `log` now; `now_ms` is the wall clock. Empty for none."""

@@ -1,8 +1,8 @@
 """The port to the coordination store: a versioned tree with ephemeral nodes, one-shot watches and a session.
 
-The words and guarantees are ZooKeeper's, because the cluster's store is ZooKeeper; the embedded store of a single
-broker keeps the same contract (tests/adapters/test_coordination_contract.py runs against both). One store object is one
-session: once LOST, it stays lost; a new term needs a new store.
+The words and guarantees are ZooKeeper's, because a cluster's store is ZooKeeper; the embedded store of a single broker
+has the same contract (tests/adapters/test_coordination_contract.py runs against both). One store object is one session:
+once LOST, it stays lost; a new term requires a new store.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from enum import Enum
 from typing import Protocol
 
 ANY_VERSION = -1
-"""Expected version that matches whatever version the node has."""
+"""Expected version that matches every version."""
 
 
 class CoordinationError(Exception):
-    """The store did not do what was asked; `path` is the node concerned."""
+    """An operation of the store failed; `path` is its node."""
 
     def __init__(self, path: str, detail: str = "") -> None:
         super().__init__(f"{type(self).__name__}: {path}{detail and f': {detail}'}")
@@ -23,15 +23,15 @@ class CoordinationError(Exception):
 
 
 class NodeExists(CoordinationError):
-    """create: there is a node of this name."""
+    """create: a node of this name exists."""
 
 
 class NoNode(CoordinationError):
-    """The node, or the parent of the node to create, is not there."""
+    """The node, or the parent of the node to create, does not exist."""
 
 
 class BadVersion(CoordinationError):
-    """The node was changed by someone else since the expected version."""
+    """Another client changed the node since the expected version."""
 
 
 class NotEmpty(CoordinationError):
@@ -43,28 +43,28 @@ class NoChildrenForEphemerals(CoordinationError):
 
 
 class NotPermitted(CoordinationError):
-    """The node is protected, and not for this client."""
+    """The node is protected from this client."""
 
 
 class UnexpectedResponse(CoordinationError):
-    """The store answered with an error that is none of these, or with what can't be read; the operation may be done."""
+    """An unknown error or unreadable response of the store; the operation may have succeeded."""
 
 
 class SessionSuspended(CoordinationError):
-    """The connection is away; whether the operation was done is not known. Stop deciding until CONNECTED."""
+    """The connection is lost, and the outcome of the operation is unknown. Make no decisions until CONNECTED."""
 
 
 class SessionLost(CoordinationError):
-    """The session is over, and its ephemeral nodes with it. The term is over too."""
+    """The session and its ephemeral nodes have ended, and the term with them."""
 
 
 class SessionState(Enum):
     CONNECTED = "connected"
-    """Operations are served. After SUSPENDED: the same session, but every watch has to be set again."""
+    """Operations are served. After SUSPENDED: the same session, but all watches have to be set again."""
     SUSPENDED = "suspended"
-    """Not connected; the session may live on. Every watch is gone. Goes to CONNECTED or LOST."""
+    """Not connected; the session may still be live. All watches are lost. Next: CONNECTED or LOST."""
     LOST = "lost"
-    """Over, for good."""
+    """The session has ended, for good."""
 
 
 class WatchKind(Enum):
@@ -76,7 +76,7 @@ class WatchKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WatchFired:
-    """A one-shot watch went off; it has to be set again by reading again."""
+    """A one-shot watch has fired; the next read can set it again."""
 
     kind: WatchKind
     path: str
@@ -92,13 +92,13 @@ Event = WatchFired | SessionChanged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStat:
-    """What the store knows of a node besides its data (ZooKeeper: czxid, mzxid, version, ephemeralOwner)."""
+    """The store's data about a node (ZooKeeper: czxid, mzxid, version, ephemeralOwner)."""
 
     created_id: int
     modified_id: int
     version: int
     ephemeral_owner: int
-    """The session with which the node ends; 0 for a persistent node."""
+    """The session whose end removes the node; 0 for a persistent node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Part of a transaction: it fails unless the node has this version."""
+    """An operation of a transaction, which fails unless the node has this version."""
 
     path: str
     version: int
@@ -150,13 +150,13 @@ class CoordinationStore(Protocol):
     """Every method raises a `CoordinationError`; a change is durable when the method returns."""
 
     def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> str:
-        """Create the node, return its path. `sequence` appends ten digits that grow per parent."""
+        """Create the node and return its path. `sequence` appends ten digits that increase per parent."""
 
     def get(self, path: str, *, watch: bool = False) -> Node:
-        """With `watch`: CHANGED or DELETED once. No watch is left when the node is not there."""
+        """With `watch`: CHANGED or DELETED once. A missing node gets no watch."""
 
     def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
-        """The nodes in order, None for those that are not there; cheaper than one `get` each. `watch` as for `get`."""
+        """The nodes in order, None for missing ones; cheaper than one `get` each. `watch` as for `get`."""
 
     def set_data(self, path: str, data: bytes, version: int = ANY_VERSION) -> NodeStat: ...
 
@@ -166,25 +166,25 @@ class CoordinationStore(Protocol):
         """Names, sorted. With `watch`: CHILDREN (one added or removed) or DELETED once."""
 
     def exists(self, path: str, *, watch: bool = False) -> NodeStat | None:
-        """With `watch`: CREATED, CHANGED or DELETED once, also when the node is not there yet."""
+        """With `watch`: CREATED, CHANGED or DELETED once, also for a missing node."""
 
     def sync(self, path: str) -> None:
-        """What is read afterwards, by this session, has all that any session changed before: a server may lag."""
+        """Later reads of this session see all changes that any session made before; otherwise a server may lag."""
 
     def transaction(self, operations: Sequence[Operation]) -> list[Outcome]:
         """All or none. Raises the error of the first operation that fails."""
 
     def pipelined(self, changes: Sequence[Change], *, guard: Check | None = None) -> list[Outcome | CoordinationError]:
-        """Each on its own, in order, one result each: for bulk changes that can be completed later.
+        """Apply each change by itself, in order, with one result each: for bulk changes that can be completed later.
 
-        With `guard` each change is a transaction with that check (fencing by the controller epoch).
+        With `guard` each change is a transaction with this check (fencing by the controller epoch).
         """
 
     def events(self) -> list[Event]:
-        """The events since the last call, oldest first; never waits."""
+        """The events since the last call, oldest first, without waiting."""
 
     def fileno(self) -> int:
-        """Readable while `events` has something to return."""
+        """Readable while there are `events`."""
 
     @property
     def state(self) -> SessionState: ...
@@ -194,32 +194,32 @@ class CoordinationStore(Protocol):
         """The owner of ephemeral nodes of this session."""
 
     def close(self) -> None:
-        """Close the store. Whether the session ends with it depends on the implementation; see there."""
+        """Close the store. Whether this ends the session depends on the implementation."""
 
 
 def parent_of(path: str) -> str:
-    """The path one level up; of `/a` it is `/`."""
+    """The parent's path; `/` for `/a`."""
     return path[: path.rindex("/")] or "/"
 
 
-TOGETHER, TOGETHER_BYTES = 50, 128 * 1024
-"""One transaction of ZooKeeper takes little longer than one change."""
+MAX_BATCH_CHANGES, MAX_BATCH_BYTES = 50, 128 * 1024
+"""A transaction of ZooKeeper takes little longer than a single change."""
 
 
-def parts_of(changes: Sequence[Change]) -> list[list[Change]]:
-    """Which of many changes may be one transaction, if those of one that fails are repeated one by one.
+def batches_of(changes: Sequence[Change]) -> list[list[Change]]:
+    """The changes in batches for transactions. The caller repeats the changes of a failed transaction one by one.
 
-    Changes of different kinds, or of one node, stay apart: a later one may be made before one that is repeated.
+    Changes of different types or of one node are not batched, because repetition may change their order.
     """
     are_alike = len({type(change) for change in changes}) == 1 and len({each.path for each in changes}) == len(changes)
-    most = TOGETHER if are_alike else 1
-    parts: list[list[Change]] = []
+    most = MAX_BATCH_CHANGES if are_alike else 1
+    batches: list[list[Change]] = []
     size = 0
     for change in changes:
         length = 0 if isinstance(change, Delete) else len(change.data)
         size += length
-        if not parts or size > TOGETHER_BYTES or len(parts[-1]) == most:
-            parts.append([])
+        if not batches or size > MAX_BATCH_BYTES or len(batches[-1]) == most:
+            batches.append([])
             size = length
-        parts[-1].append(change)
-    return parts
+        batches[-1].append(change)
+    return batches

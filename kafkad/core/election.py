@@ -1,7 +1,7 @@
-"""Leader election: Kafka's PartitionLeaderElectionAlgorithms, and what a strategy may decide instead.
+"""Leader election: Kafka's PartitionLeaderElectionAlgorithms, and the contract of a strategy.
 
-Every rule walks the assignment in its order; the order of the ISR never matters. A leader outside the ISR loses
-records, so it's chosen only where `unclean` allows it, and `elect` checks every strategy for that.
+Every rule follows the order of the assignment; the order of the ISR never matters. A leader outside the ISR loses
+records, so it is allowed only if `unclean`; `elect` checks every strategy for that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,15 +16,15 @@ from kafkad.core.types import BrokerId
 class ElectionReason(Enum):
     """The reason for an election."""
 
-    OFFLINE = "offline"  # a new partition, or one whose leader is gone
-    REASSIGNMENT = "reassignment"  # the leader isn't in the new assignment
+    OFFLINE = "offline"  # a new partition, or its leader failed
+    REASSIGNMENT = "reassignment"  # the leader is not in the new assignment
     PREFERRED = "preferred"  # back to the first replica of the assignment
-    CONTROLLED_SHUTDOWN = "controlled shutdown"  # the leader is about to stop
+    CONTROLLED_SHUTDOWN = "controlled shutdown"  # the leader shuts down
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionContext:
-    """What else a strategy may look at. `racks` names the rack of each broker that has one."""
+    """Further information for a strategy. `racks` has the rack of each broker with one."""
 
     topic: str
     partition: int
@@ -35,7 +35,7 @@ class ElectionContext:
 
 
 class LeaderElectionStrategy(Protocol):
-    """A named way to choose leaders; the configuration names the one to use."""
+    """A named way to elect leaders; the configuration selects one."""
 
     @property
     def name(self) -> str: ...
@@ -47,15 +47,15 @@ class LeaderElectionStrategy(Protocol):
         live: AbstractSet[BrokerId],
         context: ElectionContext,
     ) -> BrokerId | None:
-        """The leader, out of `assignment` and `live`; None leaves the partition without one.
+        """The leader, from `assignment` and `live`; None leaves the partition without leader.
 
-        For REASSIGNMENT `assignment` is the new one. Outside `isr` is legal only if
-        `context.unclean` and the reason is OFFLINE.
+        For REASSIGNMENT `assignment` is the new one. A leader outside `isr` is legal only if `context.unclean` and the
+        reason is OFFLINE.
         """
 
 
 class IllegalElection(Exception):
-    """A strategy's choice would lose data or is no live replica: the strategy is broken."""
+    """A strategy chose a replica that is not live or would lose data: a bug of the strategy."""
 
 
 def elect(
@@ -66,19 +66,19 @@ def elect(
     live: AbstractSet[BrokerId],
     context: ElectionContext,
 ) -> BrokerId | None:
-    """The checked choice of `strategy`; raises IllegalElection."""
+    """The checked choice of `strategy`. Raises IllegalElection."""
     leader = strategy.elect(assignment, isr, live, context)
     if leader is None:
         return None
     problem = None
     if leader not in assignment or leader not in live:
-        problem = f"expected one of {sorted(set(assignment) & live)} (assigned and alive) or None"
+        problem = f"expected one of {sorted(set(assignment) & live)} (assigned and live) or None"
     elif leader not in isr and not (context.unclean and context.reason is ElectionReason.OFFLINE):
         problem = f"expected a member of the ISR {sorted(isr)} or None: unclean election is not allowed here"
     if problem is not None:
         where = f"{context.topic}-{context.partition}"
         raise IllegalElection(f"strategy {strategy.name!r} elected {leader!r} for {where}: {problem}")
-    # What the broker knows itself by: an int of the strategy's own class can't be stored.
+    # The broker's own id object: an int of the strategy's own class can't be stored.
     return assignment[assignment.index(leader)]
 
 
@@ -89,7 +89,7 @@ def offline_leader(
     *,
     unclean: bool = False,
 ) -> BrokerId | None:
-    """First of the assignment that is alive and in the ISR; without one the first alive, if `unclean`."""
+    """The first live replica in the ISR, in assignment order; without one the first live replica, if `unclean`."""
     clean = _first(assignment, isr & live)
     return _first(assignment, live) if clean is None and unclean else clean
 
@@ -97,14 +97,14 @@ def offline_leader(
 def reassignment_leader(
     new_assignment: Sequence[BrokerId], isr: AbstractSet[BrokerId], live: AbstractSet[BrokerId]
 ) -> BrokerId | None:
-    """First of the new assignment that is alive and in the ISR."""
+    """The first live replica in the ISR, in the order of the new assignment."""
     return _first(new_assignment, isr & live)
 
 
 def preferred_leader(
     assignment: Sequence[BrokerId], isr: AbstractSet[BrokerId], live: AbstractSet[BrokerId]
 ) -> BrokerId | None:
-    """The first of the assignment, or None."""
+    """The first replica of the assignment if it is live and in the ISR, or None."""
     return _first(assignment[:1], isr & live)
 
 
@@ -114,7 +114,7 @@ def controlled_shutdown_leader(
     live: AbstractSet[BrokerId],
     shutting_down: AbstractSet[BrokerId],
 ) -> BrokerId | None:
-    """First of the assignment that is alive, in the ISR and not shutting down."""
+    """The first live replica in the ISR that is not shutting down, in assignment order."""
     return _first(assignment, (isr & live) - shutting_down)
 
 

@@ -1,7 +1,7 @@
 """Kafka's error codes, and the one exception that carries them.
 
-`KafkaError(code)` is raised by a rule when a request can't be served; the handlers turn it into
-the code of a response. The numbers are the protocol's (protocol guide, "Error Codes").
+A rule raises `KafkaError(code)` for a request that can't be served; the handlers turn it into the code of a response.
+The numbers are the protocol's (protocol guide, "Error Codes").
 """
 
 from enum import IntEnum
@@ -9,7 +9,7 @@ from enum import IntEnum
 from kafkad.core.quoting import quoted
 
 MESSAGE_CHARACTERS = 4_000
-"""The longest message: one that lists many names is cut. In UTF-8 it fits any string of the protocol."""
+"""The longest message; a longer one is cut. In UTF-8 it fits any string of the protocol."""
 
 
 class ErrorCode(IntEnum):
@@ -152,7 +152,7 @@ class ErrorCode(IntEnum):
 
 
 class KafkaError(Exception):
-    """A request, or one part of it, that gets `code` as its answer; `message` is for people."""
+    """A request, or an item of it, gets `code` in the response; `message` is for people."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(message or code.name)

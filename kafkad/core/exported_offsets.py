@@ -1,7 +1,7 @@
-"""How far is each partition exported? The smallest offset that a group `kafkad-export-…` has committed for it.
+"""The exported offset of each partition: the smallest offset that a group `kafkad-export-…` has committed.
 
-The groups are spread over the partitions of `__consumer_offsets`: as long as one of these has not been heard of, a
-group that is further behind may be unknown, and nothing is known about any partition.
+The groups are spread over the partitions of `__consumer_offsets`. Until the rows of all of these partitions are
+received, a group that is further behind may be missing, so all exported offsets are unknown.
 """
 
 from collections.abc import Collection, Iterable
@@ -10,7 +10,7 @@ from uuid import UUID
 from kafkad.core.cleanup import NO_EXPORT
 
 EXPORT_GROUPS = "kafkad-export-"
-"""The groups of exports begin so."""
+"""The prefix of export groups."""
 
 PartitionKey = tuple[UUID, int]
 Row = tuple[UUID, int, int]
@@ -18,14 +18,14 @@ Row = tuple[UUID, int, int]
 
 
 class ExportedOffsets:
-    """The latest answer of each worker; a worker answers for the partitions of `__consumer_offsets` that it serves."""
+    """The latest rows of each worker, for the partitions of `__consumer_offsets` that it serves."""
 
     def __init__(self) -> None:
         self._shards_of: dict[int, frozenset[int]] = {}
         self._offsets_of: dict[int, dict[PartitionKey, int]] = {}
 
-    def heard(self, worker: int, shards: Collection[int], rows: Iterable[Row]) -> None:
-        """`shards`: the partitions of `__consumer_offsets` whose groups are all in `rows`."""
+    def update(self, worker: int, shards: Collection[int], rows: Iterable[Row]) -> None:
+        """`shards` are the partitions of `__consumer_offsets` whose groups are all in `rows`."""
         smallest: dict[PartitionKey, int] = {}
         for topic_id, partition, offset in rows:
             key = topic_id, partition
@@ -38,10 +38,10 @@ class ExportedOffsets:
         self._offsets_of.pop(worker, None)
 
     def is_complete(self, shard_count: int) -> bool:
-        """Whether every partition of `__consumer_offsets` has been heard of; `shard_count` is how many there are."""
+        """Whether the rows of all `shard_count` partitions of `__consumer_offsets` are received."""
         return frozenset(range(shard_count)) <= frozenset().union(*self._shards_of.values())
 
     def of(self, topic_id: UUID, partition: int) -> int:
-        """NO_EXPORT when no group has committed; the answers must be complete."""
+        """NO_EXPORT if no group has committed; only valid if `is_complete`."""
         found = [offsets.get((topic_id, partition)) for offsets in self._offsets_of.values()]
         return min((offset for offset in found if offset is not None), default=NO_EXPORT)

@@ -1,8 +1,7 @@
-"""How full may the disk of a log directory be before clients have to wait?
+"""The free space of a log directory below which clients have to wait.
 
-What is left then is for what goes on: offsets of groups, ends of transactions, checkpoints, and everything that makes
-room. Clients are let in again only at some more room, so that a disk on the limit does not change its mind with each
-batch.
+The reserve is for offsets of groups, ends of transactions, checkpoints, and everything that frees space. Clients may
+write again only above a higher limit, so that the state does not change with each batch.
 """
 
 from kafkad.core.types import FreeSpace
@@ -12,14 +11,14 @@ _SHARE = 20
 
 
 def least_free_bytes(configured: int | None, total_bytes: int) -> int:
-    """`configured` is kafkad.log.dirs.min.free.bytes. Small file systems keep a twentieth of themselves."""
+    """`configured` is kafkad.log.dirs.min.free.bytes. The default for small file systems is a twentieth of them."""
     return min(LEAST_BYTES, total_bytes // _SHARE) if configured is None else configured
 
 
 def enough_free_bytes(least: int) -> int:
-    """From here on a directory that was short of room is not any more."""
+    """The free bytes from which on a full directory accepts writes again."""
     return least + least // 4
 
 
-def is_short_of_space(room: FreeSpace, least: int, *, was_short: bool) -> bool:
-    return room.free_bytes < (enough_free_bytes(least) if was_short else least)
+def is_short_of_space(space: FreeSpace, least: int, *, was_short: bool) -> bool:
+    return space.free_bytes < (enough_free_bytes(least) if was_short else least)

@@ -1,7 +1,7 @@
-"""Log lines about what happened to partitions.
+"""Log lines about events of partitions.
 
-Ten thousand partitions may change at once: those with the same event and cause share a line, which names the first few
-and counts the others.
+Ten thousand partitions may change at once: partitions with the same event and cause share a line, which names the first
+few and counts the others.
 """
 
 from enum import IntEnum
@@ -11,7 +11,7 @@ NAMED = 3
 
 
 class Level(IntEnum):
-    """The numbers of `logging`."""
+    """The level numbers of `logging`."""
 
     INFO = 20
     WARNING = 30
@@ -19,10 +19,10 @@ class Level(IntEnum):
 
 
 class PartitionEvent(NamedTuple):
-    """`what` is followed by the partitions, then by the cause and what an operator can do."""
+    """A log line has `summary`, the partitions, then the cause and the remedy."""
 
     level: Level
-    what: str
+    summary: str
     cause: str
 
 
@@ -40,7 +40,7 @@ class _Batch:
 
 
 class PartitionLines:
-    """What happened since the last line."""
+    """The events since the last `take`."""
 
     __slots__ = ("_batches", "_noted")
 
@@ -52,7 +52,7 @@ class PartitionLines:
         return len(self._noted) + len(self._batches)
 
     def note(self, text: str) -> None:
-        """A line of its own, about no partition."""
+        """Add a line about no partition."""
         self._noted.append(PartitionLine(Level.INFO, text))
 
     def add(self, event: PartitionEvent, subject: str) -> None:
@@ -67,7 +67,7 @@ class PartitionLines:
         noted, self._noted = self._noted, []
         batches, self._batches = self._batches, {}
         return noted + [
-            PartitionLine(event.level, f"{event.what} {_subjects(batch)}: {event.cause}")
+            PartitionLine(event.level, f"{event.summary} {_subjects(batch)}: {event.cause}")
             for event, batch in batches.items()
         ]
 
@@ -78,5 +78,5 @@ def _subjects(batch: _Batch) -> str:
 
 
 def shown(brokers: tuple[int, ...]) -> str:
-    """Replicas as Kafka's tools show them."""
+    """Replicas in the format of Kafka's tools."""
     return f"[{','.join(str(broker) for broker in brokers)}]"

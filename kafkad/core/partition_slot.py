@@ -1,6 +1,6 @@
-"""What the owner of a partition publishes about it to every other process of the broker.
+"""The state of a partition that its owner publishes to all other processes of the broker.
 
-Only the values are here; the adapter keeps them in shared memory.
+These are the values; the adapter keeps them in shared memory.
 """
 
 from typing import NamedTuple, Protocol
@@ -12,14 +12,14 @@ STATE_FREE, STATE_RECOVERING, STATE_ONLINE, STATE_OFFLINE, STATE_DELETING = rang
 
 
 class PartitionSlot(NamedTuple):
-    """One partition as its owner last published it.
+    """The state of one partition as its owner last published it.
 
-    A NamedTuple: it is read for each partition of each fetch, and a dataclass would cost three times as much.
-    `generation` is bumped whenever files that readers may hold change. hw, lso and leo are high watermark, last stable
-    offset and log end, each with its segment's base offset and byte position there. `cleaned_offset` is where the last
-    compaction ended, -1 if there was none. `future_dir` is the log directory to which the partition is being moved, -1
-    for none; what was copied ends at `future_end`. `epoch_start` is where the log of a leader with followers ended when
-    its leader epoch began: until the high watermark is there, the leader does not know what is committed.
+    A NamedTuple, because it is read for each partition of each fetch; a dataclass would cost three times as much.
+    `generation` is increased when files that readers use change. hw, lso and leo are high watermark, last stable offset
+    and log end offset, each with the base offset of its segment and the byte position there. `cleaned_offset` is the
+    end of the last compaction, -1 if there was none. `future_dir` is the log directory to which the partition is being
+    moved, -1 for none; the copy ends at `future_end`. `epoch_start` is the log end offset of a leader with followers at
+    the beginning of its leader epoch: until the high watermark reaches it, the leader does not know what is committed.
     """
 
     topic_id: bytes = bytes(16)
@@ -51,7 +51,7 @@ class PartitionSlot(NamedTuple):
     min_in_sync: int = 1
 
     def upper_bound(self, isolation: int) -> LogPosition:
-        """The end of what a fetch may read."""
+        """The end of the records that a fetch may read."""
         if isolation == HIGH_WATERMARK:
             return LogPosition(self.hw_offset, self.hw_segment, self.hw_position)
         if isolation == TXN_COMMITTED:
@@ -66,6 +66,6 @@ class PartitionSlot(NamedTuple):
 
 
 class SlotReader(Protocol):
-    """Reads partitions as last published, without asking their owners."""
+    """Reads the published state of partitions, without a message to their owners."""
 
     def read(self, slot: int) -> PartitionSlot: ...

@@ -1,20 +1,20 @@
-"""Names and values of clients, quoted at a bounded length: any of them may have 32,767 bytes.
+"""Quotes names and values of clients at a bounded length: each may have 32,767 bytes.
 
-An error message has to fit a string with a length of 16 bits, and is read by people. A log line is written for each
-JoinGroup, for example, and should say which group it is about, not fill the disk.
+An error message has to fit a string with a 16-bit length, and is for people. A log line, for example for each
+JoinGroup, should identify the group without filling the disk.
 """
 
 QUOTED_CHARACTERS = 255
-"""In an error message: longer than the name of any topic, and at most some hundred bytes."""
+"""For error messages: longer than any topic name, and at most some hundred bytes."""
 LOGGED_CHARACTERS = 64
 
 
 def quoted(text: str, most: int = QUOTED_CHARACTERS) -> str:
-    """For an error message."""
+    """The text for an error message."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
 
 
 def logged(text: str) -> str:
-    """For a log line, of which unprintable characters would make several."""
+    """The text for a log line; unprintable characters could split the line."""
     text = quoted(text, LOGGED_CHARACTERS)
     return text if text.isprintable() else "".join(each if each.isprintable() else "?" for each in text)

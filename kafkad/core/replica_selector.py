@@ -1,7 +1,7 @@
-"""From which replica should a consumer read? (KIP-392, Kafka's ReplicaSelector)
+"""Selects the replica from which a consumer reads (KIP-392, Kafka's ReplicaSelector).
 
-The leader says so; followers serve whoever comes. In-sync replicas have all that a consumer may read, so what matters
-is where they are.
+The leader returns the selected replica; followers serve any consumer. In-sync replicas have all records that a consumer
+may read, so a selection is about their location.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from kafkad.core.types import BrokerId, TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaView:
-    """An in-sync replica whose broker is alive. `rack` is that broker's broker.rack."""
+    """An in-sync replica on a live broker. `rack` is the broker's broker.rack."""
 
     broker_id: BrokerId
     rack: str | None
@@ -21,26 +21,26 @@ class ReplicaView:
 
 
 class ReplicaSelector(Protocol):
-    """A named way to send consumers to replicas; `replica.selector.class` names the one to use."""
+    """A named way to select replicas for consumers; `replica.selector.class` names it."""
 
     @property
     def name(self) -> str: ...
 
     def select(self, partition: TopicPartition, rack_id: str, replicas: Sequence[ReplicaView]) -> BrokerId | None:
-        """The broker to read from, one of `replicas`; None stays with the leader.
+        """The broker to read from, one of `replicas`; None is the leader.
 
-        `rack_id` is the consumer's client.rack, empty if it has none. The leader is among the replicas.
+        `rack_id` is the consumer's client.rack, or empty. The leader is among the replicas.
         """
 
 
 class IllegalSelection(Exception):
-    """A selector's choice has no in-sync replica: the selector is broken."""
+    """A selector chose a broker without an in-sync replica: a bug of the selector."""
 
 
 def select(
     selector: ReplicaSelector, partition: TopicPartition, rack_id: str, replicas: Sequence[ReplicaView]
 ) -> BrokerId | None:
-    """The checked choice of `selector`, None for the leader; raises IllegalSelection."""
+    """The checked choice of `selector`, None for the leader. Raises IllegalSelection."""
     chosen = selector.select(partition, rack_id, replicas)
     if chosen is None:
         return None

@@ -1,7 +1,7 @@
 """The context of a request for handlers, authorizers and quotas: the client, its connection, the API version.
 
-The parts that stay the same for a connection are made once and shared by its requests. All of it crosses the links
-between processes as it is, so these are Structs: frozen, and made and packed at a tenth of a dataclass's cost.
+The constant values of a connection are created once and shared by its requests. All of it is sent over the links
+between processes, so these are Structs: frozen, and created and packed at a tenth of a dataclass's cost.
 """
 
 from msgspec import Struct
@@ -22,7 +22,7 @@ ANONYMOUS = KafkaPrincipal("User", "ANONYMOUS")
 
 
 class ClientIdentity(Struct, frozen=True, array_like=True, gc=False):
-    """The identity of a client. A request without a client id has the empty one."""
+    """The identity of a client. Without a client id it is empty."""
 
     principal: KafkaPrincipal
     client_id: str
@@ -31,7 +31,7 @@ class ClientIdentity(Struct, frozen=True, array_like=True, gc=False):
 
 
 class ClientInformation(Struct, frozen=True, array_like=True, gc=False):
-    """The client's software, as it says itself (KIP-511)."""
+    """The client's software, as the client reports it (KIP-511)."""
 
     software_name: str
     software_version: str
@@ -41,7 +41,7 @@ UNKNOWN_SOFTWARE = ClientInformation("unknown", "unknown")
 
 
 class ConnectionContext(Struct, frozen=True, array_like=True, gc=False):
-    """The parts that are the same for all requests of a connection, whatever their client ids."""
+    """The constant values of a connection, for all its requests and client ids."""
 
     listener: str
     security_protocol: str
@@ -61,12 +61,12 @@ class RequestContext(Struct, frozen=True, array_like=True, gc=False):
     received_ms: int
 
     def deadline_ms(self, timeout_ms: int) -> int:
-        """The deadline of its answer, with the timeout of the request or its API."""
+        """The deadline of the response, for the timeout of the request or its API."""
         return self.received_ms + timeout_ms
 
     @property
     def client_host(self) -> str:
-        """The address as Java writes it and groups show it."""
+        """The address in Java's format, as groups show it."""
         return "/" + self.client.address
 
 

@@ -1,7 +1,7 @@
-"""Which segments are too old or too many, and which go as nobody can read them any more?
+"""The segments to delete by retention, and those below the log start offset.
 
-Segments are checked from the oldest on, up to the first that stays, so the rest is always contiguous. Nothing above
-the high watermark goes, whatever its age.
+Segments are checked from the oldest on, up to the first that is kept, so the others stay contiguous. Nothing above the
+high watermark is deleted, whatever its age.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,16 +32,14 @@ def old_segments(log: LogSummary, config: LogConfig, now_ms: int) -> DeleteSegme
 
 
 def exported_segments(log: LogSummary, config: LogConfig, now_ms: int) -> DeleteSegments | None:
-    """Those of `old_segments` that end below the exported offset, or below the log start offset: nobody can read them
-    any more.
-    """
+    """The segments of `old_segments` that end below the exported offset or below the log start offset."""
     exported = NO_EXPORT if log.exported_offset is None else log.exported_offset
     bound = min(log.high_watermark, max(exported, log.log_start_offset))
     return old_segments(replace(log, high_watermark=bound), config, now_ms)
 
 
 def bytes_to_export(log: LogSummary, config: LogConfig, now_ms: int) -> int:
-    """How much stays only because it is not exported yet."""
+    """The number of bytes that are kept only because they are not exported yet."""
     old, exported = old_segments(log, config, now_ms), exported_segments(log, config, now_ms)
     if old is None:
         return 0
@@ -50,7 +48,7 @@ def bytes_to_export(log: LogSummary, config: LogConfig, now_ms: int) -> int:
 
 
 def first_kept_by_time(log: LogSummary, config: LogConfig, now_ms: int) -> SegmentSummary | None:
-    """The segment that `retention.ms` keeps, and with it all those after it; None if no segment is in its way."""
+    """The oldest segment that `retention.ms` keeps, with all after it; None if it keeps none."""
     if config.retention_ms < 0:
         return None
     deletable = list(_deletable(log))
@@ -59,7 +57,7 @@ def first_kept_by_time(log: LogSummary, config: LogConfig, now_ms: int) -> Segme
 
 
 def _deletable(log: LogSummary) -> Iterator[tuple[SegmentSummary, int]]:
-    """The segments that may be removed, each with the offset at which the next one starts."""
+    """The segments that may be deleted, each with the base offset of the next one."""
     ends = [following.base_offset for _, following in pairwise(log.segments)]
     for segment, end in zip(log.segments, [*ends, log.log_end_offset], strict=True):
         if end > log.high_watermark or (segment.is_active and segment.size_bytes == 0):
@@ -86,7 +84,7 @@ def _oversized(deletable: Sequence[tuple[SegmentSummary, int]], excess: int, con
 
 
 def _count(verdicts: Iterator[bool]) -> int:
-    """How many items precede the first that fails the test."""
+    """The number of items before the first False."""
     count = 0
     for verdict in verdicts:
         if not verdict:

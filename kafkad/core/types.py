@@ -1,6 +1,6 @@
 """The ids, offsets and small values that every other module uses. Kafka's words, one meaning each.
 
-Nothing here has behaviour beyond what its fields say.
+Nothing here has behaviour beyond its fields.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ BrokerId = NewType("BrokerId", int)
 NO_TOPIC_ID = UUID(int=0)
 """Stands for no topic id (KIP-516)."""
 ISOLATIONS = HIGH_WATERMARK, TXN_COMMITTED, LOG_END = range(3)
-"""Up to where a fetch reads (Kafka's FetchIsolation): LOG_END for followers, TXN_COMMITTED for read_committed."""
+"""The end of a fetch (Kafka's FetchIsolation): LOG_END for followers, TXN_COMMITTED for read_committed."""
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
 LAST_PRODUCER_EPOCH = 2**15 - 1
@@ -21,7 +21,7 @@ NO_SEQUENCE = -1
 NO_LEADER = -1
 NO_LEADER_EPOCH = -1
 NO_BROKER_EPOCH = -1
-"""No life of a broker is named, as by a sender of an old version: the receiver does not check it."""
+"""No broker epoch, as from a sender of an old version: the receiver does not check it."""
 RECOVERED = 0
 RECOVERING = 1
 """Values of `leader_recovery_state` (KIP-704): RECOVERING from an unclean election until the next AlterPartition."""
@@ -39,7 +39,7 @@ LARGEST_PARTITION = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
-    """A partition by name, as it is written in directory names and checkpoints."""
+    """A partition by name, as in directory names and checkpoints."""
 
     topic: str
     partition: int
@@ -49,9 +49,9 @@ class TopicPartition:
 
 
 class LogPosition(NamedTuple):
-    """An offset with its place on disk (Kafka: LogOffsetMetadata). A tuple, because several are made per batch.
+    """An offset with its position on disk (Kafka: LogOffsetMetadata). A tuple, because several are created per batch.
 
-    `segment_base` names the segment file, `position` is the byte in it where `offset`'s batch starts.
+    `segment_base` is the base offset of the segment; the batch of `offset` starts at byte `position` of its file.
     """
 
     offset: int
@@ -61,7 +61,7 @@ class LogPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeSpace:
-    """One look at a file system: bytes that may be written, of all bytes."""
+    """The state of a file system: bytes that may be written, and all bytes."""
 
     free_bytes: int
     total_bytes: int

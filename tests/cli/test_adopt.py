@@ -17,7 +17,7 @@ from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
 from kafkad.adapters.stores.store_copy import write_copy
 from kafkad.cli.adoption.handing_over import stored_metadata
 from kafkad.cli.commands.adopt import adopt
-from kafkad.core.controller.startup.repair import KEPT_FOR_EVER
+from kafkad.core.controller.startup.repair import UNLIMITED_RETENTION
 from kafkad.core.controller.startup.term import claim, ensure_paths
 from kafkad.core.controller.store.stored_metadata import StoredTopic
 from kafkad.core.controller.store.tree import MetadataTree
@@ -110,7 +110,7 @@ def test_configs_come_from_the_metadata_log_and_what_is_not_possible_is_named(lo
     assert topics["orders"]["configs"] == {"retention.ms": "86400000"}
     assert list(topics["orders"]["refused_configs"]) == ["remote.storage.enable"]
     assert topics["sales"]["source"] is None
-    assert topics["sales"]["configs"] == KEPT_FOR_EVER
+    assert topics["sales"]["configs"] == UNLIMITED_RETENTION
 
 
 def test_a_file_of_configs_comes_before_the_metadata_log(log_dir: Path, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_metadata_log_that_lies_elsewhere_is_named(log_dir: Path, tmp_path: Pa
     """Of a cluster whose controllers have machines of their own, or another directory (metadata.log.dir)."""
     elsewhere = tmp_path / "controller"
     (log_dir / "__cluster_metadata-0").rename(elsewhere)
-    assert as_json(log_dir)["orders"]["configs"] == KEPT_FOR_EVER
+    assert as_json(log_dir)["orders"]["configs"] == UNLIMITED_RETENTION
     topic = as_json("--metadata-log", elsewhere, log_dir)["orders"]
     assert (topic["source"], topic["configs"]) == (str(elsewhere), {"retention.ms": "86400000"})
 
@@ -153,7 +153,7 @@ def test_a_broker_finds_the_topics_with_their_configs(log_dir: Path) -> None:
     topics = stored_metadata(log_dir).topics
     assert {name: topic.configs for name, topic in topics.items()} == {
         "orders": {"retention.ms": "86400000"},
-        "sales": KEPT_FOR_EVER,
+        "sales": UNLIMITED_RETENTION,
     }
     assert topics["orders"].id == ORDERS
     # Above every epoch in the log.

@@ -31,14 +31,14 @@ def test_a_topic_that_may_lose_records_gets_a_leader_at_once(cluster: SharedClus
     assert "leader_recovery_state" not in state_node(cluster, topic)
     expanded = f" ISR expanded for {topic}-0 from [{follower}] to [{follower},{leader}]: "
     cluster.wait_until(lambda: expanded in logs(cluster), "it is logged")
-    unclean = f"(leader {follower}, former ISR [{leader}], "
+    unclean = f"(leader {follower}, previous ISR [{leader}], "
     truncated = f" INFO worker-0 log truncated for {topic}-0 from offset 100 to 0 (leader epoch "
     for event, cause in {
         " INFO controller-0 ISR shrunk for ": f": broker {follower} is shutting down",
         f" ERROR controller-0 no leader for {topic}-0 (ISR [{leader}]): ": "no broker of the ISR is live; ",
-        f" ERROR controller-0 unclean leader election for {topic}-0 {unclean}": "only the former",
+        f" ERROR controller-0 unclean leader election for {topic}-0 {unclean}": "only the previous",
         f" WARNING controller-0 broker {leader} counts as gone ": "its host refuses connections",
-        f" INFO controller-0 broker {leader} ": ": it is registered, its epoch is ",
+        f" INFO controller-0 broker {leader} registered ": "with broker epoch ",
         truncated: f"leader {follower} has other records",
     }.items():
         assert any(event in line and cause in line for line in logs(cluster).splitlines()), event

@@ -106,6 +106,6 @@ def test_all_brokers_follow_what_is_finalized_and_one_without_it_has_no_part(own
 
     cluster.zookeeper.create("/brokers/ids/7", STRANGER, ephemeral=True)
     controller = cluster.brokers[cluster.controller(1)]
-    line = "/brokers/ids/7 in ZooKeeper is left out: it does not support the finalized features: group.version"
+    line = "/brokers/ids/7 in ZooKeeper is left out: the broker does not support the finalized features: group.version"
     cluster.wait_until(lambda: line in controller.tail(), "the controller says that it leaves broker 7 out")
     assert cluster.known(1) == {1, 2, 3}

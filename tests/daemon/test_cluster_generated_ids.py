@@ -69,10 +69,10 @@ def test_a_number_and_an_address_that_another_broker_has_are_refused(tmp_path: P
         eventually(lambda: "is registered" in first.output.read_text(), what="broker 1 is registered")
         at = first.bootstrap
         asked = {
-            "broker.id": ("1", f"broker 1 is registered already, at {at}: give this one another broker.id"),
+            "broker.id": ("1", f"broker 1 is registered already, at {at}: configure another broker.id"),
             "advertised.listeners": (
                 f"PLAINTEXT://{at}",
-                f"{at} is the address of broker 1 already: give this one another",
+                f"{at} is the address of broker 1 already: configure another address",
             ),
         }
         for name, (value, reason) in asked.items():

@@ -12,8 +12,8 @@ from tests.daemon.cluster import Cluster, rotated
 from tests.daemon.cluster_broker import KafkadInCluster
 from tests.daemon.shared_cluster import SharedCluster
 
-LED = "controlled shutdown: others lead in its place"
-ALONE = "controlled shutdown: it leads until it ends, as no other replica lives"
+LED = "controlled shutdown: other brokers lead all partitions"
+ALONE = "controlled shutdown: this broker leads until it stops, without another live replica"
 
 
 class Load:

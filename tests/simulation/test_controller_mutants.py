@@ -152,7 +152,7 @@ def _tells_newcomers_nothing(patch: Patch) -> None:
 def _tells_suspects_nothing(patch: Patch) -> None:
     def live_only(self: Announcer, *args: object, **named: object) -> object:
         told = roles(self, *args, **named)  # type: ignore[arg-type]
-        return [row for row in told if row[0] not in self.gone]
+        return [row for row in told if row[0] not in self.unreachable]
 
     roles = Announcer.roles
     patch.setattr(Announcer, "roles", live_only)
@@ -173,10 +173,10 @@ def _ends_a_reassignment_early(patch: Patch) -> None:
 
 def _stores_assignments_before_states(patch: Patch) -> None:
     """Who reads the tree in between takes the new replicas for those of the old epoch."""
-    take, set_states = reassigning.ReassigningController._take, MetadataTree.set_states
+    take, set_states = reassigning.ReassigningController._store_steps, MetadataTree.set_states
     set_assignments = MetadataTree.set_all_assignments
 
-    def reversed_take(self: reassigning.ReassigningController, steps: Sequence[reassigning.Step]) -> None:
+    def reversed_take(self: reassigning.ReassigningController, steps: Sequence[reassigning.ReassignmentStep]) -> None:
         later: list[Mapping[TopicPartition, PartitionState]] = []
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(MetadataTree, "set_states", lambda _self, states: later.append(states))
@@ -191,7 +191,7 @@ def _stores_assignments_before_states(patch: Patch) -> None:
 
         return write
 
-    patch.setattr(reassigning.ReassigningController, "_take", reversed_take)
+    patch.setattr(reassigning.ReassigningController, "_store_steps", reversed_take)
 
 
 MUTANTS = {

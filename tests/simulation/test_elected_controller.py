@@ -34,7 +34,7 @@ from kafkad.core.cluster.control_requests import (
 )
 from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer, Request
-from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elections import ElectionType
@@ -269,7 +269,7 @@ class ClusterRun:
                 self.store,
                 MetadataTree(self.store, term),
                 settings=ControllerSettings(
-                    broker_id=NOWHERE, workers=1, defaults=TopicDefaults(partitions=1, replication_factor=1)
+                    broker_id=NO_LOCAL_BROKER, workers=1, defaults=TopicDefaults(partitions=1, replication_factor=1)
                 ),
                 election=PreferredReplica(),
                 announcer=Announcer(
@@ -277,7 +277,7 @@ class ClusterRun:
                     controller_epoch=term.epoch,
                     listener=LISTENER,
                     brokers=self.live(),
-                    gone=self.gone(),
+                    unreachable=self.gone(),
                 ),
                 cluster_id="c",
                 new_topic_id=self.new_id,

@@ -58,7 +58,7 @@ from kafkad.core.coordination_store import (
     SessionSuspended,
     SetData,
     WatchFired,
-    parts_of,
+    batches_of,
 )
 
 Item = TypeVar("Item")
@@ -211,7 +211,7 @@ class ZookeeperStore:
         return [outcome_of(operation, result) for operation, result in zip(operations, results, strict=True)]
 
     def pipelined(self, changes: Sequence[Change], *, guard: Check | None = None) -> list[Outcome | CoordinationError]:
-        return self._by_parts(parts_of(changes), [] if guard is None else [guard])
+        return self._by_parts(batches_of(changes), [] if guard is None else [guard])
 
     def _by_parts(
         self, parts: Sequence[Sequence[Change]], guards: Sequence[Check]

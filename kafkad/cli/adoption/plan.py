@@ -8,7 +8,7 @@ from kafkad.cli.adoption.foreign_topics import ForeignCluster, ForeignTopic
 from kafkad.cli.adoption.found_partitions import FoundPartition
 from kafkad.config import BrokerConfig
 from kafkad.config.altering import ConfigTables
-from kafkad.core.controller.startup.repair import KEPT_FOR_EVER, configs_of_adopted
+from kafkad.core.controller.startup.repair import UNLIMITED_RETENTION, configs_of_adopted
 from kafkad.core.controller.store.stored_metadata import StoredTopic
 from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.errors import KafkaError
@@ -65,7 +65,7 @@ def plan_topics(
 def _state(stored: StoredTopic | None) -> str:
     if stored is None:
         return NEW
-    return TAKEN_OVER if stored.configs == KEPT_FOR_EVER else KNOWN
+    return TAKEN_OVER if stored.configs == UNLIMITED_RETENTION else KNOWN
 
 
 def _identify(plan: TopicPlan) -> None:

@@ -1,7 +1,7 @@
-"""What becomes of a batch as a whole? (Cleaner's RecordFilter.checkBatchRetention)
+"""Decides about whole batches in compaction (Cleaner's RecordFilter.checkBatchRetention).
 
-A batch that loses all its records stays as an empty one if it is the last of a producer that is still known, as it
-says which sequence comes next, and if it is the last of the round, as it says where the log goes on.
+A batch that loses all its records stays as an empty batch if it is the last of a remembered producer, because it has
+the last sequence number, or the last of the round, because it has the last offset.
 """
 
 from collections.abc import Mapping
@@ -16,25 +16,25 @@ from kafkad.core.log.records.batch import DELETE_HORIZON_FLAG
 
 
 class LastRecord(NamedTuple):
-    """The last batch of a producer: the offset of its last data, None if its last batch is a marker."""
+    """The last batch of a producer: the offset of its last record, None if the batch is a marker."""
 
     last_data_offset: int | None
     producer_epoch: int
 
 
 LastRecords = Mapping[int, LastRecord]
-"""By producer id, of the producers that the log remembers."""
+"""By producer id, for the producers that the log remembers."""
 
 
 class BatchRetention(NamedTuple):
     """A flag for each batch of a window."""
 
     is_discarded: Flags
-    """No record of it stays."""
+    """None of its records stays."""
     stays_empty: Flags
-    """It stays, even without records."""
+    """The batch stays, even without records."""
     is_free_marker: Flags
-    """A marker of whose transaction no batch is left: with its delete horizon it may go."""
+    """A marker of a transaction without remaining batches: it is removed after its delete horizon."""
 
 
 def judge_batches(
@@ -44,7 +44,7 @@ def judge_batches(
     round_end: int,
     now_ms: int,
 ) -> BatchRetention:
-    """`round_end`: the first offset that may not be cleaned."""
+    """`round_end` is the first offset that may not be cleaned."""
     discardable = transactions.discardable(window)
     is_control = window.is_control
     horizon_passed = window.has_flag(DELETE_HORIZON_FLAG) & (window.column("base_timestamp") <= now_ms)

@@ -1,7 +1,8 @@
-"""Which part of a log may be compacted now, how much of it is dirty, and is it due? (LogCleanerManager)
+"""Selects the range of a log that may be compacted, measures its dirty bytes, and decides whether it is due
+(LogCleanerManager).
 
-Offsets below the first dirty one are clean: each key has one record there. Cleaned are whole segments: none that is
-active, reaches beyond the last stable offset, or has a record younger than min.compaction.lag.ms.
+Offsets below the first dirty one are clean: each key has one record there. Only whole segments are cleaned: not the
+active one, none beyond the last stable offset, and none with a record younger than min.compaction.lag.ms.
 """
 
 from dataclasses import dataclass
@@ -14,18 +15,18 @@ _NO_CLEANED_OFFSET = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanableRange:
-    """Segments from the first one up to `first_uncleanable_offset` are cleaned; keys are taken from the dirty ones."""
+    """The segments up to `first_uncleanable_offset` are cleaned; the keys come from the dirty ones."""
 
     first_dirty_offset: int
     first_uncleanable_offset: int
     clean_bytes: int
     cleanable_bytes: int
     overdue_ms: int
-    """By how much the oldest dirty record has passed max.compaction.lag.ms; 0 if none has."""
+    """The time since the oldest dirty record passed max.compaction.lag.ms; 0 if it has not."""
     next_check_ms: int | None
-    """When more of the log is cleanable, or it is due, although nothing is written to it; None: never."""
+    """The time at which more of the log is cleanable, or it is due, without further appends; None: never."""
     was_reset: bool
-    """Whether the offset that was cleaned to lies outside of the log, which counts as dirty from its start on."""
+    """Whether the cleaned offset is outside the log, which then counts as dirty from its start on."""
 
     @property
     def dirty_ratio(self) -> float:
@@ -39,7 +40,7 @@ class CleanableRange:
 
 
 def cleanable_range(log: LogSummary, config: LogConfig, now_ms: int) -> CleanableRange:
-    """The range of `log` that may be compacted at `now_ms`, by the wall clock."""
+    """The range of `log` that may be compacted at `now_ms`, on the wall clock."""
     first_dirty = log.log_start_offset if log.cleaned_offset == _NO_CLEANED_OFFSET else log.cleaned_offset
     was_reset = not log.log_start_offset <= first_dirty <= log.log_end_offset
     if was_reset:
@@ -67,7 +68,7 @@ def cleanable_range(log: LogSummary, config: LogConfig, now_ms: int) -> Cleanabl
 
 
 def _first_young(dirty: list[SegmentSummary], config: LogConfig, now_ms: int) -> SegmentSummary | None:
-    """Records without a time are as old as their file."""
+    """Records without a timestamp have the age of their file."""
     if config.min_compaction_lag_ms <= 0:
         return None
     youngest = now_ms - config.min_compaction_lag_ms
@@ -75,12 +76,12 @@ def _first_young(dirty: list[SegmentSummary], config: LogConfig, now_ms: int) ->
 
 
 def _sealed_from(log: LogSummary, offset: int) -> list[SegmentSummary]:
-    """The segments but the active one that hold `offset` or anything after it."""
+    """The segments from the one with `offset` on, without the active one."""
     base = _segment_base(log, offset)
     return [each for each in log.segments[:-1] if each.base_offset >= base]
 
 
 def _segment_base(log: LogSummary, offset: int) -> int:
-    """The base offset of the segment that holds `offset`, or would."""
+    """The base offset of the segment with `offset`, or of the first segment."""
     below = [each.base_offset for each in log.segments if each.base_offset <= offset]
     return below[-1] if below else log.segments[0].base_offset

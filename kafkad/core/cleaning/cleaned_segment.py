@@ -1,6 +1,6 @@
-"""The segment that a pass writes: its log and indexes, under names that end in `.cleaned`.
+"""The segment that a cleaning pass writes: log and indexes, under names that end in `.cleaned`.
 
-Nobody reads it before the owner of the partition has renamed it. A crash leaves files that loading removes.
+It is not read before the owner of the partition has renamed it. After a crash, loading removes its files.
 """
 
 from collections.abc import Sequence
@@ -14,19 +14,19 @@ from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import LogFile, SegmentStore
 
 _TXN_VERSION = 0
-_MOST_PIECES = 1024
-"""Of one write (IOV_MAX of Linux)."""
+_MAX_PIECES = 1024
+"""The limit for one write (IOV_MAX of Linux)."""
 
 
 class CleanedSegment:
-    """A segment under way; `append` and at last `finish`."""
+    """A segment that is being written: call `append`, and finally `finish`."""
 
     def __init__(self, store: SegmentStore, config: LogConfig, base_offset: int) -> None:
         self._store = store
         self._base_offset = base_offset
         self._entries = IndexEntries(base_offset, config.index_interval_bytes)
         for kind in (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX):
-            # What a pass that was killed has left.
+            # Left by a pass that was killed.
             store.unlink(file_name(base_offset, kind, CLEANED))
         self._log = store.open(file_name(base_offset, LOG, CLEANED), create=True)
 
@@ -35,11 +35,11 @@ class CleanedSegment:
         return self._entries.size
 
     def append(self, batches: RewrittenBatches) -> None:
-        """Raises `StorageFailed`."""
+        """Write the batches. Raises `StorageFailed`."""
         if not batches.pieces:
             return
         pieces = batches.pieces
-        self._log.write_at(pieces if len(pieces) <= _MOST_PIECES else (b"".join(pieces),), self.size)
+        self._log.write_at(pieces if len(pieces) <= _MAX_PIECES else (b"".join(pieces),), self.size)
         rows = zip(batches.sizes, batches.last_offsets, batches.max_timestamps, strict=True)
         for size, last_offset, max_timestamp in rows:
             self._entries.count(size, last_offset, max_timestamp)
@@ -47,7 +47,7 @@ class CleanedSegment:
     def finish(self, aborted: Sequence[AbortedTransaction], modified_ms: int) -> CleanedFiles:
         """Write the indexes. The files are not synced. Raises `StorageFailed`.
 
-        `modified_ms` is the age of what was cleaned: retention goes by it where no record has a timestamp.
+        `modified_ms` is the age of the cleaned segments, for retention of records without timestamps.
         """
         entries = self._entries
         entries.finish()
@@ -76,5 +76,5 @@ class CleanedSegment:
 
 
 def cleaned_files(store: SegmentStore, files: CleanedFiles) -> tuple[LogFile, ...]:
-    """What has to be synced before the segment takes the place of its sources."""
+    """The files that have to be synced before the segment replaces its sources."""
     return tuple(store.open(file_name(files.base_offset, kind, CLEANED)) for kind in files.kinds())

@@ -1,8 +1,8 @@
-"""One pass over a log, in steps of one window each: learn the keys of the dirty part, then write the segments anew.
+"""One pass over a log, in steps of one window each: learn the keys of the dirty segments, then rewrite the segments.
 
-A window that decompresses to very much takes a step for each portion of `read_records`. The caller decides when to
-take the next step, and between any two may give the pass up: nothing that it has written is used before the owner has
-swapped it in. Damage anywhere raises `UncleanableLog`, which names file and byte.
+A window that decompresses to much data takes a step for each portion of `read_records`. The caller decides when to take
+the next step, and may abandon the pass between two steps: its segments are not used before the owner has swapped them
+in. Damage raises `UncleanableLog`, which names file and byte.
 """
 
 import operator
@@ -30,15 +30,15 @@ from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import LogFile, SegmentStore
 
 WINDOW = 1024 * 1024
-"""Bytes of a segment that are read in one step: some 30 ms of work, with its decompression."""
+"""The bytes of a segment that are read in one step: about 30 ms of work, with decompression."""
 _LARGE, _LARGER = 400, 4
-"""Records of so many bytes are read in steps that are so much larger."""
+"""For records of at least this many bytes, the windows of a step are this many times larger."""
 _SLOW_CODECS = frozenset((Codec.GZIP, Codec.ZSTD))
 
 
 @dataclass(slots=True)
 class PassFigures:
-    """What a pass has read and written; the log line and the metrics of Kafka's CleanerStats."""
+    """The amounts that a pass has read and written, for the log line and the metrics of Kafka's CleanerStats."""
 
     map_bytes: int = 0
     map_records: int = 0
@@ -51,7 +51,7 @@ class PassFigures:
 
 
 class CleaningPass:
-    """The segments in `sources` are all below `first_uncleanable_offset`, from the first one of the log on."""
+    """`sources` are all segments below `first_uncleanable_offset`, from the first one of the log on."""
 
     def __init__(
         self,
@@ -82,15 +82,15 @@ class CleaningPass:
         self._transactions = CleanedTransactions(self._aborted)
         self.figures = PassFigures()
         self.end_offset = first_dirty_offset
-        """Before it, all keys are known; set by `learn`."""
+        """All keys before this offset are learned; set by `learn`."""
 
     def learn(self) -> Generator[int, None, None]:
-        """Show the dirty part to the filter; yields the bytes of each step."""
+        """Pass the dirty records to the filter; yields the bytes of each step."""
         yield from self._learn()
         self.figures.map_utilization = self._filter.utilization
 
     def _learn(self) -> Generator[int, None, None]:
-        # What ended below the dirty part has no marker there: its producer's later records are other transactions'.
+        # A transaction that ended below the dirty segments has no marker there: later records are of other ones.
         transactions = CleanedTransactions(each for each in self._aborted if each.last_offset >= self._first_dirty)
         for number, source in enumerate(self._sources):
             following = self._end_of(number)
@@ -107,12 +107,12 @@ class CleaningPass:
             self.end_offset = following
 
     def _learn_window(self, window: BatchWindow, transactions: CleanedTransactions) -> Generator[int, None, int]:
-        """The batch before which all is learned, or the number of batches. Yields no bytes between portions."""
+        """The first batch that is not learned, or the number of batches. Yields 0 between portions."""
         if int(window.last_offset[-1]) < self._first_dirty:
             return len(window)
-        wanted = ~(transactions.discardable(window) | window.is_control)
+        relevant = ~(transactions.discardable(window) | window.is_control)
         self.figures.map_bytes += window.end - window.position
-        for records in read_records(window, wanted):
+        for records in read_records(window, relevant):
             self.figures.map_records += len(records)
             upto = _checked_end(self._filter.learn(records, self._first_dirty), records)
             if upto < records.end_batch:
@@ -122,12 +122,12 @@ class CleaningPass:
         return len(window)
 
     def groups(self) -> list[tuple[SourceSegment, ...]]:
-        """The segments to write anew, once the dirty part is known."""
+        """The groups of segments to rewrite, after `learn`."""
         some = [source for source in self._sources if source.base_offset < self.end_offset]
         return group_segments(some, self._config, self._round_end)
 
     def clean(self, group: Sequence[SourceSegment]) -> Generator[int, None, CleanedFiles]:
-        """Write one segment of what stays of a group; groups are cleaned in their order. Yields the bytes of a step."""
+        """Write the retained records of a group as one segment; call it for the groups in order. Yields bytes."""
         segment = CleanedSegment(self._destination, self._config, group[0].base_offset)
         horizon_ms = self._now_ms + self._config.delete_retention_ms
         first = self._sources.index(group[0])
@@ -148,8 +148,8 @@ class CleaningPass:
         for records in read_records(window, ~retention.is_discarded):
             of_control = is_control[records.batch]
             retained = of_control.copy()
-            wanted = _checked_flags(self._filter.retains(records, self.end_offset, self._now_ms), records)
-            retained |= wanted & ~of_control
+            kept = _checked_flags(self._filter.retains(records, self.end_offset, self._now_ms), records)
+            retained |= kept & ~of_control
             self.figures.dropped_without_key += int(np.count_nonzero(~retained & (records.key_size < 0)))
             batches = rewrite(records, retained, retention, horizon_ms=horizon_ms)
             before = segment.size
@@ -162,7 +162,7 @@ class CleaningPass:
         self.figures.bytes_read += window.end - window.position
 
     def _end_of(self, number: int) -> int:
-        """The offsets of this source are below."""
+        """The first offset above this source."""
         following = self._sources[number + 1 : number + 2]
         return following[0].base_offset if following else self._round_end
 
@@ -184,7 +184,7 @@ class CleaningPass:
 
 
 def _is_quick(window: BatchWindow) -> bool:
-    """Large records that no slow codec compresses: each window costs as much as some hundred records."""
+    """Large records without a slow codec: a window costs as much as some hundred records."""
     records = int(window.column("records_count").sum())
     if records * _LARGE >= window.end - window.position:
         return False
@@ -201,7 +201,7 @@ def _damage_named(source: SourceSegment) -> Iterator[None]:
 
 
 def _checked_end(end: object, records: RecordColumns) -> int:
-    """A plugin's answer. Raises TypeError, ValueError."""
+    """The checked result of a plugin's filter. Raises TypeError, ValueError."""
     batch = operator.index(end)  # type: ignore[arg-type]
     if not records.first_batch <= batch <= records.end_batch:
         raise ValueError(f"expected a batch from {records.first_batch} to {records.end_batch}, got {batch}")
@@ -209,7 +209,7 @@ def _checked_end(end: object, records: RecordColumns) -> int:
 
 
 def _checked_flags(flags: object, records: RecordColumns) -> Flags:
-    """A plugin's answer. Raises TypeError."""
+    """The checked result of a plugin's filter. Raises TypeError."""
     if not isinstance(flags, np.ndarray) or flags.dtype != np.bool_ or flags.shape != (len(records),):
         raise TypeError(f"expected a flag for each of {len(records)} records, got {repr(flags)[:200]}")
     return flags

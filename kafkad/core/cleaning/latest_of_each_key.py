@@ -1,4 +1,4 @@
-"""The filter of compaction for policies that do not load numpy themselves."""
+"""The filter of compaction, for policies that do not import numpy themselves."""
 
 from typing import TYPE_CHECKING
 
@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 
 def latest_of_each_key(limits: FilterLimits) -> "RecordFilter":
-    """Keeps the last record of each key, tombstones until their delete horizon, and no record without a key."""
-    # numpy takes 15 MB that only a cleaner which has something to compact should pay.
+    """Retains the last record of each key, and tombstones until their delete horizon; drops records without a key."""
+    # numpy takes 15 MB, which only a cleaner that compacts should use.
     from kafkad.core.cleaning.record_filter import LatestOfEachKey  # noqa: PLC0415
 
     return LatestOfEachKey(

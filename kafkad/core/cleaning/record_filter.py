@@ -1,4 +1,4 @@
-"""Which records stay? The contract of whoever decides it, and the answer of compaction: the latest of each key."""
+"""The contract of filters that select the records to retain, and the filter of compaction: the latest of each key."""
 
 from typing import Protocol
 
@@ -11,52 +11,52 @@ from kafkad.core.log.records.batch import DELETE_HORIZON_FLAG
 
 
 class RecordFilter(Protocol):
-    """Is shown the records of the dirty part first, then asked about those of the whole range, both in log order."""
+    """First learns the records of the dirty segments, then selects records of the whole range, both in log order."""
 
     @property
     def utilization(self) -> float:
-        """Which share of the memory that it may take is in use, 0 to 1."""
+        """The used share of the allowed memory, 0 to 1."""
 
     def learn(self, records: RecordColumns, first_offset: int) -> int:
-        """Take note of the records from `first_offset` on; returns the batch before which all were noted.
+        """Learn the records from `first_offset` on; returns the first batch that is not learned.
 
-        A smaller one than `records.end_batch` says that no more can be noted: the pass ends before that batch.
+        A smaller result than `records.end_batch` means that the memory is full: the pass ends before that batch.
         """
 
     def retains(self, records: RecordColumns, end_offset: int, now_ms: int) -> Flags:
-        """Which records stay. `end_offset` is where the pass ends: of what lies behind it not all is noted.
+        """A flag for each record to retain. `end_offset` is the end of the pass: later records may not be learned.
 
-        The answer for control records does not count; none of an aborted transaction is asked about.
+        Flags of control records are ignored; records of aborted transactions are not passed.
         """
 
 
 _FLAGS_SHARE = 8
-"""The flags of dirty records take at most the map's memory divided by this, beside it."""
+"""The flags of dirty records take at most the map's memory divided by this, in addition."""
 _QUICK_LOAD = 0.6
-"""A table that may take more memory than it needs is filled no further: with 0.9 a key takes a third more time."""
+"""The load factor of a map that may be larger than required: with 0.9 a key takes a third more time."""
 LOAD_FACTORS = (0.1, 0.99)
-"""The least and the largest share of a map's slots that may be used: a full table is slow, an empty one useless."""
+"""The limits of the load factor: a full table is slow, an empty one useless."""
 
 
 class LatestOfEachKey:
-    """Keeps the last record of each key, tombstones until their delete horizon, and drops records without a key."""
+    """Retains the last record of each key, and tombstones until their delete horizon; drops records without a key."""
 
     def __init__(self, *, most_bytes: int, load_factor: float, most_keys: int, seed: int) -> None:
-        """The map takes at most `most_bytes`, and no more than `most_keys` need."""
+        """The map takes at most `most_bytes`, and no more than `most_keys` require."""
         least, largest = LOAD_FACTORS
-        # In this order also where it is not a number.
+        # This order also handles NaN.
         self._load_factor = max(least, min(largest, load_factor))
         self._seed = seed
         most = max(most_bytes // ENTRY_BYTES, 1)
         slots = _slots_for(min(most_keys, most), min(self._load_factor, _QUICK_LOAD))
         self._map = OffsetMap(min(prime_up_to(most), slots))
         self._first_dirty = 0
-        # One byte for each record of the dirty part, whose key then need not be looked up; untouched parts take none.
+        # One byte for each dirty record, whose key then is not looked up; unused ones take no memory.
         self._is_superseded = np.zeros(min(most_keys, most_bytes // _FLAGS_SHARE), np.bool_)
 
     @property
     def utilization(self) -> float:
-        """Which share of the map's slots is in use."""
+        """The used share of the map's slots."""
         return self._map.entries / self._map.slots
 
     @property
@@ -64,8 +64,8 @@ class LatestOfEachKey:
         return self._map.entries
 
     @property
-    def _room(self) -> int:
-        """For so many new keys."""
+    def _free_keys(self) -> int:
+        """The number of new keys that the map can take."""
         most = min(int(self._map.slots * self._load_factor), self._map.slots - 1)
         return max(0, most - self._map.entries)
 
@@ -75,18 +75,18 @@ class LatestOfEachKey:
         counted = np.concatenate((np.zeros(1, np.int64), np.cumsum(usable)))[records.first_row]
         number, count = 0, counted.size - 1
         while number < count:
-            # As if no key were known, so that none has to be looked up before the map is nearly full.
-            upto = int(np.searchsorted(counted, counted[number] + self._room, side="right")) - 1
+            # All keys count as new, so that lookups begin only when the map is nearly full.
+            upto = int(np.searchsorted(counted, counted[number] + self._free_keys, side="right")) - 1
             upto = max(upto, number + 1)
             rows = np.arange(records.first_row[number], records.first_row[upto])
             rows = rows[usable[rows]]
             keys = hash_keys(records.data, records.key_at[rows], records.key_size[rows], self._seed)
-            if rows.size > self._room:
+            if rows.size > self._free_keys:
                 new = self._map.count_new(keys)
-                if new > self._room:
+                if new > self._free_keys:
                     if self._map.entries:
                         break
-                    # One batch has more keys than the map: it is enlarged for it, as the log could never be cleaned.
+                    # One batch has more keys than the map: enlarge the map, or the log could never be cleaned.
                     self._map = OffsetMap(_slots_for(new, self._load_factor))
             superseded = self._map.put(keys, records.offset[rows]) - first_offset
             self._is_superseded[superseded[superseded < self._is_superseded.size]] = True
@@ -103,7 +103,7 @@ class LatestOfEachKey:
         return retained
 
     def _are_latest(self, records: RecordColumns, rows: Numbers) -> Flags:
-        """Of records before the end of the pass, all with a key."""
+        """For records before the end of the pass, all with a key."""
         at = records.offset[rows] - self._first_dirty
         is_noted = (at >= 0) & (at < self._is_superseded.size)
         latest = np.zeros(rows.size, np.bool_)

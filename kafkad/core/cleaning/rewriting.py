@@ -1,9 +1,9 @@
-"""How does a batch look that has lost some of its records? (MemoryRecords.filterTo)
+"""Rewrites batches that lose some of their records (MemoryRecords.filterTo).
 
-A batch that keeps all of them is copied as it lies, still compressed. Otherwise offsets and producer fields of the
-header stay, so the records that stay are copied as they are: their deltas remain true. Checksum and largest timestamp
-are made anew, the codec is the same. Only a batch that gets a delete horizon has its timestamps encoded anew, because
-the horizon takes the base timestamp's place (KIP-534).
+A batch that keeps all records is copied unchanged, still compressed. Otherwise offsets and producer fields of the
+header stay, so retained records are copied with their deltas. Checksum and largest timestamp are computed again; the
+codec stays. Only a batch that gets a delete horizon has its timestamps encoded again, because the horizon replaces the
+base timestamp (KIP-534).
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from kafkad.core.types import NO_TIMESTAMP
 
 @dataclass(frozen=True, slots=True)
 class RewrittenBatches:
-    """What is written of some batches: `pieces` one after the other, and for each batch a row of the other lists."""
+    """The new bytes of some batches: `pieces` one after the other, and for each batch a row of the other lists."""
 
     pieces: list[bytes | memoryview]
     sizes: list[int]
@@ -39,7 +39,7 @@ class RewrittenBatches:
 
 
 def rewrite(records: RecordColumns, retained: Flags, retention: BatchRetention, *, horizon_ms: int) -> RewrittenBatches:
-    """The batches of `records`. `horizon_ms` is the delete horizon of batches that get one now."""
+    """Rewrite the batches of `records`. `horizon_ms` is the delete horizon of batches that get one now."""
     window = records.window
     some = slice(records.first_batch, records.end_batch)
     counted = np.concatenate((np.zeros(1, np.int64), np.cumsum(retained)))[records.first_row]
@@ -70,7 +70,7 @@ def rewrite(records: RecordColumns, retained: Flags, retention: BatchRetention, 
 
 
 def _as_they_lie(records: RecordColumns, numbers: Numbers) -> list[bytes | memoryview]:
-    """Two pieces for each batch: its bytes, and none."""
+    """Two pieces for each batch: its bytes, and an empty one."""
     window = records.window
     view = memoryview(window.data)
     places = window.at[records.first_batch + numbers]
@@ -81,14 +81,14 @@ def _as_they_lie(records: RecordColumns, numbers: Numbers) -> list[bytes | memor
 
 
 def _largest_timestamps(headers: Headers) -> Numbers:
-    """As `BatchHeader.largest_timestamp`."""
+    """Equal to `BatchHeader.largest_timestamp`."""
     largest = headers["max_timestamp"].astype(np.int64)
     largest[(largest == 0) & (headers["base_timestamp"] == NO_TIMESTAMP)] = NO_TIMESTAMP
     return largest
 
 
 class _Rewriting:
-    """Batches of `records` that lose some of their records, or get a delete horizon; `headers` are theirs."""
+    """Batches of `records` that lose records or get a delete horizon, with their `headers`."""
 
     def __init__(
         self, records: RecordColumns, retained: Flags, numbers: Numbers, kept: Numbers, headers: Headers
@@ -99,7 +99,7 @@ class _Rewriting:
         self._kept = kept
         batch = records.batch[rows]
         self._first_row = np.searchsorted(batch, records.first_batch + numbers)
-        """The first of each batch in the rows that stay."""
+        """The index of each batch's first retained record in `_rows`."""
         is_first = np.ones(rows.size, np.bool_)
         is_first[1:] = (np.diff(rows) > 1) | (np.diff(batch) > 0)
         firsts = np.flatnonzero(is_first)
@@ -107,12 +107,12 @@ class _Rewriting:
         starts = records.start[rows[firsts]].tolist()
         ends = records.end[rows[np.append(firsts[1:], rows.size) - 1]].tolist() if rows.size else []
         self._runs = [view[start:end] for start, end in zip(starts, ends, strict=True)]
-        """The records that stay, as runs of bytes."""
+        """The retained records, as runs of bytes."""
         self._first_run = np.searchsorted(firsts, self._first_row).tolist()
         self._end_run = np.searchsorted(firsts, self._first_row + kept).tolist()
 
     def written(self, gets_horizon: Flags, horizon_ms: int) -> tuple[list[bytes], list[bytes]]:
-        """Header and records of each batch."""
+        """The header and the records of each batch."""
         headers, is_empty = self.headers, self._kept == 0
         codecs = np.where(is_empty, 0, headers["attributes"] & CODEC_MASK).tolist()
         bodies = [b"".join(self._runs[first:end]) for first, end in zip(self._first_run, self._end_run, strict=True)]
@@ -124,7 +124,7 @@ class _Rewriting:
         self._set_timestamps()
         headers["attributes"][gets_horizon] |= DELETE_HORIZON_FLAG
         headers["base_timestamp"][gets_horizon] = horizon_ms
-        # Only the header of these stays, without codec and delete horizon.
+        # An empty batch consists of its header, without codec and delete horizon.
         headers["attributes"][is_empty] &= ~(CODEC_MASK | DELETE_HORIZON_FLAG)
         headers["base_timestamp"][is_empty] = NO_TIMESTAMP
         headers["crc"] = self._checksums(bodies)
@@ -132,12 +132,12 @@ class _Rewriting:
         return [fronts[at : at + HEADER_SIZE] for at in range(0, len(fronts), HEADER_SIZE)], bodies
 
     def _set_timestamps(self) -> None:
-        """The largest one of a batch is that of the records that stay."""
+        """The largest timestamp of a batch becomes that of its retained records."""
         is_set = (self._kept > 0) & ((self.headers["attributes"] & LOG_APPEND_TIME_FLAG) == 0)
         places = np.flatnonzero(is_set)
         if places.size:
             first, kept = self._first_row[places], self._kept[places]
-            # The rows of these batches alone: what lies between two of them belongs to neither.
+            # Only the rows of these batches: rows between two of them belong to neither.
             bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept)))[:-1]
             rows = np.repeat(first - bounds, kept) + np.arange(int(kept.sum()))
             timestamps = self._records.timestamp[self._rows[rows]]

@@ -1,4 +1,4 @@
-"""The sealed segments that a pass reads, and which of them become one segment (Cleaner.groupSegmentsBySize)."""
+"""The sealed segments that a pass reads, in groups for one new segment each (Cleaner.groupSegmentsBySize)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from kafkad.core.log.segments.index import LARGEST_RELATIVE_OFFSET
 from kafkad.core.log.settings import LogConfig
 
-_MOST_SEGMENTS = 64
+_MAX_SEGMENTS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSegment:
-    """A sealed segment as it was when the pass was granted."""
+    """A sealed segment at the time when the pass was granted."""
 
     base_offset: int
     size: int
@@ -22,9 +22,9 @@ class SourceSegment:
 def group_segments(
     segments: Sequence[SourceSegment], config: LogConfig, first_uncleanable_offset: int
 ) -> list[tuple[SourceSegment, ...]]:
-    """Neighbours that together are no larger than one segment may be, in their order.
+    """Adjacent segments that together are no larger than one segment may be, in order.
 
-    Of a limited number: their owner puts the new one in their place in one go.
+    The number per group is limited, because the owner replaces a group in one step.
     """
     groups: list[tuple[SourceSegment, ...]] = []
     group: list[SourceSegment] = []
@@ -41,9 +41,9 @@ def group_segments(
 
 
 def _fits(group: Sequence[SourceSegment], segment: SourceSegment, end: int, config: LogConfig) -> bool:
-    """Whether `segment`, whose offsets are below `end`, may join the group."""
+    """Whether `segment`, with offsets below `end`, fits into the group."""
     together = [*group, segment]
-    if len(group) == _MOST_SEGMENTS:
+    if len(group) == _MAX_SEGMENTS:
         return False
     if segment.size and end - 1 - group[0].base_offset > LARGEST_RELATIVE_OFFSET:
         return False

@@ -1,7 +1,7 @@
-"""Which batches belong to aborted transactions, and which markers are needed no more? (CleanedTransactionMetadata)
+"""Finds the batches of aborted transactions, and the markers that can be removed (CleanedTransactionMetadata).
 
-Data of an aborted transaction goes. A marker may go once no batch of its transaction is left; until then the entry of
-an aborted one is kept in the transaction index of the cleaned segment.
+Data of an aborted transaction is removed. A marker may be removed when no batch of its transaction is left; until then
+the entry of an aborted transaction stays in the transaction index of the cleaned segment.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ from kafkad.core.log.segments.transaction_index import AbortedTransaction
 
 
 class _Aborted:
-    """An aborted transaction whose marker was not reached yet."""
+    """An aborted transaction before its marker."""
 
     __slots__ = ("entry", "has_batches")
 
@@ -28,7 +28,7 @@ class _Aborted:
 
 
 class CleanedTransactions:
-    """What was met on the way through a log; windows are read in their order."""
+    """The transactions met so far in a log, whose windows are read in order."""
 
     __slots__ = ("_aborted", "_committed", "_ongoing", "retained")
 
@@ -37,10 +37,10 @@ class CleanedTransactions:
         self._ongoing: dict[int, _Aborted] = {}
         self._committed: set[int] = set()
         self.retained: list[AbortedTransaction] = []
-        """Entries for the index of the segment that is written now, in the order of their markers."""
+        """The entries for the index of the segment that is being written, in the order of their markers."""
 
     def discardable(self, window: BatchWindow) -> Flags:
-        """Which batches of `window` are aborted data, or markers of which no transaction is left."""
+        """The batches of `window` with aborted data, and the markers of transactions without batches."""
         flags = np.zeros(len(window), np.bool_)
         attributes = window.headers["attributes"]
         rows = np.flatnonzero(attributes & (TRANSACTIONAL_FLAG | CONTROL_FLAG))
@@ -70,7 +70,7 @@ class CleanedTransactions:
 
     def _marker_is_free(self, window: BatchWindow, row: int, producer_id: int) -> bool:
         if window.headers["records_count"][row] == 0:
-            # Cleaned before.
+            # The marker is empty: an earlier pass cleaned it.
             return True
         at, size = int(window.at[row]), int(window.size[row])
         try:

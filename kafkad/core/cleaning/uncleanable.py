@@ -1,9 +1,9 @@
-"""Why is a log not cleaned?"""
+"""The reasons why a log is not cleaned."""
 
 
 class UncleanableLog(Exception):
-    """The log can't be cleaned as it is; the message names the file and the byte."""
+    """The log can't be cleaned; the message names the file and the byte."""
 
 
 class PassAbandoned(Exception):
-    """Nothing is wrong with the log: its owner has taken the grant back, or its segments are gone."""
+    """The log is intact, but its owner has withdrawn the grant, or its segments were removed."""

@@ -1,1 +1,1 @@
-"""What the brokers of a cluster say to each other, as plain values: the bytes are made in the wire."""
+"""The requests between the brokers of a cluster, as plain values; the wire encodes them."""

@@ -1,8 +1,8 @@
-"""The requests between the controller and the brokers, and their answers: Kafka's messages as plain values.
+"""The requests between the controller and the brokers, with their responses: Kafka's messages as plain values.
 
-The elected controller makes LeaderAndIsr, UpdateMetadata and StopReplica, and a broker's hosted side consumes them; the
-wire translates both ways. A request has the fields of its newest version: NO_TOPIC_ID, NO_BROKER_EPOCH and the other
-defaults stand for what an older version lacks. The controller hands requests to its own broker without a wire.
+The elected controller builds LeaderAndIsr, UpdateMetadata and StopReplica, and each broker handles them; the wire
+translates both ways. A request has the fields of its newest version; for missing fields of older versions it has
+NO_TOPIC_ID, NO_BROKER_EPOCH and the other defaults. The controller passes requests to its own broker directly.
 """
 
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.types import NO_BROKER_EPOCH, NO_LEADER_EPOCH, NO_TOPIC_ID, RECOVERED
 
 LEADER_DURING_DELETE = -2
-"""The leader of a partition whose topic is being deleted: brokers drop it from their metadata."""
+"""The leader of a partition whose topic is being deleted: brokers remove it from their metadata."""
 EPOCH_DURING_DELETE = -2
-"""The leader epoch in StopReplica for a topic that is being deleted: not compared."""
+"""The leader epoch in StopReplica for a topic that is being deleted: it is not compared."""
 PARTITIONS_OF_TOPIC = 100_000
-"""Its node in ZooKeeper names all its partitions, and has at most 1 MB (jute.maxbuffer): there can't be more. A broker
-keeps a row for each index up to the largest one that it has seen.
+"""The most partitions of a topic: its node in ZooKeeper names all of them in at most 1 MB (jute.maxbuffer). A broker
+keeps a row for each index up to the largest one.
 """
 
 
@@ -27,7 +27,7 @@ def is_partition_index(index: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsrPartition:
-    """`controller_epoch` is that of the state node, `partition_epoch` its version."""
+    """`controller_epoch` is from the state node, `partition_epoch` is the version of the node."""
 
     partition_index: int
     controller_epoch: int
@@ -51,7 +51,7 @@ class LeaderAndIsrTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveLeader:
-    """The inter-broker address of a leader that the request names."""
+    """The inter-broker address of a leader in the request."""
 
     broker_id: int
     host_name: str
@@ -77,7 +77,7 @@ class PartitionError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsrTopicError:
-    """`topic_name` is what versions up to 4 say, `topic_id` what later ones say; our own answers have both."""
+    """Versions up to 4 have `topic_name`, later ones `topic_id`; our own responses have both."""
 
     topic_name: str = ""
     topic_id: UUID = NO_TOPIC_ID
@@ -130,7 +130,7 @@ class LiveBroker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMetadataRequest:
-    """`live_brokers` are all of them, `topic_states` only what changed; `broker_epoch` is the receiver's."""
+    """`live_brokers` are all live brokers, `topic_states` only changes; `broker_epoch` is the receiver's."""
 
     controller_id: int
     controller_epoch: int
@@ -182,8 +182,8 @@ class StopReplicaResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrMember:
-    """A member of the wanted ISR; `broker_epoch` is the life of that broker that has the records, as its fetches say.
-    NO_BROKER_EPOCH: of any; Apache Kafka's leaders on ZooKeeper say no other.
+    """A member of the requested ISR; `broker_epoch` is the epoch of the broker whose fetches the leader has counted.
+    NO_BROKER_EPOCH: of any epoch; Apache Kafka's leaders on ZooKeeper send no other.
     """
 
     broker_id: int
@@ -192,7 +192,7 @@ class IsrMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterPartitionPartition:
-    """`partition_epoch` is that of the state on which the leader decided."""
+    """`partition_epoch` is from the state on which the leader decided."""
 
     partition_index: int
     leader_epoch: int
@@ -259,7 +259,7 @@ class RemainingPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlledShutdownResponse:
-    """`remaining_partitions` are still led by the broker that asked."""
+    """`remaining_partitions` are still led by the sender of the request."""
 
     error_code: ErrorCode
     remaining_partitions: tuple[RemainingPartition, ...] = ()

@@ -1,7 +1,7 @@
-"""In which versions do the brokers of a cluster ask each other, at an `inter.broker.protocol.version`?
+"""The versions of requests between brokers at an `inter.broker.protocol.version`.
 
-As Apache Kafka on ZooKeeper: the sender's setting fixes them, nobody negotiates, and a broker that does not know a
-version closes the connection. So a cluster whose oldest broker is a 2.8 has 2.8 everywhere.
+As in Apache Kafka on ZooKeeper, the sender's setting fixes the versions without negotiation, and a broker closes the
+connection of an unknown version. So a cluster whose oldest broker is a 2.8 uses 2.8 everywhere.
 """
 
 from typing import NamedTuple
@@ -11,12 +11,12 @@ LEVELS = (
     *("3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2"),
     *("3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0"),
 )
-"""The settings that this broker can work with, oldest first."""
+"""The levels that this broker supports, oldest first."""
 
 
 class ProtocolVersions(NamedTuple):
-    """Versions of requests. `alter_partition` is the newest that every controller of such a cluster knows: Apache Kafka
-    asks for it. `verifies`: whether coordinators on other brokers know how to verify a transaction (KIP-890).
+    """Versions of requests. `alter_partition` is the newest version that every controller of such a cluster supports,
+    as in Apache Kafka. `verifies`: coordinators on other brokers can verify a transaction (KIP-890).
     """
 
     leader_and_isr: int
@@ -29,14 +29,12 @@ class ProtocolVersions(NamedTuple):
 
     @property
     def names_broker_epochs(self) -> bool:
-        """Whether followers say in which life of their broker they fetch, and leaders whose fetches they have counted
-        (KIP-903).
-        """
+        """Whether followers send broker epochs in fetches, and leaders in AlterPartition (KIP-903)."""
         return self.fetch >= 15 and self.alter_partition >= 3
 
 
 def level_of(setting: str) -> str | None:
-    """The level that a setting means: 3.5 and 3.5.1 mean the last one of 3.5. None: there is none."""
+    """The level of a setting: 3.5 and 3.5.1 are the last one of 3.5. None: there is none."""
     if setting in LEVELS:
         return setting
     parts = setting.split(".")
@@ -50,11 +48,11 @@ def protocol_versions(setting: str) -> ProtocolVersions:
     """Raises ValueError for a setting without a level."""
     level = level_of(setting)
     if level is None:
-        raise ValueError(f"{setting} is none of the protocol versions {LEVELS[0]} to {LEVELS[-1]}")
+        raise ValueError(f"{setting} is not a protocol version from {LEVELS[0]} to {LEVELS[-1]}")
     at = LEVELS.index(level)
 
     def latest(*steps: tuple[str, int]) -> int:
-        """The version of the last level in `steps` that is not newer."""
+        """The version of the last level in `steps` that is not newer than this one."""
         return max(version for first, version in steps if LEVELS.index(first) <= at)
 
     return ProtocolVersions(

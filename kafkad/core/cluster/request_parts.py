@@ -1,7 +1,7 @@
-"""A controller's request about thousands of partitions is carried out in parts: its broker does not stand still.
+"""Splits a controller's request about thousands of partitions, so that handling it does not block the broker.
 
-Each partition is a matter of its own: nothing but the epochs holds for all, and each part has them. A topic is cut only
-if it is larger than a part, and then its last partition comes first: who counts partitions in between counts all.
+Each partition is handled by itself; only the epochs apply to all, and each part of the request has them. A topic is
+split only if it is larger than a part; then its last partition comes first, so that partition counts are complete.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,14 +26,14 @@ from kafkad.core.errors import ErrorCode
 
 ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
-Topic = TypeVar("Topic", LeaderAndIsrTopic, UpdateMetadataTopic, StopReplicaTopic)
+AnyTopic = TypeVar("AnyTopic", LeaderAndIsrTopic, UpdateMetadataTopic, StopReplicaTopic)
 
 MOST = 128
-"""Partitions of a part: one takes a millisecond or two."""
+"""Partitions of a part: one partition takes one or two milliseconds."""
 
 
-def parts_of(request: ControlRequest, most: int = MOST) -> Iterator[ControlRequest]:
-    """Requests that together are this one."""
+def split_request(request: ControlRequest, most: int = MOST) -> Iterator[ControlRequest]:
+    """Requests that together are equivalent to this one."""
     if sum(len(topic.partition_states) for topic in request.topic_states) <= most:
         yield request
         return
@@ -46,8 +46,8 @@ def parts_of(request: ControlRequest, most: int = MOST) -> Iterator[ControlReque
             yield from (replace(request, topic_states=topics) for topics in _cut(request.topic_states, most))
 
 
-def _cut(topics: Sequence[Topic], most: int) -> Iterator[tuple[Topic, ...]]:
-    part: list[Topic] = []
+def _cut(topics: Sequence[AnyTopic], most: int) -> Iterator[tuple[AnyTopic, ...]]:
+    part: list[AnyTopic] = []
     size = 0
     for topic in topics:
         for piece in _pieces(topic, most):
@@ -60,7 +60,7 @@ def _cut(topics: Sequence[Topic], most: int) -> Iterator[tuple[Topic, ...]]:
     yield tuple(part)
 
 
-def _pieces(topic: Topic, most: int) -> Iterator[Topic]:
+def _pieces(topic: AnyTopic, most: int) -> Iterator[AnyTopic]:
     if len(topic.partition_states) <= most:
         yield topic
         return
@@ -71,12 +71,12 @@ def _pieces(topic: Topic, most: int) -> Iterator[Topic]:
         yield replace(topic, partition_states=tuple(topic.partition_states[each] for each in order[at : at + most]))
 
 
-def answer_of(responses: Sequence[ControlResponse]) -> ControlResponse:
-    """The answer to a request from those to its parts. A refusal of one, whose epoch is over by then, is one of all."""
+def merged_response(responses: Sequence[ControlResponse]) -> ControlResponse:
+    """The response to a request from those to its parts. If one part is rejected, as its epoch is over, all are."""
     first = responses[0]
-    refused = next((each for each in responses if each.error_code is not ErrorCode.NONE), None)
-    if refused is not None or len(responses) == 1:
-        return first if refused is None else refused
+    rejected = next((each for each in responses if each.error_code is not ErrorCode.NONE), None)
+    if rejected is not None or len(responses) == 1:
+        return first if rejected is None else rejected
     match first:
         case LeaderAndIsrResponse():
             return replace(first, topics=_joined(responses))

@@ -1,1 +1,1 @@
-"""Rules about connections and their peers: addresses, and log lines that are not repeated all the time."""
+"""Rules about connections and their peers: addresses, and limits on repeated log lines."""

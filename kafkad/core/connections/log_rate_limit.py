@@ -1,4 +1,4 @@
-"""Log lines that would be written again and again while something goes wrong: each at most once a minute."""
+"""Limits repeated log lines to one per subject and minute."""
 
 from collections.abc import Hashable
 
@@ -8,18 +8,18 @@ _MOST = 10_000
 
 
 class LogRateLimit:
-    """What was said within the last minute."""
+    """The subjects logged within the last minute."""
 
-    __slots__ = ("_said",)
+    __slots__ = ("_quiet_until_ms",)
 
     def __init__(self) -> None:
-        self._said: dict[Hashable, int] = {}
+        self._quiet_until_ms: dict[Hashable, int] = {}
 
     def is_due(self, about: Hashable, now_ms: int) -> bool:
-        """Whether to say it now; the same is not due again for a minute."""
-        if now_ms < self._said.get(about, now_ms):
+        """Whether to log now; then the subject is not due for a minute."""
+        if now_ms < self._quiet_until_ms.get(about, now_ms):
             return False
-        if len(self._said) >= _MOST:
-            self._said.clear()
-        self._said[about] = now_ms + QUIET_MS
+        if len(self._quiet_until_ms) >= _MOST:
+            self._quiet_until_ms.clear()
+        self._quiet_until_ms[about] = now_ms + QUIET_MS
         return True

@@ -1,4 +1,4 @@
-"""The addresses that one peer can use: with IPv4 one, with IPv6 usually all 2^64 of a network."""
+"""The addresses that one peer can use: one with IPv4, usually all 2^64 of a network with IPv6."""
 
 from ipaddress import IPv6Network
 
@@ -6,7 +6,7 @@ NETWORK_BITS = 64
 
 
 def network_of(host: str) -> str:
-    """`host` itself, or the /64 around an address of IPv6."""
+    """`host` itself, or the /64 network of an IPv6 address."""
     if ":" not in host:
         return host
     address = host.partition("%")[0]

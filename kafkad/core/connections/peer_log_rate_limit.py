@@ -1,13 +1,13 @@
-"""Limits log lines about peers: the first ones within a minute are logged, later ones are counted.
+"""Limits log lines about peers: the first lines within a minute are logged, later ones are counted.
 
-A peer that is disconnected thousands of times a second must neither fill the log nor the memory: IPv6 peers are counted
-by their /64, and those beyond `MOST_PEERS` within a minute share one entry.
+A peer that is disconnected thousands of times a second must fill neither the log nor the memory: IPv6 peers are counted
+by their /64 network, and peers beyond `MAX_PEERS` within a minute share one entry.
 """
 
 from kafkad.core.connections.peer_address import network_of
 
 QUIET_MS = 60_000
-MOST_PEERS = 1_000
+MAX_PEERS = 1_000
 OTHERS = "other addresses"
 
 
@@ -21,9 +21,9 @@ class _Minute:
 
 
 class PeerLogRateLimit:
-    """The peers with a complaint in the last minute, ordered by the end of their minute. `lines` are logged of each."""
+    """The peers with a line in the last minute, ordered by the end of their minute. `lines` are logged per peer."""
 
-    def __init__(self, most_peers: int = MOST_PEERS, *, lines: int = 1) -> None:
+    def __init__(self, most_peers: int = MAX_PEERS, *, lines: int = 1) -> None:
         self._most_peers = most_peers
         self._lines = lines
         self._minutes: dict[str, _Minute] = {}
@@ -33,7 +33,7 @@ class PeerLogRateLimit:
         return len(self._minutes)
 
     def may_log(self, host: str, now_ms: int) -> bool:
-        """Whether this complaint is logged; if not, it is counted. Call `over` first."""
+        """Whether to log this line; if not, it is counted. Call `over` first."""
         peer = network_of(host)
         minute = self._minutes.get(peer)
         if minute is None and len(self._minutes) >= self._most_peers:
@@ -50,7 +50,7 @@ class PeerLogRateLimit:
         return False
 
     def over(self, now_ms: int) -> list[tuple[str, int]]:
-        """(peer, number of complaints that were not logged) for minutes that have ended; removes them."""
+        """(peer, number of suppressed lines) for minutes that have ended; removes them."""
         counts = []
         while self._minutes:
             peer, minute = next(iter(self._minutes.items()))
@@ -70,5 +70,5 @@ class PeerLogRateLimit:
 
     @property
     def next_ms(self) -> int | None:
-        """When the next counts may be due; None while every complaint was logged."""
+        """The time of the next counts; None while no line is suppressed."""
         return next(iter(self._minutes.values())).ends_ms if self._suppressed else None

@@ -1,4 +1,4 @@
 """The metadata rules: topics, assignment, leaders, configs, producer ids; over a `CoordinationStore`.
 
-`controller` is that of a single broker; `elected` makes it the one of a cluster.
+`controller` is the controller of a single broker; `elected` extends it for a cluster.
 """

@@ -1,6 +1,6 @@
-"""Requests that name several topics or resources: one result each, with Kafka's order and messages.
+"""Requests about several topics or resources: one result for each, with Kafka's order and error texts.
 
-Nothing is half done: a topic or resource is changed as a whole or gets an error, and validate-only changes nothing.
+Each topic or resource is changed as a whole or gets an error. With validate-only nothing is changed.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from kafkad.core.controller.configs import (
     ConfigRules,
     ResourceType,
     alter_incrementally,
-    check_form,
+    check_entries,
     check_resource,
     replace_all,
     validate,
@@ -24,16 +24,16 @@ from kafkad.core.controller.settings import RandomSource
 from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.controller.topics.assignment import Assignment
 from kafkad.core.controller.topics.names import CLUSTER_METADATA_TOPIC, CollisionIndex, check_topic_name
-from kafkad.core.controller.topics.placement import NOT_HERE
+from kafkad.core.controller.topics.placement import NO_PLACE
 from kafkad.core.controller.topics.topics import (
     NewPartitions,
     NewTopic,
     TopicResult,
-    adds_too_many,
-    asks_for_too_many,
+    adds_too_many_partitions,
     assign_more_partitions,
     assign_topic,
     configs_to_set,
+    requests_too_many_partitions,
 )
 from kafkad.core.errors import ErrorCode, KafkaError
 
@@ -48,13 +48,13 @@ def create_topics(
     *,
     validate_only: bool = False,
 ) -> list[TopicResult]:
-    """CreateTopics: results of the topics that were named once, then of those that were refused as a whole."""
-    if asks_for_too_many(requested, controller.settings.defaults):
-        return [_refused(new.name, ErrorCode.POLICY_VIOLATION, _TOO_MANY) for new in requested]
+    """CreateTopics: results of topics named once, then of topics rejected as a whole."""
+    if requests_too_many_partitions(requested, controller.settings.defaults):
+        return [_rejected(new.name, ErrorCode.POLICY_VIOLATION, _TOO_MANY) for new in requested]
     counts = Counter(new.name for new in requested)
     results: dict[str, TopicResult] = {}
     planned: dict[str, PlannedTopic] = {}
-    # Topics earlier in the request count as if they existed already.
+    # Topics earlier in the request count as existing topics.
     ahead = CollisionIndex()
     space_taken = 0
     for new in requested:
@@ -73,35 +73,37 @@ def create_topics(
     if validate_only:
         results |= {name: TopicResult(name=name, topic=_preview(plan)) for name, plan in planned.items()}
     else:
-        results |= _make(controller, planned)
+        results |= _create(controller, planned)
     for name, count in counts.items():
         if count > 1:
-            results[name] = _refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            results[name] = _rejected(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         elif name == CLUSTER_METADATA_TOPIC:
             text = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
-            results[name] = _refused(name, ErrorCode.INVALID_REQUEST, text)
+            results[name] = _rejected(name, ErrorCode.INVALID_REQUEST, text)
     return list(results.values())
 
 
-def _make(controller: Controller, planned: Mapping[str, PlannedTopic]) -> dict[str, TopicResult]:
+def _create(controller: Controller, planned: Mapping[str, PlannedTopic]) -> dict[str, TopicResult]:
     try:
-        made = controller.create_topics(list(planned.values()))
+        created = controller.create_topics(list(planned.values()))
     except KafkaError as error:
         return {name: _failed(name, error) for name in planned}
-    return {topic.name: TopicResult(name=topic.name, topic=topic) for topic in made}
+    return {topic.name: TopicResult(name=topic.name, topic=topic) for topic in created}
 
 
 def auto_create_topics(
     controller: Controller, names: Sequence[str], rules: ConfigRules, random_source: RandomSource
 ) -> dict[str, TopicResult]:
-    """Create topics that a request uses: a topic that exists afterwards has no error."""
-    wanted = [name for name in dict.fromkeys(names) if name not in controller.image.topics]
+    """Create the topics that a request uses. A topic that exists afterwards has no error."""
+    missing = [name for name in dict.fromkeys(names) if name not in controller.image.topics]
     internal = controller.settings.internal_topics
-    requested = [controller.to_be_made(internal[name]) if name in internal else NewTopic(name=name) for name in wanted]
+    requested = [
+        controller.adapt_internal_topic(internal[name]) if name in internal else NewTopic(name=name) for name in missing
+    ]
     results = {result.name: result for result in create_topics(controller, requested, rules, random_source)}
-    # The topic is being deleted and can be created soon, so the client is told to retry.
+    # A topic that is being deleted can be created soon: this code makes the client retry.
     results |= {
-        name: _refused(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "It is being deleted.")
+        name: _rejected(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic is being deleted.")
         for name, result in results.items()
         if result.code is ErrorCode.TOPIC_ALREADY_EXISTS
     }
@@ -111,12 +113,12 @@ def auto_create_topics(
 def create_partitions(
     controller: Controller, requested: Sequence[NewPartitions], *, validate_only: bool = False
 ) -> list[TopicResult]:
-    """CreatePartitions, each topic on its own; all additional partitions become visible together."""
-    if adds_too_many(requested, controller.image.topics):
-        return [_refused(new.name, ErrorCode.POLICY_VIOLATION, _TOO_MANY) for new in requested]
+    """CreatePartitions, each topic by itself; all additional partitions become visible together."""
+    if adds_too_many_partitions(requested, controller.image.topics):
+        return [_rejected(new.name, ErrorCode.POLICY_VIOLATION, _TOO_MANY) for new in requested]
     counts = Counter(new.name for new in requested)
     results = [
-        _refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        _rejected(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         for name, count in counts.items()
         if count > 1
     ]
@@ -187,9 +189,9 @@ def _plan(controller: Controller, new: NewTopic, rules: ConfigRules, random_sour
 
 
 def _preview(plan: PlannedTopic) -> Topic:
-    """The topic as validate-only answers it: it has partitions and replicas, but no slots and leaders."""
+    """The topic in a validate-only response: partitions and replicas, but no slots and leaders."""
     partitions = tuple(
-        make_partition(index, NOT_HERE, replicas, PartitionState(leader=NO_LEADER, leader_epoch=0, isr=()))
+        make_partition(index, NO_PLACE, replicas, PartitionState(leader=NO_LEADER, leader_epoch=0, isr=()))
         for index, replicas in enumerate(plan.assignments)
     )
     return Topic(name=plan.name, id=plan.id, partitions=partitions, configs=plan.configs)
@@ -198,7 +200,7 @@ def _preview(plan: PlannedTopic) -> Topic:
 def _alter(
     controller: Controller, alteration: Alteration, rules: ConfigRules, incremental: bool, validate_only: bool
 ) -> None:
-    check_form(alteration)
+    check_entries(alteration)
     resource_type = check_resource(alteration, controller.settings.broker_id)
     name = alteration.resource_name
     current = rules.in_force(resource_type, _current_configs(controller.image, resource_type, name))
@@ -232,5 +234,5 @@ def _failed(name: str, error: KafkaError) -> TopicResult:
     return TopicResult(name=name, code=error.code, message=error.message)
 
 
-def _refused(name: str, code: ErrorCode, message: str) -> TopicResult:
+def _rejected(name: str, code: ErrorCode, message: str) -> TopicResult:
     return TopicResult(name=name, code=code, message=message)

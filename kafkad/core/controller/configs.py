@@ -1,7 +1,7 @@
 """AlterConfigs for a topic, a group or a broker, with Kafka's semantics.
 
-The tables of `kafkad.config` know which keys exist, which values are allowed and which keys can change while the broker
-runs; they are passed in as a `ConfigRules`.
+`ConfigRules`, implemented by the tables of `kafkad.config`, defines the keys, the allowed values, and the keys that can
+change while the broker runs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ class AlterEntry:
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """The changes to one resource; `resource_type` is the number in the request, known or not."""
+    """The changes to one resource; `resource_type` is the number in the request, which may be invalid."""
 
     resource_type: int
     resource_name: str
@@ -56,30 +56,29 @@ class AlterResult:
 
 
 class ConfigRules(Protocol):
-    """The configuration tables, as far as alterations need them. They refuse by raising `KafkaError`."""
+    """The checks of configuration keys and values. A check that fails raises `KafkaError`."""
 
     def is_list(self, resource_type: ResourceType, key: str) -> bool:
         """Whether values may be appended and subtracted; False for unknown keys."""
 
     def default_value(self, resource_type: ResourceType, key: str) -> str | None:
-        """The value when the resource sets none: appending starts from it."""
+        """The value of a key that the resource does not set: APPEND and SUBTRACT start from it."""
 
     def in_force(self, resource_type: ResourceType, stored: Mapping[str, str]) -> Mapping[str, str]:
-        """The stored configs without those that no longer apply (an earlier version stored them): a change drops
-        them."""
+        """The stored configs without keys of earlier versions that no longer apply; a change drops these keys."""
 
     def validate_topic(self, configs: Mapping[str, str]) -> None:
-        """INVALID_CONFIG for an unknown key, a value out of range, or values that don't fit together."""
+        """Raises INVALID_CONFIG for an unknown key, a value out of range, or contradicting values."""
 
     def validate_group(self, configs: Mapping[str, str]) -> None:
-        """INVALID_CONFIG for an unknown key or a value that the broker does not allow."""
+        """Raises INVALID_CONFIG for an unknown key or a value that the broker does not allow."""
 
     def validate_broker(self, configs: Mapping[str, str], *, per_broker: bool) -> None:
-        """INVALID_REQUEST for a key that can't be changed dynamically (at this level) or a wrong value."""
+        """Raises INVALID_REQUEST for an invalid value, or a key that can't be changed dynamically (at this level)."""
 
 
-def check_form(alteration: Alteration) -> None:
-    """The checks that Kafka makes before it looks at any value."""
+def check_entries(alteration: Alteration) -> None:
+    """Kafka's checks before those of values: duplicate keys, null values."""
     names = [entry.name for entry in alteration.entries]
     if len(set(names)) != len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -89,7 +88,7 @@ def check_form(alteration: Alteration) -> None:
 
 
 def check_resource(alteration: Alteration, broker_id: int) -> ResourceType:
-    """The resource type, if the store keeps configurations of this resource; raises KafkaError otherwise."""
+    """The type of a resource with stored configurations. Raises KafkaError for any other resource."""
     name = alteration.resource_name
     match alteration.resource_type:
         case ResourceType.TOPIC:
@@ -110,7 +109,7 @@ def check_resource(alteration: Alteration, broker_id: int) -> ResourceType:
 
 
 def check_node_id(name: str, broker_id: int) -> None:
-    """A broker's own configuration is altered by that broker."""
+    """Raises KafkaError unless `name` is this broker's id: each broker alters its own configuration."""
     try:
         named = int(name)
     except ValueError:
@@ -126,7 +125,7 @@ def alter_incrementally(
     entries: Iterable[AlterEntry],
     rules: ConfigRules,
 ) -> dict[str, str]:
-    """`current` after the operations (IncrementalAlterConfigs)."""
+    """`current` after the operations of IncrementalAlterConfigs."""
     configs = dict(current)
     for entry in entries:
         match entry.operation:
@@ -142,7 +141,7 @@ def alter_incrementally(
 
 
 def replace_all(entries: Iterable[AlterEntry]) -> dict[str, str]:
-    """The configuration after the legacy AlterConfigs: keys that the request leaves out go back to their defaults."""
+    """The configuration after the legacy AlterConfigs: keys missing in the request return to their defaults."""
     return {entry.name: entry.value or "" for entry in entries}
 
 
@@ -172,10 +171,10 @@ def _alter_list(resource_type: ResourceType, configs: Mapping[str, str], entry: 
     value = configs.get(entry.name)
     if value is None:
         value = rules.default_value(resource_type, entry.name) or ""
-    parts = [part for part in value.split(",") if part]
-    for part in (entry.value or "").split(","):
+    items = [item for item in value.split(",") if item]
+    for item in (entry.value or "").split(","):
         if operation is AlterOperation.SUBTRACT:
-            parts = [kept for kept in parts if kept != part]
-        elif part not in parts:
-            parts.append(part)
-    return ",".join(parts)
+            items = [kept for kept in items if kept != item]
+        elif item not in items:
+            items.append(item)
+    return ",".join(items)

@@ -1,7 +1,7 @@
-"""The controller: the only place where topics, partitions and configurations of this broker change.
+"""The controller: the only writer of topics, partitions and configurations.
 
-Each verb checks first, writes the coordination store second, and only then updates the metadata image; after a crash in
-between, `startup` completes what the store has. Changes for the other processes are collected as deltas.
+Each method checks first, then writes the coordination store, then updates the metadata image; after a crash between the
+last two, `startup` completes the change from the store. Deltas carry the changes to the other processes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,17 +28,17 @@ from kafkad.core.controller.partition_rows import (
     moves_begun,
     state_of,
 )
-from kafkad.core.controller.reassignments import why_not_so
+from kafkad.core.controller.reassignments import reassignment_error
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.stored_metadata import PartitionState
-from kafkad.core.controller.store.storing import stored_or_refused
+from kafkad.core.controller.store.storing import reject_without_space
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
-from kafkad.core.controller.topics.internal_topics import fitted
+from kafkad.core.controller.topics.internal_topics import with_single_replica
 from kafkad.core.controller.topics.names import CollisionIndex
 from kafkad.core.controller.topics.pending_deletion import OFFLINE, PendingDeletion, log_dirs_of
-from kafkad.core.controller.topics.placement import NOT_HERE, Placement
+from kafkad.core.controller.topics.placement import NO_PLACE, Placement
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.errors import KafkaError
@@ -50,7 +50,7 @@ _PARTITIONS_FINISHED_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class PlannedTopic:
-    """A topic that may be created: names, counts and configurations are checked."""
+    """A topic to create; name, counts and configurations are checked."""
 
     name: str
     id: UUID
@@ -59,7 +59,7 @@ class PlannedTopic:
 
 
 class Controller:
-    """Created by `startup.start`. Every verb that changes something increases `image.version` by one."""
+    """Created by `startup.start`. Each change increases `image.version` by one."""
 
     def __init__(
         self,
@@ -73,14 +73,14 @@ class Controller:
     ) -> None:
         self.settings = settings
         self.id = settings.broker_id
-        """The broker that is the controller."""
+        """The broker id of the controller."""
         self.image = image
         self.collisions = CollisionIndex(image.topics)
         self.deletions = dict(deletions)
         self.unreadable_topics: frozenset[str] = frozenset()
-        """What the store has under these names is no topic that can be read, and none can be made there."""
+        """Names of topics whose nodes can't be read; a topic of such a name can't be created."""
         self._unfinished: dict[str, None] = {}
-        """Deletions without remaining directories that the store still has."""
+        """Topics whose directories are all deleted, and whose nodes are not."""
         self._names_of_deleted: dict[UUID, str] = {}
         self._tree = tree
         self._election = election
@@ -96,7 +96,7 @@ class Controller:
 
     @property
     def cordoned_dirs(self) -> frozenset[int]:
-        """The log directories that get nothing new."""
+        """The log directories that get no new partitions."""
         return self._placement.cordoned
 
     def take_deltas(self) -> list[deltas.MetadataDelta]:
@@ -107,7 +107,7 @@ class Controller:
     def create_topics(self, planned: Sequence[PlannedTopic]) -> list[Topic]:
         """Create the topics; all become visible in one version.
 
-        Raises before any change when the partition table or the store has no room for them.
+        Raises KafkaError before any change if the partition table or the store has no space for them.
         """
         if not planned:
             return []
@@ -118,7 +118,7 @@ class Controller:
             for topic in planned
             for index, replicas in enumerate(topic.assignments)
         }
-        with stored_or_refused():
+        with reject_without_space():
             self._tree.create_topics(planned)
         self._tree.create_states(states)
         topics = [
@@ -136,9 +136,9 @@ class Controller:
         return topics
 
     def add_partitions(self, additional: Mapping[str, Sequence[Assignment]]) -> None:
-        """Give the topics these additional partitions; all become visible in one version.
+        """Add partitions to topics; all become visible in one version.
 
-        Raises before any change when the partition table or the store has no room for them.
+        Raises KafkaError before any change if the partition table or the store has no space for them.
         """
         if not additional:
             return
@@ -154,7 +154,7 @@ class Controller:
             name: (topic.id, [*map(assignment_of, topic.partitions), *map(ReplicaAssignment, additional[name])])
             for name, topic in topics.items()
         }
-        with stored_or_refused():
+        with reject_without_space():
             self._tree.set_assignments(every)
         self._tree.create_states(states)
         self._publish(
@@ -169,13 +169,13 @@ class Controller:
         if not names:
             return
         topics = [self.image.topics[name] for name in names]
-        with stored_or_refused():
+        with reject_without_space():
             self._tree.record_deletions([(topic.name, topic.id, len(topic.partitions)) for topic in topics])
         for topic in topics:
             slots = {each.slot: each.index for each in topic.partitions if each.slot != NO_SLOT}
             remaining = set(slots.values())
             if any(each.slot != NO_SLOT and each.log_dir == NO_LOG_DIR for each in topic.partitions):
-                # When the directory is back, its partitions are found and deleted.
+                # The start with this directory finds its partitions and deletes them.
                 remaining.add(OFFLINE)
             self.deletions[topic.name] = PendingDeletion(len(topic.partitions), remaining, slots, log_dirs_of(topic))
             self._names_of_deleted[topic.id] = topic.name
@@ -191,11 +191,11 @@ class Controller:
             self.partitions_deleted(name, ())
 
     def deletions_under_way(self) -> set[str]:
-        """The deletions that are in progress; the others wait for a log directory to come back."""
+        """The deletions in progress; the others wait until an offline log directory is online again."""
         return {name for name, pending in self.deletions.items() if pending.remaining != {OFFLINE}}
 
     def slots_deleted(self, topic_id: UUID, slots: Sequence[int]) -> bool:
-        """Like `partitions_deleted`, for a worker: it knows a deleted topic by its id and slots only."""
+        """Like `partitions_deleted`, for a worker: a worker names a deleted topic by id and slots only."""
         name = self._names_of_deleted.get(topic_id)
         pending = self.deletions.get(name) if name is not None else None
         if name is None or pending is None:
@@ -206,7 +206,7 @@ class Controller:
         return done
 
     def partitions_deleted(self, name: str, partitions: Sequence[int]) -> bool:
-        """The directories of these partitions are gone. True when all are; then call `finish_deletions`."""
+        """These directories are deleted. True when all of the topic are; then call `finish_deletions`."""
         pending = self.deletions.get(name)
         if pending is None:
             return True
@@ -220,25 +220,25 @@ class Controller:
         return bool(self._unfinished)
 
     def finish_deletions(self) -> None:
-        """Remove the nodes of some topics without directories, together, as each commit waits for the disk."""
-        room = _PARTITIONS_FINISHED_AT_ONCE
+        """Remove the nodes of several topics in one commit, because each commit waits for the disk."""
+        remaining = _PARTITIONS_FINISHED_AT_ONCE
         some: list[tuple[str, int]] = []
         for name in self._unfinished:
             some.append((name, self.deletions[name].partitions))
-            room -= some[-1][1]
-            if room <= 0:
+            remaining -= some[-1][1]
+            if remaining <= 0:
                 break
         self._tree.finish_deletions(some)
         for name, _ in some:
             del self.deletions[name], self._unfinished[name]
 
     def acknowledged(self, version: int) -> None:
-        """Every live process has applied `version`: slots given back by then may be used again."""
+        """Every live process has applied `version`: slots freed by then may be reused."""
         self._placement.acknowledged(version)
 
-    def elect_leaders(self, wanted: Iterable[TopicPartition] | None, kind: ElectionType) -> Elections:
-        """Elect where that is needed and possible; None: all partitions."""
-        results = elections(self.image, self._electorate(), wanted, kind)
+    def elect_leaders(self, requested: Iterable[TopicPartition] | None, kind: ElectionType) -> Elections:
+        """Elect leaders where an election is needed and possible. `requested` None: all partitions."""
+        results = elections(self.image, self._electorate(), requested, kind)
         states = {at: each for at, each in results.items() if isinstance(each, PartitionState)}
         if states:
             self._tree.set_states(states)
@@ -246,14 +246,19 @@ class Controller:
         return results
 
     def reassign(
-        self, wanted: Sequence[tuple[TopicPartition, Assignment | None]], *, replication_factor_may_change: bool = True
+        self,
+        requested: Sequence[tuple[TopicPartition, Assignment | None]],
+        *,
+        replication_factor_may_change: bool = True,
     ) -> list[KafkaError | None]:
-        """Begin to move partitions to these replicas; None ends a reassignment that is under way.
+        """Begin to reassign partitions to these replicas; None cancels the reassignment of a partition.
 
-        A single broker has all replicas that there may be: each reassignment is done at once, or refused.
+        On a single broker each reassignment either changes nothing or is rejected.
         """
         may_change = replication_factor_may_change
-        return [why_not_so(self.image, at, to, replication_factor_may_change=may_change) for at, to in wanted]
+        return [
+            reassignment_error(self.image, at, to, replication_factor_may_change=may_change) for at, to in requested
+        ]
 
     def set_topic_config(self, name: str, configs: dict[str, str]) -> None:
         self._set_config(nodes.topic_config_path(name), f"topics/{name}", configs)
@@ -269,12 +274,12 @@ class Controller:
         self._publish((deltas.GroupConfigChanged(group_id, configs),))
 
     def _set_config(self, path: str, entity: str, configs: dict[str, str]) -> None:
-        with stored_or_refused():
+        with reject_without_space():
             self._tree.set_config(path, entity, configs)
 
-    def to_be_made(self, internal: NewTopic) -> NewTopic:
-        """The internal topic as a broker that is alone can have it."""
-        return fitted(internal)
+    def adapt_internal_topic(self, internal: NewTopic) -> NewTopic:
+        """The internal topic with the replicas that a single broker can have."""
+        return with_single_replica(internal)
 
     def without_support(self, _levels: Mapping[str, int]) -> list[int]:
         """The brokers that do not support these feature levels."""
@@ -282,12 +287,12 @@ class Controller:
 
     def set_features(self, levels: dict[str, int]) -> None:
         """Set the feature levels of the cluster."""
-        with stored_or_refused():
+        with reject_without_space():
             epoch = self._tree.set_features(levels)
         self._publish((deltas.FeaturesChanged(levels, epoch),))
 
     def directory_failed(self, log_dir: int) -> None:
-        """The log directory is offline: its partitions lose this replica, and it gets no new ones."""
+        """The log directory is offline: its replicas are offline, and it gets no new partitions."""
         self._placement.directory_failed(log_dir)
         for name, deletion in self.deletions.items():
             if deletion.directory_failed(log_dir):
@@ -307,11 +312,11 @@ class Controller:
         self._change_directories(changes)
 
     def move_partitions(self, targets: Mapping[TopicPartition, int]) -> None:
-        """Their owners move them to these log directories; the directory where a partition is ends its move."""
+        """Move partitions to these log directories; the present directory of a partition cancels its move."""
         self._change_directories(moves_begun(self.image, targets))
 
     def partition_moved(self, topic_id: bytes, index: int, log_dir: int, target: int) -> None:
-        """Its owner says that the partition is in `log_dir`, and no longer on its way to `target`."""
+        """The owner reports the end of a move: the partition is in `log_dir`, the move to `target` is over."""
         self._change_directories(after_move(self.image, topic_id, index, log_dir, target))
 
     def _change_directories(self, changes: tuple[deltas.PartitionsChanged, ...]) -> None:
@@ -320,7 +325,7 @@ class Controller:
             self._publish(changes)
 
     def require_space(self, assignments: Sequence[Assignment], taken: int = 0) -> int:
-        """This broker's share of the new partitions; raises when there is no room for it besides `taken`."""
+        """The number of new partitions of this broker. Raises KafkaError without space for `taken` and them."""
         share = sum(self.settings.broker_id in replicas for replicas in assignments)
         self._placement.require(taken + share)
         return share
@@ -336,7 +341,7 @@ class Controller:
         taken = self._placement.take(len(here), [TopicPartition(name, index) for index in here])
         places = dict(zip(here, taken, strict=True))
         return tuple(
-            make_partition(index, places.get(index, NOT_HERE), replicas, states[TopicPartition(name, index)])
+            make_partition(index, places.get(index, NO_PLACE), replicas, states[TopicPartition(name, index)])
             for index, replicas in enumerate(assignments, first)
         )
 

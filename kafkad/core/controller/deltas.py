@@ -1,7 +1,7 @@
 """How a metadata image changes from one version to the next, and how processes exchange the changes.
 
-`apply` is pure. A delta that is already in the image changes nothing. A delta that leaves a gap is refused, and the
-receiver asks for a snapshot instead of guessing.
+`apply` is pure. A delta that the image contains already changes nothing. A delta after a gap is rejected, and the
+receiver requests a snapshot.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ class PartitionsChanged(Struct, frozen=True, array_like=True, tag=True):
 
 
 class TopicDeleted(Struct, frozen=True, array_like=True, tag=True):
-    """`slots` can be reused when every process has passed this version."""
+    """`slots` can be reused when every process has applied this version."""
 
     name: str
     id: UUID
@@ -39,7 +39,7 @@ class TopicDeleted(Struct, frozen=True, array_like=True, tag=True):
 
 
 class ReplicasRemoved(Struct, frozen=True, array_like=True, tag=True):
-    """This broker loses its replicas of these partitions, files included; the topic stays. The rows have no slot."""
+    """This broker's replicas of these partitions are removed with their files; the topic stays. Rows have no slot."""
 
     name: str
     id: UUID
@@ -53,7 +53,7 @@ class TopicConfigChanged(Struct, frozen=True, array_like=True, tag=True):
 
 
 class BrokerConfigChanged(Struct, frozen=True, array_like=True, tag=True):
-    """`broker` is an id as text, or empty for the default of all."""
+    """`broker` is an id as text, or empty for the default of all brokers."""
 
     broker: str
     configs: dict[str, str]
@@ -69,7 +69,7 @@ class BrokersChanged(Struct, frozen=True, array_like=True, tag=True):
 
 
 class ControllerChanged(Struct, frozen=True, array_like=True, tag=True):
-    """Another broker is the active controller of the cluster."""
+    """The cluster has another active controller."""
 
     id: int
 
@@ -82,7 +82,7 @@ class FeaturesChanged(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Snapshot(Struct, frozen=True, array_like=True, tag=True):
-    """The whole image: replaces the receiver's, whatever version that was."""
+    """The whole image: replaces the receiver's image of any version."""
 
     cluster_id: str
     brokers: tuple[Broker, ...]
@@ -118,7 +118,7 @@ class MetadataDelta(Struct, frozen=True, array_like=True):
 
 
 class MetadataGap(Exception):
-    """A delta does not follow the image: ask for a snapshot."""
+    """A delta does not follow the image: request a snapshot."""
 
     def __init__(self, have: int, got: int) -> None:
         super().__init__(f"metadata delta {got} does not follow version {have}")
@@ -135,7 +135,7 @@ def encode(delta: MetadataDelta) -> bytes:
 
 
 def decode(data: bytes | memoryview) -> MetadataDelta:
-    """Raises msgspec.MsgspecError: the sender is one of our own processes, so that is a bug."""
+    """Raises msgspec.MsgspecError: a bug, because the sender is one of our own processes."""
     return _decoder.decode(data)
 
 
@@ -154,8 +154,8 @@ def snapshot(image: MetadataImage) -> MetadataDelta:
     return MetadataDelta(image.version, (everything,))
 
 
-def partitions_made(deltas: Iterable[MetadataDelta]) -> Iterator[TopicPartition]:
-    """The partitions that the delta adds."""
+def created_partitions(deltas: Iterable[MetadataDelta]) -> Iterator[TopicPartition]:
+    """The partitions that the deltas add."""
     for delta in deltas:
         for change in delta.changes:
             if isinstance(change, TopicCreated):
@@ -180,12 +180,12 @@ def topics_changed(deltas: Iterable[MetadataDelta]) -> Iterator[str]:
 
 
 def deleted_topics(changes: Iterable[Change]) -> dict[str, set[UUID]]:
-    """The topics that the delta deletes: by name, as there may be thousands, all their ids."""
-    gone: dict[str, set[UUID]] = {}
+    """The ids of the deleted topics by name; one name may be deleted several times."""
+    deleted: dict[str, set[UUID]] = {}
     for change in changes:
         if isinstance(change, TopicDeleted):
-            gone.setdefault(change.name, set()).add(change.id)
-    return gone
+            deleted.setdefault(change.name, set()).add(change.id)
+    return deleted
 
 
 def apply(image: MetadataImage, delta: MetadataDelta) -> MetadataImage:

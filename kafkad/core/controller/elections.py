@@ -1,4 +1,4 @@
-"""ElectLeaders: which partitions get another leader, and why don't the others? (ReplicationControlManager.java)"""
+"""ElectLeaders: the new leader of each partition, or the reason for none (ReplicationControlManager.java)."""
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
@@ -20,21 +20,21 @@ class ElectionType(IntEnum):
 
 
 Elections = Mapping[TopicPartition, PartitionState | KafkaError]
-"""What follows for each partition: its next state, or why it keeps its leader."""
+"""The result for each partition: its next state, or the reason why it keeps its leader."""
 
 
 def elections(
-    image: MetadataImage, electorate: Electorate, wanted: Iterable[TopicPartition] | None, kind: ElectionType
+    image: MetadataImage, electorate: Electorate, requested: Iterable[TopicPartition] | None, kind: ElectionType
 ) -> Elections:
-    """`wanted` None: all partitions; those that need no election are left out then."""
-    if wanted is not None:
-        return {at: _election(image, electorate, at, kind) for at in wanted}
+    """With `requested` None all partitions, without those that need no election."""
+    if requested is not None:
+        return {at: _election(image, electorate, at, kind) for at in requested}
     every = [TopicPartition(name, row.index) for name, topic in image.topics.items() for row in topic.partitions]
     found = {at: _election(image, electorate, at, kind) for at in every}
-    return {at: each for at, each in found.items() if _is_needed(each)}
+    return {at: each for at, each in found.items() if _is_relevant(each)}
 
 
-def _is_needed(result: PartitionState | KafkaError) -> bool:
+def _is_relevant(result: PartitionState | KafkaError) -> bool:
     return not (isinstance(result, KafkaError) and result.code is ErrorCode.ELECTION_NOT_NEEDED)
 
 

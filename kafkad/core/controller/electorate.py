@@ -1,7 +1,7 @@
-"""The leader of a partition, and the partition state that follows.
+"""Elects the leader of a partition and computes the next partition state.
 
-The strategy (a plugin) is called through kafkad.core.election, which refuses a leader outside the ISR
-unless unclean election is allowed.
+The strategy (a plugin) is called through kafkad.core.election, which rejects a leader outside the ISR unless unclean
+election is allowed.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,9 +19,9 @@ FIRST_LEADER_EPOCH = 0
 
 
 class Electorate:
-    """The strategy with the brokers that may be elected at this moment: not those that are shutting down.
+    """The election strategy with the brokers that may be elected now: live and not shutting down.
 
-    `offline`: brokers that live, and can't use the directory of their replica of a partition.
+    `offline`: by partition, live brokers whose log directory of the replica is offline or full.
     """
 
     def __init__(
@@ -38,16 +38,16 @@ class Electorate:
         self._racks = {BrokerId(broker.id): broker.rack for broker in brokers.values() if broker.rack is not None}
 
     def without(self, broker_id: int) -> "Electorate":
-        """The same without this broker, whose directory of the partition is offline."""
+        """The same electorate without this broker, whose log directory is offline."""
         others = Electorate(self._strategy, {}, self._shutting_down, self._offline)
         others._live = self._live - {BrokerId(broker_id)}
         others._racks = self._racks
         return others
 
     def is_online(self, partition: TopicPartition, broker: int) -> bool:
-        """Whether the broker lives and has the partition, though it may be shutting down."""
-        is_there = broker in self._live or broker in self._shutting_down
-        return is_there and broker not in self._offline.get(partition, ())
+        """Whether the broker is live and its replica is online. It may be shutting down."""
+        is_live = broker in self._live or broker in self._shutting_down
+        return is_live and broker not in self._offline.get(partition, ())
 
     def _electable(self, partition: TopicPartition) -> frozenset[BrokerId]:
         offline = self._offline.get(partition)
@@ -60,7 +60,7 @@ class Electorate:
     def first_state(
         self, partition: TopicPartition, assignment: Assignment, leader_epoch: int = FIRST_LEADER_EPOCH
     ) -> PartitionState:
-        """The state of a new partition: every live replica is in sync, as there are no records yet."""
+        """The state of a new partition: every live replica is in sync, because there are no records."""
         isr = self._of_electable(partition, assignment)
         leader = self._elect(partition, assignment, isr)
         return PartitionState(leader=leader, leader_epoch=leader_epoch, isr=isr or assignment)
@@ -68,9 +68,9 @@ class Electorate:
     def next_state(
         self, partition: TopicPartition, assignment: Assignment, state: PartitionState, *, unclean: bool = False
     ) -> PartitionState | None:
-        """The state after brokers or directories came or went, to replace `state`; None: unchanged.
+        """The state after a change of live brokers or log directories; None: `state` stays.
 
-        `unclean`: where no replica in sync lives, another one may lead.
+        `unclean`: another replica may lead if no in-sync replica is live.
         """
         if self.is_online(partition, state.leader):
             return None
@@ -84,41 +84,41 @@ class Electorate:
         return _led_by(
             state,
             leader,
-            # The last in-sync replica stays in the ISR, dead or not: only it has all records.
+            # The last in-sync replicas stay in the ISR although they are not live: only they have all records.
             self._of_electable(partition, state.isr) or state.isr,
         )
 
     def state_after_restarts(
         self, partition: TopicPartition, assignment: Assignment, state: PartitionState, restarted: AbstractSet[int]
     ) -> PartitionState | None:
-        """The state when some in-sync replicas are in another life than when it was written; None: none are.
+        """The state after restarts of in-sync brokers since `state` was written; None: `state` stays.
 
-        They may have lost records with the power of their machines: those that have lived on have all. If there are
-        none, one of the others leads, in another epoch, so that nobody takes its records for those that are gone.
+        A restarted broker may have lost records in a power failure; a broker without restart has all records. Without
+        one, a restarted replica leads in a new leader epoch, which distinguishes its new records from the lost ones.
         """
         if restarted.isdisjoint(state.isr):
             return None
-        known = tuple(each for each in state.isr if each not in restarted and self.is_online(partition, each))
-        isr = known or state.isr
-        leader = state.leader if state.leader in known else self._elect(partition, assignment, isr)
+        complete = tuple(each for each in state.isr if each not in restarted and self.is_online(partition, each))
+        isr = complete or state.isr
+        leader = state.leader if state.leader in complete else self._elect(partition, assignment, isr)
         if leader == NO_LEADER:
             return None
-        return _led_by(state, leader, known or self._of_electable(partition, state.isr))
+        return _led_by(state, leader, complete or self._of_electable(partition, state.isr))
 
     def state_after_return(self, state: PartitionState, returned: frozenset[int]) -> PartitionState | None:
-        """The state when brokers that have replicas which are not in sync are in another life; None: it stays.
+        """The state after restarts of brokers with replicas outside the ISR; None: `state` stays.
 
-        The leader may count what a former life has fetched, or have asked for it as in sync: both are of the former
-        leader epoch. A partition without leader has nobody who counts.
+        The leader may count fetches of an earlier incarnation, or have requested its ISR membership. A new leader
+        epoch invalidates both. A partition without leader needs none.
         """
         if state.leader == NO_LEADER or not returned.difference(state.isr):
             return None
         return _led_by(state, state.leader, state.isr)
 
-    def state_after_leaving(
+    def state_after_controlled_shutdown(
         self, partition: TopicPartition, assignment: Assignment, state: PartitionState
     ) -> PartitionState | None:
-        """The state with another leader than one that shuts down; None: no in-sync replica can take over."""
+        """The state with a leader that is not shutting down; None: no in-sync replica can lead."""
         leader = self._elect(partition, assignment, state.isr, ElectionReason.CONTROLLED_SHUTDOWN)
         if leader == NO_LEADER:
             return None
@@ -127,7 +127,7 @@ class Electorate:
     def preferred_state(
         self, partition: TopicPartition, assignment: Assignment, state: PartitionState
     ) -> PartitionState | None:
-        """The state with the preferred leader; None: it is not in sync, or away."""
+        """The state with the preferred leader; None: it is not in sync, not live, or leads already."""
         leader = self._elect(partition, assignment, state.isr, ElectionReason.PREFERRED)
         if leader in (NO_LEADER, state.leader):
             return None
@@ -136,7 +136,7 @@ class Electorate:
     def reassigned_state(
         self, partition: TopicPartition, replicas: Assignment, state: PartitionState
     ) -> PartitionState:
-        """The state with these replicas, of which some are in sync: the leader stays if it is one of them."""
+        """The state with these replicas, of which some are in sync. A leader among them stays leader."""
         isr = tuple(replica for replica in state.isr if replica in replicas)
         leader = state.leader
         if leader not in isr or not self.is_online(partition, leader):
@@ -146,7 +146,7 @@ class Electorate:
     def unclean_state(
         self, partition: TopicPartition, assignment: Assignment, state: PartitionState
     ) -> PartitionState | None:
-        """The state of a partition without leader, with one that need not have all records; None: all are away."""
+        """The state after an unclean election: the leader may lack records; None: no replica is live."""
         leader = self._elect(partition, assignment, state.isr, unclean=True)
         if leader == NO_LEADER:
             return None

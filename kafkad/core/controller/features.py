@@ -1,6 +1,6 @@
 """Finalized feature levels of the cluster, and which changes are allowed (KIP-584, KIP-1022).
 
-A level says how brokers and clients communicate, so it belongs to the cluster and not to a software version.
+A feature level defines how brokers and clients communicate, so it belongs to the cluster, not to a software version.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,11 +25,11 @@ class Levels(NamedTuple):
 SUPPORTED: Mapping[str, Levels] = {GROUP_VERSION: Levels(0, 1, 1), TRANSACTION_VERSION: Levels(0, 2, 2)}
 
 
-# Brokers of Apache Kafka on ZooKeeper refuse a lowest level of 0 in a registration.
+# Brokers of Apache Kafka on ZooKeeper reject a lowest level of 0 in a registration.
 REGISTERED: Mapping[str, tuple[int, int]] = {
     name: (max(levels.lowest, 1), levels.highest) for name, levels in SUPPORTED.items()
 }
-"""The levels that this version registers in a cluster, where the controller finalizes none that a broker lacks."""
+"""The levels that this version registers in a cluster, whose controller finalizes only levels that all support."""
 
 
 class UpgradeType(IntEnum):
@@ -42,7 +42,7 @@ class UpgradeType(IntEnum):
 
 
 class FeatureUpdate(NamedTuple):
-    """`upgrade_type` is the number in the request, known or not."""
+    """`upgrade_type` is the number in the request, which may be invalid."""
 
     name: str
     level: int
@@ -54,8 +54,8 @@ def first_levels() -> dict[str, int]:
     return {name: levels.first for name, levels in SUPPORTED.items() if levels.first}
 
 
-def lacking(registered: Mapping[str, tuple[int, int]], levels: Mapping[str, int]) -> list[str]:
-    """The finalized features that a broker with these registered levels has not, or not at this level."""
+def unsupported_features(registered: Mapping[str, tuple[int, int]], levels: Mapping[str, int]) -> list[str]:
+    """The finalized features that a broker with these registered levels does not support at the finalized level."""
     return [name for name, level in levels.items() if not (at := registered.get(name, (0, -1)))[0] <= level <= at[1]]
 
 
@@ -63,17 +63,17 @@ def updated(current: Mapping[str, int], updates: Sequence[FeatureUpdate], broker
     """The levels after `updates`, all or none. Raises INVALID_UPDATE_VERSION. Level 0 removes the feature."""
     levels = dict(current)
     for update in updates:
-        reason = _why_not(update, current.get(update.name, 0), broker_id)
-        if reason is not None:
+        error = _update_error(update, current.get(update.name, 0), broker_id)
+        if error is not None:
             raise KafkaError(
                 ErrorCode.INVALID_UPDATE_VERSION,
-                f"Invalid update version {update.level} for feature {quoted(update.name)}. {reason}",
+                f"Invalid update version {update.level} for feature {quoted(update.name)}. {error}",
             )
         levels[update.name] = update.level
     return {name: level for name, level in levels.items() if level}
 
 
-def _why_not(update: FeatureUpdate, now: int, broker_id: int) -> str | None:
+def _update_error(update: FeatureUpdate, now: int, broker_id: int) -> str | None:
     level = update.level
     if update.upgrade_type not in (UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."

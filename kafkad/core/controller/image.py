@@ -15,23 +15,24 @@ from kafkad.core.types import NO_OWNER as NO_OWNER
 from kafkad.core.types import RECOVERED
 
 NO_LOG_DIR = -1
-"""The partition's log directory is offline, or it is being moved to none."""
+"""The log directory is offline; as `future_dir`: the partition is not being moved."""
 NO_SLOT = -1
 NO_CONTROLLER = -1
 NO_FEATURES_EPOCH = -1
 DEFAULT_BROKER = ""
-"""Name of the configuration that holds for every broker (Kafka: the empty resource name)."""
+"""The name of the default configuration of all brokers (Kafka: the empty resource name)."""
 
 
 class Partition(Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """One partition; `slot`, `owner` (worker) and `log_dir` (index in log.dirs) are for this broker only.
 
-    `future_dir` is the log directory to which its owner is moving it. `adding` and `removing` are those of the replicas
-    that a reassignment under way adds and removes; a broker knows them of its own partitions, the controller of all.
-    `leader_recovery_state` is what the controller last wrote (KIP-704): RECOVERING from an unclean election until the
-    leader's next AlterPartition. Only the controller looks at it.
-    `offline` are the replicas on live brokers that their brokers can't use, as the controller has said: their log
-    directory has failed, or has no room. The controller itself keeps them elsewhere.
+    `future_dir` is the log directory to which the owner is moving the partition.
+    `adding` and `removing` are the replicas that a reassignment in progress adds and removes; a broker has them for its
+    own partitions only, the controller for all.
+    `leader_recovery_state` is the state that the controller wrote last (KIP-704): RECOVERING from an unclean election
+    until the leader's next AlterPartition. Only the controller reads it.
+    `offline` are replicas on live brokers whose log directory is offline or full, as reported by the controller. The
+    controller itself keeps them elsewhere.
     """
 
     index: int
@@ -71,7 +72,7 @@ class Listener(Struct, frozen=True, array_like=True, kw_only=True):
 class Broker(Struct, frozen=True, array_like=True, kw_only=True):
     """A live broker; `epoch` is the creation id of its registration.
 
-    `features`: the lowest and highest level of each feature that it has registered; only the controller looks at it.
+    `features`: the registered lowest and highest level of each feature. Only the controller reads it.
     """
 
     id: int
@@ -83,9 +84,9 @@ class Broker(Struct, frozen=True, array_like=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataImage:
-    """`broker_configs` by broker id as text, `DEFAULT_BROKER` for all of them; `group_configs` by group id.
+    """`broker_configs` by broker id as text, `DEFAULT_BROKER` for the default; `group_configs` by group id.
 
-    `features` are the finalized levels (0 is left out), `features_epoch` grows with each change of them.
+    `features` are the finalized levels (without level 0); each change of them increases `features_epoch`.
     """
 
     version: int = 0
@@ -98,7 +99,7 @@ class MetadataImage:
     features: Mapping[str, int] = field(default_factory=dict)
     features_epoch: int = NO_FEATURES_EPOCH
     controller_id: int = NO_CONTROLLER
-    """The active controller of a cluster; a single broker is its own."""
+    """The active controller of a cluster; a single broker's own id."""
 
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
         name = self.names_by_id.get(topic_id)

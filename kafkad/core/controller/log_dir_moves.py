@@ -1,7 +1,7 @@
-"""AlterReplicaLogDirs: which partitions may move to which log directory? (ReplicaManager.alterReplicaLogDirs)
+"""AlterReplicaLogDirs: moves partitions to other log directories (ReplicaManager.alterReplicaLogDirs).
 
-The checks and their order are Apache Kafka's. A partition that is not there yet will be made in the directory, and the
-answer is an error all the same.
+The checks and their order are Apache Kafka's. A replica that does not exist yet gets an error, and will be created in
+the requested directory.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from kafkad.core.types import TopicPartition
 
 
 class HostedReplicas(Protocol):
-    """What this broker has, and where: the controller of a single broker, or what a broker in a cluster hosts."""
+    """The replicas of this broker and their log directories: the controller of a single broker, or `Hosting`."""
 
     image: MetadataImage
 
@@ -28,15 +28,15 @@ class HostedReplicas(Protocol):
 
 def alter_replica_log_dirs(
     replicas: HostedReplicas,
-    wanted: Iterable[tuple[TopicPartition, str]],
+    requested: Iterable[tuple[TopicPartition, str]],
     log_dirs: Sequence[str],
     offline: Collection[int],
 ) -> dict[TopicPartition, ErrorCode]:
-    """The code of each partition; of several directories for one, the last counts."""
+    """The error code of each partition. If a partition is named several times, its last directory counts."""
     numbers = {path: at for at, path in enumerate(log_dirs)}
     codes: dict[TopicPartition, ErrorCode] = {}
     moving: dict[TopicPartition, int] = {}
-    for at, path in dict(wanted).items():
+    for at, path in dict(requested).items():
         codes[at] = _check(replicas, at, numbers.get(path), offline)
         if codes[at] is ErrorCode.NONE:
             moving[at] = numbers[path]
@@ -63,7 +63,7 @@ def _check(replicas: HostedReplicas, at: TopicPartition, target: int | None, off
     if row.log_dir == NO_LOG_DIR:
         return ErrorCode.KAFKA_STORAGE_ERROR
     if offline and target not in (row.log_dir, row.future_dir):
-        # There may be a copy of the partition in the directory that is offline.
+        # The offline directory may have a copy of the partition.
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE
 

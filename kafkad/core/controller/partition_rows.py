@@ -1,4 +1,4 @@
-"""The rows of partitions in the metadata: made from what is stored and where they are, and changed by directories."""
+"""The partition rows of the metadata: made from stored state and place, changed when log directories change."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -36,7 +36,7 @@ def assignment_of(partition: Partition) -> ReplicaAssignment:
 
 
 def replication_factor(partition: Partition) -> int:
-    """Without the replicas that a reassignment adds (KIP-352): nobody misses them yet."""
+    """Without the replicas that a reassignment adds (KIP-352): they are not missing yet."""
     return len(partition.replicas) - len(partition.adding)
 
 
@@ -51,7 +51,7 @@ def state_of(partition: Partition) -> PartitionState:
 
 
 def offline_here(partition: Partition, state: PartitionState | None) -> Partition:
-    """The partition offline on this broker, in its new state if one was written."""
+    """The partition offline on this broker, in the new state if there is one."""
     if state is None:
         return structs.replace(partition, log_dir=NO_LOG_DIR, future_dir=NO_LOG_DIR)
     return structs.replace(
@@ -66,15 +66,15 @@ def offline_here(partition: Partition, state: PartitionState | None) -> Partitio
     )
 
 
-def stays(partition: Partition) -> Partition:
-    """The partition, no longer on its way to another directory."""
+def without_move(partition: Partition) -> Partition:
+    """The partition without its move to another log directory."""
     return structs.replace(partition, future_dir=NO_LOG_DIR)
 
 
 def directory_offline(
     image: MetadataImage, log_dir: int, states: Mapping[TopicPartition, PartitionState]
 ) -> tuple[deltas.PartitionsChanged, ...]:
-    """What changes when the directory is offline, for partitions in it (in their new states) and on their way to it."""
+    """The changes when the directory fails: of partitions in it (with their new states) and of moves to it."""
     changes = []
     for topic in image.topics.values():
         offline = [
@@ -82,14 +82,14 @@ def directory_offline(
             for each in topic.partitions
             if each.log_dir == log_dir
         ]
-        stayed = [stays(each) for each in topic.partitions if log_dir == each.future_dir != each.log_dir]
-        if offline or stayed:
-            changes.append(deltas.PartitionsChanged(topic.name, (*offline, *stayed)))
+        cancelled = [without_move(each) for each in topic.partitions if log_dir == each.future_dir != each.log_dir]
+        if offline or cancelled:
+            changes.append(deltas.PartitionsChanged(topic.name, (*offline, *cancelled)))
     return tuple(changes)
 
 
 def moves_begun(image: MetadataImage, targets: Mapping[TopicPartition, int]) -> tuple[deltas.PartitionsChanged, ...]:
-    """What changes when the partitions are to be in these directories."""
+    """The changes that begin to move the partitions to these log directories."""
     by_topic: dict[str, list[Partition]] = {}
     for at, target in targets.items():
         row = image.topics[at.topic].partitions[at.partition]
@@ -100,7 +100,7 @@ def moves_begun(image: MetadataImage, targets: Mapping[TopicPartition, int]) -> 
 
 
 def move_ended(row: Partition, log_dir: int, target: int) -> Partition:
-    """The partition in `log_dir`; if another move was asked for meanwhile, that has yet to be made."""
+    """The partition in `log_dir`. A move to another directory that was requested meanwhile stays."""
     future_dir = NO_LOG_DIR if row.future_dir in (target, log_dir) else row.future_dir
     return structs.replace(row, log_dir=log_dir, future_dir=future_dir)
 
@@ -108,7 +108,7 @@ def move_ended(row: Partition, log_dir: int, target: int) -> Partition:
 def after_move(
     image: MetadataImage, topic_id: bytes, index: int, log_dir: int, target: int
 ) -> tuple[deltas.PartitionsChanged, ...]:
-    """What changes as the owner says that the partition is in `log_dir`, and no longer on its way to `target`."""
+    """The changes when the owner reports that the partition is in `log_dir` and its move to `target` is over."""
     topic = image.topic_by_id(UUID(bytes=topic_id))
     row = topic.partitions[index] if topic is not None and index < len(topic.partitions) else None
     if topic is None or row is None or row.log_dir == NO_LOG_DIR:
@@ -118,7 +118,7 @@ def after_move(
 
 
 def in_state(row: Partition, state: PartitionState) -> Partition:
-    """`row` after `state` was stored: each write makes the partition epoch one greater."""
+    """`row` after `state` was stored: each write increases the partition epoch by one."""
     return structs.replace(
         row,
         leader=state.leader,
@@ -132,7 +132,7 @@ def in_state(row: Partition, state: PartitionState) -> Partition:
 def in_states(
     image: MetadataImage, states: Mapping[TopicPartition, PartitionState]
 ) -> tuple[deltas.PartitionsChanged, ...]:
-    """What changes when these states were stored."""
+    """The changes after these states were stored."""
     by_topic: dict[str, list[Partition]] = {}
     for at, state in states.items():
         row = image.topics[at.topic].partitions[at.partition]

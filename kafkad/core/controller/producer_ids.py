@@ -1,6 +1,6 @@
-"""Producer ids that are never given twice, also across crashes: blocks of 1,000 are claimed in the store first.
+"""Producer ids are unique, also across crashes: blocks of 1,000 ids are claimed in the store before they are used.
 
-The rest of a block is abandoned when the process ends; 2^63 ids are enough for that.
+The rest of a block is abandoned when the process ends; 2^63 ids are enough.
 """
 
 from contextlib import suppress
@@ -18,11 +18,11 @@ _IDS_A_MS = 1000
 def start_above_foreign_ids(
     store: CoordinationStore, broker_id: int, wall_ms: int, *, is_restored: bool = False
 ) -> None:
-    """Start above all producer ids in existing logs. They come from another store when this one has given none, or from
-    a later state of this one when it `is_restored` from a copy.
+    """Raise the next block above all producer ids in existing logs. Such ids come from another store if this store has
+    allocated none, or from a later state of this store if it `is_restored` from a copy. Otherwise do nothing.
 
-    Otherwise the sequences of those producers would be taken for ours. Apache Kafka counts from 0, and a store that was
-    lost began at an earlier time, so ours start at the present time. Otherwise does nothing once an id was given.
+    Else the broker would reuse the ids of producers whose sequence numbers are in the logs. Apache Kafka counts from 0,
+    and a lost store of kafkad started at an earlier time, so this one starts at the present time.
     """
     node = store.get(nodes.PRODUCER_ID_BLOCK)
     if is_restored or not node.data:
@@ -35,11 +35,11 @@ def start_above_foreign_ids(
 
 
 class UnreadableBlock(ValueError):
-    """Somebody else has written what is no block of ids: none can be given until it is mended."""
+    """The block in the store can't be read: no id can be allocated until an operator repairs the node."""
 
 
 class ProducerIdControlManager:
-    """The controller's part (Kafka's name); coordinators get whole blocks."""
+    """Allocates producer ids for the controller (Kafka's name); coordinators get whole blocks."""
 
     def __init__(self, store: CoordinationStore, broker_id: int) -> None:
         self._store = store
@@ -47,7 +47,7 @@ class ProducerIdControlManager:
         self._ids: range = range(0)
 
     def allocate(self) -> int:
-        """The next id; durable before it is given out. Raises `UnreadableBlock`."""
+        """The next id, whose block is stored. Raises `UnreadableBlock`."""
         if not self._ids:
             self._ids = self.allocate_block()
         allocated = self._ids.start
@@ -55,7 +55,7 @@ class ProducerIdControlManager:
         return allocated
 
     def allocate_block(self) -> range:
-        """A block of ids that is never given again. Raises `UnreadableBlock`."""
+        """A block of ids that is never allocated again. Raises `UnreadableBlock`."""
         while True:
             node = self._store.get(nodes.PRODUCER_ID_BLOCK)
             # Empty until the first block of the cluster.
@@ -70,8 +70,8 @@ class ProducerIdControlManager:
                 continue  # another broker claimed a block between our read and our write
             return block
 
-    def answer(self, code: ErrorCode) -> tuple[ErrorCode, range]:
-        """A block for another broker, unless the request has an error already; errors are Kafka's."""
+    def block_response(self, code: ErrorCode) -> tuple[ErrorCode, range]:
+        """A block for another broker, or the error `code` that its request has already; errors are Kafka's."""
         try:
             return code, self.allocate_block() if code is ErrorCode.NONE else range(0)
         except UnreadableBlock:
@@ -84,5 +84,5 @@ def _end_of(data: bytes) -> int:
     except (MsgspecError, ValueError, RecursionError) as error:
         raise UnreadableBlock(f"{nodes.PRODUCER_ID_BLOCK} can't be read: {error}") from error
     if not -1 <= end < 2**63 - BLOCK_SIZE:
-        raise UnreadableBlock(f"{nodes.PRODUCER_ID_BLOCK} ends at {end}: there are no ids after it")
+        raise UnreadableBlock(f"{nodes.PRODUCER_ID_BLOCK} ends at {end}: there are no producer ids above")
     return end

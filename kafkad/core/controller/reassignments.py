@@ -1,7 +1,7 @@
-"""AlterPartitionReassignments and ListPartitionReassignments: which replicas may a partition have, and which will it?
+"""AlterPartitionReassignments and ListPartitionReassignments: checks a reassignment, and finds those in progress.
 
-The checks and texts are those of Apache Kafka (ReplicationControlManager.java). Who carries a reassignment out is
-controller/elected/reassigning.py.
+The checks and error texts are those of Apache Kafka (ReplicationControlManager.java).
+controller/elected/reassigning.py carries reassignments out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ def planned(
     *,
     replication_factor_may_change: bool,
 ) -> ReplicaAssignment:
-    """What the partition is to become; `target` None ends a reassignment that is under way. Raises `KafkaError`."""
+    """The requested assignment; `target` None cancels the reassignment in progress. Raises `KafkaError`."""
     row = _row(image, at)
     present = assignment_of(row)
     if target is None:
@@ -29,26 +29,26 @@ def planned(
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         target = present.origin
     else:
-        known = {**image.brokers, **dict.fromkeys(present.replicas)}
-        target = validate_manual(target, known, None)
+        allowed = {**image.brokers, **dict.fromkeys(present.replicas)}
+        target = validate_manual(target, allowed, None)
         if not replication_factor_may_change and len(target) != len(present.target):
             text = f"The replication factor is changed from {len(present.target)} to {len(target)}"
             raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
-    wanted = present.reassigned_to(target)
-    if set(row.isr).isdisjoint(wanted.replicas):
-        # Nobody else has all records.
+    assignment = present.reassigned_to(target)
+    if set(row.isr).isdisjoint(assignment.replicas):
+        # Only in-sync replicas have all records.
         text = (
             f"Unable to revert partition assignment for {at.topic}:{at.partition} to {list(target)} because "
             "it would require an unclean leader election."
         )
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-    return wanted
+    return assignment
 
 
-def why_not_so(
+def reassignment_error(
     image: MetadataImage, at: TopicPartition, target: Assignment | None, *, replication_factor_may_change: bool
 ) -> KafkaError | None:
-    """Of a single broker: the partition has these replicas already, or never will."""
+    """The error of a reassignment on a single broker; None: the partition has these replicas already."""
     try:
         plan = planned(image, at, target, replication_factor_may_change=replication_factor_may_change)
     except KafkaError as error:
@@ -69,13 +69,15 @@ def _row(image: MetadataImage, at: TopicPartition) -> Partition:
 
 
 def under_way(
-    image: MetadataImage, wanted: Iterable[TopicPartition] | None
+    image: MetadataImage, requested: Iterable[TopicPartition] | None
 ) -> Mapping[TopicPartition, ReplicaAssignment]:
-    """The reassignments under way of these partitions, or of all."""
-    if wanted is None:
-        wanted = (TopicPartition(name, row.index) for name, topic in image.topics.items() for row in topic.partitions)
+    """The reassignments in progress of these partitions, or of all."""
+    if requested is None:
+        requested = (
+            TopicPartition(name, row.index) for name, topic in image.topics.items() for row in topic.partitions
+        )
     found = {}
-    for at in wanted:
+    for at in requested:
         topic = image.topics.get(at.topic)
         if topic is not None and 0 <= at.partition < len(topic.partitions):
             assignment = assignment_of(topic.partitions[at.partition])

@@ -1,4 +1,4 @@
-"""What a controller is given: its settings, and where random numbers come from."""
+"""The settings of a controller, and its source of random numbers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,16 +17,16 @@ class ControllerSettings:
     defaults: TopicDefaults
     delete_topic_enable: bool = True
     unclean_leader_election_enable: bool = False
-    """For topics that don't say it themselves."""
+    """For topics without their own unclean.leader.election.enable."""
     names_broker_epochs: bool = True
-    """Whether followers and leaders say in which life of a broker records were fetched (KIP-903)."""
+    """Whether fetches and AlterPartition carry broker epochs (KIP-903)."""
     internal_topics: Mapping[str, NewTopic] = field(default_factory=dict)
-    """The request with which an internal topic is created when it is first needed."""
+    """The request that creates an internal topic at its first use."""
 
 
 @dataclass(frozen=True, slots=True)
 class RandomSource:
-    """Random numbers and ids, which the shell draws for the rules."""
+    """Random numbers and ids, drawn by the shell."""
 
     random_below: RandomBelow
     new_topic_id: Callable[[], UUID]

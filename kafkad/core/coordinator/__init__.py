@@ -1,1 +1,1 @@
-"""What group and transaction coordinators have in common: state that changes by replaying records, and nothing else."""
+"""The common rules of group and transaction coordinators: their state changes only by replayed records."""

@@ -1,4 +1,4 @@
-"""The code for a client when an append failed: the client knows nothing of the coordinator's partition."""
+"""The code for a client when an append failed. Clients do not know the coordinator's partition."""
 
 from kafkad.core.errors import ErrorCode
 

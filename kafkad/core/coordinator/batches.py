@@ -1,7 +1,7 @@
-"""A coordinator's records as a batch, and a batch as records.
+"""Packs a coordinator's records into a batch, and unpacks batches.
 
-One batch for one outcome: all of it is in the log, or nothing. Records without a key or with an unknown key type (a
-newer broker wrote them) are skipped.
+There is one batch for one outcome: the log has all of it, or nothing. Records without a key or with an unknown key type
+(written by a newer broker) are skipped.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,16 +15,16 @@ from kafkad.core.log.records.record import NewRecord, build_batch, iter_without_
 
 
 class RecordCodec(Protocol[Record]):
-    """To and from the bytes of records; implemented by modules with these two functions."""
+    """Encodes and decodes records; implemented by modules with these two functions."""
 
     def encode(self, record: Record, /) -> tuple[bytes, bytes | None]: ...
 
     def decode(self, key: bytes, value: bytes | None, /) -> Record | None:
-        """None: an unknown key type. A null value gives the record's tombstone."""
+        """None: an unknown key type. A null value is the record's tombstone."""
 
 
 class Replayed(NamedTuple, Generic[Record]):
-    """A record that is in the log. A tuple: loading reads millions."""
+    """A record of the log. A tuple, because loading reads millions."""
 
     record: Record
     offset: int
@@ -32,7 +32,7 @@ class Replayed(NamedTuple, Generic[Record]):
 
 
 class Ended(NamedTuple):
-    """A transaction's marker that is in the log."""
+    """A transaction marker of the log."""
 
     producer_id: int
     is_commit: bool
@@ -50,7 +50,7 @@ def pack_records(
     """One batch, writable because the log writes its base offset into it.
 
     Raises MESSAGE_TOO_LARGE as soon as it exceeds `most_bytes`: a client can cause a batch of megabytes, which would
-    be copied several times only to be refused.
+    be copied several times before it is rejected.
     """
     rows = []
     size = 0

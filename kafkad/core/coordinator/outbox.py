@@ -1,5 +1,5 @@
-"""What waits to be sent to other brokers: for each one request is under way, and what comes meanwhile goes with the
-next, as in Apache Kafka's TransactionMarkerChannelManager and AddPartitionsToTxnManager.
+"""Queues items for other brokers: one request per broker is pending, and later items go with the next one, as in Apache
+Kafka's TransactionMarkerChannelManager and AddPartitionsToTxnManager.
 """
 
 from collections.abc import Callable, Hashable
@@ -12,35 +12,35 @@ AT_ONCE = 500
 
 
 class Outbox(Generic[Item]):
-    """`key` names what a request may hold once only: the answer is told apart by it."""
+    """A request contains each `key` at most once, because the response is matched by it."""
 
     def __init__(self, key: Callable[[Item], Hashable]) -> None:
         self._key = key
         self._waiting: dict[int, list[Item]] = {}
-        self._under_way: set[int] = set()
+        self._pending: set[int] = set()
 
     def add(self, broker: int, item: Item) -> None:
         self._waiting.setdefault(broker, []).append(item)
 
     def ready(self) -> list[int]:
-        """The brokers that can be sent something now."""
-        return [broker for broker in self._waiting if broker not in self._under_way]
+        """The brokers with items and without a pending request."""
+        return [broker for broker in self._waiting if broker not in self._pending]
 
     def take(self, broker: int) -> list[Item]:
-        """The items of the next request, which is under way from now on."""
+        """The items of the next request, which is pending from now on."""
         chosen: dict[Hashable, Item] = {}
-        left: list[Item] = []
+        remaining: list[Item] = []
         for item in self._waiting.pop(broker):
             key = self._key(item)
             if key in chosen or len(chosen) >= AT_ONCE:
-                left.append(item)
+                remaining.append(item)
             else:
                 chosen[key] = item
-        if left:
-            self._waiting[broker] = left
-        self._under_way.add(broker)
+        if remaining:
+            self._waiting[broker] = remaining
+        self._pending.add(broker)
         return list(chosen.values())
 
-    def answered(self, broker: int) -> None:
-        """Or the request has failed."""
-        self._under_way.discard(broker)
+    def completed(self, broker: int) -> None:
+        """The pending request has a response or failed."""
+        self._pending.discard(broker)

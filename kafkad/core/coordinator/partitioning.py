@@ -1,21 +1,21 @@
-"""Which partition of an internal topic is responsible for a group or a transactional id?
+"""The partition of an internal topic that is responsible for a group or a transactional id.
 
 Kafka's rule: the absolute value of Java's String.hashCode over UTF-16 units, modulo the number of partitions. The rule
-for record keys differs: it clears the sign bit, which gives another number when the hash is negative.
+for record keys clears the sign bit instead, which gives another number for a negative hash.
 """
 
 from functools import lru_cache
 
 _MASK = 0xFFFFFFFF
 _SMALLEST = -(2**31)
-_LONGEST_REMEMBERED = 255
+_LONGEST_CACHED = 255
 
 
 def java_hash(text: str) -> int:
-    """String.hashCode. A lone surrogate counts as Java counts it.
+    """String.hashCode. A lone surrogate counts as in Java.
 
-    The sum of unit * 31**(units behind it), not unit by unit, as a name may have 32 KB: numbers side by side in one
-    large integer are folded in pairs, then its upper half onto its lower one, until one number is left.
+    The sum of unit * 31**(number of units after it). A name may have 32 KB, so this is not computed unit by unit: lanes
+    of one large integer are folded in pairs, then its upper half onto its lower half, until one lane is left.
     """
     units = text.encode("utf-16-be", "surrogatepass")
     lanes = 1 << max(0, (len(units) - 1) // 8).bit_length()
@@ -42,14 +42,14 @@ def _masks(lanes: int, width: int) -> int:
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """Results for long keys are not cached: thousands of keys from an attacker would fill the memory."""
-    if len(key) > _LONGEST_REMEMBERED:
+    """Results for long keys are not cached: an attacker's thousands of keys would fill the memory."""
+    if len(key) > _LONGEST_CACHED:
         return _partition(java_hash(key), partitions)
-    return _remembered(key, partitions)
+    return _cached(key, partitions)
 
 
 @lru_cache(maxsize=8192)
-def _remembered(key: str, partitions: int) -> int:
+def _cached(key: str, partitions: int) -> int:
     return _partition(java_hash(key), partitions)
 
 

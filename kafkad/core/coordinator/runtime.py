@@ -1,7 +1,7 @@
-"""The runtime of one shard carries out outcomes: append, replay, wait for the high watermark, answer.
+"""The runtime of one shard performs outcomes: append, replay, wait for the high watermark, respond.
 
-Every request that `begin` announced is answered exactly once: by the shard, by a refusal, or by `unload`. No answer
-says anything that a crash could undo: answers without records wait until the log that they were made from is safe.
+Every request that `begin` announced gets exactly one response: from the shard, by an error, or by `unload`. No response
+depends on anything that a crash could undo: responses without records wait until the log below them is committed.
 """
 
 from collections import deque
@@ -20,9 +20,9 @@ from kafkad.core.waiting.timing_wheel import TimingWheel
 STEP_RECORDS = 50
 """Records per step of loading: well below the 5 ms that a loop pass may take."""
 RETRY_MS = 500
-"""Pause before a timer runs again after the log refused its records."""
+"""The pause before a timer is repeated after the append of its records failed."""
 SHARED_RECORDS = 500
-"""A shared batch is written when it has so many records; a single outcome may have more."""
+"""A shared batch is written when it has this many records; a single outcome may have more."""
 
 
 class CoordinatorLog(Protocol):
@@ -36,41 +36,41 @@ class CoordinatorLog(Protocol):
 
     @property
     def most_bytes(self) -> int | None:
-        """A larger batch is refused if it is written as it is; None: the log compresses it before the check."""
+        """The limit of an uncompressed batch; None: the log compresses the batch before its check."""
 
     def append(self, batch: bytearray, moment: Moment) -> int:
-        """Append one batch and return its base offset; raises `KafkaError` when nothing was appended."""
+        """Append one batch and return its base offset. Raises `KafkaError` if nothing was appended."""
 
     def batches(self) -> Iterator[memoryview]:
         """All batches from the start of the log to its end, including those appended during the iteration."""
 
 
 class Recipient(Protocol):
-    """Receives a runtime's answers and orders."""
+    """Receives a runtime's responses and orders."""
 
     def reply(self, token: int, reply: object) -> None: ...
 
-    def refuse(self, token: int, code: ErrorCode) -> None:
-        """Answer request `token` as a whole with `code`, in the format of its API."""
+    def fail(self, token: int, code: ErrorCode) -> None:
+        """Respond to request `token` with the error `code`, in the format of its API."""
 
-    def order_markers(self, wanted: TxnMarkersToSend) -> None: ...
+    def order_markers(self, requested: TxnMarkersToSend) -> None: ...
 
-    def tell(self, line: str, host: str) -> None: ...
+    def log_line(self, line: str, host: str) -> None: ...
 
     def rebalanced(self, elapsed_ms: int) -> None:
-        """A group has finished a rebalance, which took so long."""
+        """A group has completed a rebalance, which took `elapsed_ms`."""
 
 
 class State(Enum):
-    """LOADING: no requests yet (→ ACTIVE, GONE). ACTIVE: → GONE. GONE: all requests are answered, for good."""
+    """LOADING: no requests yet (→ ACTIVE, UNLOADED). ACTIVE: → UNLOADED. UNLOADED: all requests have responses."""
 
     LOADING = "loading"
     ACTIVE = "active"
-    GONE = "gone"
+    UNLOADED = "unloaded"
 
 
 class _Deferred(Generic[Record]):
-    """An outcome that waits for the high watermark. Plain and slotted: one for every request."""
+    """An outcome that waits for the high watermark. Plain and slotted: there is one for every request."""
 
     __slots__ = ("deadline_ms", "outcome", "up_to")
 
@@ -81,7 +81,7 @@ class _Deferred(Generic[Record]):
 
 
 class Runtime(Generic[Record]):
-    """Runs one shard. `timeout_ms`: how long the replication of an append may take."""
+    """Runs one shard. `timeout_ms`: the most time that the replication of an append may take."""
 
     def __init__(
         self,
@@ -105,20 +105,20 @@ class Runtime(Generic[Record]):
         self._recipient = recipient
         self._open: set[int] = set()
         self._collected: list[Outcome[Record]] = []
-        """The outcomes of the next shared batch: decided, but neither in the log nor replayed."""
+        """The outcomes of the next shared batch: decided, but neither appended nor replayed."""
         self._collected_records = 0
-        self._refused_appends = 0
+        self._failed_appends = 0
         self._deferred: deque[_Deferred[Record]] = deque()
         self._decided: deque[tuple[int, TxnMarkersToSend]] = deque()
-        """Markers of decisions whose replication timed out: they are ordered when the high watermark passes them."""
+        """Markers of decisions whose replication timed out; ordered when the high watermark passes the decisions."""
         self._loading = self._load()
         self._finishing: Generator[Outcome[Record], None, Outcome[Record]] | None = None
-        """The last steps of loading: the whole log is replayed."""
+        """The last steps of loading, after the whole log is replayed."""
 
     # Loading.
 
     def load_step(self, moment: Moment) -> bool:
-        """Replay some more; True when the whole log is replayed and requests may come. Raises `MalformedRecords`."""
+        """Replay some more; True when the shard is loaded and accepts requests. Raises `MalformedRecords`."""
         assert self.state is State.LOADING
         for _ in self._loading:
             return False
@@ -147,7 +147,7 @@ class Runtime(Generic[Record]):
                     since_step = 0
                     yield
 
-    # Working.
+    # Requests and timers.
 
     @property
     def has_collected(self) -> bool:
@@ -156,27 +156,27 @@ class Runtime(Generic[Record]):
 
     @property
     def has_deferred(self) -> bool:
-        """Whether something waits for the high watermark."""
+        """Whether outcomes wait for the high watermark."""
         return bool(self._deferred) or bool(self._decided)
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `expire_deferred` has work to do; the wheel handles timers."""
+        """The deadline of `expire_deferred`; the wheel handles timers."""
         return self._deferred[0].deadline_ms if self._deferred else None
 
     def begin(self, token: int) -> None:
-        """Announce a request, which gets one answer."""
+        """Announce a request, which gets one response."""
         assert self.state is State.ACTIVE and token not in self._open
         self._open.add(token)
 
-    def refuse(self, token: int, code: ErrorCode) -> None:
-        """A rule refused the request: it leads to nothing else."""
-        self._refuse(token, code)
+    def fail(self, token: int, code: ErrorCode) -> None:
+        """A rule rejected the request, without an outcome."""
+        self._fail(token, code)
 
     def perform(self, outcome: Outcome[Record], moment: Moment) -> None:
-        """Carry out an outcome and those that follow from it; outcomes that share a batch are collected.
+        """Perform an outcome and its following outcomes; outcomes that share a batch are collected.
 
-        Before a request that does not share a batch looks at the shard its caller has to call `settle`.
+        Before a request that does not share a batch reads the shard, its caller has to call `settle`.
         """
         assert self.state is State.ACTIVE
         if outcome.shares_batch and outcome.records:
@@ -189,12 +189,12 @@ class Runtime(Generic[Record]):
         self._perform(outcome, moment)
 
     def _perform(self, outcome: Outcome[Record], moment: Moment) -> bool:
-        """False when the log refused a part of it."""
-        refused = self._refused_appends
+        """False if an append failed."""
+        failed = self._failed_appends
         following: Outcome[Record] | None = outcome
         while following is not None:
             following = self._perform_one(following, moment)
-        return self._refused_appends == refused
+        return self._failed_appends == failed
 
     def settle(self, moment: Moment) -> None:
         """Write the collected outcomes as one batch."""
@@ -208,7 +208,7 @@ class Runtime(Generic[Record]):
             except KafkaError as error:
                 if error.code not in _TOO_LARGE:
                     for outcome in collected:
-                        self._refuse_outcome(outcome, error.code, moment)
+                        self._fail_outcome(outcome, error.code, moment)
                     return
             else:
                 for outcome in collected:
@@ -218,11 +218,11 @@ class Runtime(Generic[Record]):
             self._perform_one(outcome, moment)
 
     def expired(self, timer: ShardTimer, moment: Moment) -> None:
-        """`timer` is due. While the log refuses its outcome, or loads, it is repeated, as in Apache Kafka."""
+        """`timer` is due. If the append of its outcome fails, or during loading, it is repeated, as in Apache Kafka."""
         self.settle(moment)
         if not self._timers.take(timer):
             return
-        # While the rest is loading, what follows a timer may need what is not there yet.
+        # During loading, the outcome of a timer may require state that is not loaded yet.
         is_written = self.state is State.ACTIVE and self._perform(self.shard.expired(timer.key, moment), moment)
         if not is_written and self._timers.deadline_of(timer.key) is None:
             self._timers.set(timer.key, moment.monotonic_ms + RETRY_MS)
@@ -232,12 +232,12 @@ class Runtime(Generic[Record]):
         self.perform(self.shard.markers_written(transactional_id, producer_epoch, moment), moment)
 
     def transaction_ended(self, producer_id: int, is_commit: bool, offset: int) -> None:
-        """A marker was appended to this partition. Unless the replay will reach it, the shard is told."""
+        """A marker was appended to this partition: replay it, unless loading will reach it."""
         if self.state is State.ACTIVE or self._finishing is not None:
             self.shard.transaction_ended(producer_id, is_commit, offset)
 
     def advanced(self, moment: Moment) -> None:
-        """The high watermark may have moved: answer the requests that it has passed."""
+        """The high watermark may have advanced: respond to the requests below it."""
         deferred = self._deferred
         while deferred and deferred[0].up_to <= self._log.high_watermark:
             following = self._finish(deferred.popleft().outcome, moment)
@@ -247,32 +247,32 @@ class Runtime(Generic[Record]):
             self._recipient.order_markers(self._decided.popleft()[1])
 
     def expire_deferred(self, moment: Moment) -> None:
-        """Replication timed out: the records stay in the log, but their requests get an error."""
+        """The replication timed out: the records stay in the log, but their requests get an error."""
         while self._deferred and self._deferred[0].deadline_ms <= moment.monotonic_ms:
             row = self._deferred.popleft()
-            following = self._refuse_outcome(row.outcome, ErrorCode.REQUEST_TIMED_OUT, moment)
-            # The decision is in the log and has to be carried out, but only when it can no longer be lost.
-            self._decided.extend((row.up_to, wanted) for wanted in row.outcome.markers)
+            following = self._fail_outcome(row.outcome, ErrorCode.REQUEST_TIMED_OUT, moment)
+            # The decision is in the log and has to be carried out, but only after it is committed.
+            self._decided.extend((row.up_to, requested) for requested in row.outcome.markers)
             if following is not None:
                 self.perform(following, moment)
 
     def unload(self, moment: Moment) -> None:
-        """Leadership is gone or the log failed: all open requests get NOT_COORDINATOR."""
+        """The leadership ended or the log failed: all open requests get NOT_COORDINATOR."""
         was_active = self.state is State.ACTIVE
-        self.state = State.GONE
+        self.state = State.UNLOADED
         self._timers.clear()
         collected, self._collected = self._collected, []
         for outcome in collected:
-            self._refuse_outcome(outcome, ErrorCode.NOT_COORDINATOR, moment)
+            self._fail_outcome(outcome, ErrorCode.NOT_COORDINATOR, moment)
         deferred, self._deferred = self._deferred, deque()
         self._decided.clear()
         for row in deferred:
-            following = self._refuse_outcome(row.outcome, ErrorCode.NOT_COORDINATOR, moment)
-            self._answer_last(following)
+            following = self._fail_outcome(row.outcome, ErrorCode.NOT_COORDINATOR, moment)
+            self._send_last_replies(following)
         if was_active:
-            self._answer_last(self.shard.unloaded())
+            self._send_last_replies(self.shard.unloaded())
         for token in list(self._open):
-            self._refuse(token, ErrorCode.NOT_COORDINATOR)
+            self._fail(token, ErrorCode.NOT_COORDINATOR)
 
     # One outcome.
 
@@ -281,16 +281,16 @@ class Runtime(Generic[Record]):
             try:
                 self._append(outcome.records, outcome.producer, moment)
             except KafkaError as error:
-                self._refused_appends += 1
-                return self._refuse_outcome(outcome, error.code, moment)
+                self._failed_appends += 1
+                return self._fail_outcome(outcome, error.code, moment)
         return self._appended(outcome, moment)
 
     def _appended(self, outcome: Outcome[Record], moment: Moment) -> Outcome[Record] | None:
-        """Carry out the rest of an outcome whose records are in the log."""
+        """Perform the other effects of an outcome whose records are in the log."""
         for key, deadline_ms in outcome.timers:
             self._timers.set(key, deadline_ms)
         for line in outcome.log_lines:
-            self._recipient.tell(line, outcome.host)
+            self._recipient.log_line(line, outcome.host)
         for elapsed_ms in outcome.rebalances_ms:
             self._recipient.rebalanced(elapsed_ms)
         if not (outcome.replies or outcome.after or outcome.markers):
@@ -310,21 +310,21 @@ class Runtime(Generic[Record]):
             offset += 1
 
     def _finish(self, outcome: Outcome[Record], moment: Moment) -> Outcome[Record] | None:
-        """The records are safe: answer."""
+        """The records are committed: respond."""
         for token, reply in outcome.replies:
             self._reply(token, reply)
-        for wanted in outcome.markers:
-            self._recipient.order_markers(wanted)
+        for requested in outcome.markers:
+            self._recipient.order_markers(requested)
         return outcome.follow(ErrorCode.NONE, moment)
 
-    def _refuse_outcome(self, outcome: Outcome[Record], code: ErrorCode, moment: Moment) -> Outcome[Record] | None:
+    def _fail_outcome(self, outcome: Outcome[Record], code: ErrorCode, moment: Moment) -> Outcome[Record] | None:
         code = CODES_OF_APPEND_ERRORS.get(code, code)
         for token, _reply in outcome.replies:
-            self._refuse(token, code)
+            self._fail(token, code)
         return outcome.follow(code, moment)
 
-    def _answer_last(self, outcome: Outcome[Record] | None) -> None:
-        """When the shard goes, only the replies of an outcome still count."""
+    def _send_last_replies(self, outcome: Outcome[Record] | None) -> None:
+        """During `unload`, only the replies of an outcome count."""
         while outcome is not None:
             for token, reply in outcome.replies:
                 if token in self._open:
@@ -332,19 +332,19 @@ class Runtime(Generic[Record]):
             outcome = None
 
     def _reply(self, token: int, reply: object) -> None:
-        assert token in self._open, f"request {token} was answered already"
+        assert token in self._open, f"request {token} has a response already"
         self._open.remove(token)
         self._recipient.reply(token, reply)
 
-    def _refuse(self, token: int, code: ErrorCode) -> None:
-        assert token in self._open, f"request {token} was answered already"
+    def _fail(self, token: int, code: ErrorCode) -> None:
+        assert token in self._open, f"request {token} has a response already"
         self._open.remove(token)
-        self._recipient.refuse(token, code)
+        self._recipient.fail(token, code)
 
     def deadline_of(self, key: Hashable) -> int | None:
-        """When the timer `key` is due; None when it is not set."""
+        """The deadline of the timer `key`; None if it is not set."""
         return self._timers.deadline_of(key)
 
 
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
-"""These outcomes did not fit into one batch: each gets its own."""
+"""With these errors the outcomes did not fit into one batch: each gets its own."""

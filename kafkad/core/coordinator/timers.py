@@ -1,6 +1,6 @@
-"""The timers of all shards of a process: one timing wheel, with keys that belong to each shard.
+"""The timers of all shards of a process: one timing wheel, with separate keys for each shard.
 
-Setting, moving and cancelling cost the same however many timers there are: every heartbeat moves one.
+Setting, moving and cancelling a timer cost the same for any number of timers: every heartbeat moves one.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from kafkad.core.waiting.timing_wheel import Timer, TimingWheel
 
 
 class ShardTimer(Timer):
-    """A timer of one shard. Plain and mutable, as the wheel moves them: see `Timer`."""
+    """A timer of one shard. Plain and mutable, because the wheel moves it: see `Timer`."""
 
     __slots__ = ("key", "owner")
 
@@ -52,7 +52,7 @@ class ShardTimers:
         self._wheel.add(timer)
 
     def take(self, timer: ShardTimer) -> bool:
-        """`timer` is due: remove it. False when it was cancelled or moved since the wheel returned it."""
+        """`timer` is due: remove it. False if it was cancelled or moved since the wheel returned it."""
         if self._timers.get(timer.key) is not timer or timer.bucket is not None:
             return False
         del self._timers[timer.key]
@@ -65,7 +65,7 @@ class ShardTimers:
 
 
 class DueTimers:
-    """Timers that are due and not carried out yet: ten thousand sessions may end in one moment."""
+    """Timers that are due and not performed yet: ten thousand sessions may expire at the same time."""
 
     def __init__(self, wheel: TimingWheel[ShardTimer]) -> None:
         self._wheel = wheel
@@ -75,9 +75,9 @@ class DueTimers:
         return len(self._due)
 
     def run(self, moment: Moment, may_continue: Callable[[], bool] = lambda: True) -> None:
-        """Call the shard of each due timer, in the order of the deadlines, while `may_continue` says so.
+        """Call the shard of each due timer, in the order of the deadlines, while `may_continue` returns True.
 
-        A shard skips a timer that was cancelled or moved while it waited here.
+        A shard skips a timer that was cancelled or moved in the meantime.
         """
         self._due.extend(self._wheel.advance(moment.monotonic_ms))
         while self._due:

@@ -1,6 +1,6 @@
-"""What coordinators know of topics: names, ids and partition counts, from the present metadata.
+"""The coordinators' view of topics: names, ids and partition counts, from the present metadata.
 
-The process around a shard keeps it up to date; a shard asks each time and remembers nothing.
+The process of the shard keeps it up to date; a shard calls it each time and stores nothing.
 """
 
 from typing import Protocol
@@ -8,7 +8,7 @@ from uuid import UUID
 
 
 class Topics(Protocol):
-    """The topics of the cluster at this moment."""
+    """The present topics of the cluster."""
 
     def partitions_of(self, name: str) -> int | None:
         """The number of partitions; None: the topic does not exist."""
@@ -18,4 +18,4 @@ class Topics(Protocol):
     def name_of(self, topic_id: UUID) -> str | None: ...
 
     def names(self) -> frozenset[str]:
-        """All topics, for subscriptions by pattern. The same object until something changes."""
+        """All topics, for subscriptions by pattern. The same object until topics change."""

@@ -1,4 +1,4 @@
-"""What this broker hosts in a cluster: which replicas it has, where, and what the controller has told it.
+"""This broker's replicas in a cluster: their places, and the state that the controller has sent.
 
-The elected controller decides; here its requests become answers and changes of the image that all processes follow.
+The elected controller decides; its requests become responses, and changes of the image for all processes.
 """

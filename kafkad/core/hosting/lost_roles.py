@@ -1,7 +1,7 @@
-"""Which leader epoch is known of a replica here that has no role now?
+"""The last leader epochs of replicas here that have no role now.
 
-A start and a lost session take the roles away, and the controller gives them again to the next registration. Meanwhile
-a reassignment may have ended that removed the replica, and its StopReplica may have been for the registration before.
+A start and a lost session remove the roles, until the controller assigns them to the next registration. Meanwhile the
+end of a reassignment may have removed the replica, with a StopReplica to the earlier registration.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ _NONE_YET = _Role(NO_LEADER_EPOCH, NO_BROKER_EPOCH)
 
 
 class LostRoles:
-    """The last role of each replica that has lost it, and the registration in which it had it."""
+    """The last role of each replica without one, and the broker epoch in which it had the role."""
 
     def __init__(self) -> None:
         self._roles: dict[tuple[UUID, int], _Role] = {}
@@ -30,11 +30,11 @@ class LostRoles:
             self._roles[topic_id, row.index] = _Role(row.leader_epoch, broker_epoch)
 
     def leader_epoch(self, topic_id: UUID, row: Partition, broker_epoch: int) -> int | None:
-        """What is said in a later leader epoch, to the registration `broker_epoch`, is newer than this replica.
+        """A later leader epoch, in metadata sent to the registration `broker_epoch`, is newer than this replica.
 
-        None: what is said to that registration may be older. It is the one in which the role was lost, or an earlier.
+        None if metadata sent to this registration may be older than the role.
         """
         if row.leader_epoch != NO_LEADER_EPOCH:
             return row.leader_epoch
-        former = self._roles.get((topic_id, row.index), _NONE_YET)
-        return former.leader_epoch if broker_epoch > former.broker_epoch else None
+        last = self._roles.get((topic_id, row.index), _NONE_YET)
+        return last.leader_epoch if broker_epoch > last.broker_epoch else None

@@ -1,4 +1,4 @@
-"""What UpdateMetadata says, as changes of the image: the live brokers, and the states of partitions anywhere."""
+"""Applies UpdateMetadata to the image: the live brokers, and the states of partitions on all brokers."""
 
 from collections.abc import Mapping, Set
 from dataclasses import replace
@@ -15,15 +15,15 @@ from kafkad.core.cluster.control_requests import (
 from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, Broker, Listener, MetadataImage, Partition, Topic
 from kafkad.core.hosting.image_changes import ImageChanges
 from kafkad.core.hosting.lost_roles import LostRoles
-from kafkad.core.hosting.unapplied_states import UnappliedStates, elsewhere
+from kafkad.core.hosting.unapplied_states import UnappliedStates, without_replica
 from kafkad.core.types import NO_BROKER_EPOCH, NO_TOPIC_ID
 
 Configs = Mapping[str, Mapping[str, str]]
-"""The configurations of topics by name, for those that the image does not have yet."""
+"""The configurations of topics by name, for topics that the image does not have yet."""
 
 
 def live_brokers(request: UpdateMetadataRequest, own_id: int, own_epoch: int) -> tuple[Broker, ...]:
-    """All of them, by id. A broker knows no other's epoch."""
+    """All live brokers, by id. A broker does not have the epochs of others."""
     return tuple(
         Broker(
             id=live.id,
@@ -39,10 +39,10 @@ def live_brokers(request: UpdateMetadataRequest, own_id: int, own_epoch: int) ->
 
 
 def removed_replicas(
-    topic: UpdateMetadataTopic, changes: ImageChanges, broker_id: int, former: LostRoles, broker_epoch: int
+    topic: UpdateMetadataTopic, changes: ImageChanges, broker_id: int, lost_roles: LostRoles, receiver_epoch: int
 ) -> list[Partition]:
-    """The replicas here that a reassignment has removed, though the StopReplica for it is missing: its controller died,
-    or it was for an earlier registration. This was said to the registration `broker_epoch`.
+    """The replicas here that a reassignment has removed without a StopReplica: its controller failed, or sent it to an
+    earlier registration. This request was sent to the registration `receiver_epoch`.
     """
     name = topic.topic_name
     if changes.topic_id(name) != topic.topic_id or topic.topic_id == NO_TOPIC_ID:
@@ -52,91 +52,90 @@ def removed_replicas(
         row = changes.row(name, state.partition_index)
         if row is None or row.slot == NO_SLOT or row.log_dir == NO_LOG_DIR or broker_id in state.replicas:
             continue
-        known_epoch = former.leader_epoch(topic.topic_id, row, broker_epoch)
-        if known_epoch is not None and (state.leader == LEADER_DURING_DELETE or state.leader_epoch > known_epoch):
+        own_epoch = lost_roles.leader_epoch(topic.topic_id, row, receiver_epoch)
+        if own_epoch is not None and (state.leader == LEADER_DURING_DELETE or state.leader_epoch > own_epoch):
             removed.append(row)
     return removed
 
 
-def note_topic(
+def update_topic(
     topic: UpdateMetadataTopic,
     live: Set[int],
     changes: ImageChanges,
     configs: Configs,
-    condemned: set[str],
-    unheeded: UnappliedStates,
+    topics_to_delete: set[str],
+    unapplied: UnappliedStates,
 ) -> None:
-    """`condemned` are topics that go with their last replica here."""
+    """`topics_to_delete` are removed after their last replica here."""
     name = topic.topic_name
-    known_id = changes.topic_id(name)
-    if known_id is not None and topic.topic_id not in (NO_TOPIC_ID, known_id):
+    own_id = changes.topic_id(name)
+    if own_id is not None and topic.topic_id not in (NO_TOPIC_ID, own_id):
         if changes.is_hosted(name):
-            # LeaderAndIsr is refused as well: somebody has to delete the directories.
+            # LeaderAndIsr is rejected too, until the directories are deleted.
             return
         changes.delete(name)
-        known_id = None
+        own_id = None
     if any(state.leader == LEADER_DURING_DELETE for state in topic.partition_states):
-        if known_id is not None and changes.is_hosted(name):
-            condemned.add(name)
+        if own_id is not None and changes.is_hosted(name):
+            topics_to_delete.add(name)
         else:
             changes.delete(name)
         return
-    if known_id is None and topic.topic_id == NO_TOPIC_ID:
+    if own_id is None and topic.topic_id == NO_TOPIC_ID:
         return
-    condemned.discard(name)
+    topics_to_delete.discard(name)
     for state in topic.partition_states:
         if is_partition_index(state.partition_index):
-            _note_partition(topic, _on_live_brokers(state, live), changes, configs, unheeded)
+            _update_partition(topic, _on_live_brokers(state, live), changes, configs, unapplied)
 
 
 def _on_live_brokers(state: UpdateMetadataPartition, live: Set[int]) -> UpdateMetadataPartition:
-    """Of the offline replicas those whose directory has failed: who comes back later is offline no more."""
+    """Without offline replicas of failed brokers: such a replica is online when its broker registers again."""
     if not state.offline_replicas:
         return state
     return replace(state, offline_replicas=tuple(each for each in state.offline_replicas if each in live))
 
 
-def _note_partition(
+def _update_partition(
     topic: UpdateMetadataTopic,
     state: UpdateMetadataPartition,
     changes: ImageChanges,
     configs: Configs,
-    unheeded: UnappliedStates,
+    unapplied: UnappliedStates,
 ) -> None:
     name = topic.topic_name
-    known = changes.row(name, state.partition_index)
-    if known is not None and known.slot != NO_SLOT:
-        # A start may read the state that a reassignment has written, and its topic's node from before: the replicas
-        # change without another epoch. So do those that are offline.
-        is_same = known.partition_epoch == state.zk_version and known.leader_epoch == state.leader_epoch
-        is_known = (known.replicas, known.offline) == (state.replicas, state.offline_replicas)
-        if known.partition_epoch >= state.zk_version and (not is_same or is_known):
+    row = changes.row(name, state.partition_index)
+    if row is not None and row.slot != NO_SLOT:
+        # A start may read a state that a reassignment has written with the previous node of the topic: the replicas
+        # change without another epoch. The offline replicas do as well.
+        is_same = row.partition_epoch == state.zk_version and row.leader_epoch == state.leader_epoch
+        is_unchanged = (row.replicas, row.offline) == (state.replicas, state.offline_replicas)
+        if row.partition_epoch >= state.zk_version and (not is_same or is_unchanged):
             return
         newer = structs.replace(
-            known,
+            row,
             isr=state.isr,
             partition_epoch=state.zk_version,
             replicas=state.replicas,
             offline=state.offline_replicas,
         )
-        if known.leader_epoch == state.leader_epoch:
+        if row.leader_epoch == state.leader_epoch:
             changes.put(name, topic.topic_id, newer)
-        # The role of a replica comes with LeaderAndIsr; one whose directory has failed takes no role.
-        elif known.log_dir == NO_LOG_DIR and state.leader_epoch > known.leader_epoch:
+        # A replica gets its role by LeaderAndIsr; an offline replica gets none.
+        elif row.log_dir == NO_LOG_DIR and state.leader_epoch > row.leader_epoch:
             newer = structs.replace(newer, leader=state.leader, leader_epoch=state.leader_epoch)
             changes.put(name, topic.topic_id, newer)
-        elif state.leader_epoch > known.leader_epoch:
-            unheeded.note(topic, state)
+        elif state.leader_epoch > row.leader_epoch:
+            unapplied.note(topic, state)
         return
-    changes.put(name, topic.topic_id, elsewhere(state), configs.get(name, {}))
+    changes.put(name, topic.topic_id, without_replica(state), configs.get(name, {}))
 
 
-def forget_deleted(known: Mapping[str, Topic], present: Set[str], image: MetadataImage, changes: ImageChanges) -> None:
-    """Of the topics that were `known` before it was asked which are `present`, the others were deleted, and nobody may
-    have said so: a controller that is gone, or to a registration that is over. One that has a replica here stays: that
-    is for StopReplica.
+def forget_deleted(before: Mapping[str, Topic], present: Set[str], image: MetadataImage, changes: ImageChanges) -> None:
+    """Delete the topics of `before` that are not `present` in the store: their deletion may have been announced by a
+    failed controller, or to an earlier registration. A topic with a replica here stays until its StopReplica.
     """
-    for name in sorted(known.keys() - present):
+    for name in sorted(before.keys() - present):
         topic = image.topics.get(name)
-        if topic is not None and topic.id == known[name].id and not changes.is_hosted(name):
+        if topic is not None and topic.id == before[name].id and not changes.is_hosted(name):
             changes.delete(name)

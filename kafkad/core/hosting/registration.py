@@ -1,7 +1,7 @@
-"""May this broker register, and under which epoch? Another broker with its id or one of its addresses ends the start.
+"""Registers this broker. Another broker with its id or one of its addresses ends the start.
 
-A registration of the same id at the same addresses can only be this broker's own, from before a crash: the addresses
-are bound here. It ends with its session, for which the broker waits.
+A registration of the same id with the same addresses can only be this broker's own, from before a crash, because the
+addresses are bound here. The broker waits until that session ends.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,10 +17,10 @@ from kafkad.core.coordination_store import CoordinationStore, NodeExists
 from kafkad.core.errors import KafkaError
 
 
-class Waiting(Enum):
-    """Why the broker is not registered yet."""
+class RegistrationPending(Enum):
+    """The reason why the broker is not registered yet."""
 
-    EARLIER_SESSION = "its registration from before still has a session"
+    EARLIER_SESSION = "the session of its earlier registration has not ended"
 
 
 def try_to_register(
@@ -29,20 +29,20 @@ def try_to_register(
     listeners: Sequence[Listener],
     rack: str | None,
     now_ms: int,
-) -> Broker | Waiting:
-    """Raises `UnusableMetadata`, and the errors of the store."""
+) -> Broker | RegistrationPending:
+    """Register the broker, or return why it has to wait. Raises `UnusableMetadata`, and the errors of the store."""
     if has_earlier_session(store, broker_id, listeners):
-        return Waiting.EARLIER_SESSION
+        return RegistrationPending.EARLIER_SESSION
     by_name: Mapping[str, Listener] = {each.name: each for each in listeners}
     try:
         return register_broker(store, broker_id, by_name, rack, now_ms)
     except (KafkaError, NodeExists):
-        # Somebody was faster: the next look says who.
-        return Waiting.EARLIER_SESSION
+        # Another registration was faster: the next check names its broker.
+        return RegistrationPending.EARLIER_SESSION
 
 
 def has_earlier_session(store: CoordinationStore, broker_id: int, listeners: Iterable[Listener]) -> bool:
-    """Whether the broker is registered by an earlier session of its own.
+    """Whether an earlier session of this broker has registered it.
 
     Raises `UnusableMetadata` if another broker has its id or one of its addresses, and the errors of the store.
     """
@@ -55,12 +55,12 @@ def has_earlier_session(store: CoordinationStore, broker_id: int, listeners: Ite
         theirs = _addresses(node.data)
         if name != str(broker_id) and mine & theirs:
             host, port = sorted(mine & theirs)[0]
-            raise UnusableMetadata(f"{host}:{port} is the address of broker {name} already: give this one another")
+            raise UnusableMetadata(f"{host}:{port} is the address of broker {name} already: configure another address")
         if name == str(broker_id):
             if theirs and theirs != mine:
                 shown = ", ".join(f"{host}:{port}" for host, port in sorted(theirs))
                 raise UnusableMetadata(
-                    f"broker {broker_id} is registered already, at {shown}: give this one another broker.id"
+                    f"broker {broker_id} is registered already, at {shown}: configure another broker.id"
                 )
             return True
     return False

@@ -1,7 +1,7 @@
-"""How a broker whose controller process was replaced goes on in the same session: with the roles that the store has.
+"""Restores a broker's roles from the store after its controller process was replaced in the same session.
 
-Nobody tells it again, as its registration never went. What an elected controller stored before it told this broker is
-in the store; what it has yet to tell is newer, and comes.
+The controller does not send them again, because the registration never ended. It stores changes before it sends them,
+so the store has all that it sent; later requests are newer.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.image import Broker, Topic
 from kafkad.core.controller.partition_rows import make_partition
 from kafkad.core.controller.store.stored_metadata import PartitionState
-from kafkad.core.controller.topics.placement import NOT_HERE
+from kafkad.core.controller.topics.placement import NO_PLACE
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.hosting.start import AssignedTopic
 from kafkad.core.types import TopicPartition
@@ -20,9 +20,9 @@ from kafkad.core.types import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRoles:
-    """What the store says now; `brokers` are those that are registered, `listener` is the one between them.
+    """The roles in the store; `brokers` are the registered ones, `listener` is the name of the inter-broker listener.
 
-    `controller_id` is -1 while nobody is elected.
+    `controller_id` is -1 while no controller is elected.
     """
 
     controller_id: int
@@ -34,7 +34,7 @@ class StoredRoles:
 
 
 def resume(hosting: Hosting, broker_id: int, stored: StoredRoles) -> None:
-    """Take over the state of all partitions, and this broker's roles, as part of the first metadata."""
+    """Take over the states of all partitions, and this broker's roles, before the first metadata is published."""
     own = stored.brokers[broker_id]
     hosting.registered(own.epoch, own.listeners, own.rack)
     announcer = Announcer(
@@ -47,12 +47,12 @@ def resume(hosting: Hosting, broker_id: int, stored: StoredRoles) -> None:
     requests = announcer.roles(rows, is_new=False, only=[broker_id]) + announcer.metadata(rows, [broker_id])
     configs = {name: dict(topic.configs) for name, topic in stored.topics.items()}
     for _, request in requests:
-        _take(hosting, request, configs)
-    # Whoever asks gets all of it at once.
+        _apply(hosting, request, configs)
+    # The other processes get the whole image.
     hosting.take_deltas()
 
 
-def _take(hosting: Hosting, request: Request, configs: Mapping[str, Mapping[str, str]]) -> None:
+def _apply(hosting: Hosting, request: Request, configs: Mapping[str, Mapping[str, str]]) -> None:
     match request:
         case LeaderAndIsrRequest():
             hosting.leader_and_isr(request, configs)
@@ -65,5 +65,5 @@ def _topic(topic: AssignedTopic, stored: StoredRoles) -> Topic:
     for index, replicas in enumerate(topic.assignments):
         state = stored.states.get(TopicPartition(topic.name, index))
         if state is not None:
-            rows.append(make_partition(index, NOT_HERE, replicas, state))
+            rows.append(make_partition(index, NO_PLACE, replicas, state))
     return Topic(name=topic.name, id=topic.id, partitions=tuple(rows), configs=dict(topic.configs))

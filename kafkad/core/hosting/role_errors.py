@@ -1,4 +1,4 @@
-"""LeaderAndIsr, answered with an error."""
+"""LeaderAndIsr responses with errors."""
 
 from kafkad.core.cluster.control_requests import (
     LeaderAndIsrRequest,
@@ -10,8 +10,8 @@ from kafkad.core.cluster.control_requests import (
 from kafkad.core.errors import ErrorCode
 
 
-def refused(request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:
-    """As Apache Kafka, every partition has the error too."""
+def rejected(request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:
+    """The error for the request and for every partition, as in Apache Kafka."""
     return LeaderAndIsrResponse(
         error_code=code,
         topics=tuple(topic_error(topic, code) for topic in request.topic_states),

@@ -1,7 +1,7 @@
-"""How a broker in a cluster begins: the replicas on its disks get a place, the rest of the directories an end.
+"""Starts a broker in a cluster: places the replicas on its disks, and selects the directories to remove.
 
-No directory makes or extends a topic: a topic that was deleted while this broker was down must not come back. The
-replicas are loaded before the broker registers, and have no role until the controller gives it.
+No directory creates or extends a topic: a topic that was deleted while this broker was down must not come back. The
+replicas are loaded before the broker registers, and have no role until the controller assigns it.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from kafkad.core.controller.startup.reconciliation import (
 )
 from kafkad.core.controller.startup.startup import Directories, SharedMemoryState, moves_under_way
 from kafkad.core.controller.store.stored_metadata import PartitionState
-from kafkad.core.controller.topics.placement import NOT_HERE, Place, Placement, SlotTable
+from kafkad.core.controller.topics.placement import NO_PLACE, Place, Placement, SlotTable
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.log.segments.layout import directory_name
 from kafkad.core.types import NO_LEADER_EPOCH, TopicPartition
@@ -45,7 +45,7 @@ class AssignedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostStarted:
-    """`strays` belong to no replica of this broker, `leftovers` are renamed for deletion already."""
+    """`strays` are of no replica of this broker, `leftovers` are already renamed for deletion."""
 
     hosting: Hosting
     strays: tuple[tuple[int, TopicPartition], ...]
@@ -63,14 +63,14 @@ def start_host(
     brokers: Mapping[int, Broker] | None = None,
     inherited: SharedMemoryState | None = None,
 ) -> HostStarted:
-    """`brokers` are registered. Until the controller says who lives, clients are told of them: from a broker that names
-    itself alone they would conclude that all others are gone.
+    """`brokers` are the registered ones. Until the first UpdateMetadata, Metadata responses have them: clients would
+    conclude from a single broker that all others have failed.
 
-    Raises `UnusableMetadata` when a partition is in two directories.
+    Raises `UnusableMetadata` if a partition is in two directories.
     """
-    known = {name: ReconciledTopic.of(topic.id, topic.assignments, broker_id) for name, topic in topics.items()}
-    result = reconcile(known, {}, directories.found)
-    result.refuse_duplicates()
+    in_store = {name: ReconciledTopic.of(topic.id, topic.assignments, broker_id) for name, topic in topics.items()}
+    result = reconcile(in_store, {}, directories.found)
+    result.check_duplicates()
     mine = {at: log_dir for at, log_dir in result.located.items() if _is_assigned(at, topics, broker_id)}
     others = [(log_dir, at) for at, log_dir in result.located.items() if at not in mine]
     strays = [(each.directory.log_dir, each.directory.name) for each in result.stray]
@@ -88,7 +88,7 @@ def start_host(
         names_by_id={topics[name].id: name for name in rows},
         broker_configs={name: dict(configs) for name, configs in broker_configs.items()},
     )
-    placement.rest_inherited(version)
+    placement.free_inherited(version)
     hosting = Hosting(
         broker_id=broker_id,
         image=image,
@@ -106,7 +106,7 @@ def start_host(
 def _moving(
     under_way: Mapping[TopicPartition, int], places: Mapping[TopicPartition, Place], placement: Placement
 ) -> dict[TopicPartition, int]:
-    """Where the replicas go to that are here, and in another directory; they count there as well."""
+    """The target directories of replicas that are being moved; they count there as well."""
     moving = {
         at: log_dir
         for at, log_dir in under_way.items()
@@ -152,7 +152,7 @@ def _inherited_places(
     workers: int,
     inherited: SharedMemoryState | None,
 ) -> dict[TopicPartition, Place]:
-    """The partitions that live processes have."""
+    """The places that running processes use."""
     places: dict[TopicPartition, Place] = {}
     for topic in inherited.image.topics.values() if inherited is not None else ():
         if topic.name not in topics or topics[topic.name].id != topic.id:
@@ -177,6 +177,6 @@ def _topic(topic: AssignedTopic, places: Mapping[int, Place], moving: Mapping[To
 
 
 def _row(topic: AssignedTopic, index: int, place: Place | None, future_dir: int) -> Partition:
-    """Without a role: whatever leader epoch the controller names is newer."""
+    """A row without a role: every leader epoch of the controller is newer."""
     replicas = topic.assignments[index] if index < len(topic.assignments) else ()
-    return make_partition(index, place or NOT_HERE, replicas, _NO_ROLE, future_dir)
+    return make_partition(index, place or NO_PLACE, replicas, _NO_ROLE, future_dir)

@@ -1,9 +1,8 @@
-"""What was said of a partition whose replica here takes its role from LeaderAndIsr alone.
+"""Partition states from UpdateMetadata for replicas here, which get their role from LeaderAndIsr alone.
 
-A StopReplica may follow in its place, and nobody says the state again: it holds once the replica is gone. As a rule the
-replica goes with the state (`removed_replicas`), and nothing is left to be noted. Two controllers need this: one that
-names no topic ids, and one whose requests are for the registration in which the role was lost, or for one before: to
-`LostRoles` they may be older than the replica.
+If a StopReplica follows instead, the state is not sent again: it applies after the replica is removed. Usually the
+state itself removes the replica (`removed_replicas`). The exceptions are controllers without topic ids, and requests to
+the registration in which the role was lost or to an earlier one: for `LostRoles` they may be older than the replica.
 """
 
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ from kafkad.core.hosting.image_changes import ImageChanges
 
 
 class UnappliedStates:
-    """The newest of each partition."""
+    """The newest state of each partition."""
 
     def __init__(self) -> None:
         self._states: dict[tuple[str, int], tuple[UUID, UpdateMetadataPartition]] = {}
@@ -23,16 +22,16 @@ class UnappliedStates:
     def note(self, topic: UpdateMetadataTopic, state: UpdateMetadataPartition) -> None:
         self._states[topic.topic_name, state.partition_index] = topic.topic_id, state
 
-    def heed(self, name: str, removed: Iterable[Partition], changes: ImageChanges) -> None:
-        """The replicas of these partitions were removed."""
+    def apply_removed(self, name: str, removed: Iterable[Partition], changes: ImageChanges) -> None:
+        """The replicas of these partitions were removed: apply their states."""
         for row in removed:
             noted = self._states.pop((name, row.index), None)
             if noted is not None and noted[0] == changes.topic_id(name) and noted[1].leader_epoch > row.leader_epoch:
-                changes.put(name, noted[0], elsewhere(noted[1]))
+                changes.put(name, noted[0], without_replica(noted[1]))
 
 
-def elsewhere(state: UpdateMetadataPartition) -> Partition:
-    """A partition without a replica here."""
+def without_replica(state: UpdateMetadataPartition) -> Partition:
+    """The row of a partition without a replica here."""
     return Partition(
         index=state.partition_index,
         slot=NO_SLOT,

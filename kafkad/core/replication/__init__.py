@@ -1,4 +1,4 @@
-"""Replicas of a partition on several brokers: what a leader decides about its followers, and a follower about itself.
+"""Replication: the leader's rules about its followers, and a follower's rules about its log.
 
-Pure rules; the worker that owns the log performs them, and fetcher processes carry what followers ask and get.
+Pure rules; the worker that owns the log performs them, and fetcher processes carry the requests and responses.
 """

@@ -1,1 +1,1 @@
-"""The rules of the broker's own life cycle: states, restarts with back-off, the watchdog, the order of a stop."""
+"""The rules of the broker's processes: states, restarts with back-off, the watchdog, the order of a stop."""

@@ -1,14 +1,14 @@
-"""What state may a broker be in, and where can it go from there?
+"""The states of a broker, and the transitions between them.
 
 The numbers are Kafka's; the gauge BrokerState shows them. There is no 5.
 
-NOT_RUNNING                      nothing is served; starts
-STARTING                         processes come up; recovers, runs, or is stopped before it ran
-RECOVERING_FROM_UNCLEAN_SHUTDOWN logs are scanned; runs, or is stopped before it ran
-RUNNING_AS_BROKER                serves; may be elected controller, or shuts down
-RUNNING_AS_CONTROLLER            serves and is the controller; may lose that, or shuts down
-PENDING_CONTROLLED_SHUTDOWN      leadership moves away while clients are still answered; goes on to shut down
-BROKER_SHUTTING_DOWN             no clients any more, logs are closed; ends
+NOT_RUNNING                      serves nothing. Next: STARTING
+STARTING                         processes start. Next: recovering, running, or shutting down
+RECOVERING_FROM_UNCLEAN_SHUTDOWN logs are scanned. Next: running, or shutting down
+RUNNING_AS_BROKER                serves. Next: controller, or pending controlled shutdown
+RUNNING_AS_CONTROLLER            serves and is the controller. Next: broker, or pending controlled shutdown
+PENDING_CONTROLLED_SHUTDOWN      leadership moves to other brokers, clients are still served. Next: shutting down
+BROKER_SHUTTING_DOWN             clients are not served, logs are closed. Next: NOT_RUNNING
 """
 
 from enum import IntEnum
@@ -28,8 +28,8 @@ class BrokerState(IntEnum):
 
 _NEXT = {
     BrokerState.NOT_RUNNING: {BrokerState.STARTING},
-    # Kafka's BrokerState has no way out for a broker that is stopped, or fails, before it runs: there is no
-    # leadership to move then, so it goes straight to shutting down.
+    # Kafka's BrokerState has no transition for a broker that is stopped, or fails, before it runs: there is no
+    # leadership to move then, so it shuts down directly.
     BrokerState.STARTING: {
         BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN,
         BrokerState.RUNNING_AS_BROKER,
@@ -59,21 +59,21 @@ class IllegalTransition(Exception):
 
 
 def is_legal(current: int, new: int) -> bool:
-    """Numbers that are not Kafka's are custom states; the code that uses them knows what may follow."""
+    """Other numbers than Kafka's are custom states, whose order is up to the code that uses them."""
     if current not in _KNOWN or new not in _KNOWN:
         return 0 <= new <= 127
     return BrokerState(new) in _NEXT[BrokerState(current)]
 
 
 def enter(current: int, new: int) -> int:
-    """The state after going from `current` to `new`. Raises `IllegalTransition`."""
+    """The state after the transition from `current` to `new`. Raises `IllegalTransition`."""
     if not is_legal(current, new):
-        raise IllegalTransition(f"a broker can't go from state {_name(current)} to {_name(new)}")
+        raise IllegalTransition(f"the broker state can't change from {_name(current)} to {_name(new)}")
     return new
 
 
 def leaving(current: int) -> tuple[BrokerState, ...]:
-    """The states to go through, in order, until clients are no longer served."""
+    """The states of a shutdown, in order, until clients are not served."""
     if current in (BrokerState.RUNNING_AS_BROKER, BrokerState.RUNNING_AS_CONTROLLER):
         return (BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.BROKER_SHUTTING_DOWN)
     return (BrokerState.BROKER_SHUTTING_DOWN,)

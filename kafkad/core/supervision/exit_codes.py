@@ -2,6 +2,6 @@
 
 OK = 0
 FAILED = 1
-"""What was running can't go on, or a command did not succeed."""
+"""A running broker can't continue, or a command failed."""
 REFUSED = 2
-"""It was never begun: the configuration, an argument or the machine does not allow it."""
+"""Rejected before it began: the configuration, an argument or the machine does not allow it."""

@@ -1,23 +1,23 @@
-"""Which limit of memory is enough for a broker?
+"""The memory limit that is enough for a broker.
 
-What clients can make it hold is bounded: the requests and replies of all connections together. Under a limit below that
-the kernel ends processes, or gives them no memory, when somebody sends much.
+The memory that clients can make it use is bounded: the requests and replies of all connections together. Under a lower
+limit the kernel kills processes, or allocations fail, when clients send much.
 """
 
 _MB = 1024 * 1024
 _FOR_CLIENTS = 200 * _MB
-"""What clients can make a process hold beside the arena."""
+"""The memory that clients can make a process use besides the arena."""
 _RESIDENT = 20 * _MB
-"""What a process has in memory at rest, with its part of what is shared."""
+"""The resident memory of an idle process, with its share of shared memory."""
 _MAPPED = 80 * _MB
-"""What a process has mapped for itself at rest, the stacks of its threads included."""
+"""The private mappings of an idle process, including the stacks of its threads."""
 
 
-def wanted(*, processes: int, arena_bytes: int) -> int:
-    """The bytes for all `processes` together; `arena_bytes` are those of all arenas."""
+def recommended_memory(*, processes: int, arena_bytes: int) -> int:
+    """The bytes for all `processes` together; `arena_bytes` is the size of all arenas."""
     return processes * _RESIDENT + arena_bytes + _FOR_CLIENTS
 
 
-def needed_by_process() -> int:
+def required_by_process() -> int:
     """The bytes for each process alone."""
     return _MAPPED + _FOR_CLIENTS

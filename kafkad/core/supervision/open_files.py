@@ -1,7 +1,7 @@
-"""How many files a process of the broker may have open, and how they are divided.
+"""The number of files that a process of the broker may have open, and their division.
 
-The limit applies to each process (RLIMIT_NOFILE). Client sockets come first in a network process, segment files in a
-worker; both have to leave room for the links and locks of every process.
+The limit applies to each process (RLIMIT_NOFILE). A network process uses most for client sockets, a worker for segment
+files; both reserve some for the links and locks of every process.
 """
 
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 FEWEST_CONNECTIONS = 16
 """A network process with fewer connections is useless."""
 USUAL_CONNECTIONS = 1000
-"""The connections for which a broker should have room, unless max.connections is lower."""
+"""The connections that a broker should be able to serve, unless max.connections is lower."""
 _FILES_SHARE = 4
-"""The divisor for the part of a network process's descriptors that is for segment files."""
+"""The divisor for a network process's descriptors of segment files."""
 SEARCHES = 4
 """Threads of a network process that search logs, each with its own open files."""
 _FILES_OF_PARTITION = 3
-"""The last segment with its two indexes. Files beyond the limit are opened again for each use."""
+"""The last segment with its two indexes. Files beyond the limit are opened for each use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFiles:
-    """`limit` for each of `processes`, the supervisor included."""
+    """`limit` is for each of `processes`, including the supervisor."""
 
     limit: int
     processes: int
@@ -32,7 +32,7 @@ class OpenFiles:
 
     @property
     def connections(self) -> int:
-        """The connections of a network process; less than one: no room for any."""
+        """The connections of a network process; less than one: the limit is too low for any."""
         return self.limit - self.limit // _FILES_SHARE - self.besides
 
     @property
@@ -50,14 +50,14 @@ class OpenFiles:
 
     @property
     def least(self) -> int:
-        """The limit below which a broker with so many processes is useless."""
+        """The limit below which a broker with this number of processes is useless."""
         return self._limit_for(FEWEST_CONNECTIONS)
 
-    def wanted(self, *, networks: int, workers: int, connections: int, partitions: int) -> int:
+    def recommended_limit(self, *, networks: int, workers: int, connections: int, partitions: int) -> int:
         """The limit that is enough for all of these, divided evenly."""
         for_files = self.besides + _FILES_OF_PARTITION * -(-partitions // workers)
         return max(self.least, for_files, self._limit_for(-(-connections // networks)))
 
     def _limit_for(self, connections: int) -> int:
-        """The lowest limit with which a network process has so many connections."""
+        """The lowest limit that allows a network process this number of connections."""
         return (connections + self.besides - 1) * _FILES_SHARE // (_FILES_SHARE - 1) + 1

@@ -1,8 +1,8 @@
 """The order in which the processes of a broker stop, and how long each may take.
 
-Networks first: listeners close and replies in flight leave. Then the cleaners, so that no log changes under the
-workers; the workers flush and checkpoint; the controller closes its store; the reporter can show all of that. A stage
-begins when the processes of the one before have ended.
+First the network processes: listeners close and pending replies are sent. Then the cleaners, so that no log changes
+under the workers; the workers flush and checkpoint; the controller closes its store; the reporter shows all of that. A
+stage begins when the processes of the previous one have ended.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ STAGE_MS = {
     "fetcher": 5_000,
     "cleaner": 10_000,
     # Flushing thousands of logs to a slow disk takes long. A worker killed here only loses the clean-shutdown marker,
-    # but then the next start scans all logs, which takes longer still.
+    # but then the next start scans all logs, which takes even longer.
     "worker": 120_000,
     "controller": 15_000,
     "reporter": 5_000,
@@ -24,7 +24,7 @@ STAGE_MS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRole:
-    """Tell the live processes of `role` to stop, and kill those that are left at `deadline_ms`."""
+    """Stop the live processes of `role`, and kill those that are still live at `deadline_ms`."""
 
     role: str
     deadline_ms: int
@@ -40,7 +40,7 @@ class StopSequence:
     _next_stage: int = 0
 
     def advance(self, live_roles: Iterable[str], now_ms: int) -> StopRole | None:
-        """The next stage when the present one has ended; None if there is nothing new to do."""
+        """The next stage when the present one has ended; None: nothing to do now."""
         live = set(live_roles)
         if self.is_over or (self.current is not None and self.current.role in live):
             return None

@@ -145,7 +145,7 @@ class CleanerProcess:
         """Once all groups are known, what waited for them is looked at soon."""
         assert isinstance(message, ExportOffsets), f"a worker does not say {type(message).__name__} to a cleaner"
         knew = self._planner.knows_exports
-        self._planner.exported.heard(worker, message.shards, message.rows)
+        self._planner.exported.update(worker, message.shards, message.rows)
         if self._planner.knows_exports and not knew:
             self._looks.all_changed(self._image)
 

@@ -11,7 +11,7 @@ from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
 from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.controller.admin import auto_create_topics
-from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
+from kafkad.core.controller.deltas import BrokerConfigChanged, created_partitions
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.errors import ErrorCode
@@ -328,7 +328,7 @@ class ControllerEvents:
             return
         self._keep()
         self._topic_deletions.began(before, changes)
-        self._checkpoints.begin_anew(list(partitions_made(changes)))
+        self._checkpoints.begin_anew(list(created_partitions(changes)))
         self._metadata_publisher.publish(changes)
         if any(isinstance(change, BrokerConfigChanged) for delta in changes for change in delta.changes):
             self._tables.overlay(self._controller.image)

@@ -21,7 +21,7 @@ from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.config import BrokerConfig
 from kafkad.core.controller.controller import Controller
-from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.image import Listener
 from kafkad.core.controller.producer_ids import start_above_foreign_ids
 from kafkad.core.controller.settings import ControllerSettings, RandomSource
@@ -228,7 +228,7 @@ def settings_of(config: BrokerConfig, *, workers: int) -> ControllerSettings:
 
 def elected_settings(config: BrokerConfig) -> ControllerSettings:
     """Of the controller of a cluster, which has no partition itself."""
-    return replace(settings_of(config, workers=1), broker_id=NOWHERE)
+    return replace(settings_of(config, workers=1), broker_id=NO_LOCAL_BROKER)
 
 
 def registered_listeners(context: ChildContext) -> dict[str, Listener]:

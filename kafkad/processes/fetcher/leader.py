@@ -80,7 +80,7 @@ class Leader:
 
     def tick(self, now_ms: int) -> None:
         """Ask owners and the leader what is to be asked now."""
-        for owner, order in self.fetcher.questions(now_ms):
+        for owner, order in self.fetcher.describe_orders(now_ms):
             self._deliver(owner, order, _NOWHERE)
         if self.destination is None or self._extent != _NOWHERE:
             return
@@ -137,11 +137,11 @@ class Leader:
         try:
             if extent == _NOWHERE:
                 raise MalformedRequest(f"there is no room for its answer of {self._frame_length} bytes")
-            answer = decode_fetch(body, version, extent + self._frame_length - len(body))
+            response = decode_fetch(body, version, extent + self._frame_length - len(body))
         except MalformedRequest as error:
             self._unreadable(str(error))
             return
-        orders = self.fetcher.fetched(answer, now_ms)
+        orders = self.fetcher.fetched(response, now_ms)
         for owner, order in orders:
             self._block[FETCHER_BYTES] += order.length
             self._deliver(owner, order, extent if order.length else _NOWHERE)
@@ -178,7 +178,7 @@ class Leader:
 
     def complain(self, now_ms: int) -> None:
         """One line for each partition, cause and minute."""
-        log_rate_limit = self.fetcher.log_rate_limit
+        log_rate_limit = self.fetcher.problems
         for complaint in log_rate_limit:
             if self._log_rate_limit.is_due((complaint.about, complaint.cause), now_ms):
                 log.warning("%s (leader: %s)", complaint.text, self.destination)

@@ -112,7 +112,7 @@ class FetcherProcess:
                 self._lent.freed(worker)
             leader = self._by_slot.get(result.slot)
             if leader is not None:
-                leader.fetcher.owner_said(result, now_ms)
+                leader.fetcher.order_completed(result, now_ms)
                 self._table.set_lag(result.slot, leader.fetcher.lag(result.slot))
                 leader.complain(now_ms)
                 self._changed[leader] = None
@@ -255,7 +255,9 @@ class FetcherProcess:
                     leader.tick(now_ms)
             self._changed.clear()
         self._context.block[FETCHER_LEADERS] = len(self._leaders)
-        self._context.block[FAILED_PARTITIONS] = sum(len(each.fetcher.left_alone) for each in self._leaders.values())
+        self._context.block[FAILED_PARTITIONS] = sum(
+            len(each.fetcher.failed_partitions) for each in self._leaders.values()
+        )
         self._send_outgoing()
 
     def _send_outgoing(self) -> None:

@@ -26,16 +26,16 @@ def warn_of_few(open_files: OpenFiles, config: BrokerConfig, directories: Sequen
     network = config.network
     connections = min(network.max_connections, USUAL_CONNECTIONS)
     partitions = sum(map(_partitions, directories))
-    wanted = open_files.wanted(
+    recommended = open_files.recommended_limit(
         networks=network.num_network_threads,
         workers=network.num_io_threads,
         connections=connections,
         partitions=partitions,
     )
-    if open_files.limit < wanted:
+    if open_files.limit < recommended:
         log.warning(
             "each process may have %d files open %s: for %d processes, %d partitions and %d connections %d are better",
-            *(open_files.limit, _HOW, open_files.processes, partitions, connections, wanted),
+            *(open_files.limit, _HOW, open_files.processes, partitions, connections, recommended),
         )
 
 

@@ -83,16 +83,16 @@ class Watch:
         self._asked.clear()
 
     def _hangs(self, incarnation: Incarnation, now_ms: int) -> bool:
-        if not incarnation.watchdog.look(self._blocks[incarnation.key][BUSY_NS], now_ms):
+        if not incarnation.watchdog.is_silent(self._blocks[incarnation.key][BUSY_NS], now_ms):
             return False
         assert incarnation.process.pid is not None, "a started process has a pid"
         seen = activity(incarnation.process.pid)
         # It has ended; its pidfd is handled elsewhere.
-        return seen is not None and incarnation.watchdog.judge(
+        return seen is not None and incarnation.watchdog.is_hung(
             now_ms,
             cpu_ticks=seen.cpu_ticks,
-            wants_on=seen.wants_on,
-            may_work_on=not incarnation.is_ready,
+            is_runnable=seen.wants_on,
+            may_work_longer=not incarnation.is_ready,
         )
 
     def _expect_end(self, incarnation: Incarnation, now_ms: int) -> None:

@@ -29,7 +29,7 @@ def test_the_last_partition_that_a_broker_has_room_for_leaves_the_notes_as_they_
     slots = SlotTable(ever_used=SLOTS - 3)
     placement = Placement(slots, 1, [0])
     last = placement.take(slots.available())[-1]
-    with pytest.raises(KafkaError, match="room for 0 more"):
+    with pytest.raises(KafkaError, match="space for 0 more"):
         placement.take(1)
     ControllerHandover(table).keep(placement.slots_ever_used, frozenset({1}))
     table.publish(last.slot, PartitionSlot(state=STATE_ONLINE, leo_offset=5, hw_offset=0))

@@ -17,7 +17,7 @@ from kafkad.core.cluster.control_requests import (
     UpdateMetadataRequest,
     UpdateMetadataTopic,
 )
-from kafkad.core.cluster.request_parts import ControlRequest, ControlResponse, answer_of, parts_of
+from kafkad.core.cluster.request_parts import ControlRequest, ControlResponse, merged_response, split_request
 from kafkad.core.controller import deltas
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.errors import ErrorCode
@@ -94,7 +94,7 @@ def carry_out(host: Hosting, request: ControlRequest) -> ControlResponse:
 
 
 def in_parts(host: Hosting, requests: Sequence[ControlRequest]) -> list[ControlResponse]:
-    return [answer_of([carry_out(host, part) for part in parts_of(each, 10)]) for each in requests]
+    return [merged_response([carry_out(host, part) for part in split_request(each, 10)]) for each in requests]
 
 
 def outcome(response: ControlResponse) -> object:
@@ -144,17 +144,17 @@ def test_whoever_looks_between_parts_counts_all_partitions(request_of: type) -> 
 @pytest.mark.parametrize("request_of", [roles, metadata, stops])
 def test_no_part_is_larger_and_what_is_small_stays_whole(request_of: type) -> None:
     request = request_of()
-    parts = list(parts_of(request, 10))
+    parts = list(split_request(request, 10))
     sizes = [sum(len(topic.partition_states) for topic in part.topic_states) for part in parts]
     assert (max(sizes), sum(sizes)) == (10, sum(SIZES))
     assert all(part.broker_epoch == EPOCH and part.controller_epoch == 1 for part in parts)
-    assert list(parts_of(request, sum(SIZES))) == [request]
+    assert list(split_request(request, sum(SIZES))) == [request]
 
 
 def test_a_part_that_is_refused_is_the_answer() -> None:
     """The broker has registered again in between: the controller tells that registration everything."""
     host = a_host()
-    first, second, *_ = parts_of(roles(), 10)
+    first, second, *_ = split_request(roles(), 10)
     taken = carry_out(host, first)
     host.registered(EPOCH + 1, (), None)
-    assert answer_of([taken, carry_out(host, second)]).error_code is ErrorCode.STALE_BROKER_EPOCH
+    assert merged_response([taken, carry_out(host, second)]).error_code is ErrorCode.STALE_BROKER_EPOCH

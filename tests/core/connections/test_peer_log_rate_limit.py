@@ -1,6 +1,6 @@
 """One log line per peer and minute, a count of the others, and bounded memory."""
 
-from kafkad.core.connections.peer_log_rate_limit import MOST_PEERS, OTHERS, QUIET_MS, PeerLogRateLimit
+from kafkad.core.connections.peer_log_rate_limit import MAX_PEERS, OTHERS, QUIET_MS, PeerLogRateLimit
 
 
 def test_first_complaint_of_a_minute_is_said_and_the_others_are_counted() -> None:
@@ -38,9 +38,9 @@ def test_stranger_with_a_whole_ipv6_network_has_one_line_and_one_entry() -> None
 
 def test_more_strangers_than_are_kept_apart_share_a_line_until_there_is_room() -> None:
     log_rate_limit = PeerLogRateLimit()
-    said = [log_rate_limit.may_log(f"10.{number >> 8}.{number & 255}.1", 0) for number in range(5 * MOST_PEERS)]
-    assert (said.count(True), len(log_rate_limit)) == (MOST_PEERS + 1, MOST_PEERS + 1)
-    assert log_rate_limit.over(QUIET_MS) == [(OTHERS, 4 * MOST_PEERS - 1)]
+    said = [log_rate_limit.may_log(f"10.{number >> 8}.{number & 255}.1", 0) for number in range(5 * MAX_PEERS)]
+    assert (said.count(True), len(log_rate_limit)) == (MAX_PEERS + 1, MAX_PEERS + 1)
+    assert log_rate_limit.over(QUIET_MS) == [(OTHERS, 4 * MAX_PEERS - 1)]
     assert log_rate_limit.may_log("10.200.0.1", QUIET_MS)
 
 

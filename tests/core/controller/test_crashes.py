@@ -8,7 +8,7 @@ import pytest
 from kafkad.core.controller.admin import alter_configs, create_partitions
 from kafkad.core.controller.configs import Alteration, AlterEntry, ResourceType
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
-from kafkad.core.controller.startup.repair import KEPT_FOR_EVER
+from kafkad.core.controller.startup.repair import UNLIMITED_RETENTION
 from kafkad.core.controller.topics.deletion import TopicToDelete, delete_topics
 from kafkad.core.controller.topics.topics import NewPartitions
 from kafkad.core.errors import ErrorCode
@@ -147,7 +147,7 @@ def test_adoption_that_crashes_half_way_is_completed() -> None:
         assert image.topics["theirs"].partitions[2].log_dir == 0
         assert image.topics["more"].partitions[1].log_dir == 1
         # A topic without its configuration would lose at the first look what is older than a week.
-        assert all(topic.configs == KEPT_FOR_EVER for topic in image.topics.values())
+        assert all(topic.configs == UNLIMITED_RETENTION for topic in image.topics.values())
 
 
 def test_producer_ids_are_never_given_twice_across_crashes() -> None:

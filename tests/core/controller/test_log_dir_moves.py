@@ -7,7 +7,7 @@ import pytest
 from kafkad.core.controller.image import NO_LOG_DIR, Partition
 from kafkad.core.controller.log_dir_moves import alter_replica_log_dirs
 from kafkad.core.controller.startup.startup import SharedMemoryState
-from kafkad.core.controller.topics.placement import MOST_PREFERRED
+from kafkad.core.controller.topics.placement import MAX_PREFERRED
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.segments.layout import future_directory_name
 from kafkad.core.types import TopicPartition
@@ -124,9 +124,9 @@ def test_a_partition_is_made_where_it_was_wanted(world: World) -> None:
 
 
 def test_wishes_for_partitions_that_never_come_are_bounded(world: World) -> None:
-    for number in range(MOST_PREFERRED + 10):
+    for number in range(MAX_PREFERRED + 10):
         world.controller.prefer_log_dir(TopicPartition("never", number), 0)
-    assert len(world.controller._placement._preferred) == MOST_PREFERRED
+    assert len(world.controller._placement._preferred) == MAX_PREFERRED
 
 
 def test_a_future_folder_goes_on_being_moved_after_a_start(world: World) -> None:

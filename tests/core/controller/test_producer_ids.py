@@ -71,7 +71,7 @@ def test_what_is_no_block_gives_no_id_and_is_an_error_of_that_request(store: Emb
     ids = ProducerIdControlManager(store, 1)
     with pytest.raises(UnreadableBlock, match=r"/latest_producer_id_block (can't be read|ends at)"):
         ids.allocate()
-    assert ids.answer(ErrorCode.NONE) == (ErrorCode.UNKNOWN_SERVER_ERROR, range(0))
+    assert ids.block_response(ErrorCode.NONE) == (ErrorCode.UNKNOWN_SERVER_ERROR, range(0))
     store.set_data(nodes.PRODUCER_ID_BLOCK, b"")
-    assert ids.answer(ErrorCode.STALE_BROKER_EPOCH) == (ErrorCode.STALE_BROKER_EPOCH, range(0))
-    assert ids.answer(ErrorCode.NONE) == (ErrorCode.NONE, range(BLOCK_SIZE))
+    assert ids.block_response(ErrorCode.STALE_BROKER_EPOCH) == (ErrorCode.STALE_BROKER_EPOCH, range(0))
+    assert ids.block_response(ErrorCode.NONE) == (ErrorCode.NONE, range(BLOCK_SIZE))

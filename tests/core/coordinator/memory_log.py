@@ -109,13 +109,13 @@ class Bed(Generic[Record]):
         assert token not in self.answers, f"{token} was answered twice: {self.answers[token]}, {reply}"
         self.answers[token] = reply
 
-    def refuse(self, token: int, code: ErrorCode) -> None:
+    def fail(self, token: int, code: ErrorCode) -> None:
         self.reply(token, Refused(code))
 
-    def order_markers(self, wanted: TxnMarkersToSend) -> None:
-        self.markers.append(wanted)
+    def order_markers(self, requested: TxnMarkersToSend) -> None:
+        self.markers.append(requested)
 
-    def tell(self, line: str, host: str) -> None:
+    def log_line(self, line: str, host: str) -> None:
         self.lines.append(line)
         self.hosts.append(host)
 

@@ -16,7 +16,7 @@ def test_what_comes_while_a_request_is_under_way_goes_with_the_next() -> None:
     box.add(1, (8, "c"))
     box.add(1, (9, "d"))
     assert box.ready() == [2]
-    box.answered(1)
+    box.completed(1)
     assert box.ready() == [2, 1]
     assert box.take(1) == [(8, "c"), (9, "d")]
 
@@ -28,7 +28,7 @@ def test_items_with_the_same_key_go_one_after_the_other() -> None:
     taken = []
     while box.ready():
         taken.append(box.take(1))
-        box.answered(1)
+        box.completed(1)
     assert taken == [[(7, "a"), (8, "c")], [(7, "b")], [(7, "d")]]
 
 
@@ -37,5 +37,5 @@ def test_a_request_does_not_grow_without_end() -> None:
     for number in range(AT_ONCE + 1):
         box.add(1, (number, ""))
     assert len(box.take(1)) == AT_ONCE
-    box.answered(1)
+    box.completed(1)
     assert box.take(1) == [(AT_ONCE, "")]

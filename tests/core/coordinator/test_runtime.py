@@ -197,7 +197,7 @@ def test_markers_are_ordered_when_the_decision_is_safe_even_if_nobody_can_be_tol
     assert bed.unanswered() == []
     assert bed.markers == []
     bed.replicate()
-    assert [wanted.transactional_id for wanted in bed.markers] == ["t"]
+    assert [requested.transactional_id for requested in bed.markers] == ["t"]
     bed.replicate()
     assert len(bed.markers) == 1
 
@@ -265,14 +265,14 @@ def test_a_shard_that_goes_answers_everybody() -> None:
         after: ("after", ErrorCode.NOT_COORDINATOR, 2),
         forgotten: Refused(ErrorCode.NOT_COORDINATOR),
     }
-    assert bed.runtime.state is State.GONE
+    assert bed.runtime.state is State.UNLOADED
     assert len(bed.wheel) == 0
 
 
 def test_answering_twice_is_our_own_mistake() -> None:
     bed = bed_of()
     token = bed.ask(lambda asked: bed.shard.read(asked, "a"))
-    with pytest.raises(AssertionError, match="answered already"):
+    with pytest.raises(AssertionError, match="has a response already"):
         bed.perform(Outcome(replies=[(token, "again")]))
 
 

@@ -8,7 +8,7 @@ from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.controller.image import Broker, Listener
 from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.controller.startup.term import ensure_paths
-from kafkad.core.hosting.registration import Waiting, try_to_register
+from kafkad.core.hosting.registration import RegistrationPending, try_to_register
 
 PLAINTEXT = Listener(name="PLAINTEXT", host="two.example", port=9092, security_protocol="PLAINTEXT")
 INTERNAL = Listener(name="INT", host="::1", port=9093, security_protocol="PLAINTEXT")
@@ -26,7 +26,7 @@ def registered(store: EmbeddedStore, broker_id: int, data: bytes) -> None:
     store.create(f"/brokers/ids/{broker_id}", data)
 
 
-def attempt(store: EmbeddedStore) -> Broker | Waiting:
+def attempt(store: EmbeddedStore) -> Broker | RegistrationPending:
     return try_to_register(store, 2, (PLAINTEXT, INTERNAL), "rack2", 1_000)
 
 
@@ -41,7 +41,7 @@ def test_the_epoch_of_a_registration_is_the_creation_id_of_its_node(store: Embed
 
 def test_an_earlier_registration_of_the_same_addresses_is_waited_for(store: EmbeddedStore) -> None:
     registered(store, 2, b'{"endpoints":["PLAINTEXT://two.example:9092","INT://[::1]:9093"],"version":5}')
-    assert attempt(store) is Waiting.EARLIER_SESSION
+    assert attempt(store) is RegistrationPending.EARLIER_SESSION
     store.delete("/brokers/ids/2")
     assert isinstance(attempt(store), Broker)
 

@@ -41,7 +41,7 @@ def test_kafkas_ways_are_legal(way: tuple[BrokerState, ...]) -> None:
     ],
 )
 def test_other_ways_are_refused_by_name(current: BrokerState, new: BrokerState) -> None:
-    with pytest.raises(IllegalTransition, match=f"from state {current.name} to {new.name}"):
+    with pytest.raises(IllegalTransition, match=f"from {current.name} to {new.name}"):
         enter(current, new)
 
 

@@ -19,7 +19,7 @@ def test_wanted_limit_is_enough_for_connections_and_files_of_every_process() -> 
         networks, workers = chosen.randint(1, 20), chosen.randint(1, 20)
         connections, partitions = chosen.randrange(100_000), chosen.randrange(200_000)
         processes = networks + workers + 4
-        limit = OpenFiles(limit=0, processes=processes).wanted(
+        limit = OpenFiles(limit=0, processes=processes).recommended_limit(
             networks=networks, workers=workers, connections=connections, partitions=partitions
         )
         had = OpenFiles(limit=limit, processes=processes)

@@ -5,10 +5,10 @@ import random
 import pytest
 
 from kafkad.core.supervision.restart_backoff import (
+    COMPENSATION_MS,
     CRASH_WINDOW_MS,
     FAILURES_ALLOWED,
     LONGEST_DELAY_MS,
-    MADE_UP_AFTER_MS,
     CrashLoop,
     Restart,
     RestartBackoff,
@@ -67,21 +67,21 @@ def test_life_that_serves_for_two_seconds_each_time_waits_longer_as_well() -> No
 
 def test_process_that_is_killed_now_and_then_is_back_at_once_however_often() -> None:
     incarnations = Lives()
-    assert {incarnations.delay(MADE_UP_AFTER_MS) for _ in range(200)} == {0}
+    assert {incarnations.delay(COMPENSATION_MS) for _ in range(200)} == {0}
 
 
 def test_each_ten_seconds_of_service_make_up_for_one_death() -> None:
     incarnations = Lives()
     waited = [incarnations.delay(None) for _ in range(9)]
     assert waited[-1] == LONGEST_DELAY_MS
-    assert incarnations.delay(3 * MADE_UP_AFTER_MS) == waited[-3]
-    assert incarnations.delay(100 * MADE_UP_AFTER_MS) == 0
+    assert incarnations.delay(3 * COMPENSATION_MS) == waited[-3]
+    assert incarnations.delay(100 * COMPENSATION_MS) == 0
 
 
 def test_ready_of_one_life_says_nothing_about_the_next() -> None:
     incarnations = Lives()
-    incarnations.delay(MADE_UP_AFTER_MS)
-    incarnations.now_ms += MADE_UP_AFTER_MS
+    incarnations.delay(COMPENSATION_MS)
+    incarnations.now_ms += COMPENSATION_MS
     assert incarnations.delay(None) == 100
 
 
@@ -119,7 +119,7 @@ def test_life_that_the_machine_has_no_room_for_is_tried_again_ever_less_often() 
 def test_whatever_happens_waits_are_bounded_and_dying_fast_never_becomes_a_hot_loop(seeds: range) -> None:
     for seed in seeds:
         chosen = random.Random(seed)
-        incarnations, longest_life_ms = Lives(), chosen.choice([1, 500, 2_000, MADE_UP_AFTER_MS - 1])
+        incarnations, longest_life_ms = Lives(), chosen.choice([1, 500, 2_000, COMPENSATION_MS - 1])
         began_ms = incarnations.now_ms
         while incarnations.now_ms < began_ms + CRASH_WINDOW_MS:
             if chosen.random() < 0.1:
@@ -138,5 +138,5 @@ def test_long_lives_keep_every_wait_short_whatever_came_before() -> None:
         incarnations = Lives()
         for _ in range(chosen.randrange(40)):
             incarnations.delay(chosen.choice([None, chosen.randrange(60_000)]))
-        incarnations.delay(9 * MADE_UP_AFTER_MS + chosen.randrange(60_000))
-        assert incarnations.delay(MADE_UP_AFTER_MS + chosen.randrange(60_000)) == 0, f"seed {seed}"
+        incarnations.delay(9 * COMPENSATION_MS + chosen.randrange(60_000))
+        assert incarnations.delay(COMPENSATION_MS + chosen.randrange(60_000)) == 0, f"seed {seed}"

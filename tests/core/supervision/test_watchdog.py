@@ -4,15 +4,16 @@ from kafkad.core.supervision.watchdog import CHECK_INTERVAL_MS, SILENT_MS, UNKIL
 
 
 def looks(
-    watchdog: Watchdog, *, beats: list[int], ticks: list[int], wants_on: bool = False, may_work_on: bool = False
+    watchdog: Watchdog, *, beats: list[int], ticks: list[int], is_runnable: bool = False, may_work_longer: bool = False
 ) -> list[bool]:
     """Look at the usual times with these beats and ticks: at which look it was said to have hung."""
     said = []
     for number, (heartbeat, cpu_ticks) in enumerate(zip(beats, ticks, strict=True), start=1):
         now_ms = number * CHECK_INTERVAL_MS
-        is_suspicious = watchdog.look(heartbeat, now_ms)
+        is_suspicious = watchdog.is_silent(heartbeat, now_ms)
         said.append(
-            is_suspicious and watchdog.judge(now_ms, cpu_ticks=cpu_ticks, wants_on=wants_on, may_work_on=may_work_on)
+            is_suspicious
+            and watchdog.is_hung(now_ms, cpu_ticks=cpu_ticks, is_runnable=is_runnable, may_work_longer=may_work_longer)
         )
     return said
 
@@ -33,17 +34,17 @@ def test_one_that_works_is_given_longer() -> None:
 
 def test_one_that_waits_for_its_disk_or_for_a_cpu_is_given_longer() -> None:
     count = WORKING_MS // CHECK_INTERVAL_MS + 1
-    assert looks(Watchdog(), beats=[1] * count, ticks=[7] * count, wants_on=True) == [False] * (count - 1) + [True]
+    assert looks(Watchdog(), beats=[1] * count, ticks=[7] * count, is_runnable=True) == [False] * (count - 1) + [True]
 
 
-def test_one_that_may_work_on_is_given_any_time() -> None:
+def test_one_that_may_work_longer_is_given_any_time() -> None:
     count = 4 * WORKING_MS // CHECK_INTERVAL_MS
-    assert True not in looks(Watchdog(), beats=[1] * count, ticks=list(range(count)), may_work_on=True)
+    assert True not in looks(Watchdog(), beats=[1] * count, ticks=list(range(count)), may_work_longer=True)
 
 
-def test_one_that_may_work_on_but_does_nothing_has_hung() -> None:
+def test_one_that_may_work_longer_but_does_nothing_has_hung() -> None:
     count = SILENT_MS // CHECK_INTERVAL_MS + 1
-    assert looks(Watchdog(), beats=[1] * count, ticks=[7] * count, may_work_on=True)[-1]
+    assert looks(Watchdog(), beats=[1] * count, ticks=[7] * count, may_work_longer=True)[-1]
 
 
 def test_beat_after_a_silence_ends_it() -> None:
@@ -53,9 +54,9 @@ def test_beat_after_a_silence_ends_it() -> None:
 def test_looks_that_come_late_start_the_silence_anew() -> None:
     """The machine was suspended, or the supervisor itself had no CPU: nobody could beat."""
     watchdog = Watchdog()
-    watchdog.look(1, 1000)
-    assert not watchdog.look(1, 1000 + 10 * SILENT_MS)
-    assert watchdog.look(1, 1000 + 10 * SILENT_MS + CHECK_INTERVAL_MS)
+    watchdog.is_silent(1, 1000)
+    assert not watchdog.is_silent(1, 1000 + 10 * SILENT_MS)
+    assert watchdog.is_silent(1, 1000 + 10 * SILENT_MS + CHECK_INTERVAL_MS)
 
 
 def test_one_that_was_killed_is_given_time_to_end() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kafkad.config.entities.topic import topic_log_config
-from kafkad.core.controller.startup.repair import KEPT_FOR_EVER
+from kafkad.core.controller.startup.repair import UNLIMITED_RETENTION
 from tests.config.configurations import configured
 from tests.processes.controller.opened import make, started
 
@@ -30,7 +30,7 @@ def test_topics_that_are_on_disk_only_are_named_in_one_warning_and_kept_for_ever
         assert sorted(named.split(", ")) == wanted
         assert rest.startswith("Their records are kept for ever, but those of internal topics")
         assert {name: topics[name].configs for name in ("orders", "sales")} == dict.fromkeys(
-            ("orders", "sales"), KEPT_FOR_EVER
+            ("orders", "sales"), UNLIMITED_RETENTION
         )
         assert topics[INTERNAL].configs["cleanup.policy"] == "compact"
     caplog.clear()
@@ -40,6 +40,6 @@ def test_topics_that_are_on_disk_only_are_named_in_one_warning_and_kept_for_ever
 
 def test_nothing_is_removed_from_them_by_a_broker_whose_default_is_to_compact() -> None:
     broker = configured(("log.cleanup.policy", "compact"), ("log.retention.ms", "1000"))
-    config = topic_log_config(broker, KEPT_FOR_EVER)
+    config = topic_log_config(broker, UNLIMITED_RETENTION)
     kept = frozenset({"delete"}), -1, -1
     assert (config.cleanup_policy, config.retention_ms, config.retention_bytes) == kept

@@ -57,11 +57,11 @@ class Cluster:
         return set(known)
 
     def is_full(self, broker: int) -> None:
-        self.hosts[broker].log_dirs_without_room(FULL)
+        self.hosts[broker].log_dirs_without_space(FULL)
         self._notice(broker)
 
     def has_space(self, broker: int) -> None:
-        self.hosts[broker].log_dirs_without_room(frozenset())
+        self.hosts[broker].log_dirs_without_space(frozenset())
         self._notice(broker)
 
     def is_gone(self, broker: int) -> None:
@@ -137,7 +137,7 @@ class Cluster:
 
     def _notice(self, broker: int) -> None:
         self.hosts[broker].take_deltas()
-        if self.hosts[broker].take_room_event() is not None:
+        if self.hosts[broker].take_space_event() is not None:
             self.events.append(broker)
         self._send()
 
@@ -214,7 +214,7 @@ def test_the_next_controller_process_of_a_broker_takes_back_what_the_former_left
     cluster = Cluster((1, 2, 3))
     cluster.is_full(1)
     cluster.settle()
-    cluster.hosts[1].log_dirs_without_room(frozenset())
+    cluster.hosts[1].log_dirs_without_space(frozenset())
     cluster.replace_controller_process(1)
     cluster.settle()
     assert cluster.offline() == set()

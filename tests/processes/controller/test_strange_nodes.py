@@ -17,12 +17,12 @@ from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.cluster.protocol_versions import LEVELS, protocol_versions
 from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer
-from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.node_orders import NodeOrders
 from kafkad.core.controller.elected.notifications import stored_states, take_isr_changes, take_log_dir_events
-from kafkad.core.controller.elected.registrations import leave_out_without, live_brokers
+from kafkad.core.controller.elected.registrations import live_brokers, remove_unsupported
 from kafkad.core.controller.image import Listener
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.settings import ControllerSettings
@@ -115,12 +115,12 @@ def a_controller(store: EmbeddedStore) -> ElectedController:
     """As `ElectableController.run` has it."""
     term = claim(store, 1, 1_000)
     brokers, _ = live_brokers(store, LISTENER, watch=True)
-    leave_out_without(brokers, finalized_features(store)[0])
+    remove_unsupported(brokers, finalized_features(store)[0])
     tree = MetadataTree(store, term)
     states = stored_states(store, take_isr_changes(tree))
     tree.load_broker_configs()
     settings = ControllerSettings(
-        broker_id=NOWHERE,
+        broker_id=NO_LOCAL_BROKER,
         workers=1,
         defaults=TopicDefaults(partitions=1, replication_factor=1),
         delete_topic_enable=True,
@@ -160,7 +160,7 @@ def live_through(store: EmbeddedStore) -> None:
 def tell(controller: ElectedController) -> None:
     requests = controller.take_requests()
     for level in (LEVELS[0], LEVELS[-1]):
-        encoded(requests, own_id=NOWHERE, versions=protocol_versions(level))
+        encoded(requests, own_id=NO_LOCAL_BROKER, versions=protocol_versions(level))
 
 
 def start(store: EmbeddedStore) -> None:
@@ -183,7 +183,7 @@ def start(store: EmbeddedStore) -> None:
         directories=Directories(found=(), online=frozenset((0,))),
     )
     hosting = started.hosting
-    hosting.begin_with(*finalized_features(store), group_configs(store))
+    hosting.set_initial(*finalized_features(store), group_configs(store))
     controller_id, controller_epoch = elected(store)
     if 1 in brokers:
         states = partition_states(store, topics)
@@ -196,7 +196,7 @@ def start(store: EmbeddedStore) -> None:
             states=states,
         )
         resume(hosting, 1, stored)
-    ProducerIdControlManager(store, 1).answer(ErrorCode.NONE)
+    ProducerIdControlManager(store, 1).block_response(ErrorCode.NONE)
     ask(hosting)
 
 

@@ -60,7 +60,7 @@ def _records_no_deletion(self: MetadataTree, _topics: object) -> None:
 
 def one_is_enough(
     electorate: Electorate, at: TopicPartition, row: Partition, wanted: ReplicaAssignment
-) -> reassigning.Step | None:
+) -> reassigning.ReassignmentStep | None:
     """One of the target is in sync."""
     target = wanted.target
     if not target or set(target).isdisjoint(row.isr):

@@ -13,7 +13,7 @@ from tests.simulation.scheduler import MS, Scheduler, Violated
 PATIENCE_MS = 61_500
 """Three tries, as the supervisor counts them."""
 _OUTCOMES = "kafkad.processes.controller.cluster.requests.controlled_shutdown"
-_RELIEVED = "controlled shutdown: others lead in its place"
+_RELIEVED = "controlled shutdown: other brokers lead all partitions"
 
 
 class ClusterBroker(Broker):

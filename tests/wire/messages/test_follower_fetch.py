@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafkad.core.cluster.protocol_versions import protocol_versions
-from kafkad.core.replication.following.fetch_session_handler import MOST_ROWS, FetchSessionHandler
+from kafkad.core.replication.following.fetch_session_handler import MAX_ROWS, FetchSessionHandler
 from kafkad.core.replication.following.requests import FollowerFetch, OffsetQuery, PartitionToFetch
 from kafkad.core.types import TopicPartition
 from kafkad.wire.messages.fetch_request import read_request
@@ -70,11 +70,11 @@ def test_full_fetch_keeps_the_order_of_its_partitions(session_epoch: int, read: 
 
 def test_no_fetch_of_a_follower_is_too_large_for_its_leader() -> None:
     """Not even if each partition has its topic named anew. Leaders of released versions have the same limit."""
-    rows = [_row((FIRST, SECOND)[number % 2], number, epoch=1) for number in range(2 * MOST_ROWS)]
+    rows = [_row((FIRST, SECOND)[number % 2], number, epoch=1) for number in range(2 * MAX_ROWS)]
     wanted = FetchSessionHandler().next_request(rows, uses_topic_ids=True)
     version, body = encode_fetch(wanted, LIMITS, 3, 0x123, NEWEST)
     request = read_request(memoryview(body), 0, version)
-    assert [row.partition for _, some in request.topics for row in some] == list(range(MOST_ROWS))
+    assert [row.partition for _, some in request.topics for row in some] == list(range(MAX_ROWS))
 
 
 @pytest.mark.parametrize("newest", range(WITH_NAMES, NEWEST + 1))

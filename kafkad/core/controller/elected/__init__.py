@@ -1,1 +1,1 @@
-"""The elected controller of a cluster: it alone writes states of partitions, and tells all brokers."""
+"""The elected controller of a cluster: the only writer of partition states, which it announces to all brokers."""

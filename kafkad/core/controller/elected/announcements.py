@@ -1,6 +1,6 @@
-"""What the controller tells which broker when the metadata changes: LeaderAndIsr, UpdateMetadata, StopReplica.
+"""Builds the requests of the controller to brokers: LeaderAndIsr, UpdateMetadata, StopReplica.
 
-Replicas hear of their roles first, then every live broker of the metadata, as from Apache Kafka's controller.
+As from Apache Kafka's controller, replicas get their roles first, then every live broker gets the metadata.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,26 +34,26 @@ Rows = Sequence[tuple[Topic, Sequence[Partition]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcer:
-    """Makes the requests of one term. `listener` is the name of the one between brokers.
+    """Builds the requests of one term. `listener` is the name of the inter-broker listener.
 
-    All registered `brokers` get them; those that are `gone` although their sessions live are named to nobody: clients
-    would go on trying to connect to them.
-    `offline` are replicas whose directory has failed or has no room.
+    All registered `brokers` get requests. UpdateMetadata omits `unreachable` brokers, whose hosts refuse connections
+    while their sessions live, so that clients stop connecting to them.
+    `offline` are replicas whose log directory is offline or full.
     """
 
     controller_id: int
     controller_epoch: int
     listener: str
     brokers: Mapping[int, Broker] = field(default_factory=dict)
-    gone: frozenset[int] = frozenset()
+    unreachable: frozenset[int] = frozenset()
     offline: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
 
     @property
     def live(self) -> dict[int, Broker]:
-        return {each: broker for each, broker in self.brokers.items() if each not in self.gone}
+        return {each: broker for each, broker in self.brokers.items() if each not in self.unreachable}
 
     def roles(self, rows: Rows, *, is_new: bool, only: Iterable[int] | None = None) -> list[tuple[int, Request]]:
-        """LeaderAndIsr of the partitions to their replicas (`only` these)."""
+        """LeaderAndIsr of the partitions to their replicas (`only` to these brokers)."""
         to = self.brokers.keys() if only is None else self.brokers.keys() & set(only)
         return [(broker, request) for broker in sorted(to) if (request := self._roles_of(broker, rows, is_new))]
 
@@ -61,7 +61,7 @@ class Announcer:
         topics = []
         leaders: set[int] = set()
         for topic, partitions in rows:
-            # Without in-sync replicas: its state can't be read, and so nobody gets a role from it.
+            # An empty ISR means that the state can't be read: such a partition gets no roles.
             mine = [row for row in partitions if broker in row.replicas and row.isr]
             if mine:
                 leaders |= {row.leader for row in mine}
@@ -78,7 +78,7 @@ class Announcer:
         )
 
     def _role(self, broker: int, row: Partition, is_new: bool) -> LeaderAndIsrPartition:
-        # A replica that is being added has no records yet: it may be made although a directory is offline.
+        # A replica that is being added has no records: as a new one it may be created although a directory is offline.
         is_added = broker in row.adding and broker not in row.isr
         return LeaderAndIsrPartition(
             partition_index=row.index,
@@ -100,26 +100,26 @@ class Announcer:
         return LiveLeader(broker_id=broker_id, host_name=found.host, port=found.port)
 
     def metadata(self, rows: Rows, only: Iterable[int] | None = None) -> list[tuple[int, Request]]:
-        """UpdateMetadata with all live brokers and these partitions, to every broker (`only` these)."""
+        """UpdateMetadata with all live brokers and these partitions, to every broker (`only` to these)."""
         live = self.live.keys()
         states = tuple(
             UpdateMetadataTopic(
                 topic_name=topic.name,
                 topic_id=topic.id,
-                partition_states=tuple(self._known(topic, row, live) for row in partitions),
+                partition_states=tuple(self._state(topic, row, live) for row in partitions),
             )
             for topic, partitions in rows
         )
         return self._updates(states, only)
 
     def deleted(self, topic: Topic, only: Iterable[int] | None = None) -> list[tuple[int, Request]]:
-        """The topic goes from the metadata of every broker (`only` these)."""
+        """UpdateMetadata that removes the topic from every broker's metadata (`only` from these)."""
         live = self.live.keys()
-        gone = tuple(
-            self._known(topic, row, live, leader=LEADER_DURING_DELETE, leader_epoch=0) for row in topic.partitions
+        states = tuple(
+            self._state(topic, row, live, leader=LEADER_DURING_DELETE, leader_epoch=0) for row in topic.partitions
         )
         return self._updates(
-            (UpdateMetadataTopic(topic_name=topic.name, topic_id=topic.id, partition_states=gone),), only
+            (UpdateMetadataTopic(topic_name=topic.name, topic_id=topic.id, partition_states=states),), only
         )
 
     def _updates(
@@ -141,7 +141,7 @@ class Announcer:
             for broker in sorted(to)
         ]
 
-    def _known(
+    def _state(
         self,
         topic: Topic,
         row: Partition,
@@ -162,7 +162,7 @@ class Announcer:
         )
 
     def stops(self, broker: int, rows: Rows) -> list[tuple[int, Request]]:
-        """StopReplica without deletion: the broker follows these no more."""
+        """StopReplica without deletion: the broker stops following these partitions."""
         if not rows:
             return []
         topics = tuple(
@@ -199,7 +199,7 @@ class Announcer:
         )
 
     def deletions(self, name: str, replicas: Mapping[int, Sequence[int]]) -> list[tuple[int, Request]]:
-        """StopReplica with deletion; `replicas` are the partitions of each broker."""
+        """StopReplica with deletion of the partitions of a topic by broker."""
         return [
             (broker, self._stop(broker, (_deletion(name, partitions),)))
             for broker, partitions in sorted(replicas.items())
@@ -231,7 +231,7 @@ def _live(broker: Broker) -> LiveBroker:
 def replicas_with(
     code: ErrorCode, request: LeaderAndIsrRequest, response: LeaderAndIsrResponse
 ) -> list[TopicPartition]:
-    """Those for which the broker answers `code`: KAFKA_STORAGE_ERROR is offline, NONE online."""
+    """The partitions with this error code in the response: KAFKA_STORAGE_ERROR is offline, NONE online."""
     names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
     return [
         TopicPartition(names.get(topic.topic_id, topic.topic_name), each.partition_index)
@@ -242,16 +242,16 @@ def replicas_with(
 
 
 def deleted_topics(request: StopReplicaRequest, response: StopReplicaResponse | None) -> dict[str, bool]:
-    """The topics that are being deleted, and whether the broker has no replica of them any more, as it answers; None:
-    its answer can't be read.
+    """By topic that is being deleted, whether the broker has deleted all its replicas. `response` None: an unreadable
+    response.
     """
-    # A replica that a reassignment removed has an epoch: nobody waits for it.
-    dying = [
+    # A replica that a reassignment removed has an epoch; its deletion is not awaited.
+    deleting = [
         topic.topic_name
         for topic in request.topic_states
         if any(each.leader_epoch == EPOCH_DURING_DELETE for each in topic.partition_states)
     ]
     if response is None or response.error_code is not ErrorCode.NONE:
-        return dict.fromkeys(dying, False)
+        return dict.fromkeys(deleting, False)
     failed = {each.topic_name for each in response.partition_errors if each.error_code is not ErrorCode.NONE}
-    return {name: name not in failed for name in dying}
+    return {name: name not in failed for name in deleting}

@@ -1,4 +1,4 @@
-"""A controller that hosts nothing itself: it tells brokers what changes, and deletes topics when all have done so."""
+"""A controller that hosts no partitions: it sends changes to brokers, and deletes topics after all have done so."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,12 +8,12 @@ from kafkad.core.controller.controller import Controller
 from kafkad.core.controller.elected.announcements import Announcer, Request, Rows
 from kafkad.core.controller.elected.partition_events import UnavailableReplicas, add_lines, elected_partitions
 from kafkad.core.controller.electorate import Electorate
-from kafkad.core.controller.features import lacking
+from kafkad.core.controller.features import unsupported_features
 from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
 from kafkad.core.controller.partition_rows import in_state
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.store.stored_metadata import PartitionState
-from kafkad.core.controller.store.storing import stored_or_refused
+from kafkad.core.controller.store.storing import reject_without_space
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.pending_deletion import PendingDeletion
 from kafkad.core.controller.topics.placement import Placement, SlotTable
@@ -22,8 +22,8 @@ from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.partition_lines import PartitionLine, PartitionLines
 from kafkad.core.types import TopicPartition
 
-NOWHERE = -2
-"""The id of the broker for which this controller has partitions: none."""
+NO_LOCAL_BROKER = -2
+"""A broker id without partitions: this controller places partitions on no broker of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class _Deletion:
 
     topic: Topic
     replicas: dict[int, list[int]]
-    refused: set[int] = field(default_factory=set)
+    failed: set[int] = field(default_factory=set)
 
 
 class AnnouncingController(Controller):
-    """Whatever it stores is fenced by its term; `take_requests` says which brokers are to be told what."""
+    """The term guards each write; `take_requests` returns the requests to the brokers."""
 
     def __init__(
         self,
@@ -60,14 +60,14 @@ class AnnouncingController(Controller):
         self.id = announcer.controller_id
         self._announcer = announcer
         self._requests: list[tuple[int, Request]] = []
-        self._dying: dict[str, _Deletion] = {}
+        self._topics_to_delete: dict[str, _Deletion] = {}
         self._shutting_down: frozenset[int] = frozenset()
-        """They are not elected, and are no in-sync replicas any more where others are."""
+        """Brokers in a controlled shutdown: not elected, and removed from each ISR with other members."""
         self._removed: dict[TopicPartition, dict[int, int]] = {}
-        """Replicas that reassignments have removed in this term: the leader epoch in StopReplica by broker."""
+        """The leader epochs in StopReplica for replicas that this term's reassignments removed, by broker."""
 
     def take_requests(self) -> list[tuple[int, Request]]:
-        """(broker, request) in the order in which each broker is to get them; empties the list."""
+        """(broker, request) in the order in which each broker has to get them; empties the list."""
         self._announce()
         taken, self._requests = self._requests, []
         return taken
@@ -77,44 +77,44 @@ class AnnouncingController(Controller):
             for change in delta.changes:
                 match change:
                     case deltas.TopicCreated(topic):
-                        self._tell([(topic, topic.partitions)], is_new=True)
+                        self._announce_rows([(topic, topic.partitions)], is_new=True)
                     case deltas.PartitionsAdded(name, partitions):
-                        self._tell([(self.image.topics[name], partitions)], is_new=True)
+                        self._announce_rows([(self.image.topics[name], partitions)], is_new=True)
                     case deltas.PartitionsChanged(name, partitions):
                         if name in self.image.topics:
-                            self._tell([(self.image.topics[name], partitions)], is_new=False)
+                            self._announce_rows([(self.image.topics[name], partitions)], is_new=False)
                     case _:
                         continue
 
-    def to_be_made(self, internal: NewTopic) -> NewTopic:
-        """As configured, or not at all while there are too few brokers (KIP-115): they may just not have come yet."""
+    def adapt_internal_topic(self, internal: NewTopic) -> NewTopic:
+        """As configured: with too few brokers the creation fails, until more brokers register (KIP-115)."""
         return internal
 
     def without_support(self, levels: Mapping[str, int]) -> list[int]:
         brokers = self._announcer.brokers
-        return sorted(each for each, broker in brokers.items() if lacking(broker.features, levels))
+        return sorted(each for each, broker in brokers.items() if unsupported_features(broker.features, levels))
 
-    def _tell(self, rows: Rows, *, is_new: bool) -> None:
+    def _announce_rows(self, rows: Rows, *, is_new: bool) -> None:
         self._requests += self._announcer.roles(rows, is_new=is_new)
         self._requests += self._announcer.metadata(rows)
 
     def announce_all(self, brokers: Sequence[int] | None = None) -> None:
-        """To these brokers, or all: the live brokers, then the roles, then the states of all partitions."""
+        """Send the live brokers, then the roles, then the states of all partitions to these brokers, or to all."""
         rows = [(topic, topic.partitions) for topic in self.image.topics.values()]
         self._requests += self._announcer.metadata([], brokers)
         self._requests += self._announcer.roles(rows, is_new=False, only=brokers)
         self._requests += self._announcer.metadata(rows, brokers)
-        for name, deletion in self._dying.items():
-            wanted = {each: parts for each, parts in deletion.replicas.items() if brokers is None or each in brokers}
-            # Whoever registers again may have been away when the deletion began, and still know the topic.
+        for name, deletion in self._topics_to_delete.items():
+            remaining = {each: at for each, at in deletion.replicas.items() if brokers is None or each in brokers}
+            # A broker that registers again may have missed the deletion, and still have the topic.
             self._requests += self._announcer.deleted(deletion.topic, brokers)
-            self._requests += self._announcer.deletions(name, wanted)
+            self._requests += self._announcer.deletions(name, remaining)
         for broker in self._announcer.brokers if brokers is None else brokers:
             removed = {at: epochs[broker] for at, epochs in self._removed.items() if broker in epochs}
             self._requests += self._announcer.removals(broker, removed)
 
-    def _set_brokers(self, registered: Mapping[int, Broker], gone: frozenset[int]) -> None:
-        self._announcer = replace(self._announcer, brokers=dict(registered), gone=gone)
+    def _set_brokers(self, registered: Mapping[int, Broker], unreachable: frozenset[int]) -> None:
+        self._announcer = replace(self._announcer, brokers=dict(registered), unreachable=unreachable)
         live = self._announcer.live
         self._publish((deltas.BrokersChanged(tuple(live[each] for each in sorted(live))),))
 
@@ -131,25 +131,25 @@ class AnnouncingController(Controller):
 
     def _unavailable(self) -> UnavailableReplicas:
         announcer = self._announcer
-        return UnavailableReplicas(announcer.live.keys(), announcer.gone, self._shutting_down, announcer.offline)
+        return UnavailableReplicas(announcer.live.keys(), announcer.unreachable, self._shutting_down, announcer.offline)
 
     def take_unclean_elections(self) -> int:
-        """How many there were since."""
+        """The number of unclean elections since the last call."""
         taken, self._unclean_elections = self._unclean_elections, 0
         return taken
 
     def take_lines(self) -> list[PartitionLine]:
-        """What the log says of elections since."""
+        """The log lines about elections since the last call."""
         return self._lines.take()
 
-    def _change_states(self, following: Callable[[TopicPartition, Partition], PartitionState | None]) -> None:
+    def _change_states(self, next_state: Callable[[TopicPartition, Partition], PartitionState | None]) -> None:
         states: dict[TopicPartition, PartitionState] = {}
         changes = []
         for topic in self.image.topics.values():
             changed = []
             for row in topic.partitions:
                 at = TopicPartition(topic.name, row.index)
-                state = following(at, row)
+                state = next_state(at, row)
                 if state is not None:
                     states[at] = state
                     changed.append(in_state(row, state))
@@ -162,12 +162,12 @@ class AnnouncingController(Controller):
     # Deletion.
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Record the deletions and hide the topics; the nodes go when every replica's broker has deleted it."""
+        """Record the deletions and hide the topics; the nodes are removed after all brokers deleted the replicas."""
         if not names:
             return
         self._announce()
         topics = [self.image.topics[name] for name in names]
-        with stored_or_refused():
+        with reject_without_space():
             self._tree.record_deletions([(topic.name, topic.id, len(topic.partitions)) for topic in topics])
         for topic in topics:
             self._begin_deletion(topic)
@@ -181,42 +181,42 @@ class AnnouncingController(Controller):
         for row in topic.partitions:
             for broker in row.replicas:
                 replicas.setdefault(broker, []).append(row.index)
-        self._dying[topic.name] = _Deletion(topic, replicas)
+        self._topics_to_delete[topic.name] = _Deletion(topic, replicas)
         self.deletions[topic.name] = PendingDeletion(len(topic.partitions), set(replicas))
         self._requests += self._announcer.deleted(topic)
         self._requests += self._announcer.deletions(topic.name, replicas)
 
     def resume_deletion(self, topic: Topic) -> None:
-        """A deletion that an earlier term has begun: some broker may not have heard of it."""
+        """Repeat a deletion that an earlier term began: some brokers may not have received it."""
         self._begin_deletion(topic)
         if not topic.partitions:
             self.partitions_deleted(topic.name, ())
 
     def deletion_failed(self, name: str, broker: int) -> None:
         """The broker could not delete its replicas of the topic."""
-        if name in self._dying and broker in self._dying[name].replicas:
-            self._dying[name].refused.add(broker)
+        if name in self._topics_to_delete and broker in self._topics_to_delete[name].replicas:
+            self._topics_to_delete[name].failed.add(broker)
 
     @property
     def has_deletions_to_retry(self) -> bool:
-        return any(deletion.refused for deletion in self._dying.values())
+        return any(deletion.failed for deletion in self._topics_to_delete.values())
 
     def retry_deletions(self) -> dict[int, list[str]]:
-        """Who could not delete its replicas may be able to by now, and says nothing by itself. The topics by broker."""
-        asked: dict[int, list[str]] = {}
-        for name, deletion in self._dying.items():
-            again = {broker: deletion.replicas[broker] for broker in deletion.refused}
-            deletion.refused.clear()
+        """Repeat the failed deletions, because brokers do not repeat them. Returns the topics by broker."""
+        retried: dict[int, list[str]] = {}
+        for name, deletion in self._topics_to_delete.items():
+            again = {broker: deletion.replicas[broker] for broker in deletion.failed}
+            deletion.failed.clear()
             self._requests += self._announcer.deletions(name, again)
             for broker in again:
-                asked.setdefault(broker, []).append(name)
-        return asked
+                retried.setdefault(broker, []).append(name)
+        return retried
 
     def replica_deleted(self, name: str, broker: int) -> None:
         """The broker has deleted its replicas of the topic."""
-        if name in self._dying:
-            self._dying[name].replicas.pop(broker, None)
-            self._dying[name].refused.discard(broker)
+        if name in self._topics_to_delete:
+            self._topics_to_delete[name].replicas.pop(broker, None)
+            self._topics_to_delete[name].failed.discard(broker)
         if name in self.deletions and self.partitions_deleted(name, [broker]):
-            self._dying.pop(name, None)
+            self._topics_to_delete.pop(name, None)
             self.finish_deletions()

@@ -1,6 +1,6 @@
-"""Which partitions should their preferred replicas lead again? (KafkaController.checkAndTriggerAutoLeaderRebalance)
+"""Finds the partitions whose preferred leaders to elect (KafkaController.checkAndTriggerAutoLeaderRebalance).
 
-Partitions that are being reassigned as well: the first replica of the target leads as soon as it is in sync.
+This includes partitions that are being reassigned: the first target replica leads as soon as it is in sync.
 """
 
 from kafkad.core.controller.image import MetadataImage, Partition
@@ -8,8 +8,8 @@ from kafkad.core.types import TopicPartition
 
 
 def has_preferred_leader(row: Partition) -> bool:
-    """As PreferredReplicaImbalanceCount has it (ControllerContext.hasPreferredLeader): a replica that is being added is
-    not missed before it is in sync.
+    """As PreferredReplicaImbalanceCount counts (ControllerContext.hasPreferredLeader): a replica that is being added
+    counts only when it is in sync.
     """
     if not row.replicas:
         return True
@@ -17,9 +17,9 @@ def has_preferred_leader(row: Partition) -> bool:
     return first not in row.isr if first in row.adding else row.leader == first
 
 
-def led_elsewhere(image: MetadataImage, percentage: int) -> list[TopicPartition]:
-    """Of each broker that does not lead more than `percentage` of the partitions whose preferred replica it has, those
-    that it could lead.
+def imbalanced_partitions(image: MetadataImage, percentage: int) -> list[TopicPartition]:
+    """For each broker that does not lead more than `percentage` of the partitions that prefer it: those of them that it
+    could lead.
     """
     preferred: dict[int, int] = {}
     elsewhere: dict[int, list[tuple[TopicPartition, Partition]]] = {}

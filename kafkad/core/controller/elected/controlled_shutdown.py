@@ -1,6 +1,6 @@
-"""What becomes of the partitions of a broker that is about to stop (Apache Kafka: doControlledShutdown).
+"""The partition states after a controlled shutdown of a broker (Apache Kafka: doControlledShutdown).
 
-A partition with one replica stays as it is: it has nowhere to go.
+A partition with one replica stays as it is.
 """
 
 from collections.abc import Iterable
@@ -14,14 +14,14 @@ from kafkad.core.types import TopicPartition
 
 
 def led_by_others(electorate: Electorate, leaving: int, at: TopicPartition, row: Partition) -> PartitionState | None:
-    """The state with another leader; None: it does not lead, or nobody else can."""
+    """The state with another leader; None: this broker does not lead, or no other replica can."""
     if row.leader != leaving or len(row.replicas) < 2:
         return None
-    return electorate.state_after_leaving(at, row.replicas, state_of(row))
+    return electorate.state_after_controlled_shutdown(at, row.replicas, state_of(row))
 
 
 def not_in_sync(leaving: int, row: Partition) -> PartitionState | None:
-    """The state without a follower in the in-sync replicas; None: it is none of them."""
+    """The state without the follower in the ISR; None: it is not in the ISR, leads, or is the only member."""
     if row.leader == leaving or leaving not in row.isr or len(row.isr) < 2:
         return None
     isr = tuple(replica for replica in row.isr if replica != leaving)
@@ -31,7 +31,7 @@ def not_in_sync(leaving: int, row: Partition) -> PartitionState | None:
 def partitions_of(
     leaving: int, topics: Iterable[Topic]
 ) -> tuple[list[tuple[Topic, list[Partition]]], list[TopicPartition]]:
-    """(what it follows, what it still leads though there are other replicas)."""
+    """(the partitions that it follows, the partitions with other replicas that it still leads)."""
     followed: list[tuple[Topic, list[Partition]]] = []
     remaining: list[TopicPartition] = []
     for topic in topics:

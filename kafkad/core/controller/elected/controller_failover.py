@@ -1,4 +1,4 @@
-"""How a term begins: the controller loads everything, elects where leaders are gone, and tells all brokers."""
+"""Begins a term: loads the metadata, elects leaders in place of failed ones, and announces both to all brokers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -7,9 +7,9 @@ from uuid import UUID
 from msgspec import MsgspecError, structs
 
 from kafkad.core.controller.elected.announcements import Announcer
-from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.elected.elected import ElectedController
-from kafkad.core.controller.elected.node_orders import refuse_deletions
+from kafkad.core.controller.elected.node_orders import reject_deletions
 from kafkad.core.controller.elected.partition_events import ElectedPartition
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import NO_LEADER, MetadataImage, Partition, Topic
@@ -21,7 +21,7 @@ from kafkad.core.controller.store.stored_metadata import PartitionState, StoredM
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.store.unreadable_nodes import UnreadableNodes
 from kafkad.core.controller.topics.assignment import ReplicaAssignment
-from kafkad.core.controller.topics.placement import NOT_HERE
+from kafkad.core.controller.topics.placement import NO_PLACE
 from kafkad.core.coordination_store import CoordinationStore
 from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
@@ -38,12 +38,12 @@ def controller_failover(
     new_topic_id: Callable[[], UUID],
     left_out: UnreadableNodes | None = None,
 ) -> ElectedController:
-    """Load everything, elect where leaders are gone or in another life, and tell all brokers everything.
+    """Load the metadata, elect leaders in place of failed or restarted ones, and announce everything to all brokers.
 
-    `left_out` gets the nodes that can't be read: their topics and partitions have no part in this term.
+    `left_out` gets the unreadable nodes: this term ignores their topics and partitions.
     """
-    odd = UnreadableNodes() if left_out is None else left_out
-    stored = _load(store, tree, settings, odd)
+    unreadable = UnreadableNodes() if left_out is None else left_out
+    stored = _load(store, tree, settings, unreadable)
     topics = identify(tree, stored.topics, new_topic_id)
     states = _complete(tree, topics, Electorate(election, announcer.live), announcer, settings)
     image = MetadataImage(
@@ -67,29 +67,29 @@ def controller_failover(
         group_configs=stored.group_configs,
         controller_id=announcer.controller_id,
     )
-    image = _with_features(image, tree, odd)
+    image = _with_features(image, tree, unreadable)
     controller = ElectedController(settings=settings, tree=tree, election=election, image=image, announcer=announcer)
-    controller.unreadable_topics = frozenset(odd.topics)
+    controller.unreadable_topics = frozenset(unreadable.topics)
     controller.begin(_elected(image, topics))
-    _resume_deletions(controller, store, stored.deletions, odd)
+    _resume_deletions(controller, store, stored.deletions, unreadable)
     return controller
 
 
 def _resume_deletions(
-    controller: ElectedController, store: CoordinationStore, names: Iterable[str], odd: UnreadableNodes
+    controller: ElectedController, store: CoordinationStore, names: Iterable[str], unreadable: UnreadableNodes
 ) -> None:
     paths = {name: nodes.topic_path(name) for name in names}
     for (name, path), node in zip(paths.items(), store.get_many(list(paths.values())), strict=True):
-        # It was readable when all were loaded; somebody may have written it since.
-        found = odd.read(path, node.data, nodes.read_topic) if node is not None and node.data else None
-        if path not in odd.reasons:
+        # The node was readable when all were loaded; another client may have written it since.
+        found = unreadable.read(path, node.data, nodes.read_topic) if node is not None and node.data else None
+        if path not in unreadable.reasons:
             controller.resume_deletion(_deleted_topic(name, found))
     while controller.has_unfinished_deletions:
         controller.finish_deletions()
 
 
 def _elected(image: MetadataImage, topics: Mapping[str, StoredTopic]) -> Iterator[ElectedPartition]:
-    """The partitions whose stored state the image has with a new leader epoch."""
+    """The partitions with a higher leader epoch in the image than in the stored state."""
     for name, topic in topics.items():
         for row in image.topics[name].partitions:
             stored = topic.states.get(row.index)
@@ -99,11 +99,11 @@ def _elected(image: MetadataImage, topics: Mapping[str, StoredTopic]) -> Iterato
 
 
 def _load(
-    store: CoordinationStore, tree: MetadataTree, settings: ControllerSettings, odd: UnreadableNodes
+    store: CoordinationStore, tree: MetadataTree, settings: ControllerSettings, unreadable: UnreadableNodes
 ) -> StoredMetadata:
     if not settings.delete_topic_enable:
-        odd.reasons |= refuse_deletions(store, tree.term)
-    return tree.load(odd)
+        unreadable.reasons |= reject_deletions(store, tree.term)
+    return tree.load(unreadable)
 
 
 def _complete(
@@ -114,22 +114,24 @@ def _complete(
     settings: ControllerSettings,
 ) -> dict[TopicPartition, PartitionState]:
     names_epochs = settings.names_broker_epochs
-    return complete_states(tree, topics, {}, (), electorate, NOWHERE, announcer.live, names_broker_epochs=names_epochs)
+    return complete_states(
+        tree, topics, {}, (), electorate, NO_LOCAL_BROKER, announcer.live, names_broker_epochs=names_epochs
+    )
 
 
-def _with_features(image: MetadataImage, tree: MetadataTree, odd: UnreadableNodes) -> MetadataImage:
-    """A new cluster has none finalized, so that Apache Kafka's brokers on ZooKeeper, which support none, can join."""
+def _with_features(image: MetadataImage, tree: MetadataTree, unreadable: UnreadableNodes) -> MetadataImage:
+    """A new cluster has no finalized features, so that Apache Kafka's brokers on ZooKeeper can join."""
     try:
-        known = tree.load_features()
+        features = tree.load_features()
     except (MsgspecError, RecursionError) as error:
-        odd.reasons[nodes.FEATURES] = str(error)
+        unreadable.reasons[nodes.FEATURES] = str(error)
         return image
-    levels, epoch = ({}, tree.set_features({})) if known is None else known
+    levels, epoch = ({}, tree.set_features({})) if features is None else features
     return replace(image, features=levels, features_epoch=epoch)
 
 
 def _deleted_topic(name: str, found: nodes.TopicNode | None) -> Topic:
-    """As far as the store still has it."""
+    """The topic with the data that the store still has."""
     if found is None:
         return Topic(name=name, id=NO_TOPIC_ID, partitions=(), configs={})
     none = PartitionState(leader=NO_LEADER, leader_epoch=0, isr=())
@@ -144,5 +146,5 @@ def _deleted_topic(name: str, found: nodes.TopicNode | None) -> Topic:
 
 
 def _row(index: int, assignment: ReplicaAssignment, state: PartitionState) -> Partition:
-    row = make_partition(index, NOT_HERE, assignment.replicas, state)
+    row = make_partition(index, NO_PLACE, assignment.replicas, state)
     return structs.replace(row, adding=assignment.adding, removing=assignment.removing)

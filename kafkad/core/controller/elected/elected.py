@@ -1,7 +1,7 @@
-"""The controller of a cluster in one term: the verbs of a single broker's controller, on partitions anywhere.
+"""The controller of a cluster in one term: a single broker's controller, extended to the partitions of all brokers.
 
-It hosts nothing itself. Whatever it stores is fenced by the term, and `take_requests` says which brokers are to be told
-what. When a broker goes, it leaves every in-sync set but the last member's; when one comes, it is told everything.
+It hosts no partitions. The term guards each write, and `take_requests` returns the requests to the brokers. A broker
+that fails is removed from each ISR, except the last member of an ISR; a broker that registers gets the whole metadata.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,10 +20,10 @@ from kafkad.core.cluster.control_requests import (
     RemainingPartition,
 )
 from kafkad.core.controller import deltas
-from kafkad.core.controller.elected.balancing import led_elsewhere
+from kafkad.core.controller.elected.balancing import imbalanced_partitions
 from kafkad.core.controller.elected.controlled_shutdown import led_by_others, not_in_sync, partitions_of
 from kafkad.core.controller.elected.partition_events import ElectedPartition, add_lines, add_without_leader
-from kafkad.core.controller.elected.reassigning import ReassigningController, left_over
+from kafkad.core.controller.elected.reassigning import ReassigningController, leftover_steps
 from kafkad.core.controller.elected.registrations import registration_lines
 from kafkad.core.controller.elections import ElectionType
 from kafkad.core.controller.electorate import Electorate
@@ -39,12 +39,12 @@ UNCLEAN_LEADER_ELECTION_ENABLE = "unclean.leader.election.enable"
 
 
 class ElectedController(ReassigningController):
-    """Made by `controller_failover`. Every verb raises the errors of the store: then the term may be over."""
+    """Created by `controller_failover`. Every method raises the errors of the store: then the term may be over."""
 
     def begin(self, elected: Iterable[ElectedPartition] = ()) -> None:
-        """Elect around brokers that went before the term, then tell all of them everything.
+        """Elect leaders in place of brokers that failed before the term, then send the whole metadata to all brokers.
 
-        `elected` are the elections that made the image.
+        `elected` are the elections of the failover, which the image contains.
         """
         unavailable = self._unavailable()
         for each in elected:
@@ -55,15 +55,16 @@ class ElectedController(ReassigningController):
             for row in topic.partitions:
                 if row.leader == NO_LEADER and row.isr:
                     add_without_leader(self._lines, TopicPartition(topic.name, row.index), row)
-        steps = left_over(self._electorate(), self.image.topics.values())
-        self._take(steps)
+        steps = leftover_steps(self._electorate(), self.image.topics.values())
+        self._store_steps(steps)
         self.take_deltas()
         self.announce_all()
         self._stop_removed(steps)
 
-    def brokers_changed(self, registered: Mapping[int, Broker], gone: frozenset[int] = frozenset()) -> None:
-        """These are registered now; some are `gone` although their sessions live. A new epoch: it has been away. Others
-        may have other addresses than before: what was on its way to those was lost.
+    def brokers_changed(self, registered: Mapping[int, Broker], unreachable: frozenset[int] = frozenset()) -> None:
+        """The registered brokers have changed. `unreachable` brokers count as failed although their sessions live.
+
+        A new epoch is a new registration. A changed address loses the requests sent to the old one.
         """
         before = self._announcer.brokers
         for line in registration_lines(before, registered):
@@ -71,36 +72,36 @@ class ElectedController(ReassigningController):
         new = [each for each, at in registered.items() if each not in before or before[each].epoch != at.epoch]
         staying = {each: broker for each, broker in registered.items() if each not in new}
         self._shutting_down = self._shutting_down.intersection(staying)
-        usable = self._forget_offline(staying)
-        elsewhere = [each for each, at in staying.items() if before[each] != at]
-        has_changed = bool(elsewhere) or staying.keys() - gone != self.image.brokers.keys()
+        returned_online = self._forget_offline(staying)
+        moved = [each for each, at in staying.items() if before[each] != at]
+        has_changed = bool(moved) or staying.keys() - unreachable != self.image.brokers.keys()
         if has_changed:
-            self._set_brokers(staying, gone)
+            self._set_brokers(staying, unreachable)
             self._elect_around()
         if new:
-            self._have_progress_forgotten(frozenset(new))
+            self._raise_epochs_of_returned(frozenset(new))
             self._announce()
-            self._set_brokers(registered, gone)
+            self._set_brokers(registered, unreachable)
             self._requests += self._announcer.metadata([], staying)
-            self.announce_all([*new, *elsewhere])
+            self.announce_all([*new, *moved])
             self._elect_around()
             self._end_reassignments(under_way(self.image, None))
         elif has_changed:
             self._announce()
             self._requests += self._announcer.metadata([])
-            if elsewhere:
-                self.announce_all(elsewhere)
+            if moved:
+                self.announce_all(moved)
             self._end_reassignments(under_way(self.image, None))
-        self._tell_of_replicas(usable)
+        self._announce_offline_replicas(returned_online)
 
     def _forget_offline(self, staying: Mapping[int, Broker]) -> list[TopicPartition]:
-        """Directories that have failed may be back with the next registration. Returns the partitions in them."""
+        """A new registration ends the offline state of replicas. Returns the partitions of these replicas."""
         before = self._announcer.offline
         self._set_offline({at: brokers.intersection(staying) for at, brokers in before.items()})
         return [at for at, brokers in before.items() if self._announcer.offline.get(at) != brokers]
 
-    def _tell_of_replicas(self, partitions: Iterable[TopicPartition]) -> None:
-        """All brokers, which replicas of these partitions are offline."""
+    def _announce_offline_replicas(self, partitions: Iterable[TopicPartition]) -> None:
+        """Send the offline replicas of these partitions to all brokers."""
         by_topic: dict[str, set[int]] = {}
         for at in partitions:
             by_topic.setdefault(at.topic, set()).add(at.partition)
@@ -110,8 +111,8 @@ class ElectedController(ReassigningController):
             rows = [row for row in topic.partitions if row.index in by_topic[name]]
             self._requests += self._announcer.metadata([(topic, rows)])
 
-    def _have_progress_forgotten(self, returned: frozenset[int]) -> None:
-        """Of these brokers' former lives, by a new leader epoch, where nobody says in which life one has fetched."""
+    def _raise_epochs_of_returned(self, returned: frozenset[int]) -> None:
+        """Where fetches carry no broker epochs, a new leader epoch invalidates fetches of earlier incarnations."""
         if not self.settings.names_broker_epochs:
             electorate = self._electorate()
             self._change_states(
@@ -119,51 +120,51 @@ class ElectedController(ReassigningController):
             )
 
     def directories_failed(self, brokers: Iterable[int]) -> None:
-        """Which replicas they can use is in the answers to the roles that they have already."""
+        """The responses to these LeaderAndIsr requests report which replicas are offline."""
         rows = [(topic, topic.partitions) for topic in self.image.topics.values()]
         self._requests += self._announcer.roles(rows, is_new=False, only=brokers)
 
     def replicas_offline(self, broker_id: int, broker_epoch: int, partitions: Iterable[TopicPartition]) -> int:
-        """The broker can't use these replicas, as their directory has failed or has no room: others lead until it
-        answers that it can, or has another registration. Returns of how many this was not known.
+        """The broker reports offline replicas: their log directory is offline or full. Others lead until it reports
+        them online, or registers again. Returns the number of newly offline replicas.
         """
         if not self._is_registered(broker_id, broker_epoch):
             return 0
-        known = {at for at in partitions if at.topic in self.image.topics}
+        existing = {at for at in partitions if at.topic in self.image.topics}
         before = self._announcer.offline
-        new = {at for at in known if broker_id not in before.get(at, ())}
+        new = {at for at in existing if broker_id not in before.get(at, ())}
         if not new:
             return 0
         self._announce()
         self._set_offline({**before, **{at: before.get(at, frozenset()) | {broker_id} for at in new}})
         self._elect_around()
-        self._tell_of_replicas(new)
+        self._announce_offline_replicas(new)
         return len(new)
 
     def replicas_online(self, broker_id: int, broker_epoch: int, partitions: Iterable[TopicPartition]) -> None:
-        """The broker uses these replicas, as it answers: they may lead again."""
+        """The broker reports these replicas online: they may lead again."""
         before = self._announcer.offline
-        back = {at for at in partitions if broker_id in before.get(at, ())}
-        if not back or not self._is_registered(broker_id, broker_epoch):
+        returned = {at for at in partitions if broker_id in before.get(at, ())}
+        if not returned or not self._is_registered(broker_id, broker_epoch):
             return
         self._announce()
-        self._set_offline({at: brokers - {broker_id} if at in back else brokers for at, brokers in before.items()})
+        self._set_offline({at: each - {broker_id} if at in returned else each for at, each in before.items()})
         self._elect_around()
-        self._tell_of_replicas(back)
+        self._announce_offline_replicas(returned)
 
     def _is_registered(self, broker_id: int, broker_epoch: int) -> bool:
         broker = self._announcer.brokers.get(broker_id)
         return broker is not None and broker.epoch == broker_epoch
 
     def _set_offline(self, offline: Mapping[TopicPartition, frozenset[int]]) -> None:
-        known = {at: brokers for at, brokers in offline.items() if brokers and at.topic in self.image.topics}
-        self._announcer = replace(self._announcer, offline=known)
+        existing = {at: brokers for at, brokers in offline.items() if brokers and at.topic in self.image.topics}
+        self._announcer = replace(self._announcer, offline=existing)
 
     def _elect_around(self) -> None:
         electorate = self._electorate()
-        self._change_states(lambda at, row: self._after_brokers(electorate, at, row))
+        self._change_states(lambda at, row: self._state_around(electorate, at, row))
 
-    def _after_brokers(self, electorate: Electorate, at: TopicPartition, row: Partition) -> PartitionState | None:
+    def _state_around(self, electorate: Electorate, at: TopicPartition, row: Partition) -> PartitionState | None:
         state = state_of(row)
         moved = electorate.next_state(at, row.replicas, state, unclean=self._may_be_unclean(at.topic) and bool(row.isr))
         if moved is not None:
@@ -183,7 +184,7 @@ class ElectedController(ReassigningController):
         brokers: Mapping[str, Mapping[str, str]],
         settings: ControllerSettings,
     ) -> None:
-        """Some broker has written these configurations; `settings` follow from those of brokers."""
+        """A broker has written these configurations; `settings` are the settings that follow from them."""
         changes: list[deltas.Change] = [
             deltas.TopicConfigChanged(name, dict(configs))
             for name, configs in topics.items()
@@ -202,15 +203,15 @@ class ElectedController(ReassigningController):
             self._elect_around()
 
     def balance_leaders(self, percentage: int) -> int:
-        """Give leadership back to preferred replicas, of brokers that lead too little; returns how many led since."""
-        wanted = led_elsewhere(self.image, percentage)
-        results = self.elect_leaders(wanted, ElectionType.PREFERRED) if wanted else {}
+        """Elect the preferred leaders of brokers that lead too few partitions; returns the number of elections."""
+        requested = imbalanced_partitions(self.image, percentage)
+        results = self.elect_leaders(requested, ElectionType.PREFERRED) if requested else {}
         return sum(isinstance(each, PartitionState) for each in results.values())
 
     def controlled_shutdown(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
-        """A broker is about to stop: others lead in its place, and it leaves the in-sync replicas where others are.
+        """A broker shuts down: elect other leaders, and remove it from each ISR with other members.
 
-        It may ask again: what it still leads is in the answer.
+        The response lists the partitions that it still leads; the broker may repeat the request.
         """
         broker = self.image.brokers.get(request.broker_id)
         if broker is None:
@@ -223,21 +224,21 @@ class ElectedController(ReassigningController):
         self._change_states(lambda at, row: led_by_others(electorate, broker.id, at, row))
         self._announce()
         self._change_states(lambda _at, row: not_in_sync(broker.id, row))
-        self._tell_of_the_rest(broker.id)
+        self._announce_to_others(broker.id)
         followed, remaining = partitions_of(broker.id, self.image.topics.values())
         self._requests += self._announcer.stops(broker.id, followed)
         rows = tuple(RemainingPartition(topic_name=at.topic, partition_index=at.partition) for at in remaining)
         return ControlledShutdownResponse(error_code=ErrorCode.NONE, remaining_partitions=rows)
 
     def check_sender(self, broker_id: int, broker_epoch: int) -> ErrorCode:
-        """Whether this broker, in this life, may be given something that others can't get then."""
+        """The error of a request that only a live broker with its current epoch may send."""
         sender = self.image.brokers.get(broker_id)
         if sender is None:
             return ErrorCode.BROKER_ID_NOT_REGISTERED
         return ErrorCode.NONE if sender.epoch == broker_epoch else ErrorCode.STALE_BROKER_EPOCH
 
-    def _tell_of_the_rest(self, leaving: int) -> None:
-        """The broker that leaves gets no role any more."""
+    def _announce_to_others(self, leaving: int) -> None:
+        """The broker that shuts down gets no roles."""
         others = self._announcer.brokers.keys() - {leaving}
         for delta in self.take_deltas():
             for change in delta.changes:
@@ -247,19 +248,19 @@ class ElectedController(ReassigningController):
                     self._requests += self._announcer.metadata(rows)
 
     def alter_partitions(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """AlterPartition: what leaders want their in-sync replicas to be."""
+        """AlterPartition: ISR changes that leaders request."""
         sender = self.image.brokers.get(request.broker_id)
         if sender is None or sender.epoch != request.broker_epoch:
             return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
         self._announce()
         states: dict[TopicPartition, PartitionState] = {}
-        refusals: _Refusals = {}
-        for wanted in request.topics:
-            topic = self._topic(wanted.topic_id, wanted.topic_name)
-            for each in wanted.partitions:
+        errors: _PartitionErrors = {}
+        for requested in request.topics:
+            topic = self._topic(requested.topic_id, requested.topic_name)
+            for each in requested.partitions:
                 code = self._check(request.broker_id, topic, each)
                 if code is not ErrorCode.NONE:
-                    refusals[wanted.topic_id, wanted.topic_name, each.partition_index] = code
+                    errors[requested.topic_id, requested.topic_name, each.partition_index] = code
                 elif topic is not None:
                     row = topic.partitions[each.partition_index]
                     before = state_of(row)
@@ -271,64 +272,64 @@ class ElectedController(ReassigningController):
             error_code=ErrorCode.NONE,
             topics=tuple(
                 AlteredTopic(
-                    topic_name=wanted.topic_name,
-                    topic_id=wanted.topic_id,
+                    topic_name=requested.topic_name,
+                    topic_id=requested.topic_id,
                     partitions=tuple(
-                        self._altered(wanted.topic_id, wanted.topic_name, each.partition_index, refusals)
-                        for each in wanted.partitions
+                        self._altered(requested.topic_id, requested.topic_name, each.partition_index, errors)
+                        for each in requested.partitions
                     ),
                 )
-                for wanted in request.topics
+                for requested in request.topics
             ),
         )
         self._end_reassignments(states)
         return response
 
     def _topic(self, topic_id: UUID, name: str) -> Topic | None:
-        """A name is for requests without ids: a topic may have been made again under it."""
+        """Only requests without topic ids are resolved by name, which a later topic may have again."""
         return self.image.topics.get(name) if topic_id == NO_TOPIC_ID else self.image.topic_by_id(topic_id)
 
-    def _check(self, sender: int, topic: Topic | None, wanted: AlterPartitionPartition) -> ErrorCode:
-        """The code of Apache Kafka 3.9, which does not look who sends, nor whether the in-sync are replicas."""
+    def _check(self, sender: int, topic: Topic | None, requested: AlterPartitionPartition) -> ErrorCode:
+        """The code of Apache Kafka 3.9, and more: the sender must lead, and the ISR must consist of replicas."""
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        if not 0 <= wanted.partition_index < len(topic.partitions):
+        if not 0 <= requested.partition_index < len(topic.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        row = topic.partitions[wanted.partition_index]
-        if wanted.leader_epoch > row.leader_epoch or wanted.partition_epoch > row.partition_epoch:
+        row = topic.partitions[requested.partition_index]
+        if requested.leader_epoch > row.leader_epoch or requested.partition_epoch > row.partition_epoch:
             return ErrorCode.NOT_CONTROLLER
-        if wanted.leader_epoch < row.leader_epoch:
+        if requested.leader_epoch < row.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if sender != row.leader:
             return ErrorCode.INVALID_REQUEST
-        isr = _isr_of(wanted)
-        if isr == row.isr and wanted.leader_recovery_state == row.leader_recovery_state:
+        isr = _isr_of(requested)
+        if isr == row.isr and requested.leader_recovery_state == row.leader_recovery_state:
             return ErrorCode.NONE
-        if wanted.partition_epoch < row.partition_epoch:
+        if requested.partition_epoch < row.partition_epoch:
             return ErrorCode.INVALID_UPDATE_VERSION
-        is_recovering = wanted.leader_recovery_state != RECOVERED
-        if is_recovering and (wanted.leader_recovery_state != row.leader_recovery_state or len(isr) > 1):
+        is_recovering = requested.leader_recovery_state != RECOVERED
+        if is_recovering and (requested.leader_recovery_state != row.leader_recovery_state or len(isr) > 1):
             return ErrorCode.INVALID_REQUEST
-        if any(not self._is_eligible(member) for member in wanted.new_isr_with_epochs if member.broker_id != sender):
+        if any(not self._is_eligible(member) for member in requested.new_isr_with_epochs if member.broker_id != sender):
             return ErrorCode.INELIGIBLE_REPLICA
         is_possible = sender in isr and set(isr) <= set(row.replicas) and len(set(isr)) == len(isr)
         return ErrorCode.NONE if is_possible else ErrorCode.INVALID_REQUEST
 
     def _is_eligible(self, member: IsrMember) -> bool:
-        """Whether it lives, and in the life whose fetches the leader has counted: a later one may have lost them."""
+        """Whether the broker is live with the epoch of the counted fetches: a later incarnation may lack records."""
         broker = self.image.brokers.get(member.broker_id)
         if broker is None or member.broker_id in self._shutting_down:
             return False
         return member.broker_epoch in (NO_BROKER_EPOCH, broker.epoch)
 
     def _alter(self, states: Mapping[TopicPartition, PartitionState]) -> None:
-        """Of the in-sync replicas everybody hears by UpdateMetadata; no role changes."""
+        """UpdateMetadata announces the new ISRs to all brokers; no role changes."""
         if not states:
             return
         self._tree.set_states(states)
-        self._tell_of_isr(states)
+        self._announce_isr(states)
 
-    def _tell_of_isr(self, stored: Mapping[TopicPartition, PartitionState]) -> None:
+    def _announce_isr(self, stored: Mapping[TopicPartition, PartitionState]) -> None:
         changes = in_states(self.image, stored)
         self._publish(changes)
         self.take_deltas()
@@ -336,20 +337,20 @@ class ElectedController(ReassigningController):
         self._requests += self._announcer.metadata(rows)
 
     def isr_changed(self, stored: Mapping[TopicPartition, PartitionState]) -> None:
-        """Somebody else has written these states, and notified it: what is newer is taken over and told to all."""
+        """A leader or tool has written these states into the store: take over newer ones and announce them."""
         self._announce()
         newer = {}
         for at, state in stored.items():
             topic = self.image.topics.get(at.topic)
             row = topic.partitions[at.partition] if topic and 0 <= at.partition < len(topic.partitions) else None
-            is_its_own = row is not None and {state.leader, *state.isr} <= {NO_LEADER, *row.replicas}
-            if row is not None and is_its_own and state.partition_epoch > row.partition_epoch:
+            is_possible = row is not None and {state.leader, *state.isr} <= {NO_LEADER, *row.replicas}
+            if row is not None and is_possible and state.partition_epoch > row.partition_epoch:
                 newer[at] = replace(state, partition_epoch=state.partition_epoch - 1)
         if newer:
-            self._tell_of_isr(newer)
+            self._announce_isr(newer)
 
-    def _altered(self, topic_id: UUID, name: str, index: int, refusals: "_Refusals") -> AlteredPartition:
-        code = refusals.get((topic_id, name, index))
+    def _altered(self, topic_id: UUID, name: str, index: int, errors: "_PartitionErrors") -> AlteredPartition:
+        code = errors.get((topic_id, name, index))
         topic = self._topic(topic_id, name)
         if code is not None or topic is None:
             return AlteredPartition(partition_index=index, error_code=code or ErrorCode.UNKNOWN_TOPIC_ID)
@@ -365,9 +366,9 @@ class ElectedController(ReassigningController):
         )
 
 
-_Refusals = dict[tuple[UUID, str, int], ErrorCode]
-"""By topic, which an old request names and a newer one gives by its id."""
+_PartitionErrors = dict[tuple[UUID, str, int], ErrorCode]
+"""By topic id, topic name (one of them empty, by the request's version) and partition."""
 
 
-def _isr_of(wanted: AlterPartitionPartition) -> tuple[int, ...]:
-    return tuple(member.broker_id for member in wanted.new_isr_with_epochs)
+def _isr_of(requested: AlterPartitionPartition) -> tuple[int, ...]:
+    return tuple(member.broker_id for member in requested.new_isr_with_epochs)

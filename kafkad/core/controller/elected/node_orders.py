@@ -1,10 +1,9 @@
-"""What old tools order by a node instead of a request: elections of preferred replicas, reassignments, partitions,
-deletions.
+"""Carries out commands that old tools write into nodes: preferred elections, reassignments, partitions, deletions.
 
-Kafka's tools up to 2.x write /admin/preferred_replica_election and /admin/reassign_partitions, and look there whether
-it is done. As with Apache Kafka 3.9 the first is removed when the elections were tried. The second keeps what is under
-way, and is removed with the last partition of it; a partition that can't be moved leaves it at once. The order of a
-deletion (/admin/delete_topics/<topic>) is taken up at the beginning of a term, and removed where delete.topic.enable is
+Kafka's tools up to 2.x write /admin/preferred_replica_election and /admin/reassign_partitions, and poll them for
+completion. As Apache Kafka 3.9 does, the controller removes the first after the elections. The second keeps the
+partitions in progress and is removed with the last of them; a partition that can't be reassigned is removed at once. A
+deletion (/admin/delete_topics/<topic>) is carried out at the beginning of a term, and removed if delete.topic.enable is
 false.
 """
 
@@ -24,9 +23,9 @@ from kafkad.core.coordination_store import Change, CoordinationStore, Delete, No
 from kafkad.core.types import TopicPartition
 
 
-def refuse_deletions(store: CoordinationStore, term: Term) -> dict[str, str]:
-    """Remove the orders of deletions that nobody has taken up, by path with the reason; those that a request has begun
-    say more than their name, and go on.
+def reject_deletions(store: CoordinationStore, term: Term) -> dict[str, str]:
+    """Remove the deletion nodes that tools wrote; returns the reason by path. Nodes of DeleteTopics requests, which
+    have content, stay.
     """
     paths = [nodes.deletion_path(name) for name in store.children(nodes.DELETIONS)]
     found = zip(paths, store.get_many(paths), strict=True)
@@ -44,25 +43,25 @@ def _was_requested(data: bytes) -> bool:
 
 
 class NodeOrders:
-    """Those of one term. `say` gets lines about a node, by its path."""
+    """The commands in nodes during one term. `report` logs lines about nodes, by path."""
 
     def __init__(
         self,
         controller: ElectedController,
         store: CoordinationStore,
         term: Term,
-        say: Callable[[Mapping[str, str]], None],
+        report: Callable[[Mapping[str, str]], None],
     ) -> None:
         self.topics = TopicNodes(controller, store)
         self._controller = controller
         self._store = store
         self._term = term
-        self._say = say
+        self._report = report
         self._moving: dict[TopicPartition, Assignment] = {}
-        """What the node says of partitions that are on their way."""
+        """The reassignments in progress that the node lists."""
 
     def carry_out(self) -> None:
-        """At the beginning of a term, and when one of the nodes was written; watches for the next."""
+        """Called at the beginning of a term, and when one of the nodes was written; sets the next watches."""
         self._elect()
         self._reassign()
 
@@ -78,11 +77,11 @@ class NodeOrders:
         try:
             ordered = nodes.decode_partitions_named(data).partitions
         except (MsgspecError, RecursionError) as error:
-            self._say({nodes.PREFERRED_ELECTION: f"{nodes.PREFERRED_ELECTION} in ZooKeeper can't be read: {error}"})
+            self._report({nodes.PREFERRED_ELECTION: f"{nodes.PREFERRED_ELECTION} in ZooKeeper can't be read: {error}"})
             ordered = ()
-        wanted = dict.fromkeys(TopicPartition(each.topic, each.partition) for each in ordered)
-        if wanted:
-            self._controller.elect_leaders(wanted, ElectionType.PREFERRED)
+        requested = dict.fromkeys(TopicPartition(each.topic, each.partition) for each in ordered)
+        if requested:
+            self._controller.elect_leaders(requested, ElectionType.PREFERRED)
         self._write(Delete(nodes.PREFERRED_ELECTION))
 
     def _reassign(self) -> None:
@@ -94,42 +93,42 @@ class NodeOrders:
             ordered = nodes.decode_reassignment_order(data).partitions
         except (MsgspecError, RecursionError) as error:
             self._moving = {}
-            self._say({nodes.REASSIGNMENT: f"{nodes.REASSIGNMENT} in ZooKeeper is left alone: {error}"})
+            self._report({nodes.REASSIGNMENT: f"{nodes.REASSIGNMENT} in ZooKeeper can't be read: {error}"})
             return
-        wanted = {TopicPartition(each.topic, each.partition): each.replicas for each in ordered}
-        if wanted and wanted == self._moving:
+        requested = {TopicPartition(each.topic, each.partition): each.replicas for each in ordered}
+        if requested and requested == self._moving:
             return
-        results = self._controller.reassign(list(wanted.items()))
-        failed = {at: error for at, error in zip(wanted, results, strict=True) if error is not None}
+        results = self._controller.reassign(list(requested.items()))
+        failed = {at: error for at, error in zip(requested, results, strict=True) if error is not None}
         if failed:
             texts = ", ".join(f"{at.topic}-{at.partition}: {error.message}" for at, error in failed.items())
-            self._say({nodes.REASSIGNMENT: f"not reassigned as {nodes.REASSIGNMENT} in ZooKeeper says: {texts}"})
-        self._moving = wanted
+            self._report({nodes.REASSIGNMENT: f"reassignments of {nodes.REASSIGNMENT} in ZooKeeper failed: {texts}"})
+        self._moving = requested
         self._keep(self._under_way())
 
     def drop(self) -> None:
-        """Take from the node what has arrived, or was cancelled or replaced by a request."""
-        if self._moving and (left := self._under_way()) != self._moving:
-            self._keep(left)
+        """Remove completed, cancelled and replaced reassignments from the node."""
+        if self._moving and (remaining := self._under_way()) != self._moving:
+            self._keep(remaining)
 
     def _under_way(self) -> dict[TopicPartition, Assignment]:
         moving = under_way(self._controller.image, self._moving)
         return {at: to for at, to in self._moving.items() if at in moving and moving[at].target == to}
 
-    def _keep(self, left: dict[TopicPartition, Assignment]) -> None:
-        if left:
+    def _keep(self, remaining: dict[TopicPartition, Assignment]) -> None:
+        if remaining:
             rows = tuple(
                 nodes.ReassignedPartition(topic=at.topic, partition=at.partition, replicas=to)
-                for at, to in left.items()
+                for at, to in remaining.items()
             )
             data = nodes.encode(nodes.ReassignmentOrder(partitions=rows))
-            if left != self._moving:
+            if remaining != self._moving:
                 self._write(SetData(nodes.REASSIGNMENT, data))
         else:
             self._write(Delete(nodes.REASSIGNMENT))
-        self._moving = left
+        self._moving = remaining
 
     def _write(self, change: Change) -> None:
-        # Whoever wrote the node may have removed it since, or made nodes below it.
+        # The tool may have removed the node since, or created nodes below it.
         with suppress(NoNode, NotEmpty):
             self._store.transaction([self._term.guard, change])

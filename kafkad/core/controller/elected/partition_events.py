@@ -1,7 +1,7 @@
-"""What the controller's log says of elections: who lost its leader, who has one again, whose ISR changed, and why.
+"""The controller's log lines about elections: lost leaders, new leaders and ISR changes, with their causes.
 
-A change of the ISR that a leader asked for keeps the leader epoch: the leader logs it, with how far behind a follower
-was. What raises the leader epoch is the controller's own decision.
+Only decisions of the controller raise the leader epoch. An ISR change that a leader requested keeps it; the leader logs
+it, with the lag of the follower.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,9 +23,9 @@ _UNCLEAN = PartitionEvent(
     Level.ERROR,
     "unclean leader election for",
     "no broker of the ISR was live, and unclean.leader.election.enable or a request allowed it; records that only the "
-    "former ISR has are lost, and its brokers truncate them when they return",
+    "previous ISR has are lost, and its brokers truncate them when they return",
 )
-_LED_AGAIN = PartitionEvent(Level.INFO, "new leader for", "a broker of the ISR is live again")
+_NEW_LEADER = PartitionEvent(Level.INFO, "new leader for", "a broker of the ISR is live again")
 
 
 class ElectedPartition(NamedTuple):
@@ -43,7 +43,7 @@ class ElectedPartition(NamedTuple):
 
 
 def elected_partitions(image: MetadataImage, changes: Iterable[deltas.Change]) -> Iterator[ElectedPartition]:
-    """Those whose leader epoch the changes raise, compared with `image`."""
+    """The partitions whose leader epoch the changes raise, compared with `image`."""
     for change in changes:
         topic = image.topics.get(change.name) if isinstance(change, deltas.PartitionsChanged) else None
         if topic is not None and isinstance(change, deltas.PartitionsChanged):
@@ -54,34 +54,34 @@ def elected_partitions(image: MetadataImage, changes: Iterable[deltas.Change]) -
 
 
 class UnavailableReplicas(NamedTuple):
-    """Why a replica can't be in sync."""
+    """The reasons why a replica can't be in sync."""
 
     live: AbstractSet[int]
-    refusing: AbstractSet[int]
+    unreachable: AbstractSet[int]
     """Brokers with a session whose hosts refuse connections."""
     shutting_down: AbstractSet[int]
     offline: Mapping[TopicPartition, AbstractSet[int]]
 
     def reason(self, at: TopicPartition, broker: int) -> str:
-        if broker in self.refusing:
+        if broker in self.unreachable:
             return f"the host of broker {broker} refuses connections"
         if broker not in self.live:
             return f"broker {broker} is not registered"
         if broker in self.offline.get(at, ()):
-            return f"the log directory of broker {broker} is offline or has no room"
+            return f"the log directory of broker {broker} is offline or full"
         return f"broker {broker} is shutting down"
 
 
 def add_lines(lines: PartitionLines, elected: ElectedPartition, unavailable: UnavailableReplicas) -> None:
     at, before, after = elected
     if elected.is_unclean:
-        values = f"leader {after.leader}, former ISR {shown(before.isr)}, leader epoch {after.leader_epoch}"
+        values = f"leader {after.leader}, previous ISR {shown(before.isr)}, leader epoch {after.leader_epoch}"
         lines.add(_UNCLEAN, f"{at} ({values})")
         return
     if after.leader == NO_LEADER and before.leader != NO_LEADER:
         add_without_leader(lines, at, after)
     elif after.leader != NO_LEADER and before.leader == NO_LEADER:
-        lines.add(_LED_AGAIN, f"{at} (leader {after.leader}, leader epoch {after.leader_epoch})")
+        lines.add(_NEW_LEADER, f"{at} (leader {after.leader}, leader epoch {after.leader_epoch})")
     lost = [each for each in before.isr if each not in after.isr and each in after.replicas]
     if lost:
         cause = ", ".join(unavailable.reason(at, each) for each in lost)

@@ -1,8 +1,8 @@
-"""How partitions get other replicas (KafkaController.onPartitionReassignment, ReplicaAssignment).
+"""Reassigns partitions to other replicas (KafkaController.onPartitionReassignment, ReplicaAssignment).
 
-New replicas are added to the old ones. When all of the target are in sync, one of them leads, and the others are
-removed, with their files. Each step raises the leader epoch and writes the state before the assignment: who reads the
-tree in between finds the assignment of before, which no broker was told with the new epoch, and begins again.
+New replicas are added to the old ones. When all target replicas are in sync, one of them leads, and the others are
+removed with their files. Each step raises the leader epoch and writes the state before the assignment. A controller
+that loads the tree between the two writes finds the old assignment, with an epoch sent to no broker, and begins again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,8 +23,8 @@ from kafkad.core.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """`state` is to be written, then the assignment of `row`; `removed` lose their replica."""
+class ReassignmentStep:
+    """One step of a reassignment: write `state`, then the assignment of `row`, then remove the `removed` replicas."""
 
     at: TopicPartition
     state: PartitionState
@@ -32,25 +32,31 @@ class Step:
     removed: tuple[int, ...]
 
 
-def step_towards(electorate: Electorate, at: TopicPartition, row: Partition, wanted: ReplicaAssignment) -> Step:
-    """The end of the reassignment if it can end now, else its beginning."""
-    return ended(electorate, at, row, wanted) or _begun(electorate, at, row, wanted)
+def step_towards(
+    electorate: Electorate, at: TopicPartition, row: Partition, requested: ReplicaAssignment
+) -> ReassignmentStep:
+    """The last step of the reassignment if it can end now, else its first."""
+    return ended(electorate, at, row, requested) or _begun(electorate, at, row, requested)
 
 
-def ended(electorate: Electorate, at: TopicPartition, row: Partition, wanted: ReplicaAssignment) -> Step | None:
-    """The partition has the replicas of the target alone; None: not all of them are in sync, or none can lead."""
-    target = wanted.target
+def ended(
+    electorate: Electorate, at: TopicPartition, row: Partition, requested: ReplicaAssignment
+) -> ReassignmentStep | None:
+    """The step to the target replicas alone; None: not all of them are in sync, or none can lead."""
+    target = requested.target
     if not target or not set(target) <= set(row.isr):
         return None
     state = electorate.reassigned_state(at, target, state_of(row))
     return None if state.leader == NO_LEADER else _step(at, row, state, ReplicaAssignment(target))
 
 
-def _begun(electorate: Electorate, at: TopicPartition, row: Partition, wanted: ReplicaAssignment) -> Step:
-    return _step(at, row, electorate.reassigned_state(at, wanted.replicas, state_of(row)), wanted)
+def _begun(
+    electorate: Electorate, at: TopicPartition, row: Partition, requested: ReplicaAssignment
+) -> ReassignmentStep:
+    return _step(at, row, electorate.reassigned_state(at, requested.replicas, state_of(row)), requested)
 
 
-def _step(at: TopicPartition, row: Partition, state: PartitionState, assignment: ReplicaAssignment) -> Step:
+def _step(at: TopicPartition, row: Partition, state: PartitionState, assignment: ReplicaAssignment) -> ReassignmentStep:
     after = structs.replace(
         in_state(row, state),
         replicas=assignment.replicas,
@@ -58,26 +64,26 @@ def _step(at: TopicPartition, row: Partition, state: PartitionState, assignment:
         removing=assignment.removing,
     )
     removed = tuple(replica for replica in row.replicas if replica not in assignment.replicas)
-    return Step(at=at, state=state, row=after, removed=removed)
+    return ReassignmentStep(at=at, state=state, row=after, removed=removed)
 
 
-def endings(electorate: Electorate, rows: Iterable[tuple[TopicPartition, Partition]]) -> list[Step]:
-    """Of these partitions, the reassignments under way that can end now."""
+def endings(electorate: Electorate, rows: Iterable[tuple[TopicPartition, Partition]]) -> list[ReassignmentStep]:
+    """The last steps of these partitions' reassignments that can end now."""
     moving = ((at, row) for at, row in rows if row.adding or row.removing)
     steps = (ended(electorate, at, row, assignment_of(row)) for at, row in moving)
     return [step for step in steps if step is not None]
 
 
-def rows_of(image: MetadataImage, steps: Iterable[Step]) -> list[tuple[Topic, list[Partition]]]:
-    """By topic what the steps lead to."""
+def rows_of(image: MetadataImage, steps: Iterable[ReassignmentStep]) -> list[tuple[Topic, list[Partition]]]:
+    """The rows after the steps, by topic."""
     rows: dict[str, list[Partition]] = {}
     for step in steps:
         rows.setdefault(step.at.topic, []).append(step.row)
     return [(image.topics[name], each) for name, each in rows.items()]
 
 
-def left_over(electorate: Electorate, topics: Iterable[Topic]) -> list[Step]:
-    """What an earlier term has begun: brokers may not know the replicas, and a state may name one that was removed."""
+def leftover_steps(electorate: Electorate, topics: Iterable[Topic]) -> list[ReassignmentStep]:
+    """Steps for reassignments of an earlier term: brokers may lack assignments, states may have removed replicas."""
     steps = []
     for topic in topics:
         for row in topic.partitions:
@@ -92,16 +98,19 @@ class ReassigningController(AnnouncingController):
     """The reassignments of one term."""
 
     def reassign(
-        self, wanted: Sequence[tuple[TopicPartition, Assignment | None]], *, replication_factor_may_change: bool = True
+        self,
+        requested: Sequence[tuple[TopicPartition, Assignment | None]],
+        *,
+        replication_factor_may_change: bool = True,
     ) -> list[KafkaError | None]:
-        """Begin to move partitions to these replicas; None ends a reassignment that is under way.
+        """Begin to reassign partitions to these replicas; None cancels the reassignment of a partition.
 
-        Of a partition that is named several times the last entry counts.
+        If a partition is named several times, its last entry counts.
         """
         results: dict[TopicPartition, KafkaError | None] = {}
-        steps: dict[TopicPartition, Step] = {}
+        steps: dict[TopicPartition, ReassignmentStep] = {}
         electorate = self._electorate()
-        for at, replicas in dict(wanted).items():
+        for at, replicas in dict(requested).items():
             try:
                 plan = planned(self.image, at, replicas, replication_factor_may_change=replication_factor_may_change)
             except KafkaError as error:
@@ -112,26 +121,26 @@ class ReassigningController(AnnouncingController):
             if plan != assignment_of(row):
                 steps[at] = step_towards(electorate, at, row, plan)
         self._carry_out(list(steps.values()))
-        return [results[at] for at, _ in wanted]
+        return [results[at] for at, _ in requested]
 
     def _end_reassignments(self, partitions: Iterable[TopicPartition]) -> None:
-        """Of these partitions, those whose targets are in sync by now."""
+        """End the reassignments of these partitions whose target replicas are all in sync."""
         rows = ((at, self.image.topics[at.topic].partitions[at.partition]) for at in partitions)
         self._carry_out(endings(self._electorate(), rows))
 
-    def _carry_out(self, steps: Sequence[Step]) -> None:
+    def _carry_out(self, steps: Sequence[ReassignmentStep]) -> None:
         if not steps:
             return
         self._announce()
-        self._take(steps)
+        self._store_steps(steps)
         rows = rows_of(self.image, steps)
         self.take_deltas()
         self._requests += self._announcer.roles(rows, is_new=False)
         self._stop_removed(steps)
         self._requests += self._announcer.metadata(rows)
 
-    def _take(self, steps: Sequence[Step]) -> None:
-        """Store what the steps change: first the states, then the assignments."""
+    def _store_steps(self, steps: Sequence[ReassignmentStep]) -> None:
+        """Store the changes of the steps: first the states, then the assignments."""
         if not steps:
             return
         self._tree.set_states({step.at: step.state for step in steps})
@@ -146,7 +155,7 @@ class ReassigningController(AnnouncingController):
         )
         self._publish(changes)
 
-    def _stop_removed(self, steps: Sequence[Step]) -> None:
+    def _stop_removed(self, steps: Sequence[ReassignmentStep]) -> None:
         by_broker: dict[int, dict[TopicPartition, int]] = {}
         for step in steps:
             epochs = self._removed.setdefault(step.at, {})

@@ -1,10 +1,10 @@
-"""The live brokers as their registrations say. One that can't be read is left out; the others go on."""
+"""The live brokers from their registrations. An unreadable registration is ignored."""
 
 from collections.abc import Mapping
 
 from msgspec import MsgspecError
 
-from kafkad.core.controller.features import lacking
+from kafkad.core.controller.features import unsupported_features
 from kafkad.core.controller.image import Broker, Listener
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationStore
@@ -14,56 +14,58 @@ _PORTS = range(1 << 16)
 
 
 def live_brokers(store: CoordinationStore, listener: str, *, watch: bool) -> tuple[dict[int, Broker], dict[str, str]]:
-    """The brokers by id, and by name why a node is left out. With `watch`, which is for the controller alone, there are
-    events when brokers come and go, and when a node is changed.
+    """The brokers by id, and by node name the reason why a node is ignored. `watch`, for the controller only, sets
+    watches for new, ended and changed registrations.
 
-    `listener` is the one between brokers: without it nobody reaches the broker.
+    `listener` is the name of the inter-broker listener, which every broker must have.
     """
     names = store.children(nodes.BROKER_IDS, watch=watch)
     found = store.get_many([f"{nodes.BROKER_IDS}/{name}" for name in names], watch=watch)
     brokers: dict[int, Broker] = {}
-    odd = {}
+    unreadable = {}
     for name, node in zip(names, found, strict=True):
         if node is None:
             continue
         try:
             broker = _broker(name, node.data, node.stat.created_id, listener)
         except (MsgspecError, ValueError, RecursionError) as error:
-            odd[name] = str(error)
+            unreadable[name] = str(error)
         else:
             brokers[broker.id] = broker
-    return brokers, odd
+    return brokers, unreadable
 
 
-def leave_out_without(brokers: dict[int, Broker], levels: Mapping[str, int]) -> dict[str, str]:
-    """Remove those that do not support the finalized features; returns by name why."""
-    unsupported = {each: missing for each, broker in brokers.items() if (missing := lacking(broker.features, levels))}
+def remove_unsupported(brokers: dict[int, Broker], levels: Mapping[str, int]) -> dict[str, str]:
+    """Remove brokers that do not support the finalized features; returns the reasons by node name."""
+    unsupported = {
+        each: missing for each, broker in brokers.items() if (missing := unsupported_features(broker.features, levels))
+    }
     for each in unsupported:
         del brokers[each]
     return {
-        str(each): f"it does not support the finalized features: {', '.join(missing)}"
+        str(each): f"the broker does not support the finalized features: {', '.join(missing)}"
         for each, missing in unsupported.items()
     }
 
 
 def registration_lines(before: Mapping[int, Broker], brokers: Mapping[int, Broker]) -> list[str]:
-    """What the log says of those that came or went."""
-    gone = [f"broker {each} is gone: its session has ended" for each in before if each not in brokers]
-    come = [
-        f"broker {each} {'is back' if each in before else 'has joined'}: it is registered, its epoch is {broker.epoch}"
+    """The log lines about new and ended registrations."""
+    ended = [f"broker {each} is not registered any more: its session ended" for each in before if each not in brokers]
+    new = [
+        f"broker {each} registered{' again' if each in before else ''} with broker epoch {broker.epoch}"
         for each, broker in brokers.items()
         if each not in before or before[each].epoch != broker.epoch
     ]
-    return gone + come
+    return ended + new
 
 
 def _broker(name: str, data: bytes, epoch: int, listener: str) -> Broker:
     if not name.isdecimal() or name != str(int(name)) or int(name) > nodes.INT32_MAX:
-        raise ValueError("this is no broker id")
+        raise ValueError("the node name is not a broker id")
     node = nodes.decode_registration(data)
     listeners = tuple(_listener(text, node.listener_security_protocol_map) for text in node.endpoints)
     if not any(each.name == listener for each in listeners):
-        raise ValueError(f"it has no listener {listener}")
+        raise ValueError(f"the broker has no listener {listener}")
     features = {feature: (at.min_version, at.max_version) for feature, at in (node.features or {}).items()}
     return Broker(id=int(name), epoch=epoch, listeners=listeners, rack=node.rack, features=features)
 
@@ -73,5 +75,5 @@ def _listener(text: str, protocols: Mapping[str, str]) -> Listener:
     host, _, port = address.rpartition(":")
     protocol = protocols.get(name, name)
     if int(port) not in _PORTS or protocol not in SECURITY_PROTOCOLS:
-        raise ValueError(f"{text!r} is no endpoint of a protocol that is known")
+        raise ValueError(f"endpoint {text!r} has an invalid port or an unknown security protocol")
     return Listener(name=name, host=host.strip("[]"), port=int(port), security_protocol=protocol)

@@ -1,1 +1,1 @@
-"""How a controller starts: its claim, what the store and the directories hold, and the repairs between them."""
+"""Starts a controller: claims the role, compares the store with the log directories, and repairs differences."""

@@ -1,8 +1,8 @@
-"""Compares the log directories with the store: which partition is where, and what happens with other directories.
+"""Compares the log directories with the store: finds the partitions, and decides about all other directories.
 
-Data is never lost silently: a directory whose topic the store does not know is adopted, one that belongs to an earlier
-topic of the same name is set aside, and only directories of a recorded deletion are deleted. A name alone never creates
-partitions by the thousand: a stray folder called `orders-99999999` is set aside too.
+No data is lost silently: a directory of a topic that is not in the store is adopted, a directory of an earlier topic of
+the same name is renamed to `…-stray`, and only directories of recorded deletions are deleted. A directory name alone
+does not create thousands of partitions: `orders-99999999` is renamed to `…-stray` too.
 """
 
 import re
@@ -15,24 +15,24 @@ from kafkad.core.controller.topics.topics import MAX_PARTITIONS_PER_REQUEST
 from kafkad.core.log.segments.layout import future_directory_name
 from kafkad.core.types import LARGEST_PARTITION, TopicPartition
 
-# <topic>-<partition>.<unique>-delete, as Kafka and kafkad rename directories before they delete them.
+# <topic>-<partition>.<unique>-delete: Kafka and kafkad rename directories so before they delete them.
 _RENAMED_FOR_DELETION = re.compile(r"\S+-\S+\.\S+-delete")
-# As Apache Kafka renames those that it can't place.
+# Apache Kafka renames directories of unknown partitions so.
 _SET_ASIDE = re.compile(r"\S+-\S+\.\S+-stray")
-# Into which a partition is being moved.
+# The target directory of a move.
 _FUTURE = re.compile(r"(\S+-\S+)\.\S+-future")
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
-_MOST_MISSING = MAX_PARTITIONS_PER_REQUEST
-"""A topic may have this many partitions more than the store or the other directories say."""
+_MAX_MISSING = MAX_PARTITIONS_PER_REQUEST
+"""A topic may have this many partitions more than in the store or in the other directories."""
 
 
 class UnusableMetadata(Exception):
-    """The broker must not start with these log directories, or in this cluster; the message says why."""
+    """The broker must not start with these log directories, or in this cluster; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundDirectory:
-    """A partition directory; `topic_id` of its partition.metadata, `leader_epoch` the latest of its checkpoint."""
+    """A partition directory; `topic_id` from partition.metadata, `leader_epoch` the latest of its checkpoint."""
 
     log_dir: int
     name: str
@@ -42,7 +42,7 @@ class FoundDirectory:
 
 @dataclass(frozen=True, slots=True)
 class ReconciledTopic:
-    """A topic of the store: `local` are the partitions of which this broker has a replica."""
+    """A topic of the store; `local` are the partitions with a replica on this broker."""
 
     id: UUID
     partitions: int
@@ -56,8 +56,8 @@ class ReconciledTopic:
 
 @dataclass(frozen=True, slots=True)
 class StrayDirectory:
-    """Its topic id is not that of the topic with this name, or it can't be a partition of it. It is renamed to
-    `…-stray`, with a loud log line."""
+    """A directory with another topic id than the topic of its name, or with an impossible partition number. The shell
+    renames it to `…-stray` and logs a warning."""
 
     directory: FoundDirectory
     expected_id: UUID | None
@@ -65,7 +65,7 @@ class StrayDirectory:
 
 @dataclass(frozen=True, slots=True)
 class AdoptedTopic:
-    """Found on disk only. `topic_id` None: the directories have none either, and a new one is drawn."""
+    """A topic found only on disk. `topic_id` None: the directories have no id, and the topic gets a new one."""
 
     name: str
     topic_id: UUID | None
@@ -75,33 +75,33 @@ class AdoptedTopic:
 @dataclass(slots=True, kw_only=True)
 class Reconciliation:
     located: dict[TopicPartition, int] = field(default_factory=dict)
-    """Log directory of each partition that has one."""
+    """The log directory of each partition found."""
     leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)
-    """Latest epoch on disk of each of them, -1 for none."""
+    """The latest leader epoch on disk of each partition found, -1 for none."""
     missing: list[TopicPartition] = field(default_factory=list)
-    """In the store, but on no disk: created, or offline while a directory is offline."""
+    """In the store, but in no online directory: a new partition, or one in an offline directory."""
     adopted: list[AdoptedTopic] = field(default_factory=list)
     deleting: list[tuple[FoundDirectory, str, int]] = field(default_factory=list)
-    """Directories of recorded deletions with their topic and partition."""
+    """The directories of recorded deletions, with topic and partition."""
     leftovers: list[FoundDirectory] = field(default_factory=list)
-    """Already renamed for deletion: to be removed."""
+    """Directories to remove: already renamed for deletion, or of abandoned moves."""
     moving: dict[TopicPartition, int] = field(default_factory=dict)
-    """The log directory to which an earlier start was moving each of these partitions."""
+    """The target directory of each move that an earlier start began."""
     set_aside: list[FoundDirectory] = field(default_factory=list)
-    """Renamed by an earlier start or by Apache Kafka: nobody serves them, and they stay as they are."""
+    """Renamed by an earlier start or by Apache Kafka: they are not served, and stay as they are."""
     stray: list[StrayDirectory] = field(default_factory=list)
     duplicates: list[tuple[TopicPartition, int, int]] = field(default_factory=list)
-    """One partition in two directories: an operator has to decide, and the broker does not start."""
+    """One partition in two directories: the broker does not start until an operator removes one."""
 
-    def refuse_duplicates(self) -> None:
-        """Raises `UnusableMetadata` when there are any."""
+    def check_duplicates(self) -> None:
+        """Raises `UnusableMetadata` if a partition is in two log directories."""
         if self.duplicates:
             text = ", ".join(f"{partition} in log.dirs[{a}] and [{b}]" for partition, a, b in self.duplicates)
             raise UnusableMetadata(f"partitions found in two log directories: {text}; move one of each away")
 
 
 def parse_directory(name: str) -> TopicPartition | None:
-    """`<topic>-<partition>` as Kafka writes it, or None for anything else."""
+    """The partition of a directory `<topic>-<partition>`, or None for any other name."""
     topic, _, number = name.rpartition("-")
     if not (_PARTITION.fullmatch(number) and is_legal(topic)):
         return None
@@ -110,7 +110,7 @@ def parse_directory(name: str) -> TopicPartition | None:
 
 
 def reconcile(
-    known: Mapping[str, ReconciledTopic],
+    stored: Mapping[str, ReconciledTopic],
     deletions: Mapping[str, UUID | None],
     directories: Iterable[FoundDirectory],
 ) -> Reconciliation:
@@ -131,29 +131,29 @@ def reconcile(
         partition = parse_directory(directory.name)
         if partition is None or partition.topic == CLUSTER_METADATA_TOPIC:
             continue
-        if _is_being_deleted(partition.topic, directory, known, deletions):
+        if _is_being_deleted(partition.topic, directory, stored, deletions):
             result.deleting.append((directory, partition.topic, partition.partition))
             continue
-        topic = known.get(partition.topic)
+        topic = stored.get(partition.topic)
         if topic is None and partition.topic in deletions:
-            # Neither the topic that is being deleted nor one of the store: set aside, so that its name is free.
+            # Neither the deleted topic nor one of the store: stray, so that the topic name can be used again.
             result.stray.append(StrayDirectory(directory, deletions[partition.topic]))
         elif topic is None:
             unknown.setdefault(partition.topic, []).append((partition.partition, directory))
-        elif directory.topic_id not in (None, topic.id) or partition.partition >= topic.partitions + _MOST_MISSING:
+        elif directory.topic_id not in (None, topic.id) or partition.partition >= topic.partitions + _MAX_MISSING:
             result.stray.append(StrayDirectory(directory, topic.id))
         else:
             _locate(result, partition, directory)
     for name in sorted(unknown):
         _adopt(result, name, unknown[name])
     for directory in futures:
-        _continue_moving(result, directory, known, deletions)
-    _find_missing(result, known)
+        _continue_moving(result, directory, stored, deletions)
+    _find_missing(result, stored)
     return result
 
 
 def future_of(name: str) -> TopicPartition | None:
-    """The partition that was being moved into a directory of this name."""
+    """The partition of a future directory's name."""
     match = _FUTURE.fullmatch(name)
     return parse_directory(match[1]) if match else None
 
@@ -161,24 +161,24 @@ def future_of(name: str) -> TopicPartition | None:
 def _continue_moving(
     result: Reconciliation,
     directory: FoundDirectory,
-    known: Mapping[str, ReconciledTopic],
+    stored: Mapping[str, ReconciledTopic],
     deletions: Mapping[str, UUID | None],
 ) -> None:
-    """The owner copies the partition anew, into a directory whose name it gives; others are of no use any more."""
+    """The owner copies the partition again, into the directory with the expected name; others are removed."""
     partition = future_of(directory.name)
     if partition is None:
         result.set_aside.append(directory)
         return
-    if _is_being_deleted(partition.topic, directory, known, deletions):
+    if _is_being_deleted(partition.topic, directory, stored, deletions):
         result.leftovers.append(directory)
         return
-    topic = known.get(partition.topic)
+    topic = stored.get(partition.topic)
     is_of_topic = topic is None or directory.topic_id in (None, topic.id)
     if partition not in result.located or not is_of_topic:
         result.set_aside.append(directory)
         return
     if result.located[partition] != directory.log_dir:
-        # Of several, one is of a move that was ended while nobody could remove it.
+        # Others are of cancelled moves whose directories could not be removed.
         is_first = result.moving.setdefault(partition, directory.log_dir) == directory.log_dir
         topic_id = topic.id if topic is not None else directory.topic_id
         if is_first and topic_id is not None and directory.name == future_directory_name(partition, topic_id.hex):
@@ -189,13 +189,13 @@ def _continue_moving(
 def _is_being_deleted(
     topic: str,
     directory: FoundDirectory,
-    known: Mapping[str, ReconciledTopic],
+    stored: Mapping[str, ReconciledTopic],
     deletions: Mapping[str, UUID | None],
 ) -> bool:
-    if topic not in deletions or topic in known:
+    if topic not in deletions or topic in stored:
         return False
     deleted_id = deletions[topic]
-    # Neither side has an id: only the name can be compared.
+    # If neither has an id, only the name can be compared.
     return deleted_id is None or directory.topic_id in (None, deleted_id)
 
 
@@ -211,7 +211,7 @@ def _adopt(result: Reconciliation, name: str, found: Sequence[tuple[int, FoundDi
     partitions = 0
     for partition, directory in found:
         is_another = topic_id is not None and directory.topic_id not in (None, topic_id)
-        if is_another or partition >= len(found) + _MOST_MISSING:
+        if is_another or partition >= len(found) + _MAX_MISSING:
             result.stray.append(StrayDirectory(directory, topic_id))
             continue
         _locate(result, TopicPartition(name, partition), directory)
@@ -220,8 +220,8 @@ def _adopt(result: Reconciliation, name: str, found: Sequence[tuple[int, FoundDi
         result.adopted.append(AdoptedTopic(name, topic_id, partitions))
 
 
-def _find_missing(result: Reconciliation, known: Mapping[str, ReconciledTopic]) -> None:
-    for name, topic in known.items():
+def _find_missing(result: Reconciliation, stored: Mapping[str, ReconciledTopic]) -> None:
+    for name, topic in stored.items():
         for index in sorted(topic.local):
             partition = TopicPartition(name, index)
             if partition not in result.located:

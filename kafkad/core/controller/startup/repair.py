@@ -1,6 +1,6 @@
-"""Completes what an earlier incarnation left half done in the coordination store, and adds what only the disks have.
+"""Completes unfinished changes of an earlier incarnation in the coordination store, and adds topics found only on disk.
 
-Each function may be interrupted and repeated; it writes only what is missing.
+Each function may be interrupted and repeated; it writes only missing nodes.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -14,12 +14,12 @@ from kafkad.core.controller.startup.reconciliation import AdoptedTopic
 from kafkad.core.controller.store.stored_metadata import PartitionState, StoredTopic
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
-from kafkad.core.controller.topics.internal_topics import fitted
+from kafkad.core.controller.topics.internal_topics import with_single_replica
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 
-KEPT_FOR_EVER: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""Of a topic about which nobody knows anything: a broker whose default is to compact would remove records, too."""
+UNLIMITED_RETENTION: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""The configuration of an adopted topic: a default of compaction or retention would remove records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class _Adoption:
 def identify(
     tree: MetadataTree, topics: Mapping[str, StoredTopic], new_topic_id: Callable[[], UUID]
 ) -> dict[str, StoredTopic]:
-    """Give an id to topics that were written without one (by an old broker)."""
+    """Assign ids to topics that an old broker wrote without one."""
     identified = {}
     for name, topic in topics.items():
         if topic.id == NO_TOPIC_ID:
@@ -49,7 +49,7 @@ def extend(
     located: Mapping[TopicPartition, int],
     broker_id: int,
 ) -> tuple[str, ...]:
-    """Topics with more partitions on disk than in the store get all of them; returns the names of these topics."""
+    """Add partitions on disk to topics that have fewer in the store; returns the names of these topics."""
     extended = set()
     for partition in located:
         topic = topics.get(partition.topic)
@@ -72,16 +72,16 @@ def adopt(
     found: Iterable[AdoptedTopic],
     settings: ControllerSettings,
     new_topic_id: Callable[[], UUID],
-    known_configs: Mapping[str, dict[str, str]] | None = None,
+    found_configs: Mapping[str, dict[str, str]] | None = None,
 ) -> dict[str, StoredTopic]:
-    """Topics that are only on the disks become topics of the store. `known_configs`: of those where they are known."""
-    known = known_configs or {}
+    """Add topics found only on disk to the store. `found_configs` are their configurations, where there are any."""
+    configs = found_configs or {}
     adoptions = [
         _Adoption(
             each.name,
             each.topic_id or new_topic_id(),
             ((settings.broker_id,),) * each.partitions,
-            known.get(each.name, configs_of_adopted(each.name, settings.internal_topics)),
+            configs.get(each.name, configs_of_adopted(each.name, settings.internal_topics)),
         )
         for each in found
     ]
@@ -95,14 +95,14 @@ def adopt(
 
 
 def configs_of_adopted(name: str, internal_topics: Mapping[str, NewTopic]) -> dict[str, str]:
-    """The retention of an adopted topic is unknown: its records are kept until its config is changed.
+    """The retention of an adopted topic is unknown: its records are kept until its configuration changes.
 
-    An internal topic gets the configuration with which it is created.
+    An internal topic gets the configuration of its creation.
     """
     if name in internal_topics:
-        fitted_topic = fitted(internal_topics[name])
-        return {config: value for config, value in fitted_topic.configs if value is not None}
-    return dict(KEPT_FOR_EVER)
+        internal = with_single_replica(internal_topics[name])
+        return {config: value for config, value in internal.configs if value is not None}
+    return dict(UNLIMITED_RETENTION)
 
 
 def complete_states(
@@ -116,10 +116,10 @@ def complete_states(
     *,
     names_broker_epochs: bool = True,
 ) -> dict[TopicPartition, PartitionState]:
-    """The state of every partition: missing ones are created, leaders that are not alive are replaced.
+    """The state of every partition: missing states are created, failed leaders are replaced.
 
-    In a cluster a replica whose broker is `registered` since the state was written is in another life. Where leaders
-    do not say of which life they know what a follower has (`names_broker_epochs`), they forget it.
+    In a cluster, a broker `registered` after the state was written has restarted. Where fetches carry no broker epochs
+    (`names_broker_epochs`), a new leader epoch invalidates the fetches of its earlier incarnation.
     """
     others = electorate.without(broker_id)
     states: dict[TopicPartition, PartitionState] = {}
@@ -137,15 +137,15 @@ def complete_states(
             voters = others if partition in unavailable else electorate
             written = topic.written_ids.get(index, 0)
             restarted = frozenset(each for each, broker in (registered or {}).items() if broker.epoch > written)
-            following = voters.state_after_restarts(partition, replicas, stored, restarted)
-            following = following or voters.next_state(partition, replicas, stored)
-            if following is None and not names_broker_epochs:
-                following = voters.state_after_return(stored, restarted.intersection(replicas))
-            if following is None:
+            after = voters.state_after_restarts(partition, replicas, stored, restarted)
+            after = after or voters.next_state(partition, replicas, stored)
+            if after is None and not names_broker_epochs:
+                after = voters.state_after_return(stored, restarted.intersection(replicas))
+            if after is None:
                 states[partition] = stored
             else:
-                changed[partition] = following
-                states[partition] = replace(following, partition_epoch=stored.partition_epoch + 1)
+                changed[partition] = after
+                states[partition] = replace(after, partition_epoch=stored.partition_epoch + 1)
     tree.create_states(created)
     tree.set_states(changed)
     return states

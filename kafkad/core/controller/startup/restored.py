@@ -1,6 +1,6 @@
-"""What does a store that was restored from a copy not know, and what must not be taken from it?
+"""Adjusts a store that was restored from a copy.
 
-Since the copy was written partitions may have got higher leader epochs, and producers ids that nobody may get again.
+Since the copy was made, partitions may have got higher leader epochs, and producers may have got further ids.
 """
 
 from collections.abc import Collection
@@ -12,8 +12,9 @@ from kafkad.core.coordination_store import CoordinationStore, Delete
 
 
 def adjust_restored(store: CoordinationStore, on_disk: Collection[str], broker_id: int, wall_ms: int) -> None:
-    """The topics that are `on_disk` lose the states of their partitions: they get new ones, with leader epochs above
-    those in their logs. Raises `CoordinationError`, `UnreadableBlock`, `StorageFailed`.
+    """Remove the partition states of topics that are `on_disk`: new states get leader epochs above those in the logs.
+
+    Raises `CoordinationError`, `UnreadableBlock`, `StorageFailed`.
     """
     ensure_paths(store)
     for topic in set(store.children(nodes.TOPICS)).intersection(on_disk):

@@ -1,7 +1,7 @@
-"""How a controller starts: from the store and the log directories to the first metadata image.
+"""Starts a controller: from the store and the log directories to the first metadata image.
 
-It completes what the last incarnation left half done: topics without partition states, deletions, leaders of partitions
-that came back. The shell carries out what `Started` lists before it lets clients in.
+It completes unfinished changes of the last incarnation: topics without partition states, deletions, leaders of
+partitions that are online again. The shell carries out the actions in `Started` before it serves clients.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from kafkad.core.controller.store.stored_metadata import PartitionState, StoredM
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.assignment import Assignment
 from kafkad.core.controller.topics.pending_deletion import OFFLINE, PendingDeletion
-from kafkad.core.controller.topics.placement import NOT_HERE, Place, Placement, SlotTable
+from kafkad.core.controller.topics.placement import NO_PLACE, Place, Placement, SlotTable
 from kafkad.core.coordination_store import CoordinationStore
 from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.types import TopicPartition
@@ -37,7 +37,7 @@ class Directories:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedMemoryState:
-    """What a restarted controller process takes over from the other processes, which are still running."""
+    """The state that a restarted controller process inherits from the processes that are still running."""
 
     image: MetadataImage
     slots_ever_used: int
@@ -45,14 +45,14 @@ class SharedMemoryState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """`reconciliation`: the shell carries out `deleting`, `leftovers` and `stray`, and logs the rest."""
+    """`reconciliation`: the shell carries out `deleting`, `leftovers` and `stray`, and logs the other actions."""
 
     controller: Controller
     reconciliation: Reconciliation
     extended: tuple[str, ...]
-    """Topics that had more partitions on disk than in the store, and have all of them now."""
+    """Topics with more partitions on disk than in the store had; the store has all of them now."""
     emptied: tuple[TopicPartition, ...] = ()
-    """Created in an earlier incarnation of the broker, and in no log directory of today: they start empty."""
+    """Partitions of an earlier incarnation of the broker that are in no log directory: they start empty."""
 
 
 def start(
@@ -67,16 +67,16 @@ def start(
     directories: Directories,
     inherited: SharedMemoryState | None = None,
 ) -> Started:
-    """Read, reconcile, repair. Raises `UnusableMetadata`."""
+    """Read, reconcile, repair. Raises `UnusableMetadata`, and the errors of the store."""
     tree = MetadataTree(store, term)
     tree.prune_notifications()
     stored = tree.load()
     topics = identify(tree, stored.topics, random_source.new_topic_id)
     broker_id = settings.broker_id
-    known = {name: ReconciledTopic.of(topic.id, topic.assignments, broker_id) for name, topic in topics.items()}
+    in_store = {name: ReconciledTopic.of(topic.id, topic.assignments, broker_id) for name, topic in topics.items()}
     deleted_ids = {name: record.topic_id for name, record in stored.deletions.items()}
-    result = reconcile(known, deleted_ids, directories.found)
-    result.refuse_duplicates()
+    result = reconcile(in_store, deleted_ids, directories.found)
+    result.check_duplicates()
     extended = extend(tree, topics, result.located, broker_id)
     topics |= adopt(tree, result.adopted, settings, random_source.new_topic_id)
     unavailable = frozenset(_unavailable(topics, result, directories))
@@ -108,8 +108,8 @@ def start(
 
 
 def _inherit(placement: Placement, image: MetadataImage) -> None:
-    """Moves that go on count where they go to as well, and unused slots rest."""
-    placement.rest_inherited(image.version)
+    """Moves in progress count in their target directories too; unused slots are freed after the grace period."""
+    placement.free_inherited(image.version)
     for topic in image.topics.values():
         for row in topic.partitions:
             placement.moved(NO_LOG_DIR, row.future_dir)
@@ -125,16 +125,16 @@ def _finish_deletions(controller: Controller) -> None:
 
 def _with_features(image: MetadataImage, tree: MetadataTree) -> MetadataImage:
     """With the finalized levels of the cluster; a new cluster gets the levels of this version."""
-    known = tree.load_features()
-    if known is None:
-        known = first_levels(), tree.set_features(first_levels())
-    return replace(image, features=known[0], features_epoch=known[1])
+    features = tree.load_features()
+    if features is None:
+        features = first_levels(), tree.set_features(first_levels())
+    return replace(image, features=features[0], features_epoch=features[1])
 
 
 def _unavailable(
     topics: Mapping[str, StoredTopic], result: Reconciliation, directories: Directories
 ) -> list[TopicPartition]:
-    # A partition without a state was never opened, so it is on no disk and can be created anywhere.
+    # A partition without a state was never opened: it is on no disk, and can be created in any directory.
     if not directories.offline:
         return []
     return [each for each in result.missing if each.partition in topics[each.topic].states]
@@ -152,7 +152,7 @@ def _place(
     directories: Directories,
     inherited: SharedMemoryState | None,
 ) -> tuple[Placement, dict[TopicPartition, Place]]:
-    """First the partitions that live processes have, then those on disk; new ones go where there is most room."""
+    """First partitions of running processes, then those on disk; new ones get the directory with the fewest."""
     places = _inherited_places(topics, result, settings.workers, inherited)
     ever_used = inherited.slots_ever_used if inherited else 0
     slots = SlotTable((place.slot for place in places.values()), ever_used=ever_used)
@@ -212,7 +212,7 @@ def _partition(
     states: Mapping[TopicPartition, PartitionState],
     moving: Mapping[TopicPartition, int],
 ) -> Partition:
-    place = places.get(at, NOT_HERE)
+    place = places.get(at, NO_PLACE)
     future_dir = moving.get(at, NO_LOG_DIR)
     if NO_LOG_DIR in (place.log_dir, future_dir) or place.log_dir == future_dir:
         future_dir = NO_LOG_DIR
@@ -222,7 +222,7 @@ def _partition(
 def moves_under_way(
     result: Reconciliation, inherited: SharedMemoryState | None, directories: Directories
 ) -> dict[TopicPartition, int]:
-    """The moves under way: a living broker's owners know theirs, otherwise they are seen by what they have left."""
+    """The moves in progress: from the inherited image, or else from the future directories on disk."""
     if inherited is None:
         return result.moving
     return {

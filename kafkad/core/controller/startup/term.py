@@ -1,7 +1,7 @@
-"""Is this broker the controller? The paths that must exist, the registration of the broker, and the claim.
+"""The claim of the controller's role, the registration of the broker, and the paths that both need.
 
-A controller process that was restarted inside the same session finds its own /controller node; increasing the epoch
-fences all writes of its previous incarnation.
+A controller process that restarts inside the same session finds its own /controller node; a higher epoch fences all
+writes of its previous incarnation.
 """
 
 from collections.abc import Mapping
@@ -18,29 +18,29 @@ from kafkad.core.coordination_store import Check, CoordinationStore, Create, Del
 from kafkad.core.errors import ErrorCode, KafkaError
 
 PLAINTEXT = "PLAINTEXT"
-_MOST_DIGITS = len(str(nodes.INT32_MAX))
+_MAX_DIGITS = len(str(nodes.INT32_MAX))
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """The time in which a broker is the controller; every write to the tree carries `guard`."""
+    """The time in which a broker is the controller; `guard` is part of every write to the tree."""
 
     epoch: int
     guard: Check
 
 
 def ensure_paths(store: CoordinationStore) -> None:
-    """Raises CoordinationError."""
+    """Create the persistent paths. Raises CoordinationError."""
     for outcome in store.pipelined([Create(path) for path in nodes.PERSISTENT_PATHS]):
         if isinstance(outcome, Exception) and not isinstance(outcome, NodeExists):
             raise outcome
     with suppress(NodeExists):
-        # By itself: in a transaction it would have empty data, and then Apache Kafka gives no producer id.
+        # Not in the transaction, which would give it empty data: then Apache Kafka allocates no producer ids.
         store.create(nodes.PRODUCER_ID_BLOCK)
 
 
 def ensure_cluster_id(store: CoordinationStore, proposed: str) -> str:
-    """The id of the cluster; a new cluster gets `proposed`. Raises UnusableMetadata when it can't be read."""
+    """The id of the cluster; a new cluster gets `proposed`. Raises UnusableMetadata for an unreadable id."""
     try:
         store.create(nodes.CLUSTER_ID, nodes.encode(nodes.ClusterIdNode(id=proposed)))
     except NodeExists:
@@ -50,23 +50,23 @@ def ensure_cluster_id(store: CoordinationStore, proposed: str) -> str:
     try:
         return nodes.decode_cluster_id(data).id
     except (MsgspecError, ValueError, RecursionError) as error:
-        raise UnusableMetadata(f"{nodes.CLUSTER_ID} is {data[:40]!r}, and no id of a cluster: {error}") from error
+        raise UnusableMetadata(f"{nodes.CLUSTER_ID} is {data[:40]!r}, which is not a cluster id: {error}") from error
 
 
 def generate_broker_id(store: CoordinationStore, reserved_max: int) -> int:
-    """A number that no other broker gets: how often /brokers/seqid was written, above those that files may have."""
+    """A unique broker id: the number of writes to /brokers/seqid, plus the highest id that files may have."""
     return reserved_max + store.set_data(nodes.BROKER_SEQUENCE, b"").version
 
 
 def register_broker(
     store: CoordinationStore, broker_id: int, listeners: Mapping[str, Listener], rack: str | None, now_ms: int
 ) -> Broker:
-    """Create or renew the ephemeral registration; if another session has registered the same id it is an error."""
+    """Create or renew the ephemeral registration. Raises KafkaError if another session registered the same id."""
     path = f"{nodes.BROKER_IDS}/{broker_id}"
     data = nodes.encode(_registration(listeners, rack, now_ms))
     stat = store.exists(path)
     if stat is None:
-        # Two writes, like Kafka: so the data has version 1, like that of any other broker.
+        # Two writes, as in Kafka, so that the data has version 1.
         store.transaction([Create(path, b"", ephemeral=True), SetData(path, data)])
         stat = store.get(path).stat
     elif stat.ephemeral_owner == store.session_id:
@@ -79,14 +79,14 @@ def register_broker(
 
 
 class UnreadableEpoch(ValueError):
-    """/controller_epoch is no number that requests can carry: nobody can be the controller."""
+    """/controller_epoch can't be read as an epoch: no broker can be the controller."""
 
 
 def claim(store: CoordinationStore, broker_id: int, now_ms: int, instead_of: NodeStat | None = None) -> Term:
-    """Become the controller, or raise NOT_CONTROLLER, or `UnreadableEpoch`.
+    """Become the controller. Raises NOT_CONTROLLER or `UnreadableEpoch`.
 
-    `instead_of` is the /controller of a broker that is gone although its session lives; the epoch, which is read before
-    it is looked for, makes sure that no other took its place meanwhile.
+    `instead_of` is the /controller node of an unreachable broker whose session is still live. The epoch is read before
+    this node is checked, so that of several candidates only one succeeds.
     """
     if store.exists(nodes.CONTROLLER_EPOCH) is None:
         store.create(nodes.CONTROLLER_EPOCH, b"0")
@@ -109,8 +109,8 @@ def claim(store: CoordinationStore, broker_id: int, now_ms: int, instead_of: Nod
 
 def read_epoch(data: bytes) -> int:
     """Raises UnreadableEpoch."""
-    if not data.isdigit() or len(data) > _MOST_DIGITS or int(data) >= nodes.INT32_MAX:
-        raise UnreadableEpoch(f"{nodes.CONTROLLER_EPOCH} is {data[:40]!r}, and no epoch")
+    if not data.isdigit() or len(data) > _MAX_DIGITS or int(data) >= nodes.INT32_MAX:
+        raise UnreadableEpoch(f"{nodes.CONTROLLER_EPOCH} is {data[:40]!r}, which is not a controller epoch")
     return int(data)
 
 
@@ -128,5 +128,5 @@ def _registration(listeners: Mapping[str, Listener], rack: str | None, now_ms: i
 
 
 def _in_url(host: str) -> str:
-    """An IPv6 address has colons of its own."""
+    """An IPv6 address has colons, so it gets brackets."""
     return f"[{host}]" if ":" in host else host

@@ -1,1 +1,1 @@
-"""What the controller keeps in the coordination store: Apache Kafka's paths and JSON, read and written."""
+"""The controller's data in the coordination store: Apache Kafka's paths and JSON, read and written."""

@@ -1,6 +1,6 @@
 """The nodes of the coordination store: Apache Kafka's paths and JSON.
 
-The shapes are those of Kafka 3.9 in ZooKeeper mode, so that a cluster of both reads one tree. The only addition is the
+The shapes are those of Kafka 3.9 in ZooKeeper mode, so that brokers of both share one tree. The only addition is the
 content of /admin/delete_topics/<topic>, which Kafka leaves empty and does not read.
 """
 
@@ -53,7 +53,7 @@ PERSISTENT_PATHS = (
     ISR_CHANGES,
     LOG_DIR_EVENTS,
 )
-"""Created at start, parents before children, and `PRODUCER_ID_BLOCK`."""
+"""Created at start, parents before children; then `PRODUCER_ID_BLOCK`."""
 
 
 def topic_path(topic: str) -> str:
@@ -81,7 +81,7 @@ def broker_config_path(broker: str) -> str:
 
 
 def group_config_path(group_id: str) -> str:
-    """A group id may have any character, also a slash."""
+    """A group id may have any character, also a slash, so it is encoded."""
     return f"{GROUP_CONFIGS}/{base64.urlsafe_b64encode(group_id.encode()).decode()}"
 
 
@@ -95,10 +95,10 @@ def deletion_path(topic: str) -> str:
 
 INT32_MAX = 2**31 - 1
 Number = Annotated[int, Meta(ge=0, le=INT32_MAX)]
-"""A broker id or an epoch, as requests can carry it."""
+"""A broker id or an epoch that a request can carry."""
 Leader = Annotated[int, Meta(ge=-1, le=INT32_MAX)]
 LeaderEpoch = Annotated[int, Meta(ge=0, le=2**30)]
-"""No partition has had a billion leaders: another one could not be counted up any more."""
+"""Limited so that it can be increased further."""
 Text = Annotated[str, Meta(max_length=8191)]
 """A string that a request can carry: each character may take four of its 32,767 bytes."""
 RecoveryState = Annotated[int, Meta(ge=RECOVERED, le=RECOVERING)]
@@ -113,7 +113,7 @@ class TopicNode(Struct, frozen=True, kw_only=True):
 
 
 class StateNode(Struct, frozen=True, kw_only=True):
-    """`leader_recovery_state` is written while it is RECOVERING only, as by Kafka."""
+    """`leader_recovery_state` is written only while it is RECOVERING, as by Kafka."""
 
     controller_epoch: int
     leader: Leader
@@ -142,7 +142,7 @@ class ReadConfigChange(Struct, frozen=True):
 
 
 class LogDirEventNode(Struct, frozen=True, kw_only=True):
-    """A broker says that one of its log directories has failed, which is event 1."""
+    """A broker reports a failed log directory (event 1)."""
 
     version: int = 1
     broker: int
@@ -150,26 +150,26 @@ class LogDirEventNode(Struct, frozen=True, kw_only=True):
 
 
 class ReadLogDirEvent(Struct, frozen=True):
-    """What the controller reads of it."""
+    """The fields of the event that the controller reads."""
 
     broker: int
 
 
 class ReadEndpoints(Struct, frozen=True):
-    """What a starting broker reads of another's registration."""
+    """The fields of another broker's registration that a starting broker reads."""
 
     endpoints: tuple[str, ...] = ()
 
 
 class SupportedLevels(Struct, frozen=True):
-    """Of a feature, in a registration."""
+    """The range of a feature in a registration."""
 
     min_version: int
     max_version: int
 
 
 class ReadRegistration(Struct, frozen=True):
-    """What the controller reads of a registration."""
+    """The fields of a registration that the controller reads."""
 
     endpoints: tuple[Text, ...]
     listener_security_protocol_map: dict[str, str] = {}
@@ -208,7 +208,7 @@ FEATURES_ENABLED = 1
 
 
 class FeatureNode(Struct, frozen=True, kw_only=True, omit_defaults=False):
-    """The finalized level of each feature, which count with `status` 1 only."""
+    """The finalized level of each feature; levels count only with `status` 1."""
 
     features: dict[str, int] = field(default_factory=dict)
     version: int = 2
@@ -222,7 +222,7 @@ class DeletionNode(Struct, frozen=True, kw_only=True):
 
 
 class BrokerNode(Struct, frozen=True, kw_only=True, omit_defaults=False):
-    """A registration; `host` and `port` are those of the first PLAINTEXT listener, for old readers."""
+    """A registration; `host` and `port` are of the first PLAINTEXT listener, for old readers."""
 
     features: dict[str, SupportedLevels] = field(default_factory=dict)
     listener_security_protocol_map: dict[str, str]
@@ -241,7 +241,7 @@ class NamedPartition(Struct, frozen=True, kw_only=True):
 
 
 class PartitionsNamed(Struct, frozen=True, kw_only=True):
-    """Written by tools: whose preferred replicas shall lead; by leaders: whose states they have written."""
+    """Tools request elections of preferred leaders with it; leaders list partitions whose states they have written."""
 
     partitions: tuple[NamedPartition, ...]
 
@@ -253,7 +253,7 @@ class ReassignedPartition(Struct, frozen=True, kw_only=True):
 
 
 class ReassignmentOrder(Struct, frozen=True, kw_only=True, omit_defaults=False):
-    """Written by tools, and by the controller when a part of it is done."""
+    """Written by tools, and by the controller when some of the reassignments are completed."""
 
     version: int = 1
     partitions: tuple[ReassignedPartition, ...]
@@ -277,28 +277,28 @@ decode_deletion = json.Decoder(DeletionNode).decode
 
 
 def read_features(data: bytes) -> dict[str, int]:
-    """The finalized levels; none while features are disabled."""
+    """The finalized levels; empty while features are disabled."""
     node = decode_features(data)
     return node.features if node.status == FEATURES_ENABLED else {}
 
 
 def read_topic(data: bytes) -> TopicNode:
-    """A topic whose partitions are numbered from 0 on, and whose id is one if it has any; else raises ValueError."""
+    """A topic with partitions numbered from 0 and a valid id or none. Raises ValueError otherwise."""
     node = decode_topic(data)
     if any(str(index) not in node.partitions for index in range(len(node.partitions))):
-        raise ValueError("its partitions are not numbered from 0 on")
+        raise ValueError("the partitions are not numbered from 0 on")
     try:
         decode_id(node.topic_id or encode_id(UUID(int=0)))
     except ValueError as error:
-        raise ValueError(f"{node.topic_id!r} is no id") from error
+        raise ValueError(f"{node.topic_id!r} is not a topic id") from error
     return node
 
 
 def read_state(data: bytes) -> StateNode:
-    """A state with in-sync replicas, of which there always is one; else raises ValueError."""
+    """A state with a non-empty ISR. Raises ValueError otherwise."""
     node = decode_state(data)
     if not node.isr:
-        raise ValueError("nobody is in sync")
+        raise ValueError("the ISR is empty")
     return node
 
 

@@ -1,4 +1,4 @@
-"""Nodes are removed with all that others have made below them (Apache Kafka: deleteRecursive)."""
+"""Removes nodes with all nodes that others created below them (Apache Kafka: deleteRecursive)."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -7,7 +7,7 @@ from kafkad.core.coordination_store import Check, CoordinationError, Coordinatio
 
 
 def remove(store: CoordinationStore, paths: Sequence[str], guard: Check) -> None:
-    """In this order; they may be gone already. Raises the errors of the store."""
+    """Remove the nodes in this order; a missing node is no error. Raises the errors of the store."""
     outcomes = store.pipelined([Delete(path) for path in paths], guard=guard)
     for path, outcome in zip(paths, outcomes, strict=True):
         if isinstance(outcome, NotEmpty):
@@ -17,18 +17,18 @@ def remove(store: CoordinationStore, paths: Sequence[str], guard: Check) -> None
             _raise_all_but(NoNode, [outcome])
 
 
-def _raise_all_but(fine: type[CoordinationError], outcomes: Sequence[object]) -> None:
+def _raise_all_but(expected: type[CoordinationError], outcomes: Sequence[object]) -> None:
     for outcome in outcomes:
-        if isinstance(outcome, CoordinationError) and not isinstance(outcome, fine):
+        if isinstance(outcome, CoordinationError) and not isinstance(outcome, expected):
             raise outcome
 
 
 def _with_all_below(store: CoordinationStore, path: str) -> list[str]:
-    """Parents first."""
+    """The node and all nodes below it, parents first."""
     found: list[str] = []
-    left = [path]
-    while left:
-        found.append(left.pop())
+    pending = [path]
+    while pending:
+        found.append(pending.pop())
         with suppress(NoNode):
-            left += [f"{found[-1]}/{name}" for name in store.children(found[-1])]
+            pending += [f"{found[-1]}/{name}" for name in store.children(found[-1])]
     return found

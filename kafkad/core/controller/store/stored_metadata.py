@@ -1,4 +1,4 @@
-"""What the store has of topics, as values."""
+"""The stored metadata as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,12 +34,12 @@ def stored_state(node: StateNode, version: int) -> PartitionState:
 
 
 UNREADABLE = PartitionState(leader=NO_LEADER, leader_epoch=NO_LEADER_EPOCH, isr=(), partition_epoch=-1)
-"""Of a partition whose node can't be read: without in-sync replicas nobody is elected, and nothing is written."""
+"""The state of a partition with an unreadable node: without an ISR, no leader is elected and nothing is written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTopic:
-    """`id` NO_TOPIC_ID: an old broker wrote the topic without one. A missing state: the creation was interrupted."""
+    """`id` NO_TOPIC_ID: an old broker wrote the topic without one. A state may be missing after a crash in creation."""
 
     name: str
     id: UUID
@@ -49,7 +49,7 @@ class StoredTopic:
     adding: Mapping[int, Assignment] = field(default_factory=dict)
     removing: Mapping[int, Assignment] = field(default_factory=dict)
     written_ids: Mapping[int, int] = field(default_factory=dict)
-    """Of the changes that have written the states last (ZooKeeper: mzxid)."""
+    """By partition, the id of the change that last wrote the state (ZooKeeper: mzxid)."""
 
     def assignment(self, index: int) -> ReplicaAssignment:
         replicas = self.assignments[index]
@@ -63,7 +63,7 @@ class StoredTopic:
 
 @dataclass(frozen=True, slots=True)
 class RecordedDeletion:
-    """`topic_id` None: recorded by a broker that leaves the node empty, and the topic node is gone."""
+    """`topic_id` None: recorded by a broker that leaves the node empty, and the topic node is removed."""
 
     topic_id: UUID | None
     partitions: int

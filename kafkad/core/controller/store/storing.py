@@ -1,7 +1,7 @@
-"""A change for which the coordination store has no room is refused as a whole.
+"""A change that does not fit into the coordination store is rejected as a whole.
 
-The first write of each verb is checked here, and nothing has changed when it fails. A verb that can't go on after its
-first write ends the controller; the next one completes the change.
+This is checked at the first write of each operation, before anything has changed. An operation that fails after its
+first write ends the controller; the next controller completes the change.
 """
 
 from collections.abc import Iterator
@@ -12,13 +12,14 @@ from kafkad.core.ports import NoSpaceLeft
 
 
 class PartlyStored(Exception):
-    """The store has the beginning of a change, and no room for the rest."""
+    """The store has the beginning of a change, and no space for the rest."""
 
 
 @contextmanager
-def stored_or_refused() -> Iterator[None]:
-    """Use this around the first write of a verb. Raises KAFKA_STORAGE_ERROR, after which clients retry."""
+def reject_without_space() -> Iterator[None]:
+    """For the first write of an operation. Raises KAFKA_STORAGE_ERROR, after which clients retry."""
     try:
         yield
     except NoSpaceLeft as error:
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"There is no room to store the change: {error}.") from error
+        text = f"The disk has no space to store the change: {error}."
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text) from error

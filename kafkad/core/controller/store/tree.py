@@ -1,7 +1,7 @@
 """Topics and configurations in the coordination store.
 
-The order of writes is Kafka's, and `load` understands each state between two writes: a topic without partition states
-is completed, a topic whose deletion is recorded does not exist any more. Writes carry the guard of the term.
+Writes have Kafka's order, and `load` understands each state between two writes: a topic without partition states is
+completed, a topic with a recorded deletion does not exist. The guard of the term is part of each write.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,13 +64,13 @@ class MetadataTree:
         self.term = term
 
     def load(self, left_out: UnreadableNodes | None = None) -> StoredMetadata:
-        """`left_out` gets the nodes that can't be read; without it they are errors."""
-        odd = UnreadableNodes(are_errors=True) if left_out is None else left_out
-        topic_nodes = self._load_topics(odd)
-        deletions = self._load_deletions(topic_nodes, odd)
+        """`left_out` gets the nodes that can't be read; without it an unreadable node is an error."""
+        unreadable = UnreadableNodes(are_errors=True) if left_out is None else left_out
+        topic_nodes = self._load_topics(unreadable)
+        deletions = self._load_deletions(topic_nodes, unreadable)
         live = {name: node for name, node in topic_nodes.items() if name not in deletions}
-        configs = self._load_configs([nodes.topic_config_path(name) for name in live], odd)
-        states, written_ids = self._load_states(live, odd)
+        configs = self._load_configs([nodes.topic_config_path(name) for name in live], unreadable)
+        states, written_ids = self._load_states(live, unreadable)
         topics = {
             name: StoredTopic(
                 name=name,
@@ -84,35 +84,35 @@ class MetadataTree:
             )
             for (name, node), config in zip(live.items(), configs, strict=True)
         }
-        groups = self._load_groups(odd)
-        group_configs = self._load_configs([nodes.group_config_path(group) for group in groups], odd)
+        groups = self._load_groups(unreadable)
+        group_configs = self._load_configs([nodes.group_config_path(group) for group in groups], unreadable)
         return StoredMetadata(
             topics,
             deletions,
-            self._broker_configs(odd),
+            self._broker_configs(unreadable),
             dict(zip(groups, group_configs, strict=True)),
         )
 
     def load_broker_configs(self) -> dict[str, dict[str, str]]:
-        """By broker id as text, empty for the default of all; those that can't be read are left out."""
+        """By broker id as text, empty for the default of all brokers; unreadable nodes are ignored."""
         return self._broker_configs(UnreadableNodes())
 
-    def _broker_configs(self, odd: UnreadableNodes) -> dict[str, dict[str, str]]:
+    def _broker_configs(self, unreadable: UnreadableNodes) -> dict[str, dict[str, str]]:
         names = self._store.children(nodes.BROKER_CONFIGS)
-        configs = self._load_configs([f"{nodes.BROKER_CONFIGS}/{name}" for name in names], odd)
+        configs = self._load_configs([f"{nodes.BROKER_CONFIGS}/{name}" for name in names], unreadable)
         return dict(zip(("" if name == nodes.DEFAULT_ENTITY else name for name in names), configs, strict=True))
 
     def create_topics(self, topics: Sequence[TopicToWrite]) -> None:
-        """Write topic and configuration nodes, whole topics at a time; `create_states` writes the states later."""
-        parts: list[list[Create | SetData]] = []
+        """Write topic and configuration nodes, each topic in one transaction; `create_states` writes the states."""
+        groups: list[list[Create | SetData]] = []
         for topic in topics:
             data = _topic_data(topic.id, [ReplicaAssignment(replicas) for replicas in topic.assignments])
             config = self._config_change(nodes.topic_config_path(topic.name), topic.configs)
-            parts.append([config, Create(nodes.topic_path(topic.name), data)])
-        self._commit_parts(parts)
+            groups.append([config, Create(nodes.topic_path(topic.name), data)])
+        self._commit_groups(groups)
 
     def create_states(self, states: Mapping[TopicPartition, PartitionState]) -> None:
-        """Create the state nodes and their parents; existing ones stay as they are."""
+        """Create the state nodes and their parents; existing nodes stay as they are."""
         changes: list[Change] = []
         seen: set[str] = set()
         for partition, state in states.items():
@@ -125,7 +125,7 @@ class MetadataTree:
         self._pipeline(changes, NodeExists)
 
     def set_states(self, states: Mapping[TopicPartition, PartitionState]) -> None:
-        """Each write expects the partition epoch on which it was decided; the new epoch is one higher."""
+        """Each write expects the partition epoch of `state`; the new epoch is one higher."""
         changes: list[Change] = [
             SetData(
                 nodes.state_path(partition.topic, partition.partition),
@@ -137,38 +137,38 @@ class MetadataTree:
         self._pipeline(changes)
 
     def set_assignments(self, topics: Mapping[str, tuple[UUID, Sequence[ReplicaAssignment]]]) -> None:
-        """Topics by name, each with its id; whole topics at a time."""
-        self._commit_parts([SetData(nodes.topic_path(name), _topic_data(*topic))] for name, topic in topics.items())
+        """Topics by name, each with its id, each in one transaction."""
+        self._commit_groups([SetData(nodes.topic_path(name), _topic_data(*topic))] for name, topic in topics.items())
 
     def set_all_assignments(self, topics: Mapping[str, tuple[UUID, Sequence[ReplicaAssignment]]]) -> None:
         """Topics by name, each with its id."""
         self._pipeline(SetData(nodes.topic_path(name), _topic_data(*topic)) for name, topic in topics.items())
 
     def set_config(self, path: str, entity: str, configs: Mapping[str, str]) -> None:
-        """Write the configuration, and the notification that other brokers watch."""
+        """Write the configuration, and the notification for other brokers."""
         notification = nodes.encode(nodes.ConfigChangeNode(entity_path=entity))
         self._commit([self._config_change(path, configs), Create(nodes.CONFIG_CHANGE, notification, sequence=True)])
 
     def load_features(self) -> tuple[dict[str, int], int] | None:
-        """The feature levels of the cluster, and how often they were changed; None in a new cluster."""
+        """The feature levels of the cluster, and the number of changes to them; None in a new cluster."""
         (node,) = self._store.get_many([nodes.FEATURES])
         return None if node is None else (nodes.read_features(node.data), node.version)
 
     def set_features(self, levels: Mapping[str, int]) -> int:
-        """Returns how often the levels have been changed."""
+        """Returns the number of changes to the levels."""
         data = nodes.encode(nodes.FeatureNode(features=dict(levels)))
         is_new = self._store.exists(nodes.FEATURES) is None
         self._commit([Create(nodes.FEATURES, data) if is_new else SetData(nodes.FEATURES, data)])
         return self._store.get(nodes.FEATURES).version
 
     def prune_notifications(self) -> None:
-        """Remove all but the newest config notifications; a broker that was away longer reads everything anyway."""
+        """Remove all but the newest config notifications; a broker that missed more reads all configurations."""
         names = self._store.children(nodes.CONFIG_CHANGES)
         old = [Delete(f"{nodes.CONFIG_CHANGES}/{name}") for name in names[:-_NOTIFICATIONS_KEPT]]
         self._pipeline(old, NoNode)
 
     def record_deletions(self, topics: Iterable[tuple[str, UUID, int]]) -> None:
-        """After this the topics are deleted, whatever happens: the rest is cleaned up later."""
+        """From now on the topics are deleted, also after a crash; nodes are removed later."""
         self._commit(
             [
                 Create(
@@ -180,9 +180,9 @@ class MetadataTree:
         )
 
     def finish_deletions(self, topics: Sequence[tuple[str, int]]) -> None:
-        """Remove the nodes of these topics, given by name and partitions, and last the records of their deletion.
+        """Remove the nodes of these topics (name, number of partitions), and last the records of their deletion.
 
-        Their directories are gone already. May be repeated.
+        Their directories are already deleted. May be repeated.
         """
         paths: list[str] = []
         for name, partitions in topics:
@@ -193,54 +193,54 @@ class MetadataTree:
         remove(self._store, [nodes.deletion_path(name) for name, _ in topics], self.term.guard)
 
     def take(self, below: str, decode: Callable[[bytes], Notice]) -> list[Notice]:
-        """The notifications below this path that can be read. All are removed; watches for more."""
+        """The readable notifications below this path. All are removed; watches for more."""
         paths = [f"{below}/{name}" for name in self._store.children(below, watch=True)]
-        odd = UnreadableNodes()
+        unreadable = UnreadableNodes()
         found = zip(paths, self._store.get_many(paths), strict=True)
-        notices = [odd.read(path, node.data, decode) for path, node in found if node is not None]
+        notices = [unreadable.read(path, node.data, decode) for path, node in found if node is not None]
         remove(self._store, paths, self.term.guard)
         return [each for each in notices if each is not None]
 
-    def _load_topics(self, odd: UnreadableNodes) -> dict[str, nodes.TopicNode]:
+    def _load_topics(self, unreadable: UnreadableNodes) -> dict[str, nodes.TopicNode]:
         names = self._store.children(nodes.TOPICS)
         paths = [nodes.topic_path(name) for name in names]
-        # In a cluster others may change them.
-        read = self._store.get_many(paths, watch=not odd.are_errors)
+        # In a cluster, tools may change them.
+        read = self._store.get_many(paths, watch=not unreadable.are_errors)
         topics: dict[str, nodes.TopicNode] = {}
         ids: set[str] = set()
         for name, path, found in zip(names, paths, read, strict=True):
-            if found is None or (odd.are_errors and not found.data):
+            if found is None or (unreadable.are_errors and not found.data):
                 continue
-            node = odd.read(path, found.data, nodes.read_topic)
+            node = unreadable.read(path, found.data, nodes.read_topic)
             if node is None:
-                odd.leave_out(path, name, "it can't be read")
-            elif not odd.are_errors and not is_legal(name):
-                odd.leave_out(path, name, "no topic may have this name")
-            elif not odd.are_errors and node.topic_id in ids:
-                odd.leave_out(path, name, "another topic has its id")
+                unreadable.leave_out(path, name, "the node can't be read")
+            elif not unreadable.are_errors and not is_legal(name):
+                unreadable.leave_out(path, name, "the topic name is invalid")
+            elif not unreadable.are_errors and node.topic_id in ids:
+                unreadable.leave_out(path, name, "another topic has the same id")
             else:
                 topics[name] = node
                 ids |= {node.topic_id} if node.topic_id else set()
         return topics
 
-    def _load_groups(self, odd: UnreadableNodes) -> list[str]:
+    def _load_groups(self, unreadable: UnreadableNodes) -> list[str]:
         names = self._store.children(nodes.GROUP_CONFIGS)
-        groups = [odd.read(f"{nodes.GROUP_CONFIGS}/{name}", name.encode(), _group_of) for name in names]
+        groups = [unreadable.read(f"{nodes.GROUP_CONFIGS}/{name}", name.encode(), _group_of) for name in names]
         return [group for group in groups if group is not None]
 
     def _load_deletions(
-        self, topic_nodes: Mapping[str, nodes.TopicNode], odd: UnreadableNodes
+        self, topic_nodes: Mapping[str, nodes.TopicNode], unreadable: UnreadableNodes
     ) -> dict[str, RecordedDeletion]:
         names = self._store.children(nodes.DELETIONS)
         deletions = {}
         paths = [nodes.deletion_path(name) for name in names]
         for name, path, data in zip(names, paths, self._read(paths), strict=True):
             topic = topic_nodes.get(name)
-            if name in odd.topics:
-                # Nobody knows which brokers have replicas.
-                odd.leave_out(path, name, "its topic can't be read")
+            if name in unreadable.topics:
+                # The brokers with replicas are unknown.
+                unreadable.leave_out(path, name, "the topic node can't be read")
                 continue
-            recorded = odd.read(path, data, _recorded_deletion) if data else None
+            recorded = unreadable.read(path, data, _recorded_deletion) if data else None
             if recorded is not None:
                 deletions[name] = recorded
             elif topic is not None and topic.topic_id:
@@ -250,26 +250,26 @@ class MetadataTree:
         return deletions
 
     def _load_states(
-        self, topics: Mapping[str, nodes.TopicNode], odd: UnreadableNodes
+        self, topics: Mapping[str, nodes.TopicNode], unreadable: UnreadableNodes
     ) -> tuple[dict[str, dict[int, PartitionState]], dict[str, dict[int, int]]]:
-        """By topic and partition; and which changes have written them last."""
-        wanted = [(name, index) for name, node in topics.items() for index in range(len(node.partitions))]
-        paths = [nodes.state_path(name, index) for name, index in wanted]
+        """The states by topic and partition, and the ids of the changes that last wrote them."""
+        partitions = [(name, index) for name, node in topics.items() for index in range(len(node.partitions))]
+        paths = [nodes.state_path(name, index) for name, index in partitions]
         states: dict[str, dict[int, PartitionState]] = {name: {} for name in topics}
         written_ids: dict[str, dict[int, int]] = {name: {} for name in topics}
-        for (name, index), path, node in zip(wanted, paths, self._store.get_many(paths), strict=True):
-            if not topics[name].partitions[str(index)] and not odd.are_errors:
-                odd.reasons[path] = "the partition has no replicas"
+        for (name, index), path, node in zip(partitions, paths, self._store.get_many(paths), strict=True):
+            if not topics[name].partitions[str(index)] and not unreadable.are_errors:
+                unreadable.reasons[path] = "the partition has no replicas"
                 states[name][index] = UNREADABLE
-            elif node is not None and (node.data or not odd.are_errors):
-                state = odd.read(path, node.data, nodes.read_state)
+            elif node is not None and (node.data or not unreadable.are_errors):
+                state = unreadable.read(path, node.data, nodes.read_state)
                 states[name][index] = UNREADABLE if state is None else stored_state(state, node.version)
                 written_ids[name][index] = node.stat.modified_id
         return states, written_ids
 
-    def _load_configs(self, paths: Sequence[str], odd: UnreadableNodes) -> list[dict[str, str]]:
+    def _load_configs(self, paths: Sequence[str], unreadable: UnreadableNodes) -> list[dict[str, str]]:
         rows = zip(paths, self._read(paths), strict=True)
-        read = [odd.read(path, data, nodes.decode_config) if data else None for path, data in rows]
+        read = [unreadable.read(path, data, nodes.decode_config) if data else None for path, data in rows]
         return [{} if node is None else node.config for node in read]
 
     def _read(self, paths: Sequence[str]) -> list[bytes]:
@@ -288,34 +288,36 @@ class MetadataTree:
 
     def _config_change(self, path: str, configs: Mapping[str, str]) -> Create | SetData:
         data = nodes.encode(nodes.ConfigNode(config=dict(configs)))
-        # A deletion by an older broker leaves a node without its topic.
+        # A deletion by an older broker leaves the configuration node without its topic.
         return Create(path, data) if self._store.exists(path) is None else SetData(path, data)
 
     def _commit(self, changes: Sequence[Change]) -> None:
         self._store.transaction([self.term.guard, *changes])
 
-    def _commit_parts(self, parts: Iterable[Sequence[Create | SetData]]) -> None:
-        """Each part in one transaction, with as many others as fit."""
+    def _commit_groups(self, groups: Iterable[Sequence[Create | SetData]]) -> None:
+        """Each group in one transaction, with as many others as fit."""
         batches: list[list[Change]] = []
         size = 0
-        for part in parts:
-            added = sum(len(change.data) + len(change.path) for change in part)
+        for group in groups:
+            added = sum(len(change.data) + len(change.path) for change in group)
             if not batches or size + added > _TRANSACTION_BYTES:
                 batches.append([])
                 size = 0
             size += added
-            batches[-1] += part
+            batches[-1] += group
         for number, batch in enumerate(batches):
             try:
                 self._commit(batch)
             except NoSpaceLeft as error:
                 if number == 0:
                     raise
-                raise PartlyStored(f"{number} of {len(batches)} parts of a change are stored: {error}") from error
+                raise PartlyStored(
+                    f"{number} of {len(batches)} transactions of a change are stored: {error}"
+                ) from error
 
-    def _pipeline(self, changes: Iterable[Change], fine: type[CoordinationError] | None = None) -> None:
+    def _pipeline(self, changes: Iterable[Change], expected: type[CoordinationError] | None = None) -> None:
         for outcome in self._store.pipelined(list(changes), guard=self.term.guard):
-            if isinstance(outcome, CoordinationError) and not (fine and isinstance(outcome, fine)):
+            if isinstance(outcome, CoordinationError) and not (expected and isinstance(outcome, expected)):
                 raise outcome
 
 
@@ -329,7 +331,7 @@ def _group_of(name: bytes) -> str:
 
 
 def _by_index(node: nodes.TopicNode, replicas: Mapping[str, Assignment]) -> dict[int, Assignment]:
-    """Who wrote the node may name partitions that the topic does not have."""
+    """The node may have partitions that the topic does not have, if a tool wrote it."""
     return {int(index): each for index, each in replicas.items() if index in node.partitions and each}
 
 

@@ -1,6 +1,6 @@
-"""Nodes that can't be read: somebody else wrote them. In a cluster each is left out alone, and all else goes on.
+"""Nodes that can't be read, because another client wrote them. A cluster ignores each of them and uses all others.
 
-The store of a single broker has no other writer: there a node that can't be read is an error.
+The store of a single broker has no other writer: there an unreadable node is an error.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 class UnreadableNodes:
-    """`reasons` say by path why a node is left out; `topics` are the names of topics that this leaves out."""
+    """`reasons` has the reason by ignored path; `topics` are the names of topics ignored for this."""
 
     def __init__(self, *, are_errors: bool = False) -> None:
         self.reasons: dict[str, str] = {}
@@ -20,7 +20,7 @@ class UnreadableNodes:
         self.are_errors = are_errors
 
     def read(self, path: str, data: bytes, decode: Callable[[bytes], Value]) -> Value | None:
-        """None: it is left out."""
+        """The decoded node; None: it is ignored."""
         try:
             return decode(data)
         except (MsgspecError, ValueError, RecursionError) as error:

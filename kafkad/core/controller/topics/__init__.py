@@ -1,1 +1,1 @@
-"""Topics: names, replica assignment, internal topics, deletion, and where on this broker a partition lives."""
+"""Topics: names, replica assignment, internal topics, deletion, and the place of a partition on this broker."""

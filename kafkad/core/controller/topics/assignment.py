@@ -1,8 +1,8 @@
-"""Which brokers hold the replicas of a new partition? Kafka's own algorithm (AdminUtils.assignReplicasToBrokers).
+"""Assigns the replicas of new partitions to brokers, by Kafka's algorithm (AdminUtils.assignReplicasToBrokers).
 
-First replicas go round-robin from a random start, the others follow with a shift that grows by one each lap. With
-racks, brokers are interleaved by rack first, and a rack gets a second replica only when every rack has one. Brokers
-without a rack are a rack of their own where others have one, as in StripedReplicaPlacer (Apache Kafka 4). The random
+First replicas are assigned round-robin from a random start; the others follow with a shift that grows by one each
+round. With racks, brokers are interleaved by rack, and a rack gets a second replica only when every rack has one.
+Brokers without a rack form one rack if others have racks, as in StripedReplicaPlacer (Apache Kafka 4). The random
 numbers are arguments: the same start and shift give the same assignment.
 """
 
@@ -19,7 +19,7 @@ Assignment = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class ReplicaAssignment:
-    """`replicas` are those of the target first, then those to be removed, while a reassignment is under way."""
+    """While a reassignment is in progress, `replicas` are the target replicas, then those to remove."""
 
     replicas: Assignment
     adding: Assignment = ()
@@ -35,11 +35,11 @@ class ReplicaAssignment:
 
     @property
     def origin(self) -> Assignment:
-        """The replicas before, perhaps in another order."""
+        """The replicas before the reassignment, perhaps in another order."""
         return tuple(each for each in self.replicas if each not in self.adding)
 
     def reassigned_to(self, target: Assignment) -> "ReplicaAssignment":
-        """Another reassignment takes the place of one that is under way."""
+        """The assignment with this target instead of the present one."""
         origin = self.origin
         return ReplicaAssignment(
             replicas=tuple(dict.fromkeys((*target, *origin))),
@@ -63,7 +63,10 @@ def assign_replicas(
     shift: int,
     first_partition: int = 0,
 ) -> list[Assignment]:
-    """The assignments of the partitions from `first_partition` on. `racks` has every usable broker."""
+    """The assignments of the partitions from `first_partition` on. `racks` has every usable broker.
+
+    Raises INVALID_REPLICATION_FACTOR.
+    """
     if replication_factor > len(racks):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -72,14 +75,14 @@ def assign_replicas(
         )
     if all(rack is None for rack in racks.values()):
         return _without_racks(sorted(racks), partitions, replication_factor, start_index, shift, first_partition)
-    known = {broker: rack if rack is not None else NO_RACK for broker, rack in racks.items()}
-    return _with_racks(known, partitions, replication_factor, start_index, shift, first_partition)
+    named = {broker: rack if rack is not None else NO_RACK for broker, rack in racks.items()}
+    return _with_racks(named, partitions, replication_factor, start_index, shift, first_partition)
 
 
 def validate_manual(
     replicas: Sequence[int], brokers: Mapping[int, object], replication_factor: int | None
 ) -> Assignment:
-    """The assignment from a request, checked: known brokers, each once, as many as in the other partitions."""
+    """The assignment of a request, checked: registered brokers, each once, as many as in the other partitions."""
     prefix = "The manual partition assignment includes"
     if not replicas:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{prefix} an empty replica list.")
@@ -103,7 +106,7 @@ def validate_manual(
 
 
 def interleave_by_rack(racks: Mapping[int, str]) -> list[int]:
-    """Brokers with the rack changing at each step: racks in name order, brokers of a rack in id order."""
+    """The brokers with the rack changing at each step: racks by name, brokers of a rack by id."""
     by_rack: dict[str, list[int]] = {}
     for broker in sorted(racks):
         by_rack.setdefault(racks[broker], []).append(broker)
@@ -172,5 +175,5 @@ def _spread_over_racks(
 
 
 def _follower_index(first: int, shift: int, replica: int, brokers: int) -> int:
-    # One broker has no follower to place, so brokers - 1 is not 0 here.
+    # With one broker there are no followers, so brokers - 1 is not 0 here.
     return (first + 1 + (shift + replica) % (brokers - 1)) % brokers

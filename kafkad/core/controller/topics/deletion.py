@@ -1,6 +1,6 @@
-"""Which topics does a DeleteTopics request delete, and what is the answer for each entry? Kafka's checks and order.
+"""DeleteTopics: the topics to delete, and the result of each entry, with Kafka's checks and order.
 
-The controller carries out the deletion, in two phases.
+The controller carries out the deletion in two phases.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ class TopicToDelete:
 
 @dataclass(frozen=True, slots=True)
 class DeletedTopic:
-    """The answer to one entry."""
+    """The result of one entry."""
 
     name: str | None
     id: UUID = NO_TOPIC_ID
@@ -35,9 +35,9 @@ class DeletedTopic:
 
 
 def delete_topics(controller: Controller, entries: Sequence[TopicToDelete], *, version: int) -> list[DeletedTopic]:
-    """DeleteTopics at the API `version`; topics without an error are gone from the metadata afterwards."""
+    """DeleteTopics at the API `version`; topics without an error are removed from the metadata afterwards."""
     if not controller.settings.delete_topic_enable:
-        # Clients before version 3 do not know the code for it.
+        # TOPIC_DELETION_DISABLED is a code of version 3.
         code = ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
         return [DeletedTopic(entry.name, entry.id, code) for entry in entries]
     results: list[DeletedTopic] = []

@@ -1,6 +1,6 @@
-"""Internal topics of a single broker are created with the replicas that it can have, whatever the configuration says.
+"""A single broker creates internal topics with one replica, whatever the configuration says.
 
-It must work without special settings; Apache Kafka refuses to create the topics instead, and so does a cluster.
+So it works without special settings. Apache Kafka, and a cluster of kafkad, reject the creation with too few brokers.
 """
 
 from dataclasses import replace
@@ -10,10 +10,10 @@ from kafkad.core.controller.topics.topics import NewTopic
 MIN_IN_SYNC = "min.insync.replicas"
 
 
-def fitted(wanted: NewTopic) -> NewTopic:
-    """`wanted` as a single broker can have it; the same object when that changes nothing."""
-    if wanted.replication_factor == 1:
-        return wanted
-    # With more in sync than there are replicas no write would succeed.
-    configs = tuple((name, "1" if name == MIN_IN_SYNC and value else value) for name, value in wanted.configs)
-    return replace(wanted, replication_factor=1, configs=configs)
+def with_single_replica(topic: NewTopic) -> NewTopic:
+    """`topic` with one replica; the same object if it has one already."""
+    if topic.replication_factor == 1:
+        return topic
+    # With a higher min.insync.replicas no write would succeed.
+    configs = tuple((name, "1" if name == MIN_IN_SYNC and value else value) for name, value in topic.configs)
+    return replace(topic, replication_factor=1, configs=configs)

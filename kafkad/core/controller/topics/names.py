@@ -1,4 +1,4 @@
-"""Which topic names are legal, and which collide? Kafka's rules and messages.
+"""Legal topic names, and names that collide: Kafka's rules and messages.
 
 Metrics write '.' as '_', so two topics that differ only there would share their metrics.
 """
@@ -20,21 +20,21 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_topic_name(name: str) -> None:
-    """Raise INVALID_TOPIC_EXCEPTION with the reason, or return."""
-    reason = _why_illegal(name)
+    """Raises INVALID_TOPIC_EXCEPTION with the reason for an illegal name."""
+    reason = _name_error(name)
     if reason is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
 def is_legal(name: str) -> bool:
-    return _why_illegal(name) is None
+    return _name_error(name) is None
 
 
 def is_internal(name: str) -> bool:
     return name in INTERNAL_TOPICS
 
 
-def _why_illegal(name: str) -> str | None:
+def _name_error(name: str) -> str | None:
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -66,7 +66,7 @@ class CollisionIndex:
                 del self._names[name_in_metrics(name)]
 
     def check(self, name: str) -> None:
-        """Raise INVALID_TOPIC_EXCEPTION when a topic of another name would share its metrics."""
+        """Raises INVALID_TOPIC_EXCEPTION if another topic would share the metrics of this name."""
         others = self._names.get(name_in_metrics(name)) if _may_collide(name) else None
         if others:
             raise KafkaError(
@@ -80,5 +80,5 @@ def _may_collide(name: str) -> bool:
 
 
 def name_in_metrics(name: str) -> str:
-    """Topics that share it collide."""
+    """The name in metrics; topics with the same one collide."""
     return name.replace(".", "_")

@@ -1,4 +1,4 @@
-"""A topic that is deleted for clients while directories of it are still there."""
+"""A topic that is deleted for clients and still has directories."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from kafkad.core.controller.image import Topic
 
 OFFLINE = -1
-"""Stands for "some partition in an offline directory": such a deletion ends only when the directory is back."""
+"""Stands for a partition in an offline directory: the deletion ends only after the directory is online again."""
 
 
 @dataclass(slots=True)
 class PendingDeletion:
-    """A topic that is deleted for clients; `remaining` are the partitions whose directories are still there.
+    """A topic that is deleted for clients; `remaining` are the partitions that still have directories.
 
-    `slots`: partition by slot, for a deletion that began in this incarnation of the broker. `log_dirs`: where its
-    replicas were, or were on their way to; None if that isn't known, as for a deletion that was found in the store.
+    `slots`: partition by slot, for a deletion that began in this incarnation of the broker. `log_dirs`: the directories
+    of its replicas and of their moves; None: unknown, for a deletion that was found in the store.
     """
 
     partitions: int
@@ -23,7 +23,7 @@ class PendingDeletion:
     log_dirs: frozenset[int] | None = None
 
     def directory_failed(self, log_dir: int) -> bool:
-        """Whether it waits for that directory to come back: what was renamed there may not be on its disk."""
+        """Whether the deletion waits for that directory, whose disk may lack the rename."""
         if self.log_dirs is not None and log_dir not in self.log_dirs:
             return False
         self.remaining.add(OFFLINE)
@@ -31,5 +31,5 @@ class PendingDeletion:
 
 
 def log_dirs_of(topic: Topic) -> frozenset[int]:
-    """Where its replicas are, or are on their way to."""
+    """The directories of the topic's replicas and of their moves."""
     return frozenset(each for row in topic.partitions for each in (row.log_dir, row.future_dir))

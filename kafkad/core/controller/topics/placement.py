@@ -1,7 +1,7 @@
-"""The place of a partition on this broker: slot of the shared table, owning worker, log directory.
+"""The place of a partition on this broker: slot of the partition table, owning worker, log directory.
 
-A slot that was given back is reused only when every process has passed the metadata version that removed its partition
-(the grace period); until then a process may still use it for the old partition.
+A freed slot is reused only when every process has applied the metadata version that removed its partition (the grace
+period); until then a process may still use the slot for the old partition.
 """
 
 from collections import deque
@@ -15,9 +15,9 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.types import TopicPartition
 
 PARTITION_SLOTS = 1_048_575
-"""All slots of the partition table but the last, which carries notes from one controller process to the next."""
-MOST_PREFERRED = 10_000
-"""Log directories that are remembered for partitions that are not there yet; the oldest are forgotten."""
+"""All slots of the partition table but the last, which carries state from one controller process to the next."""
+MAX_PREFERRED = 10_000
+"""The limit of preferred log directories for partitions that do not exist yet; beyond it the oldest are removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +27,25 @@ class Place:
     log_dir: int
 
 
-NOT_HERE = Place(NO_SLOT, NO_OWNER, NO_LOG_DIR)
-"""Of a partition that this broker does not have."""
+NO_PLACE = Place(NO_SLOT, NO_OWNER, NO_LOG_DIR)
+"""The place of a partition without a replica on this broker."""
 
 
 class SlotTable:
-    """Hands out slot numbers: those given back before those never used."""
+    """Allocates slot numbers: freed slots before new ones."""
 
     def __init__(self, used: Iterable[int] = (), *, ever_used: int = 0, size: int = PARTITION_SLOTS) -> None:
-        """`ever_used`: one more than the highest slot that some process may still use from before."""
+        """`ever_used`: one more than the highest slot that a process may still use for an earlier partition."""
         in_use = set(used) - {NO_SLOT}
         self._size = size
         self._next = max(ever_used, max(in_use, default=-1) + 1)
         self._free: deque[int] = deque()
-        # The versions in which an earlier controller gave slots back are unknown: they wait for one more version.
+        # The versions in which an earlier controller freed slots are unknown: they wait for one more version.
         self._resting: deque[tuple[int, tuple[int, ...]]] = deque()
         self._inherited = tuple(slot for slot in range(self._next) if slot not in in_use)
 
-    def rest_inherited(self, version: int) -> None:
-        """Slots that an earlier controller left unused are free when `version`, the first one published, is
+    def free_inherited(self, version: int) -> None:
+        """Slots that an earlier controller left unused are free after `version`, the first published version, is
         acknowledged."""
         self.free(self._inherited, version)
         self._inherited = ()
@@ -58,7 +58,7 @@ class SlotTable:
         return len(self._free) + self._size - self._next
 
     def take(self, count: int) -> list[int]:
-        """Take `count` slots; the caller has checked that they are available."""
+        """Allocate `count` slots; the caller has checked that they are available."""
         assert count <= self.available(), f"{count} slots taken, {self.available()} available"
         again = [self._free.popleft() for _ in range(min(count, len(self._free)))]
         new = range(self._next, self._next + count - len(again))
@@ -66,7 +66,7 @@ class SlotTable:
         return [*again, *new]
 
     def free(self, slots: Sequence[int], version: int) -> None:
-        """The slots are free when `version` is acknowledged."""
+        """The slots are free after `version` is acknowledged."""
         kept = tuple(slot for slot in slots if slot != NO_SLOT)
         if kept:
             self._resting.append((version, kept))
@@ -78,9 +78,9 @@ class SlotTable:
 
 
 class Placement:
-    """The slots, and how many partitions each worker and each online log directory has.
+    """The slots, and the number of partitions of each worker and each online log directory.
 
-    One that is on its way to another directory counts in both (LogManager.nextLogDirs).
+    A partition that is being moved counts in both directories (LogManager.nextLogDirs).
     """
 
     def __init__(self, slots: SlotTable, workers: int, online_dirs: Iterable[int]) -> None:
@@ -95,7 +95,7 @@ class Placement:
         return self._slots.ever_used
 
     def require(self, count: int) -> None:
-        """Raise when there is no room for `count` more partitions; nothing is taken."""
+        """Raises KafkaError if there is no space for `count` more partitions; allocates nothing."""
         if count and not self._directories:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Every log directory of this broker is offline.")
         if count and self.cordoned.issuperset(self._directories):
@@ -107,7 +107,7 @@ class Placement:
         if count > available:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
-                f"This broker has room for {available} more partition(s), {count} were asked for.",
+                f"This broker has space for {available} more partition(s), {count} were requested.",
             )
 
     def has_slots(self, count: int) -> bool:
@@ -118,14 +118,14 @@ class Placement:
         return self.has_slots(count) and not self.cordoned.issuperset(self._directories)
 
     def prefer(self, partition: TopicPartition, log_dir: int) -> None:
-        """A partition that is not there yet will be made in this directory."""
+        """Remember the log directory in which to create a partition that does not exist yet."""
         self._preferred.pop(partition, None)
         self._preferred[partition] = log_dir
-        if len(self._preferred) > MOST_PREFERRED:
+        if len(self._preferred) > MAX_PREFERRED:
             del self._preferred[next(iter(self._preferred))]
 
     def count(self, image: MetadataImage, changes: Iterable[PartitionsChanged]) -> None:
-        """Partitions of `image` are in another directory, or on their way to one, or no longer."""
+        """Update the counts for rows of `image` with changed directories or moves."""
         for change in changes:
             rows = image.topics[change.name].partitions
             for after in change.partitions:
@@ -133,14 +133,14 @@ class Placement:
                 self.moved(rows[after.index].future_dir, after.future_dir)
 
     def moved(self, source: int, target: int) -> None:
-        """A partition that counted in `source` counts in `target`."""
+        """A partition counts in `target` instead of `source`."""
         for log_dir, change in ((source, -1), (target, 1)):
             if log_dir in self._directories:
                 self._directories[log_dir] += change
 
     def take(self, count: int, names: Sequence[TopicPartition] = ()) -> list[Place]:
-        """`count` places, each on the worker and in the directory with the fewest partitions. For partitions of these
-        `names`, a directory may have been preferred.
+        """`count` places, each on the worker and in the directory with the fewest partitions. `names` are the
+        partitions, for which directories may be preferred.
         """
         self.require(count)
         workers = [(load, worker) for worker, load in self._loads.items()]
@@ -166,7 +166,7 @@ class Placement:
         return places
 
     def take_in(self, log_dir: int) -> Place:
-        """A place for a partition whose directory exists already."""
+        """Allocate a place for a partition with an existing directory."""
         (slot,) = self._slots.take(1)
         owner = min(self._loads, key=lambda worker: (self._loads[worker], worker))
         place = Place(slot, owner, log_dir)
@@ -174,7 +174,7 @@ class Placement:
         return place
 
     def occupy(self, place: Place) -> None:
-        """Count a partition that has its slot already."""
+        """Count a partition that has a place already."""
         if place.owner in self._loads:
             self._loads[place.owner] += 1
         if place.log_dir in self._directories:
@@ -188,14 +188,14 @@ class Placement:
             self.moved(partition.future_dir, NO_LOG_DIR)
         self._slots.free([partition.slot for partition in partitions], version)
 
-    def rest_inherited(self, version: int) -> None:
-        self._slots.rest_inherited(version)
+    def free_inherited(self, version: int) -> None:
+        self._slots.free_inherited(version)
 
     def acknowledged(self, version: int) -> None:
         self._slots.acknowledged(version)
 
     def cordon(self, log_dirs: frozenset[int]) -> None:
-        """From now on these get no new partitions, and all others do."""
+        """Only other log directories get new partitions from now on."""
         self.cordoned = log_dirs
 
     def directory_failed(self, log_dir: int) -> None:

@@ -1,6 +1,6 @@
-"""May this topic, or these additional partitions, be created, and which brokers hold them? Kafka's rules and messages.
+"""Checks new topics and partitions, and assigns their replicas, with Kafka's rules and messages.
 
-Pure decisions on one topic at a time; controller.py writes them down and tells the other processes.
+Pure decisions for one topic at a time; controller.py stores and publishes them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from kafkad.core.quoting import quoted
 
 DEFAULT = -1
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""Apache Kafka 4 refuses more than this in one request, and so do we."""
+"""The limit of Apache Kafka 4."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPartitions:
-    """`count` is the total afterwards; `assignments` are for the additional ones, None: the broker chooses."""
+    """`count` is the new total; `assignments` are those of the additional partitions, None: the broker assigns."""
 
     name: str
     count: int
@@ -46,8 +46,7 @@ class TopicDefaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicResult:
-    """The result of one topic of a request: without an error `topic` is as created (or as validate-only would create
-    it)."""
+    """The result of one topic of a request. Without an error `topic` is the new topic, also with validate-only."""
 
     name: str
     code: ErrorCode = ErrorCode.NONE
@@ -84,7 +83,7 @@ def assign_topic(
 
 
 def assign_more_partitions(topic: Topic, new: NewPartitions, brokers: Mapping[int, Broker]) -> list[Assignment]:
-    """The replicas of the partitions that a topic gets in addition."""
+    """The replicas of additional partitions."""
     have = len(topic.partitions)
     if new.count == have:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")
@@ -107,7 +106,7 @@ def assign_more_partitions(topic: Topic, new: NewPartitions, brokers: Mapping[in
 
 
 def configs_to_set(new: NewTopic) -> dict[str, str]:
-    """The configs of a new topic by key; Kafka refuses a null value."""
+    """The configs of a new topic by key. Raises INVALID_CONFIG for a null value, as Kafka does."""
     without_value = [name for name, value in new.configs if value is None]
     if without_value:
         raise KafkaError(
@@ -116,30 +115,30 @@ def configs_to_set(new: NewTopic) -> dict[str, str]:
     return {name: value for name, value in new.configs if value is not None}
 
 
-def asks_for_too_many(topics: Sequence[NewTopic], defaults: TopicDefaults) -> bool:
+def requests_too_many_partitions(topics: Sequence[NewTopic], defaults: TopicDefaults) -> bool:
     """Whether a request creates more partitions than one request may."""
     return sum(partitions_of(topic, defaults) for topic in topics) > MAX_PARTITIONS_PER_REQUEST
 
 
 def partitions_of(new: NewTopic, defaults: TopicDefaults) -> int:
-    """As many as the request asks for, which may be less than 1."""
+    """The number of partitions of the request, which may be less than 1."""
     if new.assignments:
         return len(new.assignments)
     return defaults.partitions if new.partitions == DEFAULT else new.partitions
 
 
-def adds_too_many(requested: Sequence[NewPartitions], topics: Mapping[str, Topic]) -> bool:
-    """Whether a request adds more partitions than one request may; Apache Kafka answers UNKNOWN_SERVER_ERROR then."""
-    known = ((new.count, topics[new.name]) for new in requested if new.name in topics)
-    return sum(max(0, count - len(topic.partitions)) for count, topic in known) > MAX_PARTITIONS_PER_REQUEST
+def adds_too_many_partitions(requested: Sequence[NewPartitions], topics: Mapping[str, Topic]) -> bool:
+    """Whether a request adds more partitions than one request may; Apache Kafka returns UNKNOWN_SERVER_ERROR."""
+    existing = ((new.count, topics[new.name]) for new in requested if new.name in topics)
+    return sum(max(0, count - len(topic.partitions)) for count, topic in existing) > MAX_PARTITIONS_PER_REQUEST
 
 
 def _manual_assignment(new: NewTopic, brokers: Mapping[int, Broker]) -> list[Assignment]:
-    for value, what in ((new.replication_factor, "replication factor"), (new.partitions, "numPartitions")):
+    for value, field in ((new.replication_factor, "replication factor"), (new.partitions, "numPartitions")):
         if value != DEFAULT:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"A manual partition assignment was specified, but {what} was not set to -1.",
+                f"A manual partition assignment was specified, but {field} was not set to -1.",
             )
     assigned: dict[int, Assignment] = {}
     factor = None

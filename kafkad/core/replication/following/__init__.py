@@ -1,1 +1,1 @@
-"""The following side: what to ask of a leader, what its answer means, and where a log is truncated."""
+"""The follower: requests to the leader, their responses, and the truncation of its log."""

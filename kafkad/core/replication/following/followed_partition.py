@@ -1,10 +1,10 @@
-"""One partition that this broker follows: what it waits for, and from where it is fetched next.
+"""One partition that this broker follows: its state, and the offset of the next fetch.
 
-STARTING: the owner of the log has not said yet where the log ends. May become READY.
-READY: the next Fetch asks for it, unless it pauses after an error. May become WRITING, TRUNCATING or OUT_OF_RANGE.
-WRITING: the owner has an answer of the leader. Nothing is asked for before its records are in the log.
-TRUNCATING: the owner truncates the log; readers may hold it up, so no other partition waits for it.
-OUT_OF_RANGE: the leader does not have the log's end; it is asked where its own log ends, then where it begins.
+STARTING: the owner has not reported the log end offset yet. Next: READY.
+READY: part of the next Fetch, unless it pauses after an error. Next: WRITING, TRUNCATING or OUT_OF_RANGE.
+WRITING: the owner appends a response's records. The partition is not fetched until they are in the log.
+TRUNCATING: the owner truncates the log. Readers may delay this, so other partitions do not wait for it.
+OUT_OF_RANGE: the leader does not have the log's end offset; requests its log end offset, then its log start offset.
 """
 
 from enum import Enum, auto
@@ -28,14 +28,14 @@ class FollowState(Enum):
 
 
 class FollowedPartition:
-    """Mutable; `slot`, `short_id` and `owner` say where its log is."""
+    """Mutable; `slot`, `short_id` and `owner` locate its log."""
 
     __slots__ = (
         "fetch_offset",
         "has_topic_id",
         "id",
-        "is_asked",
         "is_in_sync",
+        "is_order_sent",
         "is_throttled",
         "last_fetched_epoch",
         "leader_end",
@@ -44,7 +44,7 @@ class FollowedPartition:
         "log_start_offset",
         "name",
         "owner",
-        "refusals",
+        "rejections",
         "retry_ms",
         "short_id",
         "slot",
@@ -70,35 +70,35 @@ class FollowedPartition:
         self.leader_epoch = leader_epoch
         self.is_throttled = is_throttled
         self.is_in_sync = False
-        """It has all that the leader's high watermark covered at the last answer."""
+        """At the last response it had all records below the leader's high watermark."""
         self.leader_high_watermark = -1
         self.has_topic_id = any(id[0])
         self.state = FollowState.STARTING
-        self.is_asked = False
-        """While STARTING: the owner was asked."""
+        self.is_order_sent = False
+        """While STARTING: the order to report the log end is sent."""
         self.retry_ms = 0
-        """Until then it pauses."""
-        self.refusals = 0
-        """How often in a row the leader has said that it does not lead, or in another epoch."""
+        """The end of its pause."""
+        self.rejections = 0
+        """How often in a row the leader has rejected the partition with a transient error."""
         self.fetch_offset = 0
         self.last_fetched_epoch = NO_LEADER_EPOCH
         self.log_start_offset = 0
         self.leader_end: int | None = None
-        """While OUT_OF_RANGE: where the leader's log ends, once known."""
+        """While OUT_OF_RANGE: the leader's log end offset, when received."""
 
     def restart(self, *, owner: int, leader_epoch: int) -> None:
-        """Another leader epoch or owner: everything is asked anew."""
+        """Start again, in another leader epoch or with another owner."""
         self.owner = owner
         self.leader_epoch = leader_epoch
         self.state = FollowState.STARTING
-        self.is_asked = self.is_in_sync = False
-        self.retry_ms = self.refusals = 0
+        self.is_order_sent = self.is_in_sync = False
+        self.retry_ms = self.rejections = 0
         self.leader_end = None
 
     @property
-    def wants_start(self) -> bool:
-        """Whether the owner has to be asked where the log ends."""
-        return self.state is FollowState.STARTING and not self.is_asked
+    def needs_log_end(self) -> bool:
+        """Whether to order the owner to report the log end offset."""
+        return self.state is FollowState.STARTING and not self.is_order_sent
 
     def row(self) -> PartitionToFetch:
         return PartitionToFetch(
@@ -114,14 +114,14 @@ class FollowedPartition:
         self,
         kind: FollowKind,
         offset: int,
-        answer: PartitionFetched | None = None,
+        response: PartitionFetched | None = None,
         diverging_epoch: int = NO_LEADER_EPOCH,
     ) -> FollowOrder:
         records_at = length = 0
         high_watermark = log_start = -1
-        if answer is not None:
-            records_at, length = answer.records_at, answer.records_length
-            high_watermark, log_start = answer.high_watermark, answer.log_start_offset
+        if response is not None:
+            records_at, length = response.records_at, response.records_length
+            high_watermark, log_start = response.high_watermark, response.log_start_offset
         return FollowOrder(
             kind,
             self.slot,

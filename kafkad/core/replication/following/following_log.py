@@ -1,7 +1,7 @@
-"""What the owner of a followed log does with an order of a fetcher.
+"""How the owner of a followed log performs a fetcher's orders.
 
-Records are appended at once. A truncation is planned first and made later, when no reader has what goes. The high
-watermark and the log start come from the leader; only a truncation lowers them.
+Records are appended at once. A truncation is planned first, and performed when no reader uses the removed records. The
+high watermark and the log start offset come from the leader; only a truncation lowers them.
 """
 
 from typing import NamedTuple
@@ -18,21 +18,21 @@ from kafkad.core.types import NO_LEADER_EPOCH
 
 
 class Truncation(NamedTuple):
-    """Where a log has to end; `is_anew` when nothing of it stays and it begins there."""
+    """A truncation to `offset`. `is_full`: all records are removed, and the log restarts at `offset`."""
 
     offset: int
-    is_anew: bool
+    is_full: bool
 
     def removes_from(self, log: PartitionLog) -> bool:
-        """Whether records go, so that readers have to leave first."""
-        return self.is_anew or self.offset < log.log_end_offset
+        """Whether records are removed, so that readers have to stop first."""
+        return self.is_full or self.offset < log.log_end_offset
 
 
 def begin_with_batch(
     log: PartitionLog, order: FollowOrder, records: memoryview, now_ms: int
 ) -> tuple[FollowOrder, list[UnlinkFiles]]:
-    """The order to append, made possible for an empty log that begins within the leader's first batch, as the leader's
-    own may since DeleteRecords: it begins with that batch then. Nobody reads what goes, as it is empty.
+    """Prepare an empty log whose end is inside the leader's first batch, as after DeleteRecords at the leader: restart
+    it at the start of this batch. Returns the order with this offset. No reader uses the removed files.
     """
     is_empty = log.log_start_offset == log.log_end_offset == log.segments.active.base_offset
     if not is_empty or order.offset != log.log_end_offset or len(records) < HEADER_SIZE:
@@ -45,41 +45,41 @@ def begin_with_batch(
 
 
 def append_fetched(log: PartitionLog, order: FollowOrder, records: memoryview, now_ms: int) -> int:
-    """Append what the leader sent, and learn its high watermark and log start; the error code, 0 as a rule.
+    """Append the leader's records, and take over its high watermark and log start offset. Returns the error code.
 
-    Raises `NoSpaceLeft` and `StorageFailed`; whole batches before the failed one are in the log then.
+    Raises `NoSpaceLeft` and `StorageFailed`; then whole batches before the failed one are in the log.
     """
     if order.offset != log.log_end_offset:
-        # Asked for when the log had another end; the fetcher goes on from the present one.
+        # The log end has changed since the request; the fetcher continues from the present one.
         return ErrorCode.NONE
     error = ErrorCode.NONE
     if len(records):
         try:
             append_as_follower(log, records, leader_epoch=order.leader_epoch, now_ms=now_ms)
-        except KafkaError as refused:
-            error = refused.code
+        except KafkaError as rejected:
+            error = rejected.code
         else:
             if log.log_end_offset == order.offset:
-                error = _why_nothing(records, order.leader_epoch)
+                error = _error_without_append(records, order.leader_epoch)
     log.advance_high_watermark(min(order.high_watermark, log.log_end_offset))
     return error
 
 
-def _why_nothing(records: memoryview, leader_epoch: int) -> ErrorCode:
-    """Records of a newer leader epoch wait until this broker has heard of it; part of a batch is no use."""
+def _error_without_append(records: memoryview, leader_epoch: int) -> ErrorCode:
+    """Records of a newer leader epoch wait for the metadata of this epoch; an incomplete batch is corrupt."""
     if len(records) >= HEADER_SIZE and read_header(records).partition_leader_epoch > leader_epoch:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
     return ErrorCode.CORRUPT_MESSAGE
 
 
 def follow_log_start(log: PartitionLog, order: FollowOrder) -> list[UnlinkFiles]:
-    """The leader's log starts later now: so does this one, as far as it is committed."""
+    """Advance the log start offset to the leader's, at most to the high watermark."""
     start = min(order.log_start_offset, log.high_watermark.offset)
     return delete_records_before(log, start) if start > log.log_start_offset else []
 
 
 def planned_truncation(log: PartitionLog, order: FollowOrder) -> Truncation:
-    """What an order to truncate comes to. One that removes no record is made, too: leader epochs may go."""
+    """The truncation of an order. It is performed even if it removes no records: leader epochs may be removed."""
     if order.kind == FollowKind.RESTART:
         return Truncation(order.offset, True)
     offset = order.offset
@@ -91,14 +91,14 @@ def planned_truncation(log: PartitionLog, order: FollowOrder) -> Truncation:
 
 
 def truncate(log: PartitionLog, truncation: Truncation, now_ms: int) -> list[UnlinkFiles]:
-    """Nobody reads any more what goes."""
-    if truncation.is_anew:
+    """Truncate the log; no reader uses the removed records."""
+    if truncation.is_full:
         return truncate_fully_and_start_at(log, truncation.offset, now_ms)
     return truncate_to(log, truncation.offset, now_ms)
 
 
-def described(log: PartitionLog, order: FollowOrder, error: int = ErrorCode.NONE) -> FollowResult:
-    """The state of the log, from which the fetcher goes on."""
+def result_of(log: PartitionLog, order: FollowOrder, error: int = ErrorCode.NONE) -> FollowResult:
+    """The state of the log, from which the fetcher continues."""
     latest = log.epochs.latest_epoch
     return FollowResult(
         order.kind,
@@ -112,6 +112,6 @@ def described(log: PartitionLog, order: FollowOrder, error: int = ErrorCode.NONE
     )
 
 
-def refused(order: FollowOrder, error: int) -> FollowResult:
-    """There is no log to say anything about."""
+def failed_result(order: FollowOrder, error: int) -> FollowResult:
+    """The result when there is no log."""
     return FollowResult(order.kind, order.slot, order.short_id, order.leader_epoch, error, -1, NO_LEADER_EPOCH, -1)

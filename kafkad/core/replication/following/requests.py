@@ -1,6 +1,6 @@
-"""What a follower asks of a leader and of the owner of its log, and what they answer; plain values.
+"""The requests of a follower to a leader and to the owner of its log, with their responses, as plain values.
 
-A partition is known by its topic id and number: a topic that was deleted and made again is another one.
+A partition is identified by topic id and number, because a topic may be deleted and created again.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from kafkad.core.types import TopicPartition
 PartitionId: TypeAlias = tuple[bytes, int]
 """(topic id, partition)."""
 FULL = 0
-"""The session epoch of a request that names all its partitions and begins a session."""
+"""The session epoch of a full request, which names all its partitions and begins a session."""
 
 
 class PartitionToFetch(NamedTuple):
@@ -29,7 +29,7 @@ class PartitionToFetch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowerFetch:
-    """A Fetch as a follower; `uses_topic_ids` says whether topics are named by ids (version 13 on) or by names."""
+    """A follower's Fetch; `uses_topic_ids`: topics are named by ids (version 13 and later), otherwise by names."""
 
     uses_topic_ids: bool
     session_id: int
@@ -39,9 +39,9 @@ class FollowerFetch:
 
 
 class PartitionFetched(NamedTuple):
-    """What a leader answered for one partition. `topic` is a topic id, or a name before version 13.
+    """A leader's response for one partition. `topic` is a topic id, or a name before version 13.
 
-    The records lie at `records_at` in the memory of the answer. `diverging_epoch` is NO_LEADER_EPOCH as a rule.
+    The records are at `records_at` in the memory of the response. `diverging_epoch` is usually NO_LEADER_EPOCH.
     """
 
     topic: bytes | str
@@ -56,7 +56,7 @@ class PartitionFetched(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """The answer to a Fetch."""
+    """The response to a Fetch."""
 
     error: int
     session_id: int
@@ -80,7 +80,7 @@ class OffsetListed(NamedTuple):
 
 
 class FollowKind(IntEnum):
-    """What the owner of a log is asked to do: nothing but say where the log ends, append, truncate, or begin anew."""
+    """The order to the owner of a log: only report the log end, append, truncate, or truncate fully and restart."""
 
     DESCRIBE = 0
     APPEND = 1
@@ -90,11 +90,11 @@ class FollowKind(IntEnum):
 
 
 class FollowOrder(NamedTuple):
-    """For the owner of the partition's log. It is void when the owner knows another leader epoch.
+    """An order to the owner of the partition's log. The owner ignores an order of another leader epoch.
 
-    APPEND: `offset` is the end that the log must have, `length` bytes of records at `records_at` in the fetcher's
-    arena. TRUNCATE: `diverging_epoch` ends at `offset` in the leader's log. TRUNCATE_TO_OFFSET and RESTART: the log
-    ends, or begins anew, at `offset`.
+    APPEND: `offset` is the log end offset that the log must have, `length` bytes of records are at `records_at` in the
+    fetcher's arena. TRUNCATE: `diverging_epoch` ends at `offset` in the leader's log. TRUNCATE_TO_OFFSET: truncate to
+    `offset`. RESTART: remove all records and start at `offset`.
     """
 
     kind: FollowKind
@@ -110,7 +110,7 @@ class FollowOrder(NamedTuple):
 
 
 class FollowResult(NamedTuple):
-    """The state of the log after an order; `error` is why the order was not performed."""
+    """The state of the log after an order; `error` is not 0 if the order failed."""
 
     kind: int
     slot: int

@@ -1,7 +1,7 @@
-"""Where must a follower truncate its log, when the leader says that their logs part?
+"""Computes the offset to which a follower truncates its log when it diverges from the leader's.
 
-By leader epochs alone (KIP-101, KIP-595): records above the high watermark may be committed, as a follower hears of it
-late. So the high watermark is never the point to truncate to.
+Only leader epochs decide (KIP-101, KIP-595). A follower never truncates to its high watermark, which reaches it late:
+records above it may be committed.
 """
 
 from kafkad.core.log.epochs import UNDEFINED_EPOCH, LeaderEpochCache
@@ -10,19 +10,19 @@ from kafkad.core.log.epochs import UNDEFINED_EPOCH, LeaderEpochCache
 def truncation_offset(
     epochs: LeaderEpochCache, log_end_offset: int, *, diverging_epoch: int, diverging_end_offset: int
 ) -> int:
-    """Where the follower's log must end, after the leader named the largest epoch that both may share, and where that
-    epoch ends in the leader's log. The next answer may ask for more.
+    """The offset to truncate to. The leader names the largest epoch that both logs may share, and its end offset in the
+    leader's log. The next response may require a further truncation.
     """
-    known_epoch, known_end = epochs.end_offset_for(diverging_epoch, log_end_offset)
-    if known_epoch in (UNDEFINED_EPOCH, diverging_epoch):
-        known_end = min(log_end_offset if known_epoch == UNDEFINED_EPOCH else known_end, diverging_end_offset)
-    # Otherwise the follower has no record of the leader's epoch: all that it has of later epochs goes, not more.
-    return max(0, min(known_end, log_end_offset))
+    own_epoch, own_end = epochs.end_offset_for(diverging_epoch, log_end_offset)
+    if own_epoch in (UNDEFINED_EPOCH, diverging_epoch):
+        own_end = min(log_end_offset if own_epoch == UNDEFINED_EPOCH else own_end, diverging_end_offset)
+    # Otherwise the follower has no record of the leader's epoch: it removes all records of later epochs, and no others.
+    return max(0, min(own_end, log_end_offset))
 
 
 def offset_after_out_of_range(log_end_offset: int, *, leader_start: int, leader_end: int) -> tuple[int, bool]:
-    """(the offset to go on from, whether the log begins anew there), when the leader does not have the follower's log
-    end: its log is shorter, or begins later.
+    """(next fetch offset, whether the log restarts there), when the leader does not have the follower's log end: the
+    leader's log is shorter, or starts later.
     """
     if leader_end < log_end_offset:
         return leader_end, False

@@ -1,1 +1,1 @@
-"""The leader of a partition with several replicas: how far its followers are, who is in sync, what is committed."""
+"""The leader of a partition with several replicas: the progress of followers, the ISR, the high watermark."""

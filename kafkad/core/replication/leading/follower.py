@@ -1,4 +1,4 @@
-"""What the leader of a partition knows about one follower (Kafka's Replica, the remote kind)."""
+"""The leader's state of one follower (Kafka's remote Replica)."""
 
 from kafkad.core.types import NO_BROKER_EPOCH
 
@@ -7,11 +7,10 @@ LONG_AGO_MS = -(1 << 62)
 
 
 class Follower:
-    """A follower since the leader epoch began. Mutable and slotted: it is updated by each fetch that makes progress.
+    """A follower in one leader epoch. Mutable and slotted: each fetch with progress updates it.
 
-    `caught_up_ms` is the last time at which it is known to have had all records of the leader's log. `broker_epoch` is
-    that of the broker's life whose fetch was counted last. `has_left`: it was to leave the ISR, and has not fetched
-    since.
+    `caught_up_ms` is the last time at which it had all records of the leader's log. `broker_epoch` is the broker epoch
+    of the last counted fetch. `is_removed`: its removal from the ISR was requested, and it has not fetched since.
     """
 
     __slots__ = (
@@ -19,7 +18,7 @@ class Follower:
         "broker_id",
         "caught_up_ms",
         "fetched_ms",
-        "has_left",
+        "is_removed",
         "leader_end_at_fetch",
         "log_end_offset",
         "log_start_offset",
@@ -33,32 +32,32 @@ class Follower:
         self.leader_end_at_fetch = UNKNOWN_OFFSET
         self.fetched_ms = LONG_AGO_MS
         self.broker_epoch = NO_BROKER_EPOCH
-        self.has_left = False
+        self.is_removed = False
 
     def fetched(self, offset: int, log_start_offset: int, leader_end: int, at_ms: int) -> None:
-        """It has asked for records from `offset` on, when the leader's log ended at `leader_end`.
+        """The follower fetches from `offset` on; the leader's log end offset is `leader_end`.
 
-        A follower that has by now what was there at its last fetch was in sync at that time: under steady load it is
-        never at the very end.
+        A follower that has now reached the leader's log end at its previous fetch was caught up at that time: under
+        steady load a follower never reaches the present log end.
         """
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, at_ms)
         elif self.leader_end_at_fetch != UNKNOWN_OFFSET and offset >= self.leader_end_at_fetch:
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
-        self.has_left = False
+        self.is_removed = False
         self.log_end_offset = offset
         self.log_start_offset = log_start_offset
         self.leader_end_at_fetch = max(leader_end, self.leader_end_at_fetch)
         self.fetched_ms = at_ms
 
-    def has_its_time(self, now_ms: int) -> None:
-        """It has joined the ISR with what is committed, which need not be all of the log: it may take as long as any
-        other in-sync replica until it has that. Otherwise it would leave at once, and join with its next fetch.
+    def reset_lag(self, now_ms: int) -> None:
+        """The lag counts from now on: a follower joins the ISR with all committed records, but maybe not all records.
+        Otherwise it would be removed at once, and join again with its next fetch.
         """
         self.caught_up_ms = max(self.caught_up_ms, now_ms)
 
     def is_caught_up(self, leader_end: int, now_ms: int, max_lag_ms: int) -> bool:
-        """Whether it has everything, or had within `max_lag_ms`. A follower of an idle partition does not fall behind,
-        as only fetches that say something new are told.
+        """Whether the follower has all records, or had them within `max_lag_ms`. In an idle partition a follower does
+        not lag, although its fetches without progress are not reported.
         """
         return self.log_end_offset == leader_end or now_ms - self.caught_up_ms <= max_lag_ms

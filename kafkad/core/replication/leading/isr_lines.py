@@ -1,4 +1,4 @@
-"""What the leader's log says of a change of the ISR that it asked for."""
+"""The leader's log lines about ISR changes that it requested."""
 
 from kafkad.core.partition_lines import Level, PartitionEvent, PartitionLines, shown
 from kafkad.core.replication.leading.follower import UNKNOWN_OFFSET
@@ -9,14 +9,15 @@ from kafkad.core.types import TopicPartition
 def add_isr_change(
     lines: PartitionLines, at: TopicPartition, before: tuple[int, ...], led: LedPartition, log_end: int
 ) -> None:
-    """The ISR of `led` was `before`; its log ends at `log_end`."""
+    """`before` is the ISR before the change; `log_end` is the leader's log end offset."""
     isr = led.state.isr
     change = f"{at} from {shown(before)} to {shown(isr)}"
-    left, joined = _named(before, isr), _named(isr, before)
-    if left:
+    removed, joined = _named(before, isr), _named(isr, before)
+    if removed:
         ends = ", ".join(f"replica {each} at {_offset(led.log_end_of(each))}" for each in before if each not in isr)
         cause = (
-            f"{left} not caught up for {led.max_lag_ms / 1000:g} s (replica.lag.time.max.ms); joins again when it is"
+            f"{removed} not caught up for {led.max_lag_ms / 1000:g} s (replica.lag.time.max.ms); "
+            "a caught-up replica joins again"
         )
         event = PartitionEvent(Level.WARNING, "ISR shrunk for", cause)
         lines.add(event, f"{change} (log end offset {log_end}, {ends})")

@@ -13,7 +13,12 @@ from typing import Any
 from kafkad.core.controller.controller import Controller
 from kafkad.core.controller.image import Topic
 from kafkad.core.controller.topics.names import CLUSTER_METADATA_TOPIC, name_in_metrics
-from kafkad.core.controller.topics.topics import NewTopic, adds_too_many, asks_for_too_many, partitions_of
+from kafkad.core.controller.topics.topics import (
+    NewTopic,
+    adds_too_many_partitions,
+    partitions_of,
+    requests_too_many_partitions,
+)
 from kafkad.core.types import NO_TOPIC_ID
 from kafkad.handlers.controller.create_partitions import new_partitions
 from kafkad.handlers.controller.create_topics import new_topic
@@ -68,7 +73,7 @@ def pieces_of_names(names: Sequence[str], controller: Controller) -> list[list[s
     """The topics to be created for requests that use them."""
     internal, defaults = controller.settings.internal_topics, controller.settings.defaults
     topics = [internal.get(name) or NewTopic(name=name) for name in dict.fromkeys(names)]
-    if asks_for_too_many(topics, defaults):
+    if requests_too_many_partitions(topics, defaults):
         return [list(names)]
     pieces = _by_cost(topics, lambda each: each.name, lambda each: partitions_of(each, defaults), _PARTITIONS)
     return [[each.name for each in piece] for piece in pieces]
@@ -100,7 +105,7 @@ def _altered(request: Any, _version: int, _controller: Controller) -> list[list[
 def _created(request: Any, _version: int, controller: Controller) -> list[list[Any]]:
     """What is refused whatever else is there comes last, as in the answer to the whole request."""
     defaults = controller.settings.defaults
-    if asks_for_too_many([new_topic(each) for each in request.topics], defaults):
+    if requests_too_many_partitions([new_topic(each) for each in request.topics], defaults):
         return [list(request.topics)]
     counts = Counter(each.name for each in request.topics)
     refused = [each for each in request.topics if counts[each.name] > 1 or each.name == CLUSTER_METADATA_TOPIC]
@@ -118,7 +123,7 @@ def _created(request: Any, _version: int, controller: Controller) -> list[list[A
 def _extended(request: Any, _version: int, controller: Controller) -> list[list[Any]]:
     """Duplicates come first, as in the answer to the whole request."""
     topics = controller.image.topics
-    if adds_too_many([new_partitions(each) for each in request.topics], topics):
+    if adds_too_many_partitions([new_partitions(each) for each in request.topics], topics):
         return [list(request.topics)]
     counts = Counter(each.name for each in request.topics)
 

@@ -25,7 +25,7 @@ from kafkad.core.controller.elected.controller_failover import controller_failov
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.node_orders import NodeOrders
 from kafkad.core.controller.elected.notifications import stored_states, take_isr_changes, take_log_dir_events
-from kafkad.core.controller.elected.registrations import leave_out_without, live_brokers
+from kafkad.core.controller.elected.registrations import live_brokers, remove_unsupported
 from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.settings import RandomSource
@@ -150,7 +150,7 @@ class ElectableController:
                 controller_epoch=term.epoch,
                 listener=self._listener,
                 brokers=brokers,
-                gone=gone,
+                unreachable=gone,
             ),
             cluster_id=cluster_id,
             new_topic_id=new_id,
@@ -217,7 +217,7 @@ class ElectableController:
     def _brokers(self, store: ZookeeperStore) -> tuple[dict[int, Broker], frozenset[int]]:
         """Those that are registered, and who of them is gone."""
         brokers, odd = live_brokers(store, self._listener, watch=True)
-        odd |= leave_out_without(brokers, finalized_features(store)[0])
+        odd |= remove_unsupported(brokers, finalized_features(store)[0])
         self._say(_left_out({f"{nodes.BROKER_IDS}/{name}": reason for name, reason in odd.items()}))
         self._refusing &= {(each.id, each.epoch) for each in brokers.values()}
         self._registered = brokers
@@ -332,7 +332,7 @@ class ElectableController:
         elif context.api_key == api_table.ALLOCATE_PRODUCER_IDS and self._view and self._controller:
             asked = ALLOCATE_PRODUCER_IDS.decode_request(memoryview(request.body), context.version)
             code = self._controller.check_sender(asked.broker_id, asked.broker_epoch)
-            code, ids = self._view.producer_ids.answer(code)
+            code, ids = self._view.producer_ids.block_response(code)
             given = AllocateProducerIdsResponse(error_code=code, producer_id_start=ids.start, producer_id_len=len(ids))
             yield Handled(self._outcome(), ALLOCATE_PRODUCER_IDS.encode_response(given, context.version))
         else:

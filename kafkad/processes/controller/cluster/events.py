@@ -12,7 +12,7 @@ from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, Pr
 from kafkad.config import BrokerConfig
 from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.core.cluster.request_parts import ControlRequest
-from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
+from kafkad.core.controller.deltas import BrokerConfigChanged, created_partitions
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event, SessionChanged, SessionState
@@ -188,7 +188,7 @@ class HostEvents:
                 self._directory_failed(log_dir, cause)
             case LogDirsWithoutRoom(log_dirs):
                 self._without_space[peer] = frozenset(log_dirs)
-                self._hosting.log_dirs_without_room(frozenset().union(*self._without_space.values()))
+                self._hosting.log_dirs_without_space(frozenset().union(*self._without_space.values()))
             case PartitionMoved():
                 self._moves.ended(message)
             case _:
@@ -290,14 +290,14 @@ class HostEvents:
         self._log_dir_events.send()
 
     def _tell_of_room(self) -> None:
-        event = self._hosting.take_room_event()
+        event = self._hosting.take_space_event()
         if event is None:
             return
-        if event.left:
+        if event.resigned:
             what = "%d partition(s) are in a log directory without room: the controller is asked to elect others"
-            log.warning(what, len(event.left))
-        if event.back:
-            log.info("%d partition(s) may be led by this broker again, as far as room goes", len(event.back))
+            log.warning(what, len(event.resigned))
+        if event.regained:
+            log.info("%d partition(s) may be led by this broker again, as far as room goes", len(event.regained))
         self._log_dir_events.send()
 
     # Outgoing messages.
@@ -309,7 +309,7 @@ class HostEvents:
         before, self._published = self._published, self._hosting.image
         self._keep()
         self._removals.began(before, changes)
-        made = [each for each in partitions_made(changes) if self._hosting.has_replica(each)]
+        made = [each for each in created_partitions(changes) if self._hosting.has_replica(each)]
         self._checkpoints.begin_anew(made)
         self._metadata_publisher.publish(changes)
         if any(isinstance(change, BrokerConfigChanged) for delta in changes for change in delta.changes):

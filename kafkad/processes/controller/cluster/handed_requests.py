@@ -17,7 +17,7 @@ from functools import partial
 from time import monotonic_ns
 
 from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, StopReplicaResponse, UpdateMetadataRequest
-from kafkad.core.cluster.request_parts import ControlRequest, ControlResponse, answer_of, parts_of
+from kafkad.core.cluster.request_parts import ControlRequest, ControlResponse, merged_response, split_request
 from kafkad.core.controller.image import Topic
 from kafkad.core.coordination_store import CoordinationError, SessionSuspended
 from kafkad.core.errors import ErrorCode
@@ -122,12 +122,12 @@ class HandedRequests:
             self._awaits_removal = True
             yield
         responses = []
-        for part in parts_of(request):
+        for part in split_request(request):
             responses.append(self._carried_out(part, configs))
             self._publish()
             yield
         version, deadline_ms = self._hosting.image.version, self._now_ms + LONGEST_WAIT_MS
-        response = answer_of(responses)
+        response = merged_response(responses)
         answer = yield from answering(response)
         self._waiting.append(_Waiting(version, deadline_ms, response, answer, answering))
         self._compare()
@@ -168,7 +168,7 @@ class HandedRequests:
         error = future.exception()
         if error is None:
             self._compared = told_by
-            self._hosting.topics_are(future.result(), known)
+            self._hosting.remove_missing_topics(future.result(), known)
             self._publish()
         elif not isinstance(error, CoordinationError):
             raise error

@@ -25,7 +25,7 @@ from kafkad.core.controller.startup.term import ensure_cluster_id, ensure_paths
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationError, CoordinationStore
 from kafkad.core.hosting.hosting import Hosting
-from kafkad.core.hosting.registration import Waiting, has_earlier_session, try_to_register
+from kafkad.core.hosting.registration import RegistrationPending, has_earlier_session, try_to_register
 from kafkad.core.hosting.resuming import StoredRoles, resume
 from kafkad.core.hosting.start import AssignedTopic, HostStarted, start_host
 from kafkad.core.ports import StorageFailed
@@ -115,7 +115,7 @@ def _opened(
         ),
         inherited=taken.inherited if taken is not None else None,
     )
-    started.hosting.begin_with(*finalized_features(store), group_configs(store))
+    started.hosting.set_initial(*finalized_features(store), group_configs(store))
     _set_strays_aside(started, directories)
     if not is_first:
         _resume(context, store, started.hosting, topics)
@@ -208,7 +208,7 @@ def register(
             # The next attempt comes at once.
             sessions.pause(EARLIER_SESSION_CHECK_S)
             raise
-        if not isinstance(found, Waiting):
+        if not isinstance(found, RegistrationPending):
             return found
         if not has_said_so:
             log.warning("broker %d waits: %s, which ends within its timeout", config.node_id, found.value)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from msgspec import MsgspecError
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
-from kafkad.core.controller.features import REGISTERED, lacking
+from kafkad.core.controller.features import REGISTERED, unsupported_features
 from kafkad.core.controller.image import NO_CONTROLLER, NO_FEATURES_EPOCH
 from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.controller.startup.term import read_epoch
@@ -103,7 +103,7 @@ def finalized_features(store: CoordinationStore) -> tuple[dict[str, int], int]:
     levels = None if stat is None or node is None else _decoded(nodes.FEATURES, node.data, nodes.read_features)
     if node is None or levels is None:
         return {}, NO_FEATURES_EPOCH
-    unsupported = lacking(REGISTERED, levels)
+    unsupported = unsupported_features(REGISTERED, levels)
     if unsupported:
         shown = ", ".join(f"{name}={levels[name]}" for name in unsupported)
         raise UnusableMetadata(f"the cluster has finalized features that this version does not support: {shown}")

@@ -180,6 +180,6 @@ class Coordination:
             self._others.work()
         self._lags.work()
         self._export_offsets.work()
-        if self._producer_ids.wanted and not self._producer_ids.is_asked:
-            self._producer_ids.is_asked = True
+        if self._producer_ids.is_block_required and not self._producer_ids.is_requested:
+            self._producer_ids.is_requested = True
             self._tell(ProducerIdsRequest())

@@ -161,7 +161,7 @@ class CoordinatorShards:
         leaving, self._leaving = self._leaving, []
         for coordinator in leaving:
             self._loading.discard(coordinator)
-            if coordinator.runtime.state is not State.GONE:
+            if coordinator.runtime.state is not State.UNLOADED:
                 coordinator.runtime.unload(moment_now())
 
     def _abandon(self, coordinator: Coordinator, error: Exception) -> None:
@@ -269,13 +269,13 @@ class CoordinatorShards:
         try:
             outcome = rule(runtime.shard, moment)
         except KafkaError as error:
-            runtime.refuse(caller.token, error.code)
+            runtime.fail(caller.token, error.code)
             return
         except Exception as bug:
             if not reads_only(context.api_key):
                 raise
             log_failure(self.answers.log_rate_limit, context, failed(context, bug))
-            runtime.refuse(caller.token, ErrorCode.UNKNOWN_SERVER_ERROR)
+            runtime.fail(caller.token, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         outcome.host = context.client.address
         self._may_hold[coordinator.owned.slot] = coordinator
@@ -333,14 +333,14 @@ class _Recipient:
 
     def __init__(self, coordinator_shards: CoordinatorShards, owned: OwnedPartition) -> None:
         self.reply = coordinator_shards.answers.reply
-        self.refuse = coordinator_shards.answers.refuse
+        self.fail = coordinator_shards.answers.refuse
         self._coordinator_shards = coordinator_shards
         self._owned = owned
 
-    def order_markers(self, wanted: TxnMarkersToSend) -> None:
-        self._coordinator_shards.order_markers(self._owned, wanted)
+    def order_markers(self, requested: TxnMarkersToSend) -> None:
+        self._coordinator_shards.order_markers(self._owned, requested)
 
-    def tell(self, line: str, host: str) -> None:
+    def log_line(self, line: str, host: str) -> None:
         self._coordinator_shards.events.say(host or "timers", moment_now().monotonic_ms, "%s", line)
 
     def rebalanced(self, elapsed_ms: int) -> None:

@@ -33,10 +33,10 @@ from kafkad.core.replication.following.following_log import (
     Truncation,
     append_fetched,
     begin_with_batch,
-    described,
+    failed_result,
     follow_log_start,
     planned_truncation,
-    refused,
+    result_of,
     truncate,
 )
 from kafkad.core.replication.following.requests import FollowKind, FollowOrder, FollowResult
@@ -185,9 +185,9 @@ class Following:
         if owned is None or owned.short_id != order.short_id or owned.leader_epoch < order.leader_epoch:
             self._not_yet(peer, order)
         elif owned.role != ROLE_FOLLOWER or owned.leader_epoch != order.leader_epoch:
-            self._say(peer, refused(order, ErrorCode.FENCED_LEADER_EPOCH))
+            self._say(peer, failed_result(order, ErrorCode.FENCED_LEADER_EPOCH))
         elif owned.state == STATE_OFFLINE:
-            self._say(peer, refused(order, ErrorCode.KAFKA_STORAGE_ERROR))
+            self._say(peer, failed_result(order, ErrorCode.KAFKA_STORAGE_ERROR))
         elif owned.log is None or not owned.is_online:
             self._not_yet(peer, order)
         elif order.kind == FollowKind.DESCRIBE:
@@ -203,7 +203,7 @@ class Following:
         if order.kind == FollowKind.DESCRIBE:
             self._early[order.slot] = peer, order
         else:
-            self._say(peer, refused(order, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            self._say(peer, failed_result(order, ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     def _say(self, peer: ProcessKey, result: FollowResult) -> None:
         self._results.setdefault(peer, []).append(result)
@@ -241,7 +241,7 @@ class Following:
         if log.held_back:
             self._unsynced.append(_Unsynced(peer, order, error, owned, log, log.log_end_offset))
         else:
-            self._say(peer, described(log, order, error))
+            self._say(peer, result_of(log, order, error))
 
     def _answer_synced(self) -> None:
         """A log was synced, has failed, or was truncated: then nothing of it is held back."""
@@ -250,11 +250,11 @@ class Following:
             if row.owned.log is not row.log or not row.owned.is_online:
                 is_offline = row.owned.state == STATE_OFFLINE
                 code = ErrorCode.KAFKA_STORAGE_ERROR if is_offline else ErrorCode.NOT_LEADER_OR_FOLLOWER
-                self._say(row.peer, refused(row.order, code))
+                self._say(row.peer, failed_result(row.order, code))
             elif row.log.completed_end < min(row.end, row.log.log_end_offset):
                 self._unsynced.append(row)
             else:
-                self._say(row.peer, described(row.log, row.order, row.error))
+                self._say(row.peer, result_of(row.log, row.order, row.error))
 
     # Truncation.
 
@@ -268,10 +268,10 @@ class Following:
             self._perform(pending)
             return
         try:
-            end = log.position_of(log.log_start_offset if truncation.is_anew else truncation.offset)
+            end = log.position_of(log.log_start_offset if truncation.is_full else truncation.offset)
         except FAILURES as failure:
             self._failed(owned, failure)
-            self._say(peer, refused(order, ErrorCode.KAFKA_STORAGE_ERROR))
+            self._say(peer, failed_result(order, ErrorCode.KAFKA_STORAGE_ERROR))
             return
         # Readers see the end and the high watermark of the log as it will be, in a new generation. Replies that are
         # leaving end here: the file will have other bytes where theirs are.
@@ -299,7 +299,7 @@ class Following:
 
     def _drop(self, pending: _PendingTruncation) -> None:
         self._forget_truncation(pending)
-        self._say(pending.peer, refused(pending.order, ErrorCode.FENCED_LEADER_EPOCH))
+        self._say(pending.peer, failed_result(pending.order, ErrorCode.FENCED_LEADER_EPOCH))
 
     def _perform(self, pending: _PendingTruncation) -> None:
         owned, order = pending.owned, pending.order
@@ -324,7 +324,7 @@ class Following:
         self._has_lowered |= log.recovery_point < recovery_point
         if not owned.is_dirty:
             self._touched(owned)
-        self._say(pending.peer, described(log, order, error))
+        self._say(pending.peer, result_of(log, order, error))
 
     def _cancel_truncation(self, owned: OwnedPartition) -> None:
         if pending := self._truncations.get(owned.slot):

@@ -16,7 +16,7 @@ from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.metrics.catalogue import FAILED_ISR_UPDATES, ISR_EXPANDS, ISR_SHRINKS
 from kafkad.core.partition_lines import PartitionLines
 from kafkad.core.replication.leading.isr_lines import add_isr_change
-from kafkad.core.replication.leading.led_partition import LedPartition, PartitionState, Progress
+from kafkad.core.replication.leading.led_partition import CommittedPartitionState, FollowerProgress, LedPartition
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.controller_messages import ControllerMessage, IsrChangeDone, IsrChangeRequest
 from kafkad.wire.processes.follower_progress import FollowerFetched, unpack_followers_fetched
@@ -69,7 +69,7 @@ class Leading:
                 self._broker_id, state, log_end=log.log_end_offset, now_ms=now_ms, max_lag_ms=self._max_lag_ms
             )
         else:
-            before, wanted = led.state.isr, led.wanted
+            before, wanted = led.state.isr, led.requested_isr
             if led.update(state, now_ms) and state.isr == wanted:
                 self._isr_changed(owned, led, log, before)
         early, owned.early_progress = owned.early_progress, None
@@ -111,7 +111,7 @@ class Leading:
         if led is None or row.generation < owned.generation_base:
             return
         before = led.low_watermark(log.log_start_offset, self._live())
-        if led.fetched(Progress(*row[2:]), log.log_end_offset):
+        if led.fetched(FollowerProgress(*row[2:]), log.log_end_offset):
             after = led.low_watermark(log.log_start_offset, self._live())
             self._look(owned, monotonic_ms(), has_news=before != after)
 
@@ -179,15 +179,15 @@ class Leading:
     # Changes of the ISR.
 
     def _ask(self, owned: OwnedPartition, led: LedPartition) -> None:
-        assert led.wanted is not None, "a change of the ISR is under way"
+        assert led.requested_isr is not None, "a change of the ISR is under way"
         epochs = led.state.leader_epoch, led.state.partition_epoch
-        isr = list(led.wanted), list(led.requested_epochs)
+        isr = list(led.requested_isr), list(led.requested_epochs)
         self._tell(IsrChangeRequest(owned.slot, owned.topic_id, owned.name.partition, *epochs, *isr))
 
     def ask_again(self) -> None:
         """The controller process was replaced: what it was told is lost."""
         for owned in self._by_slot.values():
-            if owned.led is not None and owned.led.wanted is not None:
+            if owned.led is not None and owned.led.requested_isr is not None:
                 self._ask(owned, owned.led)
 
     def answered(self, message: IsrChangeDone) -> None:
@@ -198,9 +198,9 @@ class Leading:
         if message.code == ErrorCode.NONE and message.leader != self._broker_id:
             # The metadata will say who leads.
             return
-        state = PartitionState(message.leader_epoch, message.partition_epoch, (), tuple(message.isr))
+        state = CommittedPartitionState(message.leader_epoch, message.partition_epoch, (), tuple(message.isr))
         led, before = owned.led, owned.led.state.isr
-        if led.answered(message.code, state, now_ms) and owned.log is not None:
+        if led.isr_change_completed(message.code, state, now_ms) and owned.log is not None:
             self._isr_changed(owned, led, owned.log, before)
         self._block[FAILED_ISR_UPDATES] += message.code != ErrorCode.NONE
         self._look(owned, now_ms)
@@ -215,5 +215,5 @@ class Leading:
         self._block[ISR_SHRINKS] += len(isr) < len(before)
 
 
-def _state_of(row: Partition) -> PartitionState:
-    return PartitionState(row.leader_epoch, row.partition_epoch, row.replicas, row.isr)
+def _state_of(row: Partition) -> CommittedPartitionState:
+    return CommittedPartitionState(row.leader_epoch, row.partition_epoch, row.replicas, row.isr)

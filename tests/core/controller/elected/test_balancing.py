@@ -1,6 +1,6 @@
 """Preferred replicas lead again when a broker leads too few of the partitions that are its own."""
 
-from kafkad.core.controller.elected.balancing import led_elsewhere
+from kafkad.core.controller.elected.balancing import imbalanced_partitions
 from kafkad.core.errors import ErrorCode
 from kafkad.core.types import TopicPartition
 from tests.core.controller.elected.test_elected import World, brokers
@@ -29,8 +29,8 @@ def test_a_broker_that_is_in_sync_leads_again() -> None:
 def test_a_share_that_is_tolerated_changes_nothing() -> None:
     world = all_in_sync_after_an_absence((1, 2), (2, 3))
     image = world.controller.image
-    assert led_elsewhere(image, 99) == [TopicPartition("t", 0)]
-    assert led_elsewhere(image, 100) == []
+    assert imbalanced_partitions(image, 99) == [TopicPartition("t", 0)]
+    assert imbalanced_partitions(image, 100) == []
     assert world.controller.balance_leaders(100) == 0
 
 
@@ -50,4 +50,4 @@ def test_a_partition_that_is_being_reassigned_is_led_by_the_first_of_its_target_
 def test_a_broker_that_is_away_gets_nothing() -> None:
     world = all_in_sync_after_an_absence((1, 2))
     world.controller.brokers_changed(brokers(2, 3))
-    assert led_elsewhere(world.controller.image, 10) == []
+    assert imbalanced_partitions(world.controller.image, 10) == []

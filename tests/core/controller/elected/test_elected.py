@@ -25,7 +25,7 @@ from kafkad.core.cluster.control_requests import (
 from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer, Request
-from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.notifications import stored_states, take_isr_changes
@@ -75,7 +75,7 @@ class World:
             self.store,
             self.tree,
             settings=ControllerSettings(
-                broker_id=NOWHERE,
+                broker_id=NO_LOCAL_BROKER,
                 workers=1,
                 defaults=TopicDefaults(partitions=1, replication_factor=1),
                 names_broker_epochs=names_broker_epochs,
@@ -533,7 +533,7 @@ def test_a_broker_that_has_come_back_is_a_broker_like_any_other(world: World) ->
 def test_who_shuts_down_and_refuses_connections_leads_nothing_any_more(world: World) -> None:
     world.create((3,), (3, 1))
     assert left(shut_down(world, 3)) == []
-    world.controller.brokers_changed(brokers(1, 2, 3), gone=frozenset({3}))
+    world.controller.brokers_changed(brokers(1, 2, 3), unreachable=frozenset({3}))
     assert (world.row().leader, world.row().isr) == (NO_LEADER, (3,))
     world.controller.brokers_changed(brokers(1, 2))
     assert (world.stored().leader, world.stored().leader_epoch) == (NO_LEADER, 1)

@@ -8,11 +8,11 @@ import pytest
 
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.controller.elected.announcements import Announcer
-from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.registrations import live_brokers
-from kafkad.core.controller.features import REGISTERED, lacking
+from kafkad.core.controller.features import REGISTERED, unsupported_features
 from kafkad.core.controller.image import NO_FEATURES_EPOCH, Listener
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.startup.term import claim, ensure_paths, register_broker
@@ -46,7 +46,7 @@ def elected(store: EmbeddedStore) -> tuple[ElectedController, UnreadableNodes]:
         store,
         MetadataTree(store, term),
         settings=ControllerSettings(
-            broker_id=NOWHERE, workers=1, defaults=TopicDefaults(partitions=1, replication_factor=1)
+            broker_id=NO_LOCAL_BROKER, workers=1, defaults=TopicDefaults(partitions=1, replication_factor=1)
         ),
         election=PreferredReplica(),
         announcer=Announcer(
@@ -111,6 +111,6 @@ def test_brokers_that_lack_a_level_are_named(store: EmbeddedStore) -> None:
 
 
 def test_what_is_lacking() -> None:
-    assert lacking({GV: (1, 1)}, {GV: 1}) == []
-    assert lacking({GV: (1, 1)}, {GV: 2, TV: 1}) == [GV, TV]
-    assert lacking({}, {}) == []
+    assert unsupported_features({GV: (1, 1)}, {GV: 1}) == []
+    assert unsupported_features({GV: (1, 1)}, {GV: 2, TV: 1}) == [GV, TV]
+    assert unsupported_features({}, {}) == []

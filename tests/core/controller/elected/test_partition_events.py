@@ -24,7 +24,7 @@ def lines(world: World) -> list[tuple[Level, str]]:
 def test_a_broker_that_is_gone_leaves_the_isr_of_its_partitions_by_one_line(world: World) -> None:
     world.controller.brokers_changed(brokers(1, 2))
     assert world.controller.take_lines() == [
-        (Level.INFO, "broker 3 is gone: its session has ended"),
+        (Level.INFO, "broker 3 is not registered any more: its session ended"),
         (
             Level.WARNING,
             "ISR shrunk for t-0 from [1,2,3] to [1,2], t-1 from [2,3,1] to [2,1]: broker 3 is not registered",
@@ -38,7 +38,7 @@ def test_the_cause_is_that_of_the_replica(world: World) -> None:
     assert controller.take_lines()[0].text.endswith(": the host of broker 3 refuses connections")
     world.alter((1, 2, 3))
     controller.replicas_offline(1, 101, [TopicPartition("t", 0)])
-    assert controller.take_lines()[0].text.endswith(": the log directory of broker 1 is offline or has no room")
+    assert controller.take_lines()[0].text.endswith(": the log directory of broker 1 is offline or full")
 
 
 def test_a_change_that_a_leader_asks_for_is_the_leaders_to_log(world: World) -> None:
@@ -66,7 +66,7 @@ def test_an_unclean_election_names_the_leader_and_who_had_the_records(world: Wor
     world.controller.take_lines()
     world.controller.configs_changed({"t": UNCLEAN}, {}, world.controller.settings)
     epoch = world.row().leader_epoch
-    named = ", ".join(f"t-{index} (leader 2, former ISR [1], leader epoch {epoch})" for index in (0, 1))
+    named = ", ".join(f"t-{index} (leader 2, previous ISR [1], leader epoch {epoch})" for index in (0, 1))
     assert lines(world) == [(Level.ERROR, f"unclean leader election for {named}")]
 
 

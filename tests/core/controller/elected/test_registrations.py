@@ -79,7 +79,7 @@ def test_brokers_that_came_and_went_are_logged() -> None:
     again, second = replace(first, epoch=9), replace(first, id=2, epoch=7)
     assert registration_lines({1: first}, {1: first}) == []
     assert registration_lines({1: first}, {2: second}) == [
-        "broker 1 is gone: its session has ended",
-        "broker 2 has joined: it is registered, its epoch is 7",
+        "broker 1 is not registered any more: its session ended",
+        "broker 2 registered with broker epoch 7",
     ]
-    assert registration_lines({1: first}, {1: again}) == ["broker 1 is back: it is registered, its epoch is 9"]
+    assert registration_lines({1: first}, {1: again}) == ["broker 1 registered again with broker epoch 9"]

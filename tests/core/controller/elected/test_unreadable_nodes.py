@@ -10,7 +10,7 @@ from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, UpdateMeta
 from kafkad.core.controller.admin import create_topics
 from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer
-from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.notifications import take_log_dir_events
@@ -75,7 +75,7 @@ def elected(
         controller_id=1, controller_epoch=term.epoch, listener="PLAINTEXT", brokers=brokers(*(live or (1, 2)))
     )
     settings = ControllerSettings(
-        broker_id=NOWHERE,
+        broker_id=NO_LOCAL_BROKER,
         workers=1,
         defaults=TopicDefaults(partitions=1, replication_factor=1),
         delete_topic_enable=delete_topic_enable,

@@ -85,7 +85,7 @@ def test_an_id_of_the_cluster_that_can_not_be_read_ends_the_start_in_one_line(
     store: OtherSessions, data: bytes
 ) -> None:
     store.create(nodes.CLUSTER_ID, data)
-    with pytest.raises(UnusableMetadata, match=r"/cluster/id is b'.*', and no id of a cluster: ") as refused:
+    with pytest.raises(UnusableMetadata, match=r"/cluster/id is b'.*', which is not a cluster id: ") as refused:
         ensure_cluster_id(store, "proposed")
     assert "\n" not in str(refused.value)
 

@@ -53,7 +53,7 @@ TestSlotsUnderGrace = SlotsUnderGrace.TestCase
 def test_slots_of_a_life_before_rest_until_the_first_version_is_acknowledged() -> None:
     table = SlotTable([0, 3], ever_used=5, size=8)
     assert table.take(1) == [5]
-    table.rest_inherited(version=9)
+    table.free_inherited(version=9)
     assert table.take(1) == [6]
     table.acknowledged(8)
     assert table.take(1) == [7]
@@ -88,7 +88,7 @@ def test_without_a_directory_or_a_slot_nothing_is_taken() -> None:
         Placement(SlotTable(), 1, []).take(1)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     full = Placement(SlotTable(size=2), 1, [0])
-    with pytest.raises(KafkaError, match=r"room for 2 more partition\(s\), 3 were asked for"):
+    with pytest.raises(KafkaError, match=r"space for 2 more partition\(s\), 3 were requested"):
         full.take(3)
     assert len(full.take(2)) == 2
 

@@ -12,9 +12,9 @@ from kafkad.core.quotas.replication_quota import ReplicationQuota
 from kafkad.core.replication.following.followed_partition import FollowedPartition
 from kafkad.core.replication.following.following_log import (
     append_fetched,
-    described,
     follow_log_start,
     planned_truncation,
+    result_of,
     truncate,
 )
 from kafkad.core.replication.following.leader_fetcher import LATEST, LeaderFetcher
@@ -81,12 +81,12 @@ class Leader:
         for row in wanted.partitions:
             self.row = row
         self.memory = b""
-        return Fetched(0, self.session, [] if self.row is None else [self.answer(self.row)])
+        return Fetched(0, self.session, [] if self.row is None else [self.response(self.row)])
 
     def end_of(self, epoch: int) -> tuple[int, int]:
         return self.log.epochs.end_offset_led(epoch, self.log.log_end_offset, self.epoch)
 
-    def answer(self, row: PartitionToFetch) -> PartitionFetched:
+    def response(self, row: PartitionToFetch) -> PartitionFetched:
         error, diverging = self.check(row.current_leader_epoch), (NO_LEADER_EPOCH, -1)
         if not error:
             if row.last_fetched_epoch != NO_LEADER_EPOCH:
@@ -143,7 +143,7 @@ class Replica:
             follow_log_start(self.log, order)
         elif order.kind != FollowKind.DESCRIBE:
             truncate(self.log, planned_truncation(self.log, order), NOW)
-        self.fetcher.owner_said(described(self.log, order, error), now_ms)
+        self.fetcher.order_completed(result_of(self.log, order, error), now_ms)
 
     def crash(self) -> None:
         """kill -9: everything written stays; the high watermark is that of an old checkpoint."""
@@ -209,17 +209,17 @@ class Cluster:
     def exchange(self, number: int, *, loses: bool = False) -> None:
         """One request of a follower to the present leader, and what follows from the answer."""
         replica, leader = self.replicas[number], self.serving
-        for _, order in replica.fetcher.questions(self.now_ms):
+        for _, order in replica.fetcher.describe_orders(self.now_ms):
             replica.perform(order, b"", self.now_ms)
         wanted = replica.fetcher.next_request(self.now_ms)
         if wanted is None:
             return
         if isinstance(wanted, FollowerFetch):
             self.sessions += 1
-            answer = leader.fetch(wanted, self.sessions if self.random.random() < 0.9 else 0)
-            if not answer.error and not answer.partitions[0].error and leader.row is not None:
+            response = leader.fetch(wanted, self.sessions if self.random.random() < 0.9 else 0)
+            if not response.error and not response.partitions[0].error and leader.row is not None:
                 self.progressed(number, leader, leader.row)
-            orders = [] if loses else replica.fetcher.fetched(answer, self.now_ms)
+            orders = [] if loses else replica.fetcher.fetched(response, self.now_ms)
         else:
             orders = [] if loses else replica.fetcher.offsets_listed(leader.offsets(wanted), self.now_ms)
         if loses:

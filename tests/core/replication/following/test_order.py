@@ -20,9 +20,9 @@ def _following(count: int) -> LeaderFetcher:
     for number in range(count):
         name = TopicPartition("t", number)
         fetcher.follow(FollowedPartition((TOPIC, number), name, slot=number, short_id=1, owner=0, leader_epoch=3))
-    assert len(fetcher.questions(0)) == count
+    assert len(fetcher.describe_orders(0)) == count
     for number in range(count):
-        fetcher.owner_said(FollowResult(FollowKind.DESCRIBE, number, 1, 3, 0, 0, 3, 0), 0)
+        fetcher.order_completed(FollowResult(FollowKind.DESCRIBE, number, 1, 3, 0, 0, 3, 0), 0)
     return fetcher
 
 
@@ -36,7 +36,7 @@ def _fetch(fetcher: LeaderFetcher, sizes: list[int]) -> None:
     """An answer without a session, with so many bytes of records for each partition; its owner has appended it."""
     rows = [PartitionFetched(TOPIC, number, 0, 9, 0, -1, -1, 0, size) for number, size in enumerate(sizes)]
     for _, order in fetcher.fetched(Fetched(0, 0, rows), 0):
-        fetcher.owner_said(FollowResult(FollowKind.APPEND, order.slot, 1, 3, 0, 1, 3, 0), 0)
+        fetcher.order_completed(FollowResult(FollowKind.APPEND, order.slot, 1, 3, 0, 1, 3, 0), 0)
 
 
 def test_partitions_that_got_records_are_asked_for_after_all_others() -> None:

@@ -29,11 +29,11 @@ def fetcher() -> LeaderFetcher:
 
 
 def describe(fetcher: LeaderFetcher, leader_epoch: int = 3) -> None:
-    assert fetcher.questions(0)
-    fetcher.owner_said(FollowResult(FollowKind.DESCRIBE, 0, 1, leader_epoch, 0, 10, 3, 0), 0)
+    assert fetcher.describe_orders(0)
+    fetcher.order_completed(FollowResult(FollowKind.DESCRIBE, 0, 1, leader_epoch, 0, 10, 3, 0), 0)
 
 
-def answer(fetcher: LeaderFetcher, error: int, now_ms: int) -> None:
+def response(fetcher: LeaderFetcher, error: int, now_ms: int) -> None:
     fetcher.fetched(Fetched(0, 0, [PartitionFetched(TOPIC, 0, error, 10, 0, -1, -1, 0, 0)]), now_ms)
 
 
@@ -60,8 +60,8 @@ def test_an_answer_makes_the_next_failure_the_first(fetcher: LeaderFetcher) -> N
     assert pause_ms(fetcher, 0) == 25
     fetcher.failed(25)
     assert pause_ms(fetcher, 25) == 50
-    answer(fetcher, 0, 75)
-    fetcher.owner_said(FollowResult(FollowKind.APPEND, 0, 1, 3, 0, 10, 3, 0), 75)
+    response(fetcher, 0, 75)
+    fetcher.order_completed(FollowResult(FollowKind.APPEND, 0, 1, 3, 0, 10, 3, 0), 75)
     assert fetcher.next_request(75) is not None
     fetcher.failed(75)
     assert pause_ms(fetcher, 75) == 25
@@ -70,7 +70,7 @@ def test_an_answer_makes_the_next_failure_the_first(fetcher: LeaderFetcher) -> N
 def test_a_broker_that_does_not_know_yet_that_it_leads_is_asked_again_soon(fetcher: LeaderFetcher) -> None:
     pauses, now_ms = [], 0
     for _ in GROWING:
-        answer(fetcher, ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)
+        response(fetcher, ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)
         pauses.append(pause_ms(fetcher, now_ms))
         now_ms += pauses[-1]
     assert pauses == GROWING
@@ -79,59 +79,59 @@ def test_a_broker_that_does_not_know_yet_that_it_leads_is_asked_again_soon(fetch
 def test_a_leader_that_refuses_an_offset_which_it_has_is_asked_less_and_less_often(fetcher: LeaderFetcher) -> None:
     pauses, now_ms = [], 0
     for _ in GROWING:
-        answer(fetcher, ErrorCode.OFFSET_OUT_OF_RANGE, now_ms)
+        response(fetcher, ErrorCode.OFFSET_OUT_OF_RANGE, now_ms)
         for listed in (10, 0):
             assert fetcher.next_request(now_ms)
             orders = fetcher.offsets_listed([OffsetListed("t", 0, 0, listed)], now_ms)
         assert [(order.kind, order.offset) for _, order in orders] == [(FollowKind.TRUNCATE_TO_OFFSET, 10)]
-        fetcher.owner_said(FollowResult(FollowKind.TRUNCATE_TO_OFFSET, 0, 1, 3, 0, 10, 3, 0), now_ms)
+        fetcher.order_completed(FollowResult(FollowKind.TRUNCATE_TO_OFFSET, 0, 1, 3, 0, 10, 3, 0), now_ms)
         pauses.append(pause_ms(fetcher, now_ms))
         now_ms += pauses[-1]
     assert pauses == GROWING
 
 
 def test_another_leader_epoch_begins_with_short_pauses(fetcher: LeaderFetcher) -> None:
-    answer(fetcher, ErrorCode.UNKNOWN_LEADER_EPOCH, 0)
+    response(fetcher, ErrorCode.UNKNOWN_LEADER_EPOCH, 0)
     assert pause_ms(fetcher, 0) == 25
-    answer(fetcher, ErrorCode.UNKNOWN_LEADER_EPOCH, 25)
+    response(fetcher, ErrorCode.UNKNOWN_LEADER_EPOCH, 25)
     fetcher.follow(a_partition(4))
     describe(fetcher, 4)
     assert fetcher.next_request(25) is not None
-    answer(fetcher, ErrorCode.UNKNOWN_LEADER_EPOCH, 25)
+    response(fetcher, ErrorCode.UNKNOWN_LEADER_EPOCH, 25)
     assert pause_ms(fetcher, 25) == 25
 
 
 def test_an_error_that_does_not_pass_by_itself_costs_the_whole_pause(fetcher: LeaderFetcher) -> None:
-    answer(fetcher, ErrorCode.KAFKA_STORAGE_ERROR, 0)
+    response(fetcher, ErrorCode.KAFKA_STORAGE_ERROR, 0)
     assert pause_ms(fetcher, 0) == BACKOFF_MS
 
 
 def appended(fetcher: LeaderFetcher, end: int, error: int = 0) -> None:
-    fetcher.owner_said(FollowResult(FollowKind.APPEND, 0, 1, 3, error, end, 3, 0), 0)
+    fetcher.order_completed(FollowResult(FollowKind.APPEND, 0, 1, 3, error, end, 3, 0), 0)
 
 
 def test_a_partition_that_is_left_alone_is_counted_until_its_records_come_again(fetcher: LeaderFetcher) -> None:
-    answer(fetcher, ErrorCode.KAFKA_STORAGE_ERROR, 0)
-    assert fetcher.left_alone == {(TOPIC, 0)}
+    response(fetcher, ErrorCode.KAFKA_STORAGE_ERROR, 0)
+    assert fetcher.failed_partitions == {(TOPIC, 0)}
     pause_ms(fetcher, 0)
-    answer(fetcher, 0, BACKOFF_MS)
+    response(fetcher, 0, BACKOFF_MS)
     appended(fetcher, 10, ErrorCode.CORRUPT_MESSAGE)
-    assert fetcher.left_alone == {(TOPIC, 0)}
+    assert fetcher.failed_partitions == {(TOPIC, 0)}
     assert fetcher.next_request(BACKOFF_MS) is not None
-    answer(fetcher, 0, BACKOFF_MS)
+    response(fetcher, 0, BACKOFF_MS)
     appended(fetcher, 10)
-    assert fetcher.left_alone == set()
+    assert fetcher.failed_partitions == set()
 
 
 def test_what_passes_by_itself_is_no_failed_partition(fetcher: LeaderFetcher) -> None:
-    answer(fetcher, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
-    assert fetcher.left_alone == set()
+    response(fetcher, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
+    assert fetcher.failed_partitions == set()
 
 
 def test_a_partition_that_is_not_followed_any_more_has_not_failed(fetcher: LeaderFetcher) -> None:
-    answer(fetcher, ErrorCode.KAFKA_STORAGE_ERROR, 0)
+    response(fetcher, ErrorCode.KAFKA_STORAGE_ERROR, 0)
     fetcher.unfollow((TOPIC, 0))
-    assert fetcher.left_alone == set()
+    assert fetcher.failed_partitions == set()
 
 
 def test_the_lag_is_what_is_committed_and_not_here_yet(fetcher: LeaderFetcher) -> None:

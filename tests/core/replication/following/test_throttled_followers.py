@@ -32,13 +32,13 @@ class World:
         self.fetcher = LeaderFetcher(100, self.quota)
         for number in (THROTTLED, FREE):
             self.fetcher.follow(a_partition(number, is_throttled=number == THROTTLED))
-        for _ in self.fetcher.questions(0):
+        for _ in self.fetcher.describe_orders(0):
             pass
         for number in (THROTTLED, FREE):
             self.say(FollowKind.DESCRIBE, number, end=0)
 
     def say(self, kind: FollowKind, number: int, *, end: int) -> None:
-        self.fetcher.owner_said(FollowResult(kind, number, 1, 3, 0, end, 3, 0), 0)
+        self.fetcher.order_completed(FollowResult(kind, number, 1, 3, 0, end, 3, 0), 0)
 
     def asked(self, now_ms: int) -> set[int]:
         """The partitions that the leader is asked for now; it makes no sessions."""
@@ -48,7 +48,7 @@ class World:
         assert isinstance(wanted, FollowerFetch)
         return {row.id[1] for row in wanted.partitions}
 
-    def answer(self, number: int, *, size: int, end: int, high_watermark: int, now_ms: int) -> None:
+    def response(self, number: int, *, size: int, end: int, high_watermark: int, now_ms: int) -> None:
         row = PartitionFetched(TOPIC, number, 0, high_watermark, 0, -1, -1, 0, size)
         self.fetcher.fetched(Fetched(0, 0, [row]), now_ms)
         self.say(FollowKind.APPEND, number, end=end)
@@ -75,7 +75,7 @@ def test_when_all_wait_the_next_look_is_soon_and_not_at_once() -> None:
     world = World()
     world.fetcher.unfollow((TOPIC, FREE))
     assert world.asked(0) == {THROTTLED}
-    world.answer(THROTTLED, size=50_000, end=10, high_watermark=1_000, now_ms=0)
+    world.response(THROTTLED, size=50_000, end=10, high_watermark=1_000, now_ms=0)
     assert world.asked(1) == set()
     due = world.fetcher.next_ms()
     assert due is not None
@@ -86,7 +86,7 @@ def test_one_in_sync_is_never_held_back_and_counts() -> None:
     world = World()
     world.fetcher.unfollow((TOPIC, FREE))
     assert world.asked(0) == {THROTTLED}
-    world.answer(THROTTLED, size=50_000, end=10, high_watermark=10, now_ms=0)
+    world.response(THROTTLED, size=50_000, end=10, high_watermark=10, now_ms=0)
     assert world.quota.pause_ms(1) > 0
     assert world.asked(1) == {THROTTLED}
 
@@ -95,7 +95,7 @@ def test_a_topic_that_is_throttled_no_more_goes_on() -> None:
     world = World()
     world.fetcher.unfollow((TOPIC, FREE))
     assert world.asked(0) == {THROTTLED}
-    world.answer(THROTTLED, size=50_000, end=10, high_watermark=1_000, now_ms=0)
+    world.response(THROTTLED, size=50_000, end=10, high_watermark=1_000, now_ms=0)
     assert world.asked(1) == set()
     world.fetcher.follow(a_partition(THROTTLED, is_throttled=False))
     assert world.asked(1_001) == {THROTTLED}

@@ -39,7 +39,7 @@ def log() -> PartitionLog:
             FollowKind.RESTART,
             9,
             Level.WARNING,
-            "log started anew for t-0 from offset 5 to 9 (leader epoch 7, high watermark 2)",
+            "log truncated fully for t-0 from offset 5 to 9 (leader epoch 7, high watermark 2)",
         ),
     ],
 )
@@ -48,5 +48,5 @@ def test_a_truncation_is_named_with_its_offsets(
 ) -> None:
     order = FollowOrder(kind, 0, 1, 7, offset, 0, 0, 2, 0, 0)
     event, subject = truncation_event(TopicPartition("t", 0), log, planned_truncation(log, order), order, 3)
-    assert (event.level, f"{event.what} {subject}") == (level, expected)
+    assert (event.level, f"{event.summary} {subject}") == (level, expected)
     assert "leader 3" in event.cause

@@ -9,7 +9,7 @@ from functools import partial
 from random import Random
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.replication.leading.led_partition import LedPartition, PartitionState, Progress
+from kafkad.core.replication.leading.led_partition import CommittedPartitionState, FollowerProgress, LedPartition
 from kafkad.core.types import NO_BROKER_EPOCH
 
 BROKERS = (1, 2, 3)
@@ -43,7 +43,7 @@ class PlayedCluster:
         self.now_ms = 0
         self.number = 0
         self.leader = 1
-        self.state = PartitionState(0, 0, BROKERS, BROKERS)
+        self.state = CommittedPartitionState(0, 0, BROKERS, BROKERS)
         self.logs: dict[int, list[Record]] = {broker: [] for broker in BROKERS}
         self.followed: dict[int, tuple[int, int]] = dict.fromkeys(BROKERS, (1, 0))
         """(leader, its epoch) that each broker knows."""
@@ -124,10 +124,10 @@ class PlayedCluster:
             if len(mine) < len(source):
                 mine.append(source[len(mine)])
         broker_epoch = self.epochs[follower] if self.names_epochs else NO_BROKER_EPOCH
-        progress = Progress(epoch, follower, broker_epoch, len(mine), 0, self.now_ms)
+        progress = FollowerProgress(epoch, follower, broker_epoch, len(mine), 0, self.now_ms)
         self._later(lambda: self._progressed(leader, progress))
 
-    def _progressed(self, leader: int, progress: Progress) -> None:
+    def _progressed(self, leader: int, progress: FollowerProgress) -> None:
         if self._leads(leader):
             self.led[leader].fetched(progress, len(self.logs[leader]))
 
@@ -149,7 +149,7 @@ class PlayedCluster:
             if isr is not None:
                 self._later(partial(self._asked, broker, led.state._replace(isr=isr), led.requested_epochs))
 
-    def _asked(self, broker: int, wanted: PartitionState, epochs: tuple[int, ...]) -> None:
+    def _asked(self, broker: int, wanted: CommittedPartitionState, epochs: tuple[int, ...]) -> None:
         code, state = ErrorCode.NONE, self.state
         luck = self.random.random()
         # In the order in which controllers look: who is asked again for what was granted does not say INELIGIBLE.
@@ -170,12 +170,12 @@ class PlayedCluster:
             if luck > 0.9:
                 # The change is made, and whoever asked for it hears of an error.
                 code = ErrorCode.NETWORK_EXCEPTION
-        answer = state if code == ErrorCode.NONE else wanted
-        self._later(lambda: self._answered(broker, code, answer))
+        response = state if code == ErrorCode.NONE else wanted
+        self._later(lambda: self._answered(broker, code, response))
 
-    def _answered(self, broker: int, code: int, state: PartitionState) -> None:
+    def _answered(self, broker: int, code: int, state: CommittedPartitionState) -> None:
         if self._leads(broker):
-            self.led[broker].answered(code, state, self.now_ms)
+            self.led[broker].isr_change_completed(code, state, self.now_ms)
 
     def metadata(self) -> None:
         broker = self.random.choice(BROKERS)
@@ -206,7 +206,7 @@ class PlayedCluster:
         if broker in state.isr:
             isr = tuple(each for each in state.isr if each != broker)
             self.leader = self.random.choice(isr) if self.leader == broker else self.leader
-            self.state = PartitionState(state.leader_epoch + 1, state.partition_epoch + 1, state.replicas, isr)
+            self.state = CommittedPartitionState(state.leader_epoch + 1, state.partition_epoch + 1, state.replicas, isr)
         elif not self.names_epochs and not self.forgetful:
             self.state = state._replace(leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1)
 

@@ -6,14 +6,20 @@ Of whole lives the fixed seeds are in `test_mutants`; random: `led_partition_liv
 import pytest
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.replication.leading.led_partition import REJOIN_MS, RETRY_MS, LedPartition, PartitionState, Progress
+from kafkad.core.replication.leading.led_partition import (
+    REJOIN_MS,
+    RETRY_MS,
+    CommittedPartitionState,
+    FollowerProgress,
+    LedPartition,
+)
 from tests.amounts import seeds_of_tests
 from tests.core.replication.leading.played_cluster import PlayedCluster
 
 LAG_MS = 1_000
 AT_ONCE = 50
 ALL = (1, 2, 3)
-STATE = PartitionState(5, 0, ALL, ALL)
+STATE = CommittedPartitionState(5, 0, ALL, ALL)
 
 
 def led(isr: tuple[int, ...] = ALL, *, log_end: int = 10, replicas: tuple[int, ...] = ALL) -> LedPartition:
@@ -22,7 +28,7 @@ def led(isr: tuple[int, ...] = ALL, *, log_end: int = 10, replicas: tuple[int, .
 
 
 def fetched(partition: LedPartition, replica: int, offset: int, *, at_ms: int = 0, log_end: int = 10) -> bool:
-    return partition.fetched(Progress(5, replica, 7, offset, 0, at_ms), log_end)
+    return partition.fetched(FollowerProgress(5, replica, 7, offset, 0, at_ms), log_end)
 
 
 def mark(partition: LedPartition, log_end: int = 10, *, min_isr: int = 1, now_ms: int = 0) -> int:
@@ -68,7 +74,7 @@ def test_who_has_left_does_not_join_again_before_it_has_fetched() -> None:
     fetched(partition, 2, 12, at_ms=2, log_end=12)
     late_ms = LAG_MS + 3
     assert partition.begin_isr_change(12, 10, late_ms, ALL) == (1, 2)
-    partition.answered(0, STATE._replace(partition_epoch=1, isr=(1, 2)), late_ms)
+    partition.isr_change_completed(0, STATE._replace(partition_epoch=1, isr=(1, 2)), late_ms)
     assert partition.begin_isr_change(12, 10, late_ms, ALL) is None
     fetched(partition, 3, 11, at_ms=late_ms, log_end=12)
     assert partition.begin_isr_change(12, 10, late_ms, ALL) == (1, 2, 3)
@@ -85,11 +91,11 @@ def test_who_joins_slowly_has_its_time_before_it_leaves() -> None:
         isr = partition.begin_isr_change(1_000 + step, 10, now_ms, ALL)
         if isr is not None:
             changes += 1
-            partition.answered(0, PartitionState(5, changes, (), isr), now_ms)
+            partition.isr_change_completed(0, CommittedPartitionState(5, changes, (), isr), now_ms)
     assert changes == 3, "it joins, has its time, leaves and joins again"
     assert partition.state.isr == (1, 2)
-    partition.update(PartitionState(5, 4, (1, 2), (1,)), now_ms)
-    partition.update(PartitionState(5, 5, (1, 2), (1, 2)), now_ms + LAG_MS)
+    partition.update(CommittedPartitionState(5, 4, (1, 2), (1,)), now_ms)
+    partition.update(CommittedPartitionState(5, 5, (1, 2), (1, 2)), now_ms + LAG_MS)
     assert partition.begin_isr_change(1_200, 10, now_ms + 2 * LAG_MS, ALL) is None, "the metadata brought it in"
 
 
@@ -101,49 +107,49 @@ def test_who_joins_counts_from_the_wish_on_and_who_leaves_until_the_answer() -> 
     assert partition.maximal_isr == {1, 2, 3}
     partition.appended(12, 0)
     assert mark(partition, 12, now_ms=10 * LAG_MS) == 10
-    partition.answered(0, STATE._replace(partition_epoch=1), 0)
+    partition.isr_change_completed(0, STATE._replace(partition_epoch=1), 0)
     fetched(partition, 2, 12, at_ms=10 * LAG_MS, log_end=12)
     assert partition.begin_isr_change(12, 10, 10 * LAG_MS, ALL) == (1, 2)
     assert mark(partition, 12, now_ms=10 * LAG_MS) == 10
-    partition.answered(0, PartitionState(5, 2, (), (1, 2)), 0)
+    partition.isr_change_completed(0, CommittedPartitionState(5, 2, (), (1, 2)), 0)
     assert mark(partition, 12, now_ms=10 * LAG_MS) == 12
 
 
 @pytest.mark.parametrize(
     ("progress", "log_end"),
     [
-        (Progress(4, 2, 7, 10, 0, 0), 10),
-        (Progress(6, 2, 7, 10, 0, 0), 10),
-        (Progress(5, 9, 7, 10, 0, 0), 10),
-        (Progress(5, 2, 7, 11, 0, 0), 10),
-        (Progress(5, 1, 7, 10, 0, 0), 10),
+        (FollowerProgress(4, 2, 7, 10, 0, 0), 10),
+        (FollowerProgress(6, 2, 7, 10, 0, 0), 10),
+        (FollowerProgress(5, 9, 7, 10, 0, 0), 10),
+        (FollowerProgress(5, 2, 7, 11, 0, 0), 10),
+        (FollowerProgress(5, 1, 7, 10, 0, 0), 10),
     ],
     ids=["old epoch", "later epoch", "stranger", "beyond the end", "itself"],
 )
-def test_progress_that_does_not_match_is_dropped(progress: Progress, log_end: int) -> None:
+def test_progress_that_does_not_match_is_dropped(progress: FollowerProgress, log_end: int) -> None:
     assert not led().fetched(progress, log_end)
 
 
 def test_an_earlier_life_of_a_follower_is_dropped() -> None:
     partition = led()
-    assert partition.fetched(Progress(5, 2, 8, 5, 0, 0), 10)
-    assert not partition.fetched(Progress(5, 2, 7, 9, 0, 0), 10)
-    assert partition.fetched(Progress(5, 2, -1, 6, 0, 0), 10), "versions before 15 do not say it"
+    assert partition.fetched(FollowerProgress(5, 2, 8, 5, 0, 0), 10)
+    assert not partition.fetched(FollowerProgress(5, 2, 7, 9, 0, 0), 10)
+    assert partition.fetched(FollowerProgress(5, 2, -1, 6, 0, 0), 10), "versions before 15 do not say it"
 
 
 def test_a_change_names_the_lives_of_the_brokers_whose_progress_was_counted() -> None:
     """It is asked for again with the same ones: the next life of a broker may have less."""
     partition = led((1, 2))
-    partition.fetched(Progress(5, 3, 8, 10, 0, 0), 10)
+    partition.fetched(FollowerProgress(5, 3, 8, 10, 0, 0), 10)
     assert partition.begin_isr_change(10, 10, 0, ALL) == ALL
     assert partition.requested_epochs == (-1, -1, 8), "the second has not fetched, the leader says its own elsewhere"
-    partition.fetched(Progress(5, 3, 9, 0, 0, 0), 10)
-    partition.answered(ErrorCode.UNKNOWN_SERVER_ERROR, STATE, 0)
+    partition.fetched(FollowerProgress(5, 3, 9, 0, 0, 0), 10)
+    partition.isr_change_completed(ErrorCode.UNKNOWN_SERVER_ERROR, STATE, 0)
     assert partition.begin_isr_change(10, 10, RETRY_MS, ALL) == ALL
     assert partition.requested_epochs == (-1, -1, 8)
-    partition.answered(ErrorCode.INELIGIBLE_REPLICA, STATE, RETRY_MS)
+    partition.isr_change_completed(ErrorCode.INELIGIBLE_REPLICA, STATE, RETRY_MS)
     assert partition.begin_isr_change(10, 10, RETRY_MS + REJOIN_MS, ALL) is None, "it begins anew"
-    partition.fetched(Progress(5, 3, 9, 10, 0, 0), 10)
+    partition.fetched(FollowerProgress(5, 3, 9, 10, 0, 0), 10)
     assert partition.begin_isr_change(10, 10, RETRY_MS + REJOIN_MS, ALL) == ALL
     assert partition.requested_epochs == (-1, -1, 9)
 
@@ -188,7 +194,7 @@ def test_one_change_at_a_time_and_the_next_after_its_answer() -> None:
     fetched(partition, 3, 10)
     assert partition.begin_isr_change(10, 10, 0, ALL) == (1, 2)
     assert partition.begin_isr_change(10, 10, 0, ALL) is None
-    assert partition.answered(0, PartitionState(5, 1, (), (1, 2)), 0)
+    assert partition.isr_change_completed(0, CommittedPartitionState(5, 1, (), (1, 2)), 0)
     assert partition.begin_isr_change(10, 10, 0, ALL) == (1, 2, 3)
 
 
@@ -200,9 +206,11 @@ def test_a_refused_change_is_asked_for_again_after_a_pause(code: ErrorCode, paus
     fetched(partition, 2, 10)
     fetched(partition, 3, 10)
     partition.begin_isr_change(10, 10, 0, ALL)
-    assert not partition.answered(code, STATE._replace(partition_epoch=-1), 0), "the refusal of an earlier change"
+    assert not partition.isr_change_completed(code, STATE._replace(partition_epoch=-1), 0), (
+        "the refusal of an earlier change"
+    )
     assert partition.next_check_ms(10, 0) is None
-    partition.answered(code, STATE, 0)
+    partition.isr_change_completed(code, STATE, 0)
     assert partition.begin_isr_change(10, 10, pause_ms - 1, ALL) is None
     assert partition.next_check_ms(10, 0) == pause_ms
     assert partition.begin_isr_change(10, 10, pause_ms, ALL) == (1, 2, 3)
@@ -213,7 +221,7 @@ def test_a_refused_change_that_nobody_wants_any_more_is_not_waited_for() -> None
     fetched(partition, 2, 10)
     fetched(partition, 3, 10)
     assert partition.begin_isr_change(10, 10, 0, ALL) == ALL
-    partition.answered(ErrorCode.INELIGIBLE_REPLICA, partition.state, 0)
+    partition.isr_change_completed(ErrorCode.INELIGIBLE_REPLICA, partition.state, 0)
     assert partition.next_check_ms(10, 0) == REJOIN_MS
     assert partition.begin_isr_change(10, 10, REJOIN_MS, (1, 2)) is None
     assert partition.next_check_ms(10, REJOIN_MS) is None
@@ -225,19 +233,19 @@ def test_a_change_of_an_old_state_waits_for_the_metadata() -> None:
     fetched(partition, 2, 10)
     fetched(partition, 3, 10)
     partition.begin_isr_change(10, 10, 0, ALL)
-    partition.answered(ErrorCode.INVALID_UPDATE_VERSION, STATE, 0)
+    partition.isr_change_completed(ErrorCode.INVALID_UPDATE_VERSION, STATE, 0)
     assert partition.begin_isr_change(10, 10, 10 * LAG_MS, ALL) is None
     assert partition.maximal_isr == {1, 2, 3}
     assert not partition.update(STATE, 0), "not newer"
-    assert partition.update(PartitionState(5, 3, ALL, (1, 2)), 0)
+    assert partition.update(CommittedPartitionState(5, 3, ALL, (1, 2)), 0)
     assert partition.begin_isr_change(10, 10, 0, ALL) == (1, 2, 3)
 
 
 def test_the_low_watermark_waits_for_all_followers_that_live() -> None:
     partition = led()
-    partition.fetched(Progress(5, 2, 7, 10, 4, 0), 10)
+    partition.fetched(FollowerProgress(5, 2, 7, 10, 4, 0), 10)
     assert partition.low_watermark(6, ALL) == -1
-    partition.fetched(Progress(5, 3, 7, 10, 9, 0), 10)
+    partition.fetched(FollowerProgress(5, 3, 7, 10, 9, 0), 10)
     assert (partition.low_watermark(6, ALL), partition.low_watermark(6, (1, 3))) == (4, 6)
 
 

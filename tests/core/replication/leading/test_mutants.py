@@ -5,7 +5,7 @@ from collections.abc import Collection
 import pytest
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.replication.leading.led_partition import LedPartition, PartitionState, Progress
+from kafkad.core.replication.leading.led_partition import CommittedPartitionState, FollowerProgress, LedPartition
 from tests.core.replication.leading.played_cluster import Lost, PlayedCluster
 from tests.mutants import find_out
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.interpreted
 
 
 class CountsOldEpochs(LedPartition):
-    def fetched(self, progress: Progress, log_end: int) -> bool:
+    def fetched(self, progress: FollowerProgress, log_end: int) -> bool:
         return super().fetched(progress._replace(leader_epoch=self.state.leader_epoch), log_end)
 
 
@@ -34,7 +34,7 @@ class ForgetsWhoLeaves(LedPartition):
 
     @property
     def maximal_isr(self) -> frozenset[int]:
-        return frozenset(self.wanted or self.state.isr)
+        return frozenset(self.requested_isr or self.state.isr)
 
 
 class TrustsThoseWhoHaveNotFetched(LedPartition):
@@ -64,8 +64,8 @@ class CommitsAlone(LedPartition):
 class CountsFormerLives(LedPartition):
     """It does not say in which life of a broker it has counted the progress."""
 
-    def _want(self, isr: tuple[int, ...]) -> tuple[int, ...]:
-        self.requested_epochs = tuple(-1 for _ in super()._want(isr))
+    def _request(self, isr: tuple[int, ...]) -> tuple[int, ...]:
+        self.requested_epochs = tuple(-1 for _ in super()._request(isr))
         return isr
 
 
@@ -75,27 +75,27 @@ class AsksAgainForTheLivesOfToday(LedPartition):
     ) -> tuple[int, ...] | None:
         asked = super().begin_isr_change(log_end, high_watermark, now_ms, live)
         if asked is not None:
-            self._want(asked)
+            self._request(asked)
         return asked
 
 
 class TakesAnyAnswer(LedPartition):
     """It takes an answer that came late for that to the change that is under way."""
 
-    def answered(self, code: int, state: PartitionState, now_ms: int) -> bool:
+    def isr_change_completed(self, code: int, state: CommittedPartitionState, now_ms: int) -> bool:
         if code == ErrorCode.NONE and state.partition_epoch == self.state.partition_epoch:
-            self._wanted = None
-        return super().answered(code, state, now_ms)
+            self._requested_isr = None
+        return super().isr_change_completed(code, state, now_ms)
 
 
 class TakesARefusalForAState(LedPartition):
     """The controller has another state, which may be the one that was asked for."""
 
-    def answered(self, code: int, state: PartitionState, now_ms: int) -> bool:
+    def isr_change_completed(self, code: int, state: CommittedPartitionState, now_ms: int) -> bool:
         if code:
-            self._wanted = None
+            self._requested_isr = None
             return False
-        return super().answered(code, state, now_ms)
+        return super().isr_change_completed(code, state, now_ms)
 
 
 MUTANTS = {

@@ -47,13 +47,13 @@ class ControlledShutdown:
     def next_deadline_ms(self) -> int | None:
         if self._is_told:
             return None
-        return self._state.waits_until_ms if self._broker() is None else self._state.next_deadline_ms
+        return self._state.wait_deadline_ms if self._broker() is None else self._state.next_deadline_ms
 
     def turn(self, now_ms: int) -> None:
         if self._is_told:
             return
         broker = self._broker()
-        self._state.looked(now_ms, has_store=self._has_store() and broker is not None)
+        self._state.tick(now_ms, has_store=self._has_store() and broker is not None)
         self._state.metadata_changed(self._host.image, self._host.broker_id, now_ms)
         if self._state.is_over:
             log.info("controlled shutdown: %s", self._state.outcome)
@@ -63,11 +63,11 @@ class ControlledShutdown:
             self._try(broker)
 
     def _try(self, broker: Broker) -> None:
-        self._state.began_try()
+        self._state.request_sent()
         request = ControlledShutdownRequest(broker_id=broker.id, broker_epoch=broker.epoch)
         if self._here(request, self._answered):
             return
         self._forwarding.ask(API_KEY, VERSION, CONTROLLED_SHUTDOWN, request, self._answered)
 
     def _answered(self, response: ControlledShutdownResponse | None) -> None:
-        self._state.answered(response, self._host.image, self._host.broker_id, monotonic_ms())
+        self._state.response_received(response, self._host.image, self._host.broker_id, monotonic_ms())

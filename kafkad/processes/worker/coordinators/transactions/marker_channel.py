@@ -10,7 +10,7 @@ from functools import partial
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.controller.image import NO_LEADER
-from kafkad.core.coordinator.marking import HERE, MarkerRequest, MarkersAdvanced, Marking, Place
+from kafkad.core.coordinator.marking import HERE, MarkerRequest, MarkersAdvanced, MarkerWriter, Marking
 from kafkad.core.coordinator.shard import Caller, Moment, Outcome, TxnMarkersToSend
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.records import AnyTransactionRecord
@@ -67,7 +67,7 @@ class TxnMarkerChannel:
         self._marking.forget(owned.slot)
 
     def written(self, message: TxnMarkerWritten) -> None:
-        self._marking.answered(message.marker_id, message.results, self._now_ms)
+        self._marking.response_received(message.marker_id, message.results, self._now_ms)
 
     def wanted(self, peer: ProcessKey, message: TxnMarkerRequest) -> None:
         """Another worker's coordinator sends a marker for partitions of this worker."""
@@ -91,8 +91,8 @@ class TxnMarkerChannel:
             self._tell(advanced)
         for finished in self._marking.take_finished():
             self._shards.markers_written(finished.source, finished.transactional_id, finished.producer_epoch)
-        refused, self._marking.refused = self._marking.refused, []
-        for line in refused:
+        rejected, self._marking.rejected = self._marking.rejected, []
+        for line in rejected:
             self._shards.events.say("transaction markers", now_ms, "%s", line)
 
     def _tell(self, advanced: MarkersAdvanced) -> None:
@@ -108,14 +108,14 @@ class TxnMarkerChannel:
             assert self._others is not None, "there are other brokers in a cluster only"
             self._others.write_markers(request, partial(self._others_have_answered, request.marker_id))
             return
-        wanted = request.wanted
+        requested = request.requested
         message = TxnMarkerRequest(
             request.marker_id,
-            wanted.producer_id,
-            wanted.producer_epoch,
-            wanted.coordinator_epoch,
-            wanted.is_commit,
-            wanted.transaction_version,
+            requested.producer_id,
+            requested.producer_epoch,
+            requested.coordinator_epoch,
+            requested.is_commit,
+            requested.transaction_version,
             request.slots,
         )
         if request.worker == self._me.index:
@@ -127,14 +127,14 @@ class TxnMarkerChannel:
         if codes is None:
             self._marking.lost(marker_id, self._now_ms)
         else:
-            self._marking.answered(marker_id, codes, self._now_ms)
+            self._marking.response_received(marker_id, codes, self._now_ms)
 
-    def _place_of(self, topic: str, index: int) -> Place | None:
+    def _place_of(self, topic: str, index: int) -> MarkerWriter | None:
         known = self._partitions.image.topics.get(topic)
         if known is None or not 0 <= index < len(known.partitions):
             return None
         row = known.partitions[index]
         short_id = short_topic_id(known.id.bytes)
         if self._others is not None and row.leader not in (NO_LEADER, self._partitions.broker_id):
-            return Place(-1, row.slot, short_id, row.leader)
-        return Place(row.owner if row.slot >= 0 else -1, row.slot, short_id)
+            return MarkerWriter(-1, row.slot, short_id, row.leader)
+        return MarkerWriter(row.owner if row.slot >= 0 else -1, row.slot, short_id)

@@ -43,7 +43,7 @@ _Verification = tuple[PartitionsToVerify, Codes]
 
 
 def _producer_of(item: _Marker) -> int:
-    return item[0].wanted.producer_id
+    return item[0].requested.producer_id
 
 
 def _transaction_of(item: _Verification) -> str:
@@ -163,7 +163,7 @@ class OtherBrokers:
         self._send(self._to_writers, broker, WRITE_TXN_MARKERS, _MARKERS_VERSION, body, replied)
 
     def _markers_written(self, broker: int, items: list[_Marker], answer: memoryview | None) -> None:
-        self._markers.answered(broker)
+        self._markers.completed(broker)
         codes = {}
         if answer is not None:
             try:
@@ -171,7 +171,7 @@ class OtherBrokers:
             except MalformedRequest as error:
                 log.warning("broker %d: %s", broker, error)
         for request, answered in items:
-            found = codes.get(request.wanted.producer_id)
+            found = codes.get(request.requested.producer_id)
             missing = ErrorCode.UNKNOWN_SERVER_ERROR
             answered(None if found is None else [found.get(each, missing) for each in request.partitions])
 
@@ -185,7 +185,7 @@ class OtherBrokers:
         self._send(self._to_coordinators, broker, ADD_PARTITIONS_TO_TXN, _VERIFICATION_VERSION, body, replied)
 
     def _verified(self, broker: int, items: list[_Verification], answer: memoryview | None) -> None:
-        self._verifications.answered(broker)
+        self._verifications.completed(broker)
         codes: dict[str, dict[tuple[str, int], ErrorCode]] = {}
         refusal = ErrorCode.NONE
         if answer is not None:
@@ -206,13 +206,13 @@ class OtherBrokers:
 
 
 def _marker(request: MarkerRequest) -> TxnMarker:
-    wanted = request.wanted
+    requested = request.requested
     return TxnMarker(
-        producer_id=wanted.producer_id,
-        producer_epoch=wanted.producer_epoch,
-        is_commit=wanted.is_commit,
+        producer_id=requested.producer_id,
+        producer_epoch=requested.producer_epoch,
+        is_commit=requested.is_commit,
         topics=by_topic(request.partitions),
-        coordinator_epoch=wanted.coordinator_epoch,
+        coordinator_epoch=requested.coordinator_epoch,
     )
 
 
