@@ -246,7 +246,7 @@ class PartitionLog:
         self._assigned_epoch = epoch
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
-        """Complete the active segment and start a new one at `base_offset` , or at the log end if that is larger."""
+        """Complete the active segment and start a new one at `base_offset`, or at the log end if that is larger."""
         active = self.segments.active
         base_offset = max(base_offset, self.log_end_offset)
         if active.size == 0 and active.base_offset == base_offset:

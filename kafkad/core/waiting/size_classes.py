@@ -9,20 +9,20 @@ from typing import Generic, TypeVar
 
 MAX_BYTES = 2 << 20
 """Limit of the requests of one size class in progress; one request is always admitted."""
-T = TypeVar("T")
+Request = TypeVar("Request")
 
 
-class SizeClasses(Generic[T]):
+class SizeClasses(Generic[Request]):
     """Requests that are processed or wait. `held_bytes` is the size of all of them."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._in_progress: dict[int, int] = {}
         """Bytes, by size class."""
-        self._queues: dict[int, deque[tuple[int, T]]] = {}
+        self._queues: dict[int, deque[tuple[int, Request]]] = {}
         self.held_bytes = 0
 
-    def begin(self, size: int, request: T) -> bool:
+    def begin(self, size: int, request: Request) -> bool:
         """Whether processing may start now. If not, the request is queued, and a later `end` returns it."""
         self.held_bytes += size
         size_class = size.bit_length()
@@ -32,12 +32,12 @@ class SizeClasses(Generic[T]):
         self._in_progress[size_class] = self._in_progress.get(size_class, 0) + size
         return True
 
-    def end(self, size: int) -> list[T]:
+    def end(self, size: int) -> list[Request]:
         """A request of `size` is done; returns the requests whose processing starts now."""
         self.held_bytes -= size
         size_class = size.bit_length()
         self._in_progress[size_class] -= size
-        started: list[T] = []
+        started: list[Request] = []
         queue = self._queues.get(size_class)
         while queue and self._is_admitted(size_class, queue[0][0]):
             next_size, request = queue.popleft()

@@ -13,16 +13,16 @@ SLOW_BYTES = 8 * 1024
 STUCK_BYTES = 256 * 1024
 """With fewer bytes of all requests together they are stuck: they wait for each other's memory."""
 
-R = TypeVar("R", bound=Hashable)
+Owner = TypeVar("Owner", bound=Hashable)
 
 
-class Transfer(NamedTuple, Generic[R]):
+class Transfer(NamedTuple, Generic[Owner]):
     """A request in receipt, or replies in transmission, of `owner`: its `number`-th, with `moved_bytes` so far.
 
     The transfer takes `held_bytes` of memory.
     """
 
-    owner: R
+    owner: Owner
     number: int
     moved_bytes: int
     held_bytes: int
@@ -30,29 +30,29 @@ class Transfer(NamedTuple, Generic[R]):
     """Not read at present, because it waits for memory or for earlier requests."""
 
 
-class CheckedTransfer(NamedTuple, Generic[R]):
+class CheckedTransfer(NamedTuple, Generic[Owner]):
     """A transfer that was incomplete at the previous check too."""
 
-    transfer: Transfer[R]
+    transfer: Transfer[Owner]
     progress: int
     is_slow: bool
 
 
-class SlowRequests(Generic[R]):
+class SlowRequests(Generic[Owner]):
     """The state of the last check."""
 
     def __init__(self) -> None:
         self._checks = 0
-        self._last: dict[R, tuple[int, int, int]] = {}
+        self._last: dict[Owner, tuple[int, int, int]] = {}
         """By owner: number, moved bytes, and the number of the first check."""
 
-    def check(self, incomplete: Iterable[Transfer[R]], arrived_bytes: int) -> list[CheckedTransfer[R]]:
+    def check(self, incomplete: Iterable[Transfer[Owner]], arrived_bytes: int) -> list[CheckedTransfer[Owner]]:
         """The requests of the last check that are still incomplete: read ones first, then by progress and age.
 
         `arrived_bytes` is the number of bytes of all requests since the last check.
         """
-        last, found = self._last, list[CheckedTransfer[R]]()
-        now: dict[R, tuple[int, int, int]] = {}
+        last, found = self._last, list[CheckedTransfer[Owner]]()
+        now: dict[Owner, tuple[int, int, int]] = {}
         self._last = now
         self._checks += 1
         is_stuck = arrived_bytes < STUCK_BYTES
@@ -73,9 +73,9 @@ class SlowRequests(Generic[R]):
         self._last = {}
 
 
-def select_for_bytes(slow: Sequence[Transfer[R]], needed: int) -> list[Transfer[R]]:
+def select_for_bytes(slow: Sequence[Transfer[Owner]], needed: int) -> list[Transfer[Owner]]:
     """The first transfers that together hold `needed` bytes."""
-    selected: list[Transfer[R]] = []
+    selected: list[Transfer[Owner]] = []
     for transfer in slow:
         if needed <= 0:
             break

@@ -28,10 +28,10 @@ class Timer:
         self.bucket: _Bucket[Any] | None = None
 
 
-T = TypeVar("T", bound=Timer)
+TimerType = TypeVar("TimerType", bound=Timer)
 
 
-class _Bucket(Generic[T]):
+class _Bucket(Generic[TimerType]):
     """The timers of one slot of one ring; a dict keeps their order and removes any of them in constant time."""
 
     __slots__ = ("expiration_ms", "number", "timers")
@@ -39,10 +39,10 @@ class _Bucket(Generic[T]):
     def __init__(self, number: int) -> None:
         self.number = number
         self.expiration_ms = -1
-        self.timers: dict[T, None] = {}
+        self.timers: dict[TimerType, None] = {}
 
 
-class _Level(Generic[T]):
+class _Level(Generic[TimerType]):
     """One ring: `clock_ms` is a multiple of `tick_ms`, and all earlier buckets are empty."""
 
     __slots__ = ("buckets", "clock_ms", "interval_ms", "tick_ms")
@@ -51,30 +51,30 @@ class _Level(Generic[T]):
         self.tick_ms = tick_ms
         self.interval_ms = tick_ms * wheel_size
         self.clock_ms = now_ms - now_ms % tick_ms
-        self.buckets: list[_Bucket[T]] = [_Bucket(first_number + slot) for slot in range(wheel_size)]
+        self.buckets: list[_Bucket[TimerType]] = [_Bucket(first_number + slot) for slot in range(wheel_size)]
 
 
-class TimingWheel(Generic[T]):
+class TimingWheel(Generic[TimerType]):
     """The timers of one process, with a clock that the caller advances."""
 
     def __init__(self, *, start_ms: int, wheel_size: int = WHEEL_SIZE) -> None:
         self._size = wheel_size
-        first: _Level[T] = _Level(tick_ms=TICK_MS, wheel_size=wheel_size, now_ms=start_ms, first_number=0)
+        first: _Level[TimerType] = _Level(tick_ms=TICK_MS, wheel_size=wheel_size, now_ms=start_ms, first_number=0)
         self._levels = [first]
         # A bucket is in the heap exactly while its expiration_ms is not -1; its number breaks ties.
-        self._heap: list[tuple[int, int, _Bucket[T]]] = []
-        self._overdue: _Bucket[T] = _Bucket(-1)
+        self._heap: list[tuple[int, int, _Bucket[TimerType]]] = []
+        self._overdue: _Bucket[TimerType] = _Bucket(-1)
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, timer: T) -> None:
+    def add(self, timer: TimerType) -> None:
         """Add `timer`; if its deadline has passed, the next `advance` returns it."""
         self._place(timer)
         self._count += 1
 
-    def cancel(self, timer: T) -> bool:
+    def cancel(self, timer: TimerType) -> bool:
         """Remove `timer`; False if it is not in the wheel."""
         bucket = timer.bucket
         if bucket is None:
@@ -97,7 +97,7 @@ class TimingWheel(Generic[T]):
             bucket.expiration_ms = -1
         return None
 
-    def advance(self, now_ms: int) -> list[T]:
+    def advance(self, now_ms: int) -> list[TimerType]:
         """Advance the clock to `now_ms` and return the expired timers, earliest deadline first.
 
         Timers of a coarse bucket that are not expired move to a finer level. A clock that stands still or goes back
@@ -118,7 +118,7 @@ class TimingWheel(Generic[T]):
         due.sort(key=_deadline)
         return due
 
-    def clear(self) -> list[T]:
+    def clear(self) -> list[TimerType]:
         """Remove and return all timers, in the order of their deadlines."""
         timers = self._take_due_buckets(None)
         for timer in timers:
@@ -127,7 +127,7 @@ class TimingWheel(Generic[T]):
         timers.sort(key=_deadline)
         return timers
 
-    def _place(self, timer: T) -> None:
+    def _place(self, timer: TimerType) -> None:
         deadline_ms = timer.deadline_ms
         level = self._levels[0]
         if deadline_ms < level.clock_ms + level.tick_ms:
@@ -143,7 +143,7 @@ class TimingWheel(Generic[T]):
         bucket.timers[timer] = None
         timer.bucket = bucket
 
-    def _level_for(self, deadline_ms: int) -> _Level[T]:
+    def _level_for(self, deadline_ms: int) -> _Level[TimerType]:
         levels = self._levels
         for level in levels:
             if deadline_ms < level.clock_ms + level.interval_ms:
@@ -158,9 +158,9 @@ class TimingWheel(Generic[T]):
             levels.append(level)
         return level
 
-    def _take_due_buckets(self, now_ms: int | None) -> list[T]:
+    def _take_due_buckets(self, now_ms: int | None) -> list[TimerType]:
         """Empty every bucket that starts at or before `now_ms` (None: every bucket)."""
-        timers: list[T] = []
+        timers: list[TimerType] = []
         _empty(self._overdue, timers)
         heap = self._heap
         while heap and (now_ms is None or heap[0][0] <= now_ms):
@@ -170,7 +170,7 @@ class TimingWheel(Generic[T]):
         return timers
 
 
-def _empty(bucket: _Bucket[T], into: list[T]) -> None:
+def _empty(bucket: _Bucket[TimerType], into: list[TimerType]) -> None:
     into.extend(bucket.timers)
     bucket.timers = {}
 

@@ -97,7 +97,9 @@ class ClassicGroup(ClassicMembership):
             if not self.members:
                 self.subscription = frozenset()
             elif self.protocol is not None:
-                self.subscription = subscribed_topics(each.metadata(self.protocol) for each in self.members.values())
+                self.subscription = subscribed_topics(
+                    member.metadata(self.protocol) for member in self.members.values()
+                )
 
     # The methods of `Group`.
 

@@ -40,16 +40,16 @@ def reconcile(
 ) -> ConsumerMember:
     """The member after one step; the same object if nothing changes.
 
-    `owned` are the partitions that the member reports; None if it reports none. Raises `KafkaError`
+    `owned` are the partitions that the member reports; None: not reported. Raises `KafkaError`
     (FENCED_MEMBER_EPOCH).
     """
     match member.state:
         case MemberState.STABLE:
-            is_done = member.epoch == target.epoch
+            is_unchanged = member.epoch == target.epoch
         case MemberState.UNREVOKED_PARTITIONS:
-            is_done = _may_own(owned, member.pending_revocation)
+            is_unchanged = _may_own(owned, member.pending_revocation)
         case MemberState.UNRELEASED_PARTITIONS:
-            is_done = False
+            is_unchanged = False
         case _:
             # Written by a newer broker: only a member without partitions can continue from this state.
             if owned is None or owned:
@@ -59,7 +59,7 @@ def reconcile(
                     "The member must abandon all its partitions and rejoin.",
                 )
             return _next(member, target.epoch, target, owned)
-    if not is_done:
+    if not is_unchanged:
         return _next(member, member.epoch, target, owned)
     return _revoke_unsubscribed(member, target.subscribed, owned) if has_new_subscription else member
 
