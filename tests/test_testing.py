@@ -248,7 +248,7 @@ def of_wrong_ones(tmp_path_factory: pytest.TempPathFactory) -> str:
         "IllegalElection: strategy 'wrong' elected",
         "isinstance(1.5, int)",
         "/health is the broker's",
-        "assignor 'wrong' gave",
+        "assignor 'wrong' assigned",
         "override the fixture: return the group assignor",
         "ERROR test_wrong.py::TestForgotten::",
         *(f"FAILED test_wrong.py::Test{name}::" for name in ("Policy", "Strategy", "Manager", "Reporter", "Assignor")),

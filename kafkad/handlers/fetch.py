@@ -230,7 +230,7 @@ class FetchEvaluator:
                 data.records.release()
             is_open = data.error != 0 or finding.turns_away or finding.awaits_manifest
             has_more = has_records or is_open or published is None or _has_more(row, published, measure)
-            session.served(row.key, has_more=has_more, has_records=has_records and not full)
+            session.evaluated(row.key, has_more=has_more, has_records=has_records and not full)
 
     def _data(self, finding: Finding, measure: Measure) -> PartitionData:
         row, published, partition = finding.row, finding.published, finding.row.key[1]

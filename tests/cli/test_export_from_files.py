@@ -161,7 +161,7 @@ def test_a_batch_that_can_not_be_read_is_named_set_aside_or_skipped(lake: Lake, 
     checkpoint(lake.log, HIGH_WATERMARKS, p0=3)
     options = ("--keep", keep)
     refused = lake.run(*options)
-    why = f"the records take more than the {MAX_DECOMPRESSED_BYTES} bytes that are read"
+    why = f"the decompressed records exceed the limit of {MAX_DECOMPRESSED_BYTES} bytes"
     assert refused.exit_code == 1 and refused.stderr.count("\n") == 1
     assert f"t-0: at offset 1, the records of a batch can't be read: {why}" in refused.stderr
     skipped = lake.run(*options, "--on-damage", "skip")

@@ -198,7 +198,7 @@ def test_a_batch_that_a_producer_made_unreadable_stops_neither_exports_nor_consu
             (produced,) = read_produced(client.ask(produce({(lake.topic, 0): each}))).values()
             assert produced.error == 0
     options = ("--format", table)
-    why = f"the records take more than the {MAX_DECOMPRESSED_BYTES} bytes that are read"
+    why = f"the decompressed records exceed the limit of {MAX_DECOMPRESSED_BYTES} bytes"
     assert f"{lake.topic}-0: at offset 1, the records of a batch can't be read: {why}" in lake.run(
         "run", *options, code=1
     )

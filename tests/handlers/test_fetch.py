@@ -574,7 +574,7 @@ def test_an_incremental_response_mentions_only_what_changed() -> None:
     assert incremental(world, session) == [0, 1]
     assert (incremental(world, session), len(session.dirty)) == ([], 0)
     world.change(1, hw_offset=111, leo_offset=111)
-    session.moved(1)
+    session.slot_changed(1)
     assert incremental(world, session) == [1]
 
 
@@ -590,7 +590,7 @@ def test_a_session_is_told_which_slots_it_looks_at_once() -> None:
     session = a_session(a_row("one", 0, 110), a_row("two", 0, 110))
     incremental(world, session)
     for slot in world.bound:
-        session.moved(slot)
+        session.slot_changed(slot)
     incremental(world, session)
     assert world.bound == [0, 3]
 

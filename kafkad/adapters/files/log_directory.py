@@ -24,7 +24,7 @@ from kafkad.core.log.segments.layout import (
     PARTITION_METADATA,
     DirectoryName,
     directory_name,
-    leaving_directory_name,
+    marked_directory_name,
     parse_directory_name,
 )
 from kafkad.core.ports import StorageFailed
@@ -158,7 +158,7 @@ class LogDirectory:
 
     def mark_leaving(self, partition: TopicPartition, unique_id: str, state: str) -> Path:
         """Rename a partition's directory so that it is deleted (or ignored: stray) even after a crash."""
-        target = self.path / leaving_directory_name(partition, unique_id, state)
+        target = self.path / marked_directory_name(partition, unique_id, state)
         with storage_errors(str(target)):
             (self.path / directory_name(partition)).rename(target)
         return target

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 from kafkad.adapters.files.atomic_write import sync_directory, write_atomically
 from kafkad.adapters.files.log_directory import write_partition_metadata
 from kafkad.adapters.files.storage_errors import storage_errors
-from kafkad.core.log.segments.layout import directory_name, future_directory_name, leaving_directory_name
+from kafkad.core.log.segments.layout import directory_name, future_directory_name, marked_directory_name
 from kafkad.core.ports import StorageFailed
 from kafkad.core.types import TopicPartition
 
@@ -76,7 +76,7 @@ def forget_synced_source(directory: Path | str) -> None:
 
 def set_aside(directory: Path, partition: TopicPartition) -> Path | None:
     """Rename it so that it is removed, also after a crash; None when there is none. Raises `StorageFailed`."""
-    leaving = directory.with_name(leaving_directory_name(partition, uuid4().hex, "delete"))
+    leaving = directory.with_name(marked_directory_name(partition, uuid4().hex, "delete"))
     try:
         with storage_errors(str(directory)):
             os.rename(directory, leaving)

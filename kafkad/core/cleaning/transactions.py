@@ -76,7 +76,7 @@ class CleanedTransactions:
         try:
             marker = read_end_marker(memoryview(window.data)[at : at + size])
         except MalformedRecords as error:
-            raise CorruptBatch(window.place_of(row), str(error)) from error
+            raise CorruptBatch(window.position_of(row), str(error)) from error
         if marker is None:
             return False
         if marker.commit:

@@ -1,5 +1,5 @@
-"""Many records at once: where offset, timestamp, key, value and headers of each lie, as columns of numpy.
+"""Many records at once: positions of offset, timestamp, key, value and headers, as numpy columns.
 
-Needs numpy, which takes a process some 15 MB: only who reads whole logs imports this package, and not before it has to.
-One record, or the few of one batch, are read with `core/log/records/record.py`.
+Requires numpy, which takes a process some 15 MB: only code that reads whole logs imports this package, as late as
+possible. Single records, or the few of one batch, are read with `core/log/records/record.py`.
 """

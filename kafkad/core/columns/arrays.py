@@ -1,11 +1,11 @@
-"""The types of columns."""
+"""The array types of columns."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
 Numbers = NDArray[np.int64]
-"""Offsets, timestamps, and places in a buffer."""
+"""Offsets, timestamps, and positions in a buffer."""
 Flags = NDArray[np.bool_]
 Headers = NDArray[np.void]
 """Rows of `window.HEADER_LAYOUT`."""

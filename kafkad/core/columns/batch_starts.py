@@ -1,6 +1,6 @@
-"""Where does each batch begin in a piece of a segment file? Each header says where the next one does.
+"""Where does each batch start in a section of a segment file? Each header has the position of the next batch.
 
-Apart from the columns of numpy, so that it is compiled.
+A module without numpy, so that it is compiled.
 """
 
 import struct
@@ -14,10 +14,10 @@ _FRONT: Final = struct.Struct(">8xi4xbI")
 
 
 def batch_starts(data: bytes, position: int, end: int) -> list[int]:
-    """The places of the batches that lie whole in `data`, and at last where they end.
+    """The positions of the whole batches in `data`; the last element is their end.
 
-    `data` was read at `position` of a file that ends at byte `end`. Raises `CorruptBatch` where a batch is not as it
-    was written; no length from the file is trusted.
+    `data` was read at `position` of a file that ends at byte `end`. Raises `CorruptBatch` for a damaged batch; no
+    length from the file is trusted.
     """
     starts: list[int] = []
     view = memoryview(data)
@@ -35,12 +35,12 @@ def batch_starts(data: bytes, position: int, end: int) -> list[int]:
 
 
 def batch_size(data: bytes, at: int, position: int, end: int) -> int:
-    """The size of the batch at `at`, if its header may lead to the next one. Raises `CorruptBatch`."""
+    """The size of the batch at `at`, if its header is plausible. Raises `CorruptBatch`."""
     return _front(data, at, position, end)[0]
 
 
 def _front(data: bytes, at: int, position: int, end: int) -> tuple[int, int]:
-    """Size and checksum."""
+    """(size, checksum) from the header."""
     front = _FRONT.unpack_from(data, at)
     length: int = front[0]
     magic: int = front[1]
@@ -49,5 +49,5 @@ def _front(data: bytes, at: int, position: int, end: int) -> tuple[int, int]:
     if magic != MAGIC:
         raise CorruptBatch(position + at, f"expected magic {MAGIC}, found {magic}")
     if size < HEADER_SIZE or position + at + size > end:
-        raise CorruptBatch(position + at, f"a batch of {size} bytes, {end - position - at} are left")
+        raise CorruptBatch(position + at, f"the batch has {size} bytes, {end - position - at} remain")
     return size, crc

@@ -1,13 +1,13 @@
-"""Where does each record of one batch begin? The plain way, for batches that are too few to be walked in lockstep.
+"""Where does each record of one batch start? Plain Python, for batches that are too few to be scanned in lockstep.
 
-Apart from the columns of numpy, so that it is compiled: then it takes a tenth of the time.
+A module without numpy, so that it is compiled, which makes it ten times as fast.
 """
 
 from kafkad.core.log.records.varint import read_varint
 
 
 def record_starts(data: bytes, at: int, count: int, end: int) -> list[int]:
-    """The places of `count` records that lie between `at` and `end`. Raises IndexError, ValueError."""
+    """The positions of `count` records between `at` and `end`. Raises IndexError, ValueError."""
     starts = []
     for _ in range(count):
         starts.append(at)

@@ -1,9 +1,9 @@
-"""Where in a window of batches do the records lie, and their keys, values and headers?
+"""Where are the records in a window of batches, and their keys, values and headers?
 
-A record's place depends on the length of the one before, so many batches are walked in lockstep: one step of numpy
-goes one record further in each of them. The fields are then read column by column. Any bytes give what
-`record.iter_records` makes of them, or `CorruptBatch`; in addition offsets have to grow within their batch, and have to
-lie between those that its header names.
+The position of a record depends on the length of the previous one, so many batches are scanned in lockstep: each numpy
+step advances one record in each of them. The fields are then read as columns. Any bytes give the same records as
+`record.iter_records`, or `CorruptBatch`; in addition offsets must increase within their batch, and be in the range of
+its header.
 """
 
 from collections.abc import Iterator
@@ -17,22 +17,22 @@ from kafkad.core.columns.record_starts import record_starts
 from kafkad.core.columns.varints import Varints, read_varints
 from kafkad.core.columns.window import BatchWindow
 from kafkad.core.log.records.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME_FLAG, Codec, CorruptBatch
-from kafkad.core.log.records.compression import MAX_DECOMPRESSED_BYTES, CannotDecompress, decompress
+from kafkad.core.log.records.compression import MAX_DECOMPRESSED_BYTES, DecompressionFailed, decompress
 from kafkad.core.log.records.record import SMALLEST_RECORD, MalformedRecords, iter_checked
 from kafkad.core.log.records.record_headers import end_of_headers
 
-PORTION = 16 * 1024 * 1024
-"""Bytes of records that are decompressed at once: a window of a megabyte may hold a thousand times as much."""
+PORTION_BYTES = 16 * 1024 * 1024
+"""Decompressed bytes at once: a window of a megabyte may contain a thousand times as much."""
 _FEW_BATCHES = 200
-"""With fewer batches a step of numpy costs more than that of plain Python."""
+"""With fewer batches a numpy step costs more than plain Python."""
 _FEW_RECORDS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class RecordColumns:
-    """The records of the batches `first_batch` to `end_batch` of `window`, a row for each, in order of their offsets.
+    """The records of the batches `first_batch` to `end_batch` of `window`, one row each, in the order of offsets.
 
-    Places are in `data`. A size of -1 is null.
+    Positions are in `data`. A size of -1 is null.
     """
 
     window: BatchWindow
@@ -40,15 +40,15 @@ class RecordColumns:
     end_batch: int
     data: bytes
     first_row: Numbers
-    """The row of each batch's first record, and at last the number of rows."""
+    """The row of each batch's first record; the last element is the number of rows."""
     batch: Numbers
-    """The batch of each record, counted in the window."""
+    """The number of each record's batch in the window."""
     start: Numbers
     end: Numbers
     offset: Numbers
     timestamp: Numbers
     fields_at: Numbers
-    """What follows the timestamp: from the offset on."""
+    """The position after the timestamp, of the offset."""
     key_at: Numbers
     key_size: Numbers
     value_at: Numbers
@@ -62,7 +62,7 @@ class RecordColumns:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most records and headers of one batch that are read: a row of the columns takes some hundred bytes."""
+    """The maximum records and headers of one batch: a row of the columns takes some hundred bytes."""
 
     records: int
     headers: int
@@ -70,7 +70,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class _Bodies:
-    """The uncompressed records of some batches, and where they lie in `data`."""
+    """The uncompressed records of some batches, and their positions in `data`."""
 
     first_batch: int
     end_batch: int
@@ -85,76 +85,76 @@ UNLIMITED = Limits(records=1 << 31, headers=MAX_DECOMPRESSED_BYTES)
 
 
 def read_records(
-    window: BatchWindow, wanted: Flags | None = None, max_bytes: int = PORTION, limits: Limits = UNLIMITED
+    window: BatchWindow, selected: Flags | None = None, max_bytes: int = PORTION_BYTES, limits: Limits = UNLIMITED
 ) -> Iterator[RecordColumns]:
-    """The records of the window in portions of whole batches, each of about `max_bytes`.
+    """The records of the window in portions of whole batches of about `max_bytes`.
 
-    Batches that are not `wanted` have no rows, and are not read. A batch beyond the limits is `CorruptBatch`.
+    Batches that are not `selected` are not read and have no rows. Raises `CorruptBatch` also above the limits.
     """
-    _check_counts(window, wanted, limits.records)
+    _check_counts(window, selected, limits.records)
     first = 0
     while first < len(window):
-        bodies = _open_bodies(window, wanted, first, max_bytes, limits.headers)
+        bodies = _open_bodies(window, selected, first, max_bytes, limits.headers)
         yield _columns(window, bodies)
         first = bodies.end_batch
 
 
-def _check_counts(window: BatchWindow, wanted: Flags | None, most: int) -> None:
-    too_many = window.column("records_count") > most
-    if wanted is not None:
-        too_many &= wanted
+def _check_counts(window: BatchWindow, selected: Flags | None, max_records: int) -> None:
+    too_many = window.column("records_count") > max_records
+    if selected is not None:
+        too_many &= selected
     if too_many.any():
         batch = int(np.argmax(too_many))
         count = int(window.headers["records_count"][batch])
-        raise CorruptBatch(window.place_of(batch), f"it has {count} records, more than the {most} that are read")
+        raise CorruptBatch(window.position_of(batch), f"the batch has {count} records, the limit is {max_records}")
 
 
-def _open_bodies(window: BatchWindow, wanted: Flags | None, first: int, max_bytes: int, max_headers: int) -> _Bodies:
+def _open_bodies(window: BatchWindow, selected: Flags | None, first: int, max_bytes: int, max_headers: int) -> _Bodies:
     codecs = (window.headers["attributes"][first:] & CODEC_MASK).tolist()
-    is_requested = [True] * len(codecs) if wanted is None else wanted[first:].tolist()
-    if any(codec and use for codec, use in zip(codecs, is_requested, strict=True)):
-        return _decompress(window, codecs, is_requested, first, max_bytes, max_headers)
+    is_selected = [True] * len(codecs) if selected is None else selected[first:].tolist()
+    if any(codec and use for codec, use in zip(codecs, is_selected, strict=True)):
+        return _decompress(window, codecs, is_selected, first, max_bytes, max_headers)
     start = window.at[first:] + HEADER_SIZE
     end = window.at[first:] + window.size[first:]
     count = window.column("records_count")[first:]
-    if wanted is not None:
-        count *= wanted[first:]
-        end = np.where(wanted[first:], end, start)
+    if selected is not None:
+        count *= selected[first:]
+        end = np.where(selected[first:], end, start)
     return _checked(window, _Bodies(first, len(window), window.data, start, end, count, max_headers))
 
 
 def _decompress(
-    window: BatchWindow, codecs: list[int], is_requested: list[bool], first: int, max_bytes: int, max_headers: int
+    window: BatchWindow, codecs: list[int], is_selected: list[bool], first: int, max_bytes: int, max_headers: int
 ) -> _Bodies:
-    parts: list[bytes | memoryview] = []
+    chunks: list[bytes | memoryview] = []
     ends: list[int] = []
     view = memoryview(window.data)
     total = 0
-    rows = zip(codecs, is_requested, window.at[first:].tolist(), window.size[first:].tolist(), strict=True)
+    rows = zip(codecs, is_selected, window.at[first:].tolist(), window.size[first:].tolist(), strict=True)
     for codec, use, at, size in rows:
         if use:
             packed = view[at + HEADER_SIZE : at + size]
             try:
-                part = packed if codec == Codec.NONE else decompress(codec, packed, MAX_DECOMPRESSED_BYTES)
-            except CannotDecompress as error:
+                chunk = packed if codec == Codec.NONE else decompress(codec, packed, MAX_DECOMPRESSED_BYTES)
+            except DecompressionFailed as error:
                 raise CorruptBatch(window.position + at, str(error)) from error
-            parts.append(part)
-            total += len(part)
+            chunks.append(chunk)
+            total += len(chunk)
         ends.append(total)
         if total >= max_bytes:
             break
     end_batch = first + len(ends)
     end = np.array(ends, np.int64)
     start = np.concatenate((np.zeros(1, np.int64), end[:-1]))
-    count = window.column("records_count")[first:end_batch] * np.array(is_requested[: len(ends)], np.bool_)
-    return _checked(window, _Bodies(first, end_batch, b"".join(parts), start, end, count, max_headers))
+    count = window.column("records_count")[first:end_batch] * np.array(is_selected[: len(ends)], np.bool_)
+    return _checked(window, _Bodies(first, end_batch, b"".join(chunks), start, end, count, max_headers))
 
 
 def _checked(window: BatchWindow, bodies: _Bodies) -> _Bodies:
     wrong = (bodies.count < 0) | (bodies.count * SMALLEST_RECORD > bodies.end - bodies.start)
     wrong |= (bodies.count == 0) & (bodies.end > bodies.start)
     if wrong.any():
-        _refuse(window, bodies.first_batch + int(np.argmax(wrong)), bodies.max_headers)
+        _reject(window, bodies.first_batch + int(np.argmax(wrong)), bodies.max_headers)
     return bodies
 
 
@@ -169,10 +169,10 @@ def _columns(window: BatchWindow, bodies: _Bodies) -> RecordColumns:
     end[first_row[filled + 1] - 1] = bodies.end[filled]
     _length, at, _ = read_varints(data, start, 32)
     time_delta = read_varints(data, at + 1, 64)
-    offset_delta = read_varints(data, time_delta.behind, 32)
-    key = read_varints(data, offset_delta.behind, 32)
-    value = read_varints(data, key.behind + np.maximum(key.values, 0), 32)
-    headers = read_varints(data, value.behind + np.maximum(value.values, 0), 32)
+    offset_delta = read_varints(data, time_delta.end, 32)
+    key = read_varints(data, offset_delta.end, 32)
+    value = read_varints(data, key.end + np.maximum(key.values, 0), 32)
+    headers = read_varints(data, value.end + np.maximum(value.values, 0), 32)
     broken = _outside(end, time_delta, offset_delta, key, value, headers)
     deltas = offset_delta.values
     broken |= (deltas < 0) | (deltas > window.column("last_offset_delta")[batch])
@@ -181,7 +181,7 @@ def _columns(window: BatchWindow, bodies: _Bodies) -> RecordColumns:
         _check_header_counts(window, bodies, batch, headers.values)
         broken |= _broken_headers(bodies.data, data, headers, end)
     if broken.any():
-        _refuse(window, int(batch[np.argmax(broken)]), bodies.max_headers)
+        _reject(window, int(batch[np.argmax(broken)]), bodies.max_headers)
     return RecordColumns(
         window=window,
         first_batch=bodies.first_batch,
@@ -193,18 +193,18 @@ def _columns(window: BatchWindow, bodies: _Bodies) -> RecordColumns:
         end=end,
         offset=window.column("base_offset")[batch] + deltas,
         timestamp=_timestamps(window, batch, time_delta.values),
-        fields_at=time_delta.behind,
-        key_at=key.behind,
+        fields_at=time_delta.end,
+        key_at=key.end,
         key_size=key.values,
-        value_at=value.behind,
+        value_at=value.end,
         value_size=value.values,
-        headers_at=headers.behind,
+        headers_at=headers.end,
         header_count=headers.values,
     )
 
 
 def _check_header_counts(window: BatchWindow, bodies: _Bodies, batch: Numbers, counts: Numbers) -> None:
-    """Before they are walked: a batch of some kilobytes may have millions."""
+    """Check the counts before the headers are read: a batch of some kilobytes may have millions."""
     if counts.sum() <= bodies.max_headers:
         return
     of_batches = np.zeros(bodies.end_batch - bodies.first_batch, np.int64)
@@ -213,13 +213,13 @@ def _check_header_counts(window: BatchWindow, bodies: _Bodies, batch: Numbers, c
     if too_many.any():
         first = int(np.argmax(too_many))
         raise CorruptBatch(
-            window.place_of(bodies.first_batch + first),
-            f"its records have {of_batches[first]} headers, more than the {bodies.max_headers} that are read",
+            window.position_of(bodies.first_batch + first),
+            f"the records have {of_batches[first]} headers, the limit is {bodies.max_headers}",
         )
 
 
 def _timestamps(window: BatchWindow, batch: Numbers, deltas: Numbers) -> Numbers:
-    """With LogAppendTime, every record has the time of its batch."""
+    """The timestamps of records; with LogAppendTime those of their batches."""
     times = window.column("base_timestamp")[batch] + deltas
     appended = window.has_flag(LOG_APPEND_TIME_FLAG)
     if appended.any():
@@ -228,10 +228,10 @@ def _timestamps(window: BatchWindow, batch: Numbers, deltas: Numbers) -> Numbers
 
 
 def _outside(end: Numbers, *fields: Varints) -> Flags:
-    """The rows with a broken field, or whose fields leave the record: places only grow from field to field."""
+    """The rows with a malformed field, or with fields beyond the record: positions increase from field to field."""
     last = fields[-1]
-    broken: Flags = (last.behind > end) | (last.values < 0) | (last.values > end - last.behind)
-    broken |= (last.values == 0) & (last.behind != end)
+    broken: Flags = (last.end > end) | (last.values < 0) | (last.values > end - last.end)
+    broken |= (last.values == 0) & (last.end != end)
     for field in fields:
         if field.broken is not None:
             broken |= field.broken
@@ -239,15 +239,15 @@ def _outside(end: Numbers, *fields: Varints) -> Flags:
 
 
 def _record_starts(window: BatchWindow, bodies: _Bodies, data: Bytes, first_row: Numbers) -> Numbers:
-    """Where each record begins; every batch is found to end where its last record does."""
+    """The start of each record; checks that every batch ends with its last record."""
     starts = np.empty(int(first_row[-1]), np.int64)
     live = np.flatnonzero(bodies.count)
     at = bodies.start[live]
     step = 0
     while live.size > _FEW_BATCHES:
         starts[first_row[live] + step] = at
-        length, behind, broken = read_varints(data, at, 32)
-        at = behind + length
+        length, length_end, broken = read_varints(data, at, 32)
+        at = length_end + length
         wrong = (length < 0) | (at > bodies.end[live])
         if broken is not None:
             wrong |= broken
@@ -255,7 +255,7 @@ def _record_starts(window: BatchWindow, bodies: _Bodies, data: Bytes, first_row:
         is_last = bodies.count[live] == step
         wrong |= is_last & (at != bodies.end[live])
         if wrong.any():
-            _refuse(window, bodies.first_batch + int(live[np.argmax(wrong)]), bodies.max_headers)
+            _reject(window, bodies.first_batch + int(live[np.argmax(wrong)]), bodies.max_headers)
         if is_last.any():
             live, at = live[~is_last], at[~is_last]
     for batch, position in zip(live.tolist(), at.tolist(), strict=True):
@@ -263,28 +263,28 @@ def _record_starts(window: BatchWindow, bodies: _Bodies, data: Bytes, first_row:
         try:
             starts[row:end] = record_starts(bodies.data, position, end - row, int(bodies.end[batch]))
         except (IndexError, ValueError):
-            _refuse(window, bodies.first_batch + batch, bodies.max_headers)
+            _reject(window, bodies.first_batch + batch, bodies.max_headers)
     return starts
 
 
 def _broken_headers(raw: bytes, data: Bytes, headers: Varints, ends: Numbers) -> Flags:
-    """Walk the headers of all records that have some, one of each record in a step."""
+    """Check the headers of all records, one of each record in a step."""
     broken = np.zeros(ends.size, np.bool_)
     rows = np.flatnonzero(headers.values)
-    at, left = headers.behind[rows], headers.values[rows]
+    at, remaining = headers.end[rows], headers.values[rows]
     while rows.size > _FEW_RECORDS:
         key = read_varints(data, at, 32)
-        value = read_varints(data, key.behind + np.maximum(key.values, 0), 32)
-        at = value.behind + np.maximum(value.values, 0)
-        left = left - 1
-        wrong = (key.values < 0) | (at > ends[rows]) | ((left == 0) & (at != ends[rows]))
+        value = read_varints(data, key.end + np.maximum(key.values, 0), 32)
+        at = value.end + np.maximum(value.values, 0)
+        remaining = remaining - 1
+        wrong = (key.values < 0) | (at > ends[rows]) | ((remaining == 0) & (at != ends[rows]))
         for field in (key, value):
             if field.broken is not None:
                 wrong |= field.broken
         broken[rows[wrong]] = True
-        continues = (left > 0) & ~wrong
-        rows, at, left = rows[continues], at[continues], left[continues]
-    for row, position, count in zip(rows.tolist(), at.tolist(), left.tolist(), strict=True):
+        continues = (remaining > 0) & ~wrong
+        rows, at, remaining = rows[continues], at[continues], remaining[continues]
+    for row, position, count in zip(rows.tolist(), at.tolist(), remaining.tolist(), strict=True):
         broken[row] = not _are_headers(raw, position, int(ends[row]), count)
     return broken
 
@@ -296,10 +296,10 @@ def _are_headers(data: bytes, at: int, end: int, count: int) -> bool:
         return False
 
 
-def _refuse(window: BatchWindow, batch: int, max_headers: int) -> NoReturn:
-    """The plain reader says what is wrong with a batch that the columns did not accept."""
+def _reject(window: BatchWindow, batch: int, max_headers: int) -> NoReturn:
+    """Raise the error of the plain reader for a batch that the columns rejected."""
     at, size = int(window.at[batch]), int(window.size[batch])
-    reason = "the offsets of its records are not those that the header names"
+    reason = "the offsets of the records are not in the range of the header"
     try:
         records = memoryview(window.data)[at : at + size]
         for _ in iter_checked(records, max_bytes=MAX_DECOMPRESSED_BYTES, max_headers=max_headers):

@@ -1,7 +1,7 @@
-"""Which batches does a piece of a segment file hold?
+"""Which batches are in a section of a segment file?
 
-Headers are walked one by one, because each says where the next begins, and then read as columns. Each batch is whole
-and its checksum is right; what its records say is read by `records`. No length from the file is trusted.
+Headers are scanned one by one, because each has the position of the next, and then read as columns. Batches are whole,
+and their checksums are valid; `records` reads the records. No length from the file is trusted.
 """
 
 from dataclasses import dataclass
@@ -30,17 +30,17 @@ HEADER_LAYOUT = np.dtype(
         ("records_count", ">i4"),
     ]
 )
-"""The fields of `batch.BatchHeader`, as they lie in the bytes."""
+"""The fields of `batch.BatchHeader`, in the order of the bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchWindow:
-    """Whole batches, one after the other. `position` is where `data` begins in the file."""
+    """Contiguous whole batches. `position` is the position of `data` in the file."""
 
     data: bytes
     position: int
     at: Numbers
-    """Where each batch begins in `data`."""
+    """The start of each batch in `data`."""
     size: Numbers
     headers: Headers
 
@@ -49,7 +49,7 @@ class BatchWindow:
 
     @property
     def end(self) -> int:
-        """Where the next window begins in the file."""
+        """The position of the next window in the file."""
         return self.position + (int(self.at[-1] + self.size[-1]) if self.at.size else 0)
 
     def column(self, name: str) -> Numbers:
@@ -67,8 +67,8 @@ class BatchWindow:
         flags: Flags = (self.column("attributes") & flag) != 0
         return flags
 
-    def place_of(self, batch: int) -> int:
-        """Where in the file the batch begins."""
+    def position_of(self, batch: int) -> int:
+        """The position of the batch in the file."""
         return self.position + int(self.at[batch])
 
     def part(self, first: int, end: int) -> "BatchWindow":
@@ -78,42 +78,44 @@ class BatchWindow:
 
 
 def read_window(read_at: ReadAt, position: int, end: int, size: int) -> BatchWindow:
-    """The whole batches in about `size` bytes from `position` of a file whose batches end at byte `end`; one at least.
+    """The whole batches in about `size` bytes from `position` of a file whose batches end at byte `end`; at least one.
 
-    Raises `CorruptBatch` at the first one that is not as it was written.
+    Raises `CorruptBatch` for the first damaged batch.
     """
     data = read_at(min(max(size, HEADER_SIZE), end - position), position)
     needed = _first_size(data, position, end)
     if needed > len(data):
         data = read_at(needed, position)
         if len(data) < needed:
-            raise CorruptBatch(position, f"a batch takes {needed} bytes, {len(data)} could be read")
+            raise CorruptBatch(position, f"a batch has {needed} bytes, {len(data)} were read")
     return split_window(data, position, end)
 
 
 def split_window(data: bytes, position: int, end: int) -> BatchWindow:
-    """The batches that lie whole in `data`, which was read at `position` of a file that ends at byte `end`."""
-    *starts, behind = batch_starts(data, position, end)
-    places = np.array(starts, np.int64)
-    sizes = np.diff(places, append=behind)
-    raw = np.frombuffer(data, np.uint8)[places[:, np.newaxis] + np.arange(HEADER_SIZE)]
+    """The whole batches in `data`, which was read at `position` of a file that ends at byte `end`."""
+    *starts, last_end = batch_starts(data, position, end)
+    positions = np.array(starts, np.int64)
+    sizes = np.diff(positions, append=last_end)
+    raw = np.frombuffer(data, np.uint8)[positions[:, np.newaxis] + np.arange(HEADER_SIZE)]
     headers = raw.view(HEADER_LAYOUT).reshape(-1)
-    _check_offsets(headers, places, position)
-    return BatchWindow(data, position, places, sizes, headers)
+    _check_offsets(headers, positions, position)
+    return BatchWindow(data, position, positions, sizes, headers)
 
 
 def _first_size(data: bytes, position: int, end: int) -> int:
     if len(data) < HEADER_SIZE:
-        raise CorruptBatch(position, f"{len(data)} bytes are left, a batch header takes {HEADER_SIZE}")
+        raise CorruptBatch(position, f"{len(data)} bytes remain, a batch header has {HEADER_SIZE}")
     return batch_size(data, 0, position, end)
 
 
-def _check_offsets(headers: Headers, places: Numbers, position: int) -> None:
-    """Offsets grow from batch to batch, and none is beyond what an offset may be."""
+def _check_offsets(headers: Headers, positions: Numbers, position: int) -> None:
+    """Check that offsets increase from batch to batch, and are within 63 bits."""
     base = headers["base_offset"].astype(np.int64)
     delta = headers["last_offset_delta"].astype(np.int64)
     wrong = (base < 0) | (delta < 0) | (base > np.iinfo(np.int64).max - 1 - delta)
     wrong[1:] |= base[1:] <= (base + delta)[:-1]
     if wrong.any():
         batch = int(np.argmax(wrong))
-        raise CorruptBatch(position + int(places[batch]), f"offsets from {base[batch]}, {delta[batch]} more")
+        raise CorruptBatch(
+            position + int(positions[batch]), f"invalid offset {base[batch]} with a last offset delta of {delta[batch]}"
+        )

@@ -16,7 +16,7 @@ class GroupConfig:
     max_size: int = 2**31 - 1
     """group.max.size"""
     new_member_join_timeout_ms: int = 5 * 60 * 1000
-    """How long a new member's join may wait, as it can't send heartbeats yet. Kafka has no option for it either."""
+    """Maximum wait of a new member's join, as it sends no heartbeats yet. A constant in Kafka too."""
     offset_metadata_max_bytes: int = 4096
     """offset.metadata.max.bytes: the limit of the metadata of a committed offset, in UTF-16 units."""
     offsets_retention_ms: int = 10_080 * 60 * 1000

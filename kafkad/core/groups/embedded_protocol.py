@@ -1,7 +1,7 @@
 """The "consumer" embedded protocol: the subscriptions and assignments of consumers in the classic protocol.
 
-The coordinator reads and writes these bytes only where a group changes from one protocol to the other (KIP-848);
-otherwise they concern the members alone. Versions 0 to 3 of Apache Kafka's ConsumerProtocol.
+The coordinator reads and writes these bytes only when a group changes its protocol (KIP-848); otherwise only members
+use them. Versions 0 to 3 of Apache Kafka's ConsumerProtocol.
 """
 
 from collections import deque
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from struct import Struct
 from struct import error as StructError
 
-MOST_ELEMENTS = 100_000
-"""The most elements that all arrays of a subscription or assignment may have together. A request counts their bytes as
-one element, and 16 MB of them would take seconds."""
+MAX_ELEMENTS = 100_000
+"""The maximum number of elements in all arrays of a subscription or assignment. The request decoder counts these bytes
+as one element, and 16 MB of them would take seconds."""
 
-_LISTS = 8
-"""The topic lists that are remembered: each is compared with what a member names."""
+_CACHED_LISTS = 8
+"""The number of cached topic lists: each is compared with every subscription."""
 _I16, _I32 = Struct(">h"), Struct(">i")
 
 Named = Mapping[str, frozenset[int]]
@@ -23,7 +23,7 @@ Named = Mapping[str, frozenset[int]]
 
 
 class MalformedProtocol(Exception):
-    """The bytes are not those of a consumer."""
+    """The bytes are no valid subscription or assignment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,24 +35,24 @@ class Subscription:
 
 
 class TopicLists:
-    """The topics of subscriptions that were read: most members of a group name the same, and share them then."""
+    """A cache of decoded topic lists: most members of a group have the same, and share it."""
 
     def __init__(self) -> None:
-        self._read: deque[tuple[bytes, tuple[str, ...]]] = deque(maxlen=_LISTS)
-        """As bytes and as names, sorted."""
+        self._cached: deque[tuple[bytes, tuple[str, ...]]] = deque(maxlen=_CACHED_LISTS)
+        """(encoded, names in order)"""
 
     def read(self, reader: "_Reader") -> tuple[str, ...]:
-        for written, topics in self._read:
-            if reader.skip(written):
+        for encoded, topics in self._cached:
+            if reader.skip(encoded):
                 return topics
         start = reader.at
         topics = tuple(sorted({reader.text() for _ in range(reader.count())}))
-        self._read.appendleft((reader.since(start), topics))
+        self._cached.appendleft((reader.bytes_from(start), topics))
         return topics
 
 
 def read_version(data: bytes) -> int:
-    """The version of a subscription. Raises MalformedProtocol."""
+    """The version of a subscription. Raises `MalformedProtocol`."""
     try:
         return _Reader(data).i16()
     except StructError as error:
@@ -60,7 +60,7 @@ def read_version(data: bytes) -> int:
 
 
 def read_subscription(data: bytes, lists: TopicLists | None = None) -> Subscription:
-    """`lists` has the topics of other members. Raises MalformedProtocol."""
+    """`lists` caches topics across members. Raises `MalformedProtocol`."""
     try:
         reader = _Reader(data)
         version = reader.i16()
@@ -68,7 +68,7 @@ def read_subscription(data: bytes, lists: TopicLists | None = None) -> Subscript
         reader.nullable_bytes()
         owned = reader.partitions() if version >= 1 else {}
         if version >= 2:
-            reader.i32()  # the generation in which it owned them
+            reader.i32()  # the generation of the owned partitions
         rack_id = reader.nullable_text() if version >= 3 else None
     except (StructError, ValueError) as error:
         raise MalformedProtocol(str(error)) from error
@@ -77,14 +77,14 @@ def read_subscription(data: bytes, lists: TopicLists | None = None) -> Subscript
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedAssignment:
-    """`user_data` is what a client-side assignor told its members besides."""
+    """`user_data` are bytes of a client-side assignor for its members."""
 
     partitions: Named = field(default_factory=dict)
     user_data: bytes = b""
 
 
 def read_assignment(data: bytes) -> EmbeddedAssignment:
-    """Empty bytes are an empty assignment. Raises MalformedProtocol."""
+    """Empty bytes are an empty assignment. Raises `MalformedProtocol`."""
     if not data:
         return EmbeddedAssignment()
     try:
@@ -96,31 +96,31 @@ def read_assignment(data: bytes) -> EmbeddedAssignment:
 
 
 def write_assignment(assignment: Named, version: int) -> bytes:
-    parts = [_I16.pack(version), _I32.pack(len(assignment))]
+    chunks = [_I16.pack(version), _I32.pack(len(assignment))]
     for topic, indexes in sorted(assignment.items()):
         name = topic.encode()
-        parts += (_I16.pack(len(name)), name, _I32.pack(len(indexes)))
-        parts += (_I32.pack(index) for index in sorted(indexes))
-    parts.append(_I32.pack(-1))
-    return b"".join(parts)
+        chunks += (_I16.pack(len(name)), name, _I32.pack(len(indexes)))
+        chunks += (_I32.pack(index) for index in sorted(indexes))
+    chunks.append(_I32.pack(-1))
+    return b"".join(chunks)
 
 
 class _Reader:
-    """Reads the bytes in order; raises ValueError or struct.error where they end too early."""
+    """Reads the bytes in order; raises ValueError or struct.error if they are too short."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self.at = 0
-        self._elements_left = MOST_ELEMENTS
+        self._remaining_elements = MAX_ELEMENTS
 
-    def skip(self, written: bytes) -> bool:
-        """Whether these bytes come next; then they are passed over. An array of them had few enough elements."""
-        if not self._data.startswith(written, self.at):
+    def skip(self, expected: bytes) -> bool:
+        """Skip `expected` if these bytes are next. They do not count as elements: they were counted before."""
+        if not self._data.startswith(expected, self.at):
             return False
-        self.at += len(written)
+        self.at += len(expected)
         return True
 
-    def since(self, start: int) -> bytes:
+    def bytes_from(self, start: int) -> bytes:
         return self._data[start : self.at]
 
     def i16(self) -> int:
@@ -136,9 +136,9 @@ class _Reader:
     def count(self) -> int:
         """The number of elements of an array."""
         count = self.i32()
-        self._elements_left -= max(count, 0)
-        if self._elements_left < 0:
-            raise ValueError(f"the arrays have more than {MOST_ELEMENTS} elements")
+        self._remaining_elements -= max(count, 0)
+        if self._remaining_elements < 0:
+            raise ValueError(f"the arrays have more than {MAX_ELEMENTS} elements")
         return count
 
     def _take(self, length: int) -> bytes:
@@ -156,7 +156,7 @@ class _Reader:
         return None if length == -1 else self._take(length).decode()
 
     def nullable_bytes(self) -> bytes:
-        """None is written like the empty text."""
+        """Null bytes become empty bytes."""
         length = self.i32()
         return b"" if length == -1 else self._take(length)
 

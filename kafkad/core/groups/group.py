@@ -1,7 +1,7 @@
-"""What all groups have in common, whatever protocol their members use.
+"""The interface of all groups, with any protocol.
 
-Offsets, listings and deletions need this of a group, and no more; classic and KIP-848 groups each implement it. A group
-never changes here: changes are returned as records.
+Offsets, listings and deletions use only this interface; classic and KIP-848 groups implement it. None of its methods
+changes a group: changes are returned as records.
 """
 
 from collections.abc import Callable, Hashable
@@ -14,7 +14,7 @@ from kafkad.core.groups.records import GroupRecord
 
 
 class GroupType(Enum):
-    """The types that a ListGroups filter may name; UNKNOWN stands for any other word, and matches no group."""
+    """The types for ListGroups filters; UNKNOWN is any other text, and matches no group."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -31,16 +31,16 @@ class GroupType(Enum):
 
 
 class Expiration(NamedTuple):
-    """When the retention time of a group's offsets begins (KIP-211).
+    """The start of the retention time of a group's offsets (KIP-211).
 
-    `since_ms` is one wall time for all of them; None: for each offset the time of its commit.
+    `since_ms` is one wall time for all offsets; None: the commit time of each offset.
     """
 
     since_ms: int | None
 
 
 PartitionCheck = Callable[[UUID, int], None]
-"""Takes a topic id and a partition: raises `KafkaError` when the member may not commit there."""
+"""Takes a topic id and a partition: raises `KafkaError` if the member must not commit this partition."""
 
 
 class Group(Protocol):
@@ -54,26 +54,26 @@ class Group(Protocol):
 
     @property
     def state_name(self) -> str:
-        """As ListGroups and DescribeGroups show it."""
+        """The state for ListGroups and DescribeGroups."""
 
     @property
     def protocol_type(self) -> str | None:
-        """The protocol type of the members (`consumer`, `connect`, …); None: the group only keeps offsets."""
+        """The protocol type of the members (`consumer`, `connect`, …); None: the group only has offsets."""
 
     @property
     def is_empty(self) -> bool:
-        """The group has no members: it can be deleted."""
+        """Whether the group has no members, and can be deleted."""
 
     @property
     def size(self) -> int:
-        """The number of its members."""
+        """The number of members."""
 
     def has_member(self, member_id: str) -> bool: ...
 
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, is_transactional: bool, version: int
     ) -> PartitionCheck | None:
-        """`generation` is the member epoch in a KIP-848 group. A returned check has to pass for each partition, too."""
+        """`generation` is the member epoch in a KIP-848 group. The returned check applies to each partition."""
 
     def check_offset_fetch(self, member_id: str | None, epoch: int) -> None: ...
 
@@ -82,13 +82,13 @@ class Group(Protocol):
     def check_delete(self) -> None: ...
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member is subscribed to the topic: its offsets do not expire meanwhile."""
+        """Whether a member is subscribed to the topic; then its offsets do not expire."""
 
     def expiration(self) -> Expiration | None:
-        """When its offsets begin to age; None: they do not at present."""
+        """The start of the retention time; None: offsets do not expire in this state."""
 
     def session_timer(self, member_id: str, moment: Moment) -> tuple[Hashable, int] | None:
-        """The timer that a commit by this member sets, as (key, deadline): in some states a commit is a heartbeat."""
+        """The session timer after a commit of this member, as (key, deadline): a commit may count as a heartbeat."""
 
     def tombstones(self) -> list[GroupRecord]:
-        """The records that remove the group itself; `GroupOffsets` removes its offsets."""
+        """The records that remove the group; `GroupOffsets` removes its offsets."""

@@ -1,4 +1,4 @@
-"""What tools see of groups: DescribeGroups of classic ones, ListGroups of all."""
+"""Groups for tools: DescribeGroups of classic groups, ListGroups of all groups."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -42,12 +42,12 @@ class ListedGroup:
 
 
 def describe_classic(groups: Groups, group_id: str) -> DescribedGroup:
-    """A group that does not exist, or is not classic, is described as dead, with the reason."""
+    """A group that does not exist or is not classic is described as dead, with the error."""
     try:
         group = groups.find_classic(group_id)
     except KafkaError as error:
         return DescribedGroup(group_id=group_id, code=error.code, message=error.message, state=ClassicState.DEAD.value)
-    # Only in a stable group the metadata of all members certainly belongs to the chosen protocol.
+    # Only in a stable group all members have metadata for the selected protocol.
     protocol = group.protocol if group.state is ClassicState.STABLE else None
     return DescribedGroup(
         group_id=group_id,
@@ -59,7 +59,7 @@ def describe_classic(groups: Groups, group_id: str) -> DescribedGroup:
 
 
 def list_groups(groups: Iterable[Group], states: Collection[str], types: Collection[str]) -> tuple[ListedGroup, ...]:
-    """Without states or types no filter applies; upper and lower case are equal."""
+    """Empty `states` or `types` do not filter; filters are case-insensitive."""
     requested_states = {state.lower().strip() for state in states}
     requested_types = {GroupType.parse(name) for name in types}
     return tuple(

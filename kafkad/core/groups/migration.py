@@ -1,7 +1,7 @@
-"""How does a group that has members change its protocol?
+"""How does a group with members change its protocol?
 
-A classic group becomes a consumer group with the first member that asks for it, and a classic one again when the last
-such member has left (KIP-848, online migration). Either way one batch removes the old group and writes the new one.
+A classic group becomes a consumer group when the first member with the consumer protocol joins, and a classic group
+again when the last one leaves (KIP-848, online migration). One batch removes the old group and writes the new one.
 Members of a consumer group that still use the classic protocol are handled in `consumer/classic_members.py`.
 """
 
@@ -43,7 +43,7 @@ from kafkad.core.quoting import quoted
 
 
 def check_upgrade(group: ClassicGroup, config: ConsumerConfig) -> None:
-    """Raises GROUP_ID_NOT_FOUND: for clients of the new protocol a group that can't be converted does not exist."""
+    """Raises GROUP_ID_NOT_FOUND: for consumer-protocol clients a group that can't be upgraded does not exist."""
     if not config.migration_policy.may_upgrade:
         raise _not_upgraded(group.group_id, "online upgrade is disabled")
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
@@ -68,17 +68,19 @@ def upgraded(group: ClassicGroup, subscriptions: Subscriptions) -> list[Consumer
     metadata_hash = subscriptions.hash_of(frozenset(topic for member in members for topic in member.topics))
     records.append(ConsumerGroupMetadata(group_id=group_id, epoch=epoch, metadata_hash=metadata_hash))
     for member in members:
-        had = to_topic_partitions(member.assigned)
+        assigned = to_topic_partitions(member.assigned)
         records.append(
-            ConsumerGroupTargetAssignmentMember(group_id=group_id, member_id=member.member_id, topic_partitions=had)
+            ConsumerGroupTargetAssignmentMember(
+                group_id=group_id, member_id=member.member_id, topic_partitions=assigned
+            )
         )
-    # It is unknown when the leader computed the assignment: the next one may be computed at once.
+    # No assignment timestamp: it is unknown, so the next assignment may be computed at once.
     records.append(ConsumerGroupTargetAssignmentMetadata(group_id=group_id, assignment_epoch=epoch))
     return [*records, *(member.assignment_record(group_id) for member in members)]
 
 
 def _as_consumers(group: ClassicGroup, topics: Topics) -> list[ConsumerMember]:
-    """Raises GROUP_MAX_SIZE_REACHED as soon as the members name too many different topics."""
+    """Raises GROUP_MAX_SIZE_REACHED if the members subscribe to too many different topics."""
     lists, subscribed = TopicLists(), SubscribedNames()
     members = []
     for member in group.members.values():
@@ -90,8 +92,8 @@ def _as_consumers(group: ClassicGroup, topics: Topics) -> list[ConsumerMember]:
 
 def _as_consumer(member: ClassicMember, group: ClassicGroup, topics: Topics, lists: TopicLists) -> ConsumerMember:
     subscription = read_subscription(_metadata(member, group.protocol), lists)
-    had = read_assignment(member.assignment)
-    if had.user_data:
+    assignment = read_assignment(member.assignment)
+    if assignment.user_data:
         reason = (
             "an unsupported custom assignor is in use. "
             "Please refer to the documentation or switch to a default assignor before re-attempting the upgrade"
@@ -107,19 +109,19 @@ def _as_consumer(member: ClassicMember, group: ClassicGroup, topics: Topics, lis
         client_id=member.client_id,
         client_host=member.client_host,
         topics=subscription.topics,
-        assigned=by_id(had.partitions, topics),
+        assigned=by_id(assignment.partitions, topics),
         classic=classic_metadata(member.session_timeout_ms, member.protocols),
     )
 
 
 def _metadata(member: ClassicMember, protocol: str | None) -> bytes:
-    """The metadata for the group's protocol; before one is chosen, for the protocol that the member prefers."""
+    """The metadata for the group's protocol; before it is selected, for the member's preferred protocol."""
     return next((metadata for name, metadata in member.protocols if name == protocol), member.protocols[0][1])
 
 
 def classic_metadata(session_timeout_ms: int, protocols: Iterable[tuple[str, bytes]]) -> ClassicMemberMetadata:
-    spoken = tuple(ClassicProtocol(name=name, metadata=metadata) for name, metadata in protocols)
-    return ClassicMemberMetadata(session_timeout_ms=session_timeout_ms, supported_protocols=spoken)
+    supported = tuple(ClassicProtocol(name=name, metadata=metadata) for name, metadata in protocols)
+    return ClassicMemberMetadata(session_timeout_ms=session_timeout_ms, supported_protocols=supported)
 
 
 def supported_protocols(classic: ClassicMemberMetadata) -> tuple[tuple[str, bytes], ...]:
@@ -127,19 +129,19 @@ def supported_protocols(classic: ClassicMemberMetadata) -> tuple[tuple[str, byte
 
 
 def downgraded(
-    group: ConsumerGroup, staying: Sequence[ConsumerMember], generation: int, topics: Topics, wall_ms: int
+    group: ConsumerGroup, remaining: Sequence[ConsumerMember], generation: int, topics: Topics, wall_ms: int
 ) -> GroupMetadata:
     """The remaining members, which all use the classic protocol, as a classic group with the target assignment."""
-    protocol = _chosen(staying)
+    protocol = _select_protocol(remaining)
     return GroupMetadata(
         group_id=group.group_id,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         generation=generation,
         protocol=protocol,
-        leader=staying[0].member_id,
+        leader=remaining[0].member_id,
         current_state_timestamp=wall_ms,
         members=tuple(
-            _as_classic(member, group.target.get(member.member_id, NOTHING), protocol, topics) for member in staying
+            _as_classic(member, group.target.get(member.member_id, NOTHING), protocol, topics) for member in remaining
         ),
     )
 
@@ -159,16 +161,16 @@ def _as_classic(member: ConsumerMember, target: Assignment, protocol: str, topic
     )
 
 
-def _chosen(members: Sequence[ConsumerMember]) -> str:
-    """The protocol that most members prefer among those that all support."""
-    spoken = [[row.name for row in member.classic.supported_protocols] for member in members if member.classic]
-    common = set(spoken[0]).intersection(*spoken)
-    votes = Counter(next(name for name in names if name in common) for names in spoken)
+def _select_protocol(members: Sequence[ConsumerMember]) -> str:
+    """The most preferred protocol of all that are supported by every member."""
+    supported = [[row.name for row in member.classic.supported_protocols] for member in members if member.classic]
+    common = set(supported[0]).intersection(*supported)
+    votes = Counter(next(name for name in names if name in common) for names in supported)
     return max(sorted(votes), key=votes.__getitem__)
 
 
 def embedded_assignment(assignment: Assignment, metadata: bytes, topics: Topics) -> bytes:
-    """The assignment for a classic member, in the version of its `metadata`."""
+    """The assignment of a classic member, encoded in the version of its `metadata`."""
     try:
         version = read_version(metadata)
     except MalformedProtocol:
@@ -177,7 +179,7 @@ def embedded_assignment(assignment: Assignment, metadata: bytes, topics: Topics)
 
 
 def by_id(named: Named, topics: Topics) -> Assignment:
-    """Topics that no longer exist are left out."""
+    """Deleted topics are omitted."""
     ids = {name: topics.id_of(name) for name in named}
     return {topic_id: named[name] for name, topic_id in ids.items() if topic_id is not None and named[name]}
 

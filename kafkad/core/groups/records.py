@@ -1,7 +1,7 @@
-"""Every kind of record in `__consumer_offsets` as a plain value, each with its tombstone.
+"""The records of `__consumer_offsets` as values, each with its tombstone.
 
-The names and fields are those of Apache Kafka's schemas; `wire` writes and reads them. A record says what is so after
-it, never what to do.
+Names and fields are those of Apache Kafka's schemas; `wire` encodes and decodes them. A record contains the new state,
+not the change.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from kafkad.core.types import NO_LEADER_EPOCH, NO_TIMESTAMP, NO_TOPIC_ID
 
 
 class OffsetCommitted(NamedTuple):
-    """The committed offset of a partition. A tuple, unlike the others: loading makes millions of these."""
+    """The committed offset of a partition. A tuple for speed, unlike the others: loading makes millions."""
 
     group_id: str
     topic: str
@@ -27,7 +27,7 @@ class OffsetCommitted(NamedTuple):
 
 
 class OffsetRemoved(NamedTuple):
-    """A tuple because there are as many of them as of commits."""
+    """A tuple for speed, like commits."""
 
     group_id: str
     topic: str
@@ -36,14 +36,14 @@ class OffsetRemoved(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A member of a classic group. `subscription` is its metadata of the chosen protocol."""
+    """A member of a classic group. `subscription` is its metadata for the selected protocol."""
 
     member_id: str
     group_instance_id: str | None = None
     client_id: str
     client_host: str
     rebalance_timeout: int = -1
-    """Milliseconds; -1 in values of version 0, where the session timeout takes its place."""
+    """Milliseconds; -1 in values of version 0, which use the session timeout instead."""
     session_timeout: int
     subscription: bytes
     assignment: bytes
@@ -51,7 +51,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadata:
-    """A generation of a classic group, with the assignments of all members."""
+    """A generation of a classic group, with all members and assignments."""
 
     group_id: str
     protocol_type: str
@@ -69,7 +69,7 @@ class GroupMetadataRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMetadata:
-    """The epoch of a KIP-848 group. `metadata_hash`: of the topics that it is subscribed to."""
+    """The epoch of a KIP-848 group. `metadata_hash` is that of its subscribed topics."""
 
     group_id: str
     epoch: int
@@ -97,7 +97,7 @@ class SubscribedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupPartitionMetadata:
-    """Written by Apache Kafka 3.7 to 4.0 only; the hash in `ConsumerGroupMetadata` took its place."""
+    """Written by Apache Kafka 3.7 to 4.0 only; replaced by the hash in `ConsumerGroupMetadata`."""
 
     group_id: str
     topics: tuple[SubscribedTopic, ...]
@@ -145,7 +145,7 @@ class ConsumerGroupMemberMetadataRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupTargetAssignmentMetadata:
-    """The epoch of the target assignment, and when it was computed (0: written before Apache Kafka 4.3)."""
+    """The epoch of the target assignment, and its time (0: written before Apache Kafka 4.3)."""
 
     group_id: str
     assignment_epoch: int
@@ -178,9 +178,9 @@ class ConsumerGroupTargetAssignmentMemberRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedPartitions:
-    """`assignment_epochs` has for each partition the member epoch in which the member got it; empty: not known.
+    """`assignment_epochs` has for each partition the member epoch in which it was assigned; empty: unknown.
 
-    Apache Kafka distinguishes empty from None in what it writes, and means the same.
+    Apache Kafka writes empty or None, with the same meaning.
     """
 
     topic_id: UUID
@@ -207,7 +207,7 @@ class ConsumerGroupCurrentMemberAssignmentRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupRegularExpression:
-    """The topics that matched a subscription by pattern, in the metadata `version` at `timestamp`."""
+    """The topics that match a subscribed pattern in metadata `version`, resolved at `timestamp`."""
 
     group_id: str
     regular_expression: str

@@ -1,8 +1,8 @@
-"""All groups of this coordinator, whatever protocol their members use.
+"""All groups of this coordinator, with any protocol.
 
-During the replay of the log only the newest record of each classic group is kept; `finish_loading` makes the groups
-from them. Afterwards a classic group's own record changes nothing in it: the record was made from the group. A group
-that only has committed offsets is an empty classic group without a record.
+While the log is loaded only the newest record of each classic group is kept; `finish_loading` creates the groups from
+them. Later the record of an existing classic group does not change the group, from which it was made. A group that
+only has committed offsets is an empty classic group without a record.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from kafkad.core.groups.group import Group
 from kafkad.core.groups.records import ConsumerGroupMetadataRemoved, GroupMetadata
 from kafkad.core.quoting import quoted
 
-LOADED_STEP = 200
-"""Groups and members in a step after the replay, some 3 ms."""
+MEMBERS_PER_STEP = 200
+"""Groups and members of one step after the replay: some 3 ms."""
 
 
 class Groups:
@@ -24,7 +24,7 @@ class Groups:
 
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
-        self._last_word: dict[str, GroupMetadata] = {}
+        self._loaded_records: dict[str, GroupMetadata] = {}
         self._is_loading = True
 
     def __iter__(self) -> Iterator[Group]:
@@ -34,22 +34,22 @@ class Groups:
         return len(self._groups)
 
     def ids(self) -> list[str]:
-        """A copy, for callers that go through the ids in steps."""
+        """A copy, for callers that iterate in steps."""
         return list(self._groups)
 
     def in_steps(self) -> Iterator[list[Group]]:
-        """All groups of this moment that are still there when it is their turn; each time some hundred members."""
-        some: list[Group] = []
+        """The current groups in steps of some hundred members, without groups that are removed meanwhile."""
+        step: list[Group] = []
         members = 0
         for group_id in self.ids():
             group = self._groups.get(group_id)
             if group is not None:
-                some.append(group)
+                step.append(group)
                 members += 1 + group.size
-                if members >= LOADED_STEP:
-                    yield some
-                    some, members = [], 0
-        yield some
+                if members >= MEMBERS_PER_STEP:
+                    yield step
+                    step, members = [], 0
+        yield step
 
     def get(self, group_id: str) -> Group | None:
         return self._groups.get(group_id)
@@ -67,8 +67,8 @@ class Groups:
         return group
 
     def add(self, group: Group) -> None:
-        """Add a group, in place of one with the same id."""
-        self._last_word.pop(group.group_id, None)
+        """Add a group; replaces a group with the same id."""
+        self._loaded_records.pop(group.group_id, None)
         self._groups[group.group_id] = group
 
     def remove(self, group_id: str) -> None:
@@ -77,9 +77,9 @@ class Groups:
     # Replay.
 
     def replay_metadata(self, record: GroupMetadata) -> None:
-        """A generation of a classic group is in the log."""
+        """Replay a generation of a classic group."""
         if self._is_loading:
-            self._last_word[record.group_id] = record
+            self._loaded_records[record.group_id] = record
             return
         group = self._groups.get(record.group_id)
         if isinstance(group, ClassicGroup):
@@ -88,13 +88,13 @@ class Groups:
             self._groups[record.group_id] = restore_group(record)
 
     def replay_removed(self, group_id: str) -> None:
-        """A classic group is gone; a group of another type with the same id has its own records."""
-        self._last_word.pop(group_id, None)
+        """Replay the removal of a classic group; a group of another type has its own records."""
+        self._loaded_records.pop(group_id, None)
         if isinstance(self._groups.get(group_id), ClassicGroup):
             del self._groups[group_id]
 
     def replay_consumer(self, record: ConsumerRecord) -> None:
-        """A record of a KIP-848 group: the first one creates the group, and its tombstone removes it."""
+        """Replay a record of a KIP-848 group: the first one creates the group, the group's tombstone removes it."""
         group = self._groups.get(record.group_id)
         if isinstance(record, ConsumerGroupMetadataRemoved):
             if isinstance(group, ConsumerGroup):
@@ -103,25 +103,25 @@ class Groups:
         if not isinstance(group, ConsumerGroup):
             if isinstance(record, REMOVALS):
                 return
-            # The record before has removed the classic group of this id, or it never had a record.
+            # A classic group with this id was removed by an earlier record, or has no record.
             group = ConsumerGroup(record.group_id)
-            self._last_word.pop(record.group_id, None)
+            self._loaded_records.pop(record.group_id, None)
             self._groups[record.group_id] = group
         group.replay((record,))
 
     def replay_offset(self, group_id: str) -> None:
-        """The group has offsets; it need not have had members."""
+        """Create the group of an offset if it does not exist."""
         if group_id not in self._groups:
             self._groups[group_id] = ClassicGroup(group_id, None)
 
     def finish_loading(self) -> Iterator[None]:
-        """In steps of some hundred members."""
+        """Create the classic groups, in steps of some hundred members."""
         restored = 0
-        while self._last_word:
-            group_id, record = self._last_word.popitem()
+        while self._loaded_records:
+            group_id, record = self._loaded_records.popitem()
             self._groups[group_id] = restore_group(record)
             restored += 1 + len(record.members)
-            if restored >= LOADED_STEP:
+            if restored >= MEMBERS_PER_STEP:
                 restored = 0
                 yield
         self._is_loading = False

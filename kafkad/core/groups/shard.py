@@ -1,7 +1,7 @@
-"""The groups of one partition of `__consumer_offsets`: their protocols and their offsets behind one `Shard`.
+"""The groups of one partition of `__consumer_offsets`, their protocols and their offsets, as one `Shard`.
 
-It passes records, timers and requests to the part that handles them. Only deletion, which concerns a group and its
-offsets, is decided here; handlers use the parts directly.
+It passes records, timers and requests to the object that handles them. Only the deletion of groups, which includes
+their offsets, is decided here; handlers use the other objects directly.
 """
 
 from collections.abc import Callable, Generator, Hashable, Iterable
@@ -32,9 +32,9 @@ from kafkad.core.groups.registry import Groups
 
 
 class GroupShard:
-    """`new_id` returns a text that was never returned before, for member ids.
+    """`new_id` returns a new unique text at each call, for member ids.
 
-    `rebalanced` counts the new epochs of groups of the consumer protocol.
+    `rebalanced` counts the new epochs of groups with the consumer protocol.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class GroupShard:
         )
 
     def configure(self, config: ConsumerConfig) -> None:
-        """Other group settings from now on."""
+        """Apply new group settings."""
         self.consumer.config = self._modern.config = self._fencing.config = config
 
     # Called by the runtime.
@@ -92,18 +92,18 @@ class GroupShard:
             return self.consumer.expired(key, moment)
         if key in SWEEP_TIMERS:
             return self.offsets.sweep(key, moment)
-        raise AssertionError(f"nobody here has set a timer {key!r}")
+        raise AssertionError(f"unknown timer {key!r}")
 
     def unloaded(self) -> GroupOutcome:
         return self.classic.unloaded()
 
     def markers_written(self, transactional_id: str, producer_epoch: int, moment: Moment) -> GroupOutcome:
-        raise AssertionError("groups order no markers")
+        raise AssertionError("groups request no markers")
 
     # Requests about groups and their offsets together.
 
     def delete_groups(self, group_ids: Iterable[str], token: int) -> GroupOutcome:
-        """Answers with (group id, code), once for each id in the request."""
+        """Replies with (group id, code) for each distinct id of the request."""
         outcome: Outcome[GroupRecord] = Outcome()
         results = []
         deleted = []
@@ -114,11 +114,11 @@ class GroupShard:
             except KafkaError as error:
                 results.append((group_id, error.code))
                 continue
-            outcome.records += self.offsets.all_removed(group_id)
+            outcome.records += self.offsets.removal_records(group_id)
             outcome.records += group.tombstones()
             deleted.append(group_id)
             results.append((group_id, ErrorCode.NONE))
         if deleted:
-            outcome.log_lines.append(f"{len(deleted)} group(s) deleted by a request: {first_names(deleted)}")
+            outcome.log_lines.append(f"deleted {len(deleted)} group(s) on request: {first_names(deleted)}")
         outcome.replies.append((token, results))
         return outcome

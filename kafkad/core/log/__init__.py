@@ -1,4 +1,4 @@
 """The log of one partition: batches, producers, epochs, indexes, segments, recovery.
 
-Files are reached through `kafkad.core.ports.SegmentStore`; who may write is decided elsewhere.
+Files are accessed through `kafkad.core.ports.SegmentStore`; permission to write is decided elsewhere.
 """

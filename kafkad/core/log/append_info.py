@@ -1,10 +1,10 @@
-"""What does an append answer?"""
+"""What does an append return?"""
 
 from typing import NamedTuple
 
 
 class AppendInfo(NamedTuple):
-    """The result of an append. A tuple, because one is made per produced batch."""
+    """The result of an append. A tuple for speed: each produced batch makes one."""
 
     base_offset: int
     last_offset: int

@@ -1,7 +1,7 @@
 """How is a control batch written to a segment?
 
-The index gets the entry of an aborted transaction before the log gets the marker, so a reader that sees the marker
-finds the entry. When the disk has no room for the marker, the entry is removed again (decision 010).
+The index gets the entry of an aborted transaction before the log gets the marker: a reader that sees the marker finds
+the entry. If the disk has no space for the marker, the entry is removed again (decision 010).
 """
 
 from kafkad.core.log.producers.producer_state import EndMarker, ProducerStates
@@ -14,7 +14,7 @@ from kafkad.core.ports import NoSpaceLeft
 def write_control(
     segment: Segment, producers: ProducerStates, batch: memoryview, header: BatchHeader, base_offset: int
 ) -> EndMarker | None:
-    """Write `batch` to the end of `segment`; returns the marker in it, which the producer state needs."""
+    """Write `batch` to the end of `segment`; return its transaction marker, for the producer state."""
     marker = read_end_marker(batch)
     aborted = None
     if marker is not None and header.producer_id >= 0:
@@ -26,6 +26,6 @@ def write_control(
     try:
         segment.log.write_at((batch,), segment.size)
     except NoSpaceLeft:
-        segment.aborted.take_back()
+        segment.aborted.remove_last()
         raise
     return marker

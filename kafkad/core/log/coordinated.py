@@ -1,7 +1,7 @@
-"""What do coordinators write into a partition? Transaction markers, and their own records.
+"""What do coordinators append to a partition? Transaction markers, and their own records.
 
-The rules differ from those for a client's batches: neither has sequences, and a marker is accepted even where no
-transaction is open. The codes of a refusal are those that Apache Kafka gives its coordinators.
+The rules differ from those for clients: these batches have no sequences, and a marker is accepted even if no
+transaction is open. Rejections have the error codes that Apache Kafka returns to its coordinators.
 """
 
 from kafkad.core.log.append_info import AppendInfo
@@ -29,7 +29,7 @@ def append_end_marker(
     leader_epoch: int,
     now_ms: int,
 ) -> AppendInfo:
-    """End the producer's transaction here, if it has one. Raises `KafkaError`, `NoSpaceLeft`, `StorageFailed`."""
+    """End the producer's transaction in this partition, if any. Raises `KafkaError`, `NoSpaceLeft`, `StorageFailed`."""
     log.producers.check_end_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
     marker = EndMarker(commit=commit, coordinator_epoch=coordinator_epoch, timestamp=now_ms)
     content = build_end_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch)
@@ -37,24 +37,24 @@ def append_end_marker(
     header = read_header(batch)
     if log.config.message_timestamp_type == "LogAppendTime":
         header = set_log_append_time(batch, 0, now_ms)
-    return log.append_judged(batch, header, leader_epoch=leader_epoch, now_ms=now_ms)
+    return log.append_validated(batch, header, leader_epoch=leader_epoch, now_ms=now_ms)
 
 
 def append_coordinated(
     log: PartitionLog, records: memoryview, *, leader_epoch: int, now_ms: int, guard: int = NO_GUARD
 ) -> AppendInfo:
-    """Append a batch that a coordinator made. Raises `KafkaError`, `NoSpaceLeft`, `StorageFailed`.
+    """Append a coordinator's batch. Raises `KafkaError`, `NoSpaceLeft`, `StorageFailed`.
 
-    In a producer's transaction it needs the `guard` of a verification, as a client's batch does.
+    A batch of a producer's transaction needs the `guard` of a verification, as a client's batch does.
     """
     batch, header = _own_batch(records, log.config, now_ms)
     if header.producer_id >= 0:
         log.producers.check_coordinated(header, guard)
-    return log.append_judged(batch, header, leader_epoch=leader_epoch, now_ms=now_ms)
+    return log.append_validated(batch, header, leader_epoch=leader_epoch, now_ms=now_ms)
 
 
 def _own_batch(records: memoryview, config: LogConfig, now_ms: int) -> ValidatedBatch:
-    """This process has just made the batch, so it is valid; only `compression.type` of the topic may change it."""
+    """The batch is valid, as this process built it; only timestamp type and `compression.type` may change it."""
     header = read_header(records)
     if config.message_timestamp_type == "LogAppendTime" or target_codec(header, config) != header.codec_bits:
         return validate_produce(records, config, now_ms, produce_version=_NEWEST_PRODUCE)

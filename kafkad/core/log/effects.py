@@ -1,4 +1,4 @@
-"""What a log wants done outside the owner's loop: waiting for the disk, and removing files later."""
+"""The effects of a log outside the owner's loop: syncs, and delayed removal of files."""
 
 from dataclasses import dataclass
 
@@ -8,18 +8,18 @@ from kafkad.core.ports import LogFile, SegmentStore
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushLog:
     """Sync these files, in any thread; then the owner calls `PartitionLog.flushed` with this effect, or `release` if
-    it failed.
+    the sync failed.
 
-    A `StorageFailed` takes the directory offline and is never retried. `truncations` tells the owner whether
-    the log was truncated meanwhile.
+    A `StorageFailed` takes the directory offline and is never retried. `truncations` shows the owner whether the log
+    was truncated meanwhile.
     """
 
     up_to: int
     truncations: int
     files: tuple[LogFile, ...]
-    """Lent by the owner."""
+    """References lent by the owner."""
     finished: tuple[LogFile, ...]
-    """Files that are not written any more, and open only for this."""
+    """Files without further writes, open only for this sync."""
     store: SegmentStore
 
     def perform(self) -> None:
@@ -27,12 +27,12 @@ class FlushLog:
             try:
                 file.sync()
             except FileNotFoundError:
-                # Retention has removed the segment since, so it needs no sync.
+                # Retention has removed the segment meanwhile.
                 continue
         self.store.sync_directory()
 
     def release(self) -> None:
-        """Called once, in the owner's thread, after the effect was performed."""
+        """Release the files; once, in the owner's thread, after `perform`."""
         for file in self.files:
             file.free()
         for file in self.finished:
@@ -41,8 +41,9 @@ class FlushLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnlinkFiles:
-    """Remove these files with `PartitionLog.remove_files`, not before `delay_ms` are over (file.delete.delay.ms), and
-    not before every reader has seen `generation`. After a crash they are removed by loading."""
+    """Remove these files with `PartitionLog.remove_files` when `delay_ms` (file.delete.delay.ms) have passed and every
+    reader has seen `generation`. After a crash, loading removes them.
+    """
 
     names: tuple[str, ...]
     delay_ms: int

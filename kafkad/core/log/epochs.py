@@ -1,8 +1,8 @@
 """Which offsets did each leader epoch write?
 
-The leader-epoch cache: epochs and start offsets, both strictly growing. It answers where an epoch ended, so that a
-follower knows where its log and the leader's part. The text of `leader-epoch-checkpoint` is made and read here; the
-owner writes the file.
+The leader-epoch cache: epochs and their start offsets, both strictly increasing. The end offset of an epoch is where a
+follower's log may diverge from the leader's. The text of `leader-epoch-checkpoint` is made and parsed here; the owner
+writes the file.
 """
 
 from bisect import bisect_left, bisect_right
@@ -27,7 +27,7 @@ class CorruptCheckpoint(Exception):
 
 
 class LeaderEpochCache:
-    """The epochs of one log. Methods that change it return whether the checkpoint must be written."""
+    """The leader epochs of one log. Methods that change them return whether the checkpoint must be written."""
 
     __slots__ = ("_epochs", "_starts")
 
@@ -50,7 +50,7 @@ class LeaderEpochCache:
         return EpochEntry(self._epochs[-1], self._starts[-1]) if self._epochs else None
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Record that `epoch` begins at `start_offset` and drop entries that contradict it. False if it was known."""
+        """Record that `epoch` starts at `start_offset`; drop entries that contradict it. False if unchanged."""
         epochs, starts = self._epochs, self._starts
         if epochs and epochs[-1] == epoch and start_offset >= starts[-1]:
             return False
@@ -64,10 +64,10 @@ class LeaderEpochCache:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(the largest epoch not above `epoch`, where it ended); (-1, -1) if nothing can be said.
+        """(the largest epoch not above `epoch`, its end offset); (-1, -1) if undefined.
 
-        The latest epoch ends at the log end. An epoch older than all known ones is answered as itself,
-        ending where the first known one starts: its records are gone from the log.
+        The latest epoch ends at the log end. For an epoch older than all entries: the epoch itself, with the start
+        offset of the first entry; its records were deleted.
         """
         if epoch == UNDEFINED_EPOCH or not self._epochs or epoch > self._epochs[-1]:
             return UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
@@ -78,10 +78,10 @@ class LeaderEpochCache:
             return epoch, self._starts[0]
         return self._epochs[higher - 1], self._starts[higher]
 
-    def end_offset_led(self, epoch: int, log_end_offset: int, leader_epoch: int) -> tuple[int, int]:
-        """The same as the leader of `leader_epoch` says it: that begins at the log end as long as it has no record.
+    def end_offset_as_leader(self, epoch: int, log_end_offset: int, leader_epoch: int) -> tuple[int, int]:
+        """As `end_offset_for` on the leader of `leader_epoch`: this epoch starts at the log end while it has no record.
 
-        A log learns of an epoch with its first record.
+        A log gets the entry of an epoch with the first record of the epoch.
         """
         if leader_epoch <= (UNDEFINED_EPOCH if self.latest_epoch is None else self.latest_epoch):
             return self.end_offset_for(epoch, log_end_offset)
@@ -90,7 +90,7 @@ class LeaderEpochCache:
         return led.end_offset_for(epoch, log_end_offset)
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """The log now ends at `end_offset`: drop the epochs that begin there or later."""
+        """Drop the epochs that start at `end_offset`, the new end of the log, or later."""
         if end_offset < 0:
             return False
         keep = bisect_left(self._starts, end_offset)
@@ -99,7 +99,7 @@ class LeaderEpochCache:
         return changed
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """The log now starts at `start_offset`: the epoch of that offset starts there, and older ones are dropped."""
+        """The log now starts at `start_offset`: move the start of its epoch there, drop older epochs."""
         passed = bisect_right(self._starts, start_offset)
         if passed == 0 or (passed == 1 and self._starts[0] == start_offset):
             return False
@@ -112,7 +112,7 @@ class LeaderEpochCache:
         self._starts.clear()
 
     def to_text(self) -> str:
-        """The content of `leader-epoch-checkpoint`: version, count, one line an entry."""
+        """The content of `leader-epoch-checkpoint`: version, count, one line for each entry."""
         lines = [f"{epoch} {start}" for epoch, start in zip(self._epochs, self._starts, strict=True)]
         return "\n".join([str(_VERSION), str(len(lines)), *lines, ""])
 
@@ -123,9 +123,9 @@ class LeaderEpochCache:
 
 
 def parse_checkpoint(text: str) -> list[EpochEntry]:
-    """The entries as they stand in the file, in its order; raises `CorruptCheckpoint`.
+    """The entries in the order of the file; raises `CorruptCheckpoint`.
 
-    Apache Kafka makes the file empty and writes to it with the first batch.
+    Apache Kafka creates the file empty and writes it with the first batch.
     """
     if not text:
         return []
@@ -137,7 +137,7 @@ def parse_checkpoint(text: str) -> list[EpochEntry]:
     if version != _VERSION:
         raise CorruptCheckpoint(f"expected version {_VERSION}, found {version}")
     if count != len(lines) - 2:
-        raise CorruptCheckpoint(f"the count says {count} entries, {len(lines) - 2} follow")
+        raise CorruptCheckpoint(f"expected {count} entries, found {len(lines) - 2}")
     return [_parse_entry(line) for line in lines[2:]]
 
 

@@ -1,9 +1,9 @@
-"""The log of one partition, as its only writer sees it: append, roll, flush, watermarks.
+"""The log of one partition as its only writer uses it: append, roll, flush, watermarks.
 
-Everything is checked before anything changes: a refused batch or a full disk leaves the log as it was. Effects are
-what the owner does later: it syncs off its loop and unlinks files after the readers have moved on. Removal and
-truncation are in segments/removal.py, loading is in recovery/loading.py, appends of coordinators in coordinated.py,
-those of followers in replicated.py.
+All checks come before the first change: a rejected batch or a full disk leaves the log unchanged. Effects are work for
+later: the owner syncs outside its loop, and unlinks files when no reader uses them. Removal and truncation are in
+segments/removal.py, loading is in recovery/loading.py, appends of coordinators are in coordinated.py, appends of
+followers in replicated.py.
 """
 
 from collections import deque
@@ -26,17 +26,17 @@ from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import LogFile, SegmentStore
 from kafkad.core.types import NO_TIMESTAMP, NOT_CLEANED, LogPosition
 
-REMEMBERED_POSITIONS = 32
-"""Followers report offsets of the last few batches, so their positions are kept in memory."""
+CACHED_POSITIONS = 32
+"""Followers report offsets of the last few batches, so these positions stay in memory."""
 
 
 class PartitionLog:
-    """One partition's log; a mutable object with one owner."""
+    """The log of one partition; mutable, with one owner."""
 
     __slots__ = (
         "_assigned_epoch",
         "_pending_flush",
-        "_recent",
+        "_recent_positions",
         "_snapshot_offset",
         "_stable",
         "cleaned_offset",
@@ -86,10 +86,10 @@ class PartitionLog:
         self._snapshot_offset = snapshot_offset
         self._pending_flush = PendingFlush(store.open(LEADER_EPOCHS), segments.active.created_ms)
         self.held_back = self._pending_flush.held_back
-        self._recent: deque[LogPosition] = deque(maxlen=REMEMBERED_POSITIONS)
+        self._recent_positions: deque[LogPosition] = deque(maxlen=CACHED_POSITIONS)
         self._stable = LogPosition(-1, 0, 0)
 
-    # Where the log begins and ends.
+    # Start, end and watermarks.
 
     @property
     def log_end(self) -> LogPosition:
@@ -98,13 +98,16 @@ class PartitionLog:
 
     @property
     def completed_end(self) -> int:
-        """Up to where appends are complete (`PendingFlush`): nothing above is acknowledged, or shown to consumers."""
+        """Appends are complete below this offset (`PendingFlush`). Records above it are neither acknowledged nor
+        visible to consumers.
+        """
         return self.held_back[0][0] if self.held_back else self.log_end_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """Readers with read_committed see up to here: the high watermark, or the oldest transaction that is open or
-        not replicated to its end. If the beginning of a transaction was deleted, the rest of it counts.
+        """The limit of readers with read_committed: the high watermark, or the first offset of the oldest transaction
+        that is open or whose marker is not replicated. If the beginning of that transaction was deleted, the log
+        start offset.
         """
         unstable = self.producers.transactions.first_unstable
         if unstable is None or unstable >= self.high_watermark.offset:
@@ -113,12 +116,12 @@ class PartitionLog:
 
     @property
     def last_stable(self) -> LogPosition:
-        """The place of the last stable offset, which may have to be looked up. Raises `StorageFailed`."""
+        """The position of the last stable offset; may read the index. Raises `StorageFailed`."""
         offset = self.last_stable_offset
         if offset == self.high_watermark.offset:
             return self.high_watermark
         if self._stable.offset != offset:
-            self._stable = self.producers.transactions.place_of(offset) or self.position_of(offset)
+            self._stable = self.producers.transactions.position_of(offset) or self.position_of(offset)
         return self._stable
 
     @property
@@ -134,17 +137,17 @@ class PartitionLog:
         return self.high_watermark
 
     def position_of(self, offset: int) -> LogPosition:
-        """The place of the batch that holds `offset`, looked up in the files if need be. Raises `StorageFailed`."""
+        """The position of the batch with `offset`; reads the index if it is not cached. Raises `StorageFailed`."""
         if offset >= self.log_end_offset:
             return self.log_end
-        for recent in reversed(self._recent):
+        for recent in reversed(self._recent_positions):
             if recent.offset == offset:
                 return recent
-        segment = self.segments.holding(offset) or self.segments[0]
+        segment = self.segments.floor(offset) or self.segments[0]
         return LogPosition(offset, segment.base_offset, segment.position_of(offset))
 
     def manifest(self) -> LogManifest:
-        """What a network process must know beyond the slot, for this generation."""
+        """The state of this generation that readers need in addition to the slot."""
         return LogManifest(
             generation=self.generation,
             segment_bases=tuple(self.segments.base_offsets),
@@ -163,23 +166,21 @@ class PartitionLog:
         produce_version: int,
         guard: int | None = None,
     ) -> AppendInfo:
-        """Append one client's batch; `records` must be writable, its header is patched in place.
+        """Append one client's batch; `records` must be writable: its header is changed in place.
 
-        `guard` is for `ProducerStates.check`. Raises `KafkaError` for what is refused, `NoSpaceLeft` and
+        `guard` is for `ProducerStates.check`. Raises `KafkaError` for a rejected batch, `NoSpaceLeft` and
         `StorageFailed` for the disk; nothing is appended then.
         """
         batch, header = validate_produce(records, self.config, now_ms, produce_version=produce_version)
         if header.producer_id >= 0 or header.is_transactional:
-            verdict = self.producers.check(header, guard)
-            if verdict is not ACCEPT:
-                assert isinstance(verdict, Duplicate)
-                return AppendInfo(
-                    verdict.base_offset, verdict.last_offset, verdict.timestamp, self.log_start_offset, True
-                )
-        return self.append_judged(batch, header, leader_epoch=leader_epoch, now_ms=now_ms)
+            result = self.producers.check(header, guard)
+            if result is not ACCEPT:
+                assert isinstance(result, Duplicate)
+                return AppendInfo(result.base_offset, result.last_offset, result.timestamp, self.log_start_offset, True)
+        return self.append_validated(batch, header, leader_epoch=leader_epoch, now_ms=now_ms)
 
-    def append_judged(self, batch: memoryview, header: BatchHeader, *, leader_epoch: int, now_ms: int) -> AppendInfo:
-        """Append a batch that was found good; its offset and epoch are written into it. Raises as above."""
+    def append_validated(self, batch: memoryview, header: BatchHeader, *, leader_epoch: int, now_ms: int) -> AppendInfo:
+        """Append a valid batch; its offset and leader epoch are written into it. Raises as above."""
         base_offset = self.log_end_offset
         assign_offsets(batch, 0, base_offset, leader_epoch)
         if leader_epoch != self._assigned_epoch:
@@ -191,7 +192,7 @@ class PartitionLog:
     def write_batch(
         self, batch: memoryview, header: BatchHeader, base_offset: int, now_ms: int, *, is_written: bool = False
     ) -> None:
-        """Append one batch with its offsets to the active segment, unless it is there, and update what is derived."""
+        """Append one batch with offsets to the active segment, unless `is_written`; update the derived state."""
         last_offset, size = base_offset + header.last_offset_delta, len(batch)
         segment = self.segments.active
         if not segment.is_prepared:
@@ -205,35 +206,35 @@ class PartitionLog:
             marker = write_control(segment, self.producers, batch, header, base_offset)
         elif not is_written:
             segment.log.write_at((batch,), segment.size)
-        place = LogPosition(base_offset, segment.base_offset, segment.size)
-        self._recent.append(place)
+        position = LogPosition(base_offset, segment.base_offset, segment.size)
+        self._recent_positions.append(position)
         segment.count_batch(last_offset, header.max_timestamp, size)
         self.log_end_offset = last_offset + 1
         if header.producer_id >= 0:
             if marker is not None:
                 self.producers.record_end_marker(header, marker, base_offset, segment.base_offset)
             elif not header.attributes & CONTROL_FLAG:
-                self.producers.record_append(header, base_offset, place)
+                self.producers.record_append(header, base_offset, position)
         end, flush_messages = self.log_end_offset, self.config.flush_messages
         if end - self.recovery_point >= flush_messages:
             self._pending_flush.hold_back(base_offset, end, self.recovery_point, flush_messages, now_ms)
 
-    def forget_positions(self) -> None:
-        """Files were truncated, or replaced by others of the same name: what is where has to be looked up again."""
-        self._recent.clear()
+    def clear_positions(self) -> None:
+        """Drop cached positions: files were truncated, or replaced by others of the same name."""
+        self._recent_positions.clear()
         self._stable = LogPosition(-1, 0, 0)
-        self.producers.transactions.forget_places()
+        self.producers.transactions.clear_positions()
 
-    def forget_tail(self) -> None:
-        """The log was truncated: remembered positions and snapshots may be gone."""
-        self.forget_positions()
+    def reset_after_truncation(self) -> None:
+        """Drop cached positions and the snapshot offset, which may be beyond the new end of the log."""
+        self.clear_positions()
         self.held_back.clear()
         self.cleaned_offset = min(self.cleaned_offset, self.log_end_offset)
         self._snapshot_offset = -1
         self._assigned_epoch = self.epochs.latest_epoch
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """Write the epoch to its file before the first batch of the epoch, and to memory after the file."""
+        """Record a leader epoch before its first batch: first in its file, then in memory."""
         if epoch == self._assigned_epoch:
             return
         epochs = LeaderEpochCache(self.epochs.entries)
@@ -245,7 +246,7 @@ class PartitionLog:
         self._assigned_epoch = epoch
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
-        """Complete the active segment and start a new one at `base_offset` (at least the log end)."""
+        """Complete the active segment and start a new one at `base_offset`, or at the log end if that is larger."""
         active = self.segments.active
         base_offset = max(base_offset, self.log_end_offset)
         if active.size == 0 and active.base_offset == base_offset:
@@ -263,20 +264,20 @@ class PartitionLog:
     # Flushing.
 
     def flush_is_due(self, now_ms: int) -> bool:
-        """Whether flush.ms has passed with something unsynced in the log."""
+        """Whether `flush.ms` has passed and the log has unsynced records."""
         waited = now_ms - self._pending_flush.requested_ms
         return self.recovery_point < self.log_end_offset and waited >= self.config.flush_ms
 
     def request_flush(self, now_ms: int, up_to: int | None = None) -> None:
-        """Ask for a sync of everything below `up_to` (default: all), with its derived files; see `take_flush`."""
+        """Request a sync of everything below `up_to` (default: the log end) and of derived files; see `take_flush`."""
         self._pending_flush.request(self.log_end_offset if up_to is None else up_to, now_ms)
 
     @property
-    def wants_flush(self) -> bool:
+    def is_flush_requested(self) -> bool:
         return self._pending_flush.is_requested
 
     def take_flush(self) -> FlushLog | None:
-        """The one sync that serves all requests so far. Raises `StorageFailed`, FileNotFoundError."""
+        """One sync for all requests so far; None if there are none. Raises `StorageFailed`, FileNotFoundError."""
         up_to = self._pending_flush.take(self.recovery_point)
         return None if up_to is None else self.flush_effect(min(up_to, self.log_end_offset))
 
@@ -292,7 +293,7 @@ class PartitionLog:
         return FlushLog(up_to=up_to, truncations=self.truncations, files=lent, finished=written, store=self.store)
 
     def flushed(self, effect: FlushLog) -> None:
-        """The files of `effect` are on disk: recovery need not look below it any more."""
+        """The files of `effect` are on disk: recovery starts there."""
         effect.release()
         if effect.truncations != self.truncations:
             return
@@ -301,19 +302,19 @@ class PartitionLog:
         self.producers.transactions.synced(self.recovery_point)
 
     def flush(self, effect: FlushLog | None = None) -> None:
-        """Sync everything, or what `effect` says, here and now (closing, tests); the loop uses `request_flush`."""
+        """Sync all, or the files of `effect`, in this thread (closing, tests); the loop uses `request_flush`."""
         effect = effect or self.flush_effect(self.log_end_offset)
         effect.perform()
         self.flushed(effect)
 
     def update_config(self, config: LogConfig) -> None:
-        """Takes effect with the next append; index sizes with the next segment."""
+        """Applies from the next append on; index sizes from the next segment on."""
         self.config = config
 
     def relocate_to(self, store: SegmentStore, *, synced_up_to: int, now_ms: int) -> None:
-        """All files were copied to `store`, byte for byte (`relocation`): the log is there from now on.
+        """Continue in `store`, to which all files were copied byte for byte (`relocation`).
 
-        Syncs of the old files say nothing about the new ones any more.
+        Syncs of the old files are not syncs of the new ones.
         """
         for file in self._pending_flush.take_written():
             file.close()
@@ -329,13 +330,13 @@ class PartitionLog:
             self.request_flush(now_ms, self.held_back[-1][1])
 
     def close(self) -> None:
-        """A clean stop: write and sync everything, close all files."""
+        """Stop cleanly: write and sync everything, close all files."""
         if effect := self.complete():
             self.flush(effect)
         self.abandon()
 
     def complete(self) -> FlushLog | None:
-        """After the last append: write the indexes and a snapshot; returns what must be synced then."""
+        """After the last append: write the indexes and a snapshot; return the sync that remains."""
         self._pending_flush.add_written(write_aborted_counts(self.store, self.segments))
         if self.recovery_point >= self.log_end_offset and self._snapshot_offset >= self.log_end_offset:
             return None
@@ -345,7 +346,7 @@ class PartitionLog:
         return self.flush_effect(self.log_end_offset)
 
     def abandon(self) -> None:
-        """Close all files without writing anything: the directory failed, or the process ends."""
+        """Close all files without writes: the directory failed, or the process exits."""
         for segment in self.segments:
             segment.close()
         for file in self._pending_flush.take_written():

@@ -1,9 +1,9 @@
-"""How does a log get into another directory while it is written?
+"""How does a log move to another directory while it is written?
 
-Sealed segments are copied first, then the active one, while appends continue. The short rest is copied by the owner in
+Sealed segments are copied first, then the active one, while appends continue. The owner copies the short remainder in
 one step, and the log continues in the other directory (`complete_copy`, `PartitionLog.relocate_to`). Files are copied
-byte for byte, so every position stays valid. Segments may be removed or added meanwhile; compaction waits. Sealed
-segments that an interrupted move has copied are not copied again.
+byte for byte, so every position stays valid. Segments may be removed or added meanwhile; compaction waits. A resumed
+move does not copy complete sealed segments again.
 """
 
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ from kafkad.core.log.segments.layout import (
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import LogFile, SegmentStore
 
-LARGEST_REST_BYTES = 1 << 20
-"""The owner copies so much in one go: a few milliseconds."""
+MAX_REMAINDER_BYTES = 1 << 20
+"""The owner copies at most this much in one step: a few milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +34,13 @@ class CopyBytes:
     start: int
     end: int
     end_offset: int
-    """The log's end after them; without `sync` only roughly."""
+    """The log end offset after these bytes; without `sync` approximate."""
     sync: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyFiles:
-    """A segment's `.log` is there: copy its other files, as far as there are any, and sync all of them."""
+    """Copy the other existing files of a segment, whose `.log` is copied, and sync all of them."""
 
     base_offset: int
     names: tuple[str, ...]
@@ -50,7 +50,7 @@ class CopyFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindCopied:
-    """Find those of these `.log` files that an interrupted move has copied as a whole, and remove the rest."""
+    """Find the `.log` files that an interrupted move has copied completely, and remove all others."""
 
     names: tuple[str, ...]
 
@@ -59,9 +59,9 @@ Step = FindCopied | CopyBytes | CopyFiles
 
 
 class Relocation:
-    """How far the copy of one log has come. It is of no use any more when the log was truncated.
+    """The progress of the copy of one log. Invalid once the log was truncated.
 
-    With `is_resumed` it begins with what an earlier process has left.
+    With `is_resumed` it continues the copy of an earlier process.
     """
 
     def __init__(self, log: PartitionLog, *, is_resumed: bool = False) -> None:
@@ -69,17 +69,17 @@ class Relocation:
         self._store = log.store
         self._truncations = log.truncations
         self._next = log.segments[0].base_offset
-        """The first segment that is not copied as a whole."""
-        self._whole: dict[int, int] = {}
-        """The sizes of those that are."""
-        self._found: Mapping[str, int] | None = None if is_resumed else {}
-        """The sizes of the `.log` files that are there from before, by name."""
+        """The base offset of the first segment that is not copied completely."""
+        self._copied_sizes: dict[int, int] = {}
+        """Sizes of the completely copied segments, by base offset."""
+        self._existing: Mapping[str, int] | None = None if is_resumed else {}
+        """Sizes of the `.log` files of an earlier copy, by name; None until `FindCopied` is done."""
         self._copied_bytes = 0
         self._synced_base = -1
         self.synced_up_to = -1
         """Everything below this offset is on disk in the other directory."""
         self.end_offset = log.log_start_offset
-        """About how far the copy goes."""
+        """The approximate end offset of the copy."""
 
     @property
     def is_valid(self) -> bool:
@@ -87,49 +87,49 @@ class Relocation:
 
     @property
     def size_bytes(self) -> int:
-        return sum(self._whole.values()) + self._copied_bytes
+        return sum(self._copied_sizes.values()) + self._copied_bytes
 
     @property
-    def copied_of_active(self) -> int:
+    def copied_active_bytes(self) -> int:
         return self._copied_bytes
 
-    def next_step(self, most_bytes: int) -> Step | None:
-        """What to copy next; None when the rest is so short that `complete_copy` can copy it."""
-        if self._found is None:
+    def next_step(self, max_bytes: int) -> Step | None:
+        """The next copy step; None when the remainder is short enough for `complete_copy`."""
+        if self._existing is None:
             return FindCopied(names=tuple(file_name(base, LOG) for base in self._log.segments.base_offsets[:-1]))
         segment = self._segment()
-        found = self._found.get(file_name(segment.base_offset, LOG))
-        if found == segment.size and segment is not self._log.segments.active:
-            # Its other files are derived, and a recovery may have made them anew.
+        existing = self._existing.get(file_name(segment.base_offset, LOG))
+        if existing == segment.size and segment is not self._log.segments.active:
+            # Its other files are derived: a recovery may have rebuilt them.
             self._copied_bytes = segment.size
-        rest = segment.size - self._copied_bytes
+        remaining = segment.size - self._copied_bytes
         if segment is not self._log.segments.active:
-            following = self._following(segment)
-            if rest:
-                return self._copy(segment, min(rest, most_bytes), following.base_offset, sync=False)
+            next_segment = self._next_segment(segment)
+            if remaining:
+                return self._copy(segment, min(remaining, max_bytes), next_segment.base_offset, sync=False)
             names = tuple(name for name in segment.file_names() if not name.endswith(LOG))
             segment.flush_indexes()
             return CopyFiles(
-                base_offset=segment.base_offset, names=names, end_offset=following.base_offset, size=segment.size
+                base_offset=segment.base_offset, names=names, end_offset=next_segment.base_offset, size=segment.size
             )
         end_offset = self._log.log_end_offset
-        if rest > LARGEST_REST_BYTES:
-            return self._copy(segment, min(rest, most_bytes), end_offset, sync=False)
+        if remaining > MAX_REMAINDER_BYTES:
+            return self._copy(segment, min(remaining, max_bytes), end_offset, sync=False)
         if self._synced_base != segment.base_offset:
-            # Only once: while clients produce, there would be something to sync for ever.
-            return self._copy(segment, rest, end_offset, sync=True)
+            # Only once: while clients produce, there are always unsynced records.
+            return self._copy(segment, remaining, end_offset, sync=True)
         return None
 
     def _segment(self) -> Segment:
-        """The first that is not whole; those before it may have been removed meanwhile."""
+        """The first incomplete segment; earlier ones may have been removed meanwhile."""
         segments = self._log.segments
-        segment = segments.holding(self._next) or segments[0]
+        segment = segments.floor(self._next) or segments[0]
         if segment.base_offset != self._next:
             self._next = segment.base_offset
             self._copied_bytes = 0
         return segment
 
-    def _following(self, segment: Segment) -> Segment:
+    def _next_segment(self, segment: Segment) -> Segment:
         return self._log.segments.from_offset(segment.base_offset)[1]
 
     def _copy(self, segment: Segment, size: int, end_offset: int, *, sync: bool) -> CopyBytes:
@@ -142,20 +142,20 @@ class Relocation:
         )
 
     def found(self, copied: Mapping[str, int]) -> None:
-        """`FindCopied` was made."""
-        self._found = copied
+        """`FindCopied` is done."""
+        self._existing = copied
 
     @property
     def missing_bytes(self) -> int:
-        """What the other directory has to have room for."""
-        return self._log.size_bytes - sum(self._found.values() if self._found else ())
+        """The space that the copy still needs in the other directory."""
+        return self._log.size_bytes - sum(self._existing.values() if self._existing else ())
 
     def done(self, step: CopyBytes | CopyFiles) -> None:
-        """The step was made."""
+        """The step is done."""
         if step.base_offset != self._next:
             return
         if isinstance(step, CopyFiles):
-            self._whole[step.base_offset] = step.size
+            self._copied_sizes[step.base_offset] = step.size
             self._next, self._copied_bytes = step.end_offset, 0
             self.synced_up_to = self.end_offset = step.end_offset
             return
@@ -166,25 +166,24 @@ class Relocation:
 
 
 def complete_copy(log: PartitionLog, copy: Relocation, target: SegmentStore) -> None:
-    """Copy what is left, and all that is derived from the log. Nothing may be appended from here on until the log goes
-    on there.
+    """Copy the remainder and all derived files. Nothing may be appended until the log continues in `target`.
 
-    What the log has on disk here is on disk there afterwards. Raises `NoSpaceLeft` and `StorageFailed`; the log is as
-    it was then.
+    Records that are synced in the old directory are synced in `target` afterwards. Raises `NoSpaceLeft` and
+    `StorageFailed`; the log is unchanged then.
     """
     active = log.segments.active
     active.flush_indexes()
-    files = [_copy_rest(active, copy.copied_of_active, target)]
+    files = [_copy_remainder(active, copy.copied_active_bytes, target)]
     files += [
-        _put(target, file_name(active.base_offset, OFFSET_INDEX), active.offset_index.read_all()),
-        _put(target, file_name(active.base_offset, TIME_INDEX), active.time_index.read_all()),
+        _write_file(target, file_name(active.base_offset, OFFSET_INDEX), active.offset_index.read_all()),
+        _write_file(target, file_name(active.base_offset, TIME_INDEX), active.time_index.read_all()),
     ]
     if active.aborted.size:
         name = file_name(active.base_offset, TXN_INDEX)
-        files.append(_put(target, name, log.store.read(name)[: active.aborted.size]))
+        files.append(_write_file(target, name, log.store.read(name)[: active.aborted.size]))
     if log.epochs.latest_epoch is not None:
         write_epochs(target, log.epochs, is_first=False)
-    _remove_others(log, target)
+    _remove_deleted(log, target)
     if log.recovery_point > copy.synced_up_to:
         for file in files:
             file.sync()
@@ -193,16 +192,16 @@ def complete_copy(log: PartitionLog, copy: Relocation, target: SegmentStore) -> 
     target.sync_directory()
 
 
-def _copy_rest(active: Segment, copied: int, target: SegmentStore) -> LogFile:
+def _copy_remainder(active: Segment, copied: int, target: SegmentStore) -> LogFile:
     file = target.open(file_name(active.base_offset, LOG), create=True)
-    rest = active.log.read_at(active.size - copied, copied)
+    remainder = active.log.read_at(active.size - copied, copied)
     file.truncate(copied)
-    if rest:
-        file.write_at((rest,), copied)
+    if remainder:
+        file.write_at((remainder,), copied)
     return file
 
 
-def _put(target: SegmentStore, name: str, content: bytes) -> LogFile:
+def _write_file(target: SegmentStore, name: str, content: bytes) -> LogFile:
     file = target.open(name, create=True)
     file.truncate(0)
     if content:
@@ -210,8 +209,8 @@ def _put(target: SegmentStore, name: str, content: bytes) -> LogFile:
     return file
 
 
-def _remove_others(log: PartitionLog, target: SegmentStore) -> None:
-    """Segments that were removed here since they were copied."""
+def _remove_deleted(log: PartitionLog, target: SegmentStore) -> None:
+    """Remove copies of segments that the log has deleted since."""
     bases = set(log.segments.base_offsets)
     first = log.segments[0].base_offset
     for name in target.sizes():

@@ -1,8 +1,7 @@
-"""What does a follower append? Whole batches, as the leader wrote them.
+"""How does a follower append? Whole batches, as the leader wrote them.
 
-What goes into one segment is one write, however many batches it is: a leader with many small ones would keep its
-followers busy with system calls. `core/replication/following` has what is asked of the leader, and where the log is
-truncated.
+All batches for one segment are one write: many small batches would cost a follower many system calls.
+`core/replication/following` has the fetches from the leader and the truncation.
 """
 
 from collections.abc import Sequence
@@ -18,9 +17,9 @@ from kafkad.core.types import NO_TIMESTAMP
 
 
 def append_as_follower(log: PartitionLog, records: memoryview, *, leader_epoch: int, now_ms: int) -> AppendInfo:
-    """Append whole batches as a leader wrote them: offsets and epochs stand in their headers.
+    """Append whole batches of the leader; offsets and leader epochs are in their headers.
 
-    When the disk fails in between, the batches before are in the log: the fetcher goes on from its end.
+    If the disk fails in between, earlier batches are in the log: the fetcher continues from its end.
     """
     first_offset = log.log_end_offset
     headers = validate_follower(records, log_end_offset=log.log_end_offset, leader_epoch=leader_epoch)
@@ -42,8 +41,8 @@ def append_as_follower(log: PartitionLog, records: memoryview, *, leader_epoch: 
 
 
 def _run(log: PartitionLog, headers: Sequence[BatchHeader], start: int, now_ms: int) -> Sequence[BatchHeader]:
-    """The batches from `start` on that may be written together: of one epoch, into one segment, and no control batches,
-    which need their index entries first. At least one.
+    """The batches from `start` on that one write may contain: of one epoch, for one segment, without control batches,
+    because these need their index entries first. At least one batch.
     """
     end, epoch = start, headers[start].partition_leader_epoch
     while end < len(headers) and headers[end].partition_leader_epoch == epoch:
@@ -55,15 +54,15 @@ def _run(log: PartitionLog, headers: Sequence[BatchHeader], start: int, now_ms: 
     segment = log.segments.active
     if not segment.is_prepared:
         segment.prepare_append()
-    end = start + max(1, _fitting(segment, headers[start:end], log.config, now_ms))
+    end = start + max(1, _count_before_roll(segment, headers[start:end], log.config, now_ms))
     return headers[start:end]
 
 
-def _fitting(segment: Segment, headers: Sequence[BatchHeader], config: LogConfig, now_ms: int) -> int:
-    """How many of these batches, one behind the other, it takes before it may have to roll."""
-    ahead, first = 0, NO_TIMESTAMP
-    # Each may need an entry in both indexes; the last time entry is for the roll.
-    entries = min(segment.offset_index.room, segment.time_index.room - 1)
+def _count_before_roll(segment: Segment, headers: Sequence[BatchHeader], config: LogConfig, now_ms: int) -> int:
+    """The number of these batches that `segment` accepts before it may have to roll."""
+    preceding_bytes, first = 0, NO_TIMESTAMP
+    # Each batch may need an entry in both indexes; the last time entry is reserved for the roll.
+    entries = min(segment.offset_index.free_entries, segment.time_index.free_entries - 1)
     for number, header in enumerate(headers):
         if number >= entries or segment.should_roll(
             config,
@@ -71,18 +70,18 @@ def _fitting(segment: Segment, headers: Sequence[BatchHeader], config: LogConfig
             max_timestamp=header.max_timestamp,
             last_offset=header.last_offset,
             now_ms=now_ms,
-            ahead=ahead,
-            first_ahead=first,
+            preceding_bytes=preceding_bytes,
+            preceding_timestamp=first,
         ):
             return number
-        if segment.size + ahead == 0:
+        if segment.size + preceding_bytes == 0:
             first = header.max_timestamp
-        ahead += header.size
+        preceding_bytes += header.size
     return len(headers)
 
 
 def _write(log: PartitionLog, records: memoryview, position: int, run: Sequence[BatchHeader]) -> bool:
-    """False: there is no room for all of them. There may be for some, one after the other."""
+    """False if the disk has no space for all of them; there may be space for some."""
     segment, end = log.segments.active, position + sum(header.size for header in run)
     try:
         segment.log.write_at((records[position:end],), segment.size)

@@ -1,4 +1,4 @@
-"""The settings of one log, as its topic and broker configuration resolve to them.
+"""The settings of one log, resolved from topic and broker configuration.
 
 Field names are the topic-level config keys with `.` as `_`; units are in the names or in Kafka's documentation.
 """
@@ -26,7 +26,7 @@ from kafkad.core.settings.values import Value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """What a `PartitionLog` and the cleanup policies need to know of a topic's configuration."""
+    """The topic configuration for a `PartitionLog` and the cleanup policies."""
 
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     compression_type: str = "producer"
@@ -61,8 +61,8 @@ class LogConfig:
         return "compact" in self.cleanup_policy
 
     @property
-    def most_segment_ms(self) -> int:
-        """A compacted log rolls early enough for `max.compaction.lag.ms`, as active segments are not compacted."""
+    def max_segment_ms(self) -> int:
+        """Compacted logs roll early enough for `max.compaction.lag.ms`: active segments are not compacted."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
 

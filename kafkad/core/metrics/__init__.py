@@ -1,1 +1,1 @@
-"""Metrics: Kafka's names, the counters of processes, and the snapshot that reporters get."""
+"""Metrics: Kafka's names, the counters of processes, and the snapshots for reporters."""

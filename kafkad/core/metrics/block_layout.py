@@ -1,4 +1,4 @@
-"""Which words of a process's block does each metric take? One metric after the other, as the catalogue lists them."""
+"""Which words of a process's block does each metric have? Consecutive words, in the order of the catalogue."""
 
 from kafkad.core.metrics.metric import Labels, MetricKind, MetricRow
 
@@ -62,7 +62,7 @@ class BlockLayout:
             GAUGE,
             "kafka_server_delayedoperationpurgatory_purgatorysize",
             "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize",
-            "Requests that wait for records, replicas or time.",
+            "Requests that wait for records, replicas or a timeout.",
             fixed=(("delayedOperation", operation),),
         )
 
@@ -71,7 +71,7 @@ class BlockLayout:
             COUNTER,
             "kafkad_replication_throttled_bytes",
             "",
-            "Bytes that throttled replicas have moved while there was a rate for them.",
+            "Bytes transferred by throttled replicas while a rate was set.",
             fixed=(("role", role),),
         )
 
@@ -79,11 +79,11 @@ class BlockLayout:
         return self.add(GAUGE, name, jmx_name, text)
 
     def largest(self, name: str, jmx_name: str, text: str, *, is_moment: bool = False) -> int:
-        """A gauge that shows the process with the largest value; with `is_moment`, how long that is ago."""
+        """A gauge with the largest value of all processes; with `is_moment`, the time since that moment."""
         return self.add(GAUGE, name, jmx_name, text, is_largest=True, is_moment=is_moment)
 
     def percent(self, name: str, jmx_name: str, text: str) -> int:
-        """A gauge that shows the first words of all processes as percent of their second ones."""
+        """A gauge with the first words of all processes as a percentage of their second words."""
         return self.add(GAUGE, name, jmx_name, text, is_percent=True)
 
     def counter(self, name: str, jmx_name: str, text: str) -> int:

@@ -1,9 +1,9 @@
-"""All metrics, their names, and the word of a process's block that counts each.
+"""All metrics, their names, and the words of a process's block that count them.
 
-Names are Apache Kafka's MBeans and what the common exporter rules make of them, so dashboards go on working. Each line
-is one metric; its constant is the index of its first word: `block[MESSAGES_IN] += count`. Where a metric has labels,
-functions such as `request_index` give the word. All blocks are summed, unless a row says otherwise. Metrics that no
-process counts have no row: a 0 would say that all is well.
+Names are Apache Kafka's MBeans in the form of the common exporter rules, so that existing dashboards work. Each row is
+one metric; its constant is the index of its first word: `block[MESSAGES_IN] += count`. For metrics with labels,
+functions such as `request_index` return the word. All blocks are summed unless the row has another rule. Metrics that
+no process counts have no row: a constant 0 would be misleading.
 """
 
 from kafkad.core.metrics.block_layout import COUNTER, GAUGE, HISTOGRAM, BlockLayout
@@ -12,15 +12,15 @@ from kafkad.core.metrics.metric import MetricRow
 API_KEYS = 96
 API_VERSIONS = 24
 ERROR_CODES = 160
-"""Room for the protocol to grow; words that stay 0 are not shown."""
+"""With reserve for later protocol versions; words that stay 0 are not shown."""
 
 LOG_DIRS = 64
-"""Log directories with a series of their own; further ones are counted with the last of them."""
+"""Log directories with a series of their own; further directories count for the last one."""
 
 FETCH_CONSUMER, FETCH_FOLLOWER = 94, 95
-"""Kafka counts each fetch once more as a consumer's or a follower's; these keys are not the protocol's.
+"""Kafka counts each fetch also as a consumer's or a follower's; these keys are not in the protocol.
 
-Here a fetch is counted under one of them only, and the snapshot adds the two up.
+A fetch is counted under one of them only, and the snapshot adds them up.
 """
 FETCH = 1
 
@@ -44,17 +44,19 @@ _block = BlockLayout()
 MESSAGES_IN = _block.topic_counter("MessagesInPerSec", "Records appended.")
 BYTES_IN = _block.topic_counter("BytesInPerSec", "Bytes of records appended.")
 BYTES_OUT = _block.topic_counter("BytesOutPerSec", "Bytes of records sent to consumers.")
-BYTES_REJECTED = _block.topic_counter("BytesRejectedPerSec", "Bytes of records refused.")
-FAILED_PRODUCE = _block.topic_counter("FailedProduceRequestsPerSec", "Batches not appended for an unusual reason.")
-FAILED_FETCH = _block.topic_counter("FailedFetchRequestsPerSec", "Partitions not read by a fault of the broker.")
-TOTAL_PRODUCE = _block.topic_counter("TotalProduceRequestsPerSec", "Partitions that Produce requests wrote to.")
-TOTAL_FETCH = _block.topic_counter("TotalFetchRequestsPerSec", "Partitions that Fetch requests looked at.")
-INVALID_CRC = _block.topic_counter("InvalidMessageCrcRecordsPerSec", "Batches refused for their checksum.")
+BYTES_REJECTED = _block.topic_counter("BytesRejectedPerSec", "Bytes of rejected records.")
+FAILED_PRODUCE = _block.topic_counter(
+    "FailedProduceRequestsPerSec", "Failed batches, without corrupt or too large ones."
+)
+FAILED_FETCH = _block.topic_counter("FailedFetchRequestsPerSec", "Partitions not read because of a broker error.")
+TOTAL_PRODUCE = _block.topic_counter("TotalProduceRequestsPerSec", "Partitions in Produce requests.")
+TOTAL_FETCH = _block.topic_counter("TotalFetchRequestsPerSec", "Partitions in Fetch requests.")
+INVALID_CRC = _block.topic_counter("InvalidMessageCrcRecordsPerSec", "Batches rejected because of their checksum.")
 INVALID_SEQUENCE = _block.topic_counter(
-    "InvalidOffsetOrSequenceRecordsPerSec", "Batches refused for their offsets or sequence numbers."
+    "InvalidOffsetOrSequenceRecordsPerSec", "Batches rejected because of their offsets or sequence numbers."
 )
 NO_KEY_COMPACTED = _block.topic_counter(
-    "NoKeyCompactedTopicRecordsPerSec", "Records without a key refused by a compacted topic."
+    "NoKeyCompactedTopicRecordsPerSec", "Records without a key rejected by a compacted topic."
 )
 
 REPLICATION_BYTES_IN = _block.topic_counter("ReplicationBytesInPerSec", "Bytes of records fetched from leaders.")
@@ -71,7 +73,7 @@ ISR_EXPANDS = _block.counter(
 FAILED_ISR_UPDATES = _block.counter(
     "kafka_server_replicamanager_failedisrupdates",
     _REPLICAS + "FailedIsrUpdatesPerSec",
-    "Changes of an ISR that the controller refused.",
+    "Changes of an ISR that the controller rejected.",
 )
 
 FETCHER_REQUESTS = _block.add(
@@ -86,17 +88,22 @@ FETCHER_BYTES = _block.add(
     COUNTER,
     "kafka_server_fetcherstats_bytes",
     _FETCHER + "BytesPerSec",
-    "Bytes of records in leaders' answers.",
+    "Bytes of records in responses of leaders.",
     per_process=True,
     role="fetcher",
 )
 FETCHER_LEADERS = _block.add(
-    GAUGE, "kafkad_fetcher_leaders", _OWN, "Leaders that a fetcher process asks.", per_process=True, role="fetcher"
+    GAUGE,
+    "kafkad_fetcher_leaders",
+    _OWN,
+    "Leaders from which a fetcher process fetches.",
+    per_process=True,
+    role="fetcher",
 )
 FAILED_PARTITIONS = _block.gauge(
     "kafka_server_replicafetchermanager_failedpartitionscount",
     _FETCHERS + "FailedPartitionsCount",
-    "Replicas that are not fetched for a while, after an error that does not pass by itself.",
+    "Replicas that are not fetched until a retry, after a persistent error.",
 )
 THROTTLED_LEADER_BYTES = _block.throttled("leader")
 THROTTLED_FOLLOWER_BYTES = _block.throttled("follower")
@@ -118,7 +125,7 @@ OFFLINE_PARTITIONS = _block.gauge(
 PREFERRED_REPLICA_IMBALANCE = _block.gauge(
     "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
     _CONTROLLER + "PreferredReplicaImbalanceCount",
-    "Partitions that their preferred replica does not lead, on the active controller.",
+    "Partitions whose leader is not the preferred replica, on the active controller.",
 )
 UNCLEAN_ELECTIONS = _block.counter(
     "kafka_controller_controllerstats_uncleanleaderelections",
@@ -152,40 +159,40 @@ CONNECTIONS_CREATED = _block.counter(
 CONNECTIONS_CLOSED = _block.counter(
     "kafka_server_socketservermetrics_connection_close",
     _SOCKETS + "connection-close-total",
-    "Connections closed, by whichever side.",
+    "Connections closed by either side.",
 )
 FETCH_SESSIONS = _block.gauge(
     "kafka_server_fetchsessioncache_numincrementalfetchsessions",
     _SESSIONS + "NumIncrementalFetchSessions",
-    "Fetch sessions kept.",
+    "Cached fetch sessions.",
 )
 FETCH_SESSION_EVICTIONS = _block.counter(
     "kafka_server_fetchsessioncache_incrementalfetchsessionevictions",
     _SESSIONS + "IncrementalFetchSessionEvictionsPerSec",
-    "Fetch sessions that had to make room.",
+    "Fetch sessions evicted from the cache.",
 )
 LOG_FLUSHES = _block.counter(
     "kafka_log_logflushstats_logflushrateandtimems",
     "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs",
-    "Times a log was flushed to disk.",
+    "Flushes of logs to disk.",
 )
 OFFLINE_LOG_DIRS = _block.gauge(
     "kafka_log_logmanager_offlinelogdirectorycount",
     "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
-    "Log directories that are out of use.",
+    "Offline log directories.",
 )
 
-ARENA_USED = _block.gauge("kafkad_arena_used_bytes", _OWN, "Memory held by produce requests under way.")
-ARENA_SIZE = _block.gauge("kafkad_arena_size_bytes", _OWN, "Memory there is for produce requests.")
+ARENA_USED = _block.gauge("kafkad_arena_used_bytes", _OWN, "Memory used by produce requests in progress.")
+ARENA_SIZE = _block.gauge("kafkad_arena_size_bytes", _OWN, "Memory for produce requests.")
 ARENA_EXHAUSTED = _block.counter(
-    "kafkad_arena_exhausted", _OWN, "Times that reading stopped because the arena was full."
+    "kafkad_arena_exhausted", _OWN, "Times that connections were not read because the arena was full."
 )
-THROTTLED = _block.counter("kafkad_quota_throttled_requests", _OWN, "Requests answered with a throttle time.")
+THROTTLED = _block.counter("kafkad_quota_throttled_requests", _OWN, "Responses with a throttle time.")
 BUSY_NS = _block.add(
     COUNTER,
     "kafkad_process_busy_seconds",
     _OWN,
-    "Time that the loop of a process was not asleep.",
+    "Time that the loop of a process was busy.",
     per_process=True,
     scale=1e-9,
 )
@@ -202,7 +209,7 @@ REQUEST_ERRORS = _block.add(
     COUNTER,
     "kafka_network_requestmetrics_errors",
     _REQUESTS + "ErrorsPerSec",
-    "Error codes answered.",
+    "Error codes in responses.",
     labels=("error",),
     shape=(ERROR_CODES,),
 )
@@ -214,14 +221,14 @@ TOTAL_TIME = _block.add(
     labels=("request",),
     shape=(API_KEYS,),
     limits=LATENCY_LIMITS_MS,
-    scale=1e-3,  # the sum is kept in microseconds
+    scale=1e-3,  # the sum is in microseconds
 )
 
 REBALANCES = _block.add(
     HISTOGRAM,
     "kafka_coordinator_group_rebalancetimems",
     "kafka.server:type=group-coordinator-metrics,name=group-completed-rebalance-count",
-    "Milliseconds from the beginning of a group's rebalance until its members have their assignment.",
+    "Milliseconds from the start of a group's rebalance until its members have their assignment.",
     limits=REBALANCE_LIMITS_MS,
 )
 CONSUMER_REBALANCES = _block.add(
@@ -243,7 +250,7 @@ REMAINING_SEGMENTS = _block.add(
     GAUGE,
     "kafka_log_logmanager_remainingsegmentstorecover",
     "kafka.log:type=LogManager,name=remainingSegmentsToRecover",
-    "Segments still to be checked of the logs of a log directory that are being recovered.",
+    "Remaining segments to recover in a log directory.",
     labels=("dir",),
     shape=(LOG_DIRS,),
 )
@@ -252,7 +259,7 @@ LOG_DIR_OFFLINE = _block.add(
     GAUGE,
     "kafka_log_logmanager_logdirectoryoffline",
     "kafka.log:type=LogManager,name=LogDirectoryOffline",
-    "1 for a log directory that is out of use, 0 for the others.",
+    "1 for an offline log directory, 0 for the others.",
     labels=("logDirectory",),
     shape=(LOG_DIRS,),
 )
@@ -268,25 +275,25 @@ UNCLEANABLE_BYTES = _block.add(
     GAUGE,
     "kafka_log_logcleanermanager_uncleanable_bytes",
     _CLEANER_MANAGER + "uncleanable-bytes",
-    "Bytes of these partitions that were to be compacted.",
+    "Bytes to compact in these partitions.",
     labels=("logDirectory",),
     shape=(LOG_DIRS,),
 )
 MAX_DIRTY_PERCENT = _block.largest(
     "kafka_log_logcleanermanager_max_dirty_percent",
     _CLEANER_MANAGER + "max-dirty-percent",
-    "Of the compacted logs at the last look, the dirtiest: how much of it is dirty.",
+    "Dirty percentage of the dirtiest compacted log, at the last check.",
 )
 LAST_CLEANER_RUN = _block.largest(
     "kafka_log_logcleanermanager_time_since_last_run_ms",
     _CLEANER_MANAGER + "time-since-last-run-ms",
-    "Milliseconds since a cleaner has looked for something to compact.",
+    "Milliseconds since the last check for logs to compact.",
     is_moment=True,
 )
 RECOPIED_BYTES = _block.percent(
     "kafka_log_logcleaner_cleaner_recopy_percent",
     _CLEANER + "cleaner-recopy-percent",
-    "How much of the bytes that the last compaction of each cleaner read they have written again, together.",
+    "Percentage of the read bytes that the last compactions of all cleaners have written again.",
 )
 READ_TO_RECOPY_BYTES = RECOPIED_BYTES + 1
 MAX_CLEAN_TIME = _block.largest(
@@ -295,53 +302,53 @@ MAX_CLEAN_TIME = _block.largest(
 MAX_COMPACTION_DELAY = _block.largest(
     "kafka_log_logcleaner_max_compaction_delay_secs",
     _CLEANER + "max-compaction-delay-secs",
-    "By how many seconds the oldest dirty record of all logs has passed max.compaction.lag.ms, at the last look.",
+    "Seconds by which the oldest dirty record of all logs exceeds max.compaction.lag.ms, at the last check.",
 )
 MAX_BUFFER_UTILIZATION = _block.largest(
     "kafka_log_logcleaner_max_buffer_utilization_percent",
     _CLEANER + "max-buffer-utilization-percent",
-    "How full the map of the last compaction was.",
+    "Utilization of the map of the last compaction, in percent.",
 )
 
 BYTES_TO_EXPORT = _block.gauge(
     "kafkad_retention_bytes_to_export",
     _OWN,
-    "Bytes of topics with cleanup.policy=delete-exported that stay only as an export has not got them yet.",
+    "Bytes of topics with cleanup.policy=delete-exported that stay only because they are not exported yet.",
 )
 
 COUNTERS: tuple[MetricRow, ...] = tuple(_block.rows)
 """All rows with counters in the blocks, by index."""
 
 BLOCK_WORDS = 5120
-"""Words of one process's block (u64): those of the catalogue, and room to grow."""
+"""Words of one process's block (u64): the words of the catalogue, and reserve."""
 CLEANER_WORK = BLOCK_WORDS - 3
-"""Three words that are no metrics: what a cleaner is at, for its next incarnation."""
+"""Three words that are no metrics: a cleaner's current work, for its next incarnation."""
 assert _block.next_index <= CLEANER_WORK
 
 GAUGE_INDEXES: tuple[int, ...] = tuple(
     row.index + word for row in COUNTERS if row.kind is GAUGE for word in range(row.words)
 )
-"""The words that a restarted process sets to 0; all others go on counting."""
+"""The words that a restarted process sets to 0; all others continue."""
 
 
 COUNTED_AS = [FETCH_CONSUMER if key == FETCH else key for key in range(API_KEYS)]
-"""By API key, the key under which a request of it is counted."""
+"""By API key, the key under which its requests are counted."""
 _REQUEST_WORDS = [REQUESTS + key * API_VERSIONS for key in COUNTED_AS]
 
 
 def request_index(api_key: int, version: int) -> int:
-    """The word of `REQUESTS` for one API and version; versions beyond the room count as the last one.
+    """The word of `REQUESTS` for one API and version; larger versions count as the last one.
 
-    A Fetch is a consumer's, unless `api_key` is `FETCH_FOLLOWER`.
+    A Fetch counts as a consumer's, unless `api_key` is `FETCH_FOLLOWER`.
     """
     return _REQUEST_WORDS[api_key] + (version if 0 <= version < API_VERSIONS else API_VERSIONS - 1)
 
 
 def error_index(code: int) -> int:
-    """The word of `REQUEST_ERRORS` for one error code (-1 included)."""
+    """The word of `REQUEST_ERRORS` for one error code (including -1)."""
     return REQUEST_ERRORS + code + 1
 
 
 def of_log_dir(row: int, log_dir: int) -> int:
-    """The word of a directory, by its number in log.dirs, in one of the rows that have a word for each of them."""
+    """The word of a directory, by its number in log.dirs, in a row with one word for each directory."""
     return row + min(log_dir, LOG_DIRS - 1)

@@ -1,4 +1,4 @@
-"""How one finished request or rebalance is counted in its histogram."""
+"""Counts a completed request or rebalance in its histogram."""
 
 from bisect import bisect_left
 from typing import Protocol
@@ -7,7 +7,7 @@ from kafkad.core.metrics.catalogue import COUNTED_AS, LATENCY_LIMITS_MS, REBALAN
 
 
 class Block(Protocol):
-    """The words of a process, or a list that stands for them."""
+    """The words of a process, or a list in place of them."""
 
     def __getitem__(self, index: int, /) -> int: ...
 
@@ -21,7 +21,7 @@ _TIME_SUM = _TIME_WORDS - 1
 
 
 def observe_total_time(block: Block, api_key: int, elapsed_us: int) -> None:
-    """Count one finished request in the histogram of its API; for Fetch as in `request_index`."""
+    """Count one completed request in the histogram of its API; for Fetch as in `request_index`."""
     first = _FIRST_TIME_WORDS[api_key]
     block[first + bisect_left(_LIMITS_US, elapsed_us)] += 1
     block[first + _TIME_SUM] += elapsed_us

@@ -1,7 +1,7 @@
 """Metrics, snapshots of them, and the reporters that show snapshots.
 
 The rows are in `kafkad.core.metrics.catalogue`; `kafkad.core.metrics.snapshot` turns counters into a snapshot. A
-snapshot is plain data: a reporter never touches shared memory.
+snapshot is plain data: reporters do not access shared memory.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,13 +41,13 @@ class MetricRow:
     fixed_labels: Labels = ()
     per_process: bool = False
     role: str = ""
-    """With `per_process`: of the processes that are shown; empty for all."""
+    """With `per_process`: the role of the processes to show; empty for all."""
     is_largest: bool = False
-    """The largest word of all processes counts, not their sum."""
+    """The value is the largest word of all processes, not their sum."""
     is_moment: bool = False
-    """Words are milliseconds of the monotonic clock, 0 for never; shown is how long that is ago."""
+    """Words are milliseconds of the monotonic clock, 0 for never; the value is the time since."""
     is_percent: bool = False
-    """Two words, a part and the whole; shown is how much the parts of all processes are of their wholes."""
+    """Two words, a part and the whole; the value is the percentage over all processes."""
     scale: float = 1.0
     limits: tuple[float, ...] = ()
 
@@ -64,7 +64,7 @@ class MetricRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One series' value now."""
+    """The current value of one series."""
 
     labels: Labels
     value: float
@@ -72,7 +72,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistogramSample:
-    """One series' distribution: counts up to each limit (cumulative, the last for +Inf) and the sum."""
+    """The distribution of one series: counts up to each limit (cumulative, the last for +Inf) and the sum."""
 
     labels: Labels
     counts: tuple[int, ...]
@@ -93,7 +93,7 @@ class MetricFamily:
 
 
 def server_gauge(component: str, mbean: str, text: str, value: float) -> MetricFamily:
-    """One value, of what Apache Kafka calls `kafka.server:type=component,name=mbean`."""
+    """One value, of Apache Kafka's `kafka.server:type=component,name=mbean`."""
     return MetricFamily(
         name=f"kafka_server_{component.lower()}_{mbean.lower()}",
         jmx_name=f"kafka.server:type={component},name={mbean}",
@@ -112,18 +112,18 @@ class MetricsSnapshot:
 
     def value(self, name: str, **labels: str) -> float:
         """The value of one series of a counter or gauge; raises KeyError."""
-        wanted = set(labels.items())
+        requested = set(labels.items())
         for family in self.families:
             if family.name == name:
                 for sample in family.samples:
-                    if set(sample.labels) == wanted:
+                    if set(sample.labels) == requested:
                         return sample.value
         raise KeyError(f"no series {name} with labels {labels}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The answer to an HTTP client."""
+    """The response to an HTTP client."""
 
     content_type: str
     body: bytes
@@ -134,32 +134,32 @@ class ReporterHost(Protocol):
     """Services of the reporter process for its reporters; safe to call from a reporter's own threads."""
 
     def snapshot(self) -> MetricsSnapshot:
-        """The metrics as they are now."""
+        """The current metrics."""
 
     def add_page(self, path: str, render: Callable[[], Page]) -> None:
-        """Answer GET `path` on `kafkad.metrics.listener` with what `render` returns, called per request."""
+        """Serve GET `path` on `kafkad.metrics.listener` with the result of `render`, called for each request."""
 
 
 class MetricsReporter(Protocol):
     """A way to show metrics, enabled by its name in `kafkad.metrics.reporters`.
 
-    All calls come from the reporter process, one after the other, none of them on the data path.
+    All calls are made in the reporter process, one at a time, none of them on the data path.
     """
 
     is_polled: bool
     """Whether `report` is called every `kafka.metrics.polling.interval.secs`.
 
-    False for reporters that answer requests, so that an idle broker stays idle.
+    False for reporters that serve requests, so that an idle broker stays idle.
     """
 
     @property
     def name(self) -> str: ...
 
     def start(self, settings: Mapping[str, str], host: ReporterHost) -> None:
-        """Called once; `settings` are the options as written in the configuration."""
+        """Called once; `settings` are the options as text."""
 
     def report(self, snapshot: MetricsSnapshot) -> None:
-        """Show `snapshot`; return within a second or so, as the other reporters wait."""
+        """Show `snapshot`; return within about a second, as the other reporters wait."""
 
     def stop(self) -> None:
         """The broker stops; called once if `start` returned."""

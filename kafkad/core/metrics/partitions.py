@@ -11,9 +11,9 @@ from kafkad.core.partition_slot import ROLE_FOLLOWER, ROLE_LEADER, STATE_OFFLINE
 
 
 class PartitionReading(NamedTuple):
-    """One hosted partition: its slot, its traffic since it got the slot, its replicas and those in sync.
+    """One hosted partition: its slot, its traffic since it got the slot, its replicas and its in-sync replicas.
 
-    A replica that a reassignment adds is none of `replicas` (KIP-352).
+    `replicas` does not include replicas that a reassignment adds (KIP-352).
     """
 
     topic: str
@@ -24,13 +24,13 @@ class PartitionReading(NamedTuple):
     replicas: int = 1
     in_sync: int = 1
     lag: int = 0
-    """How far a follower is behind its leader."""
+    """The lag of a follower in records."""
 
 
 _NOWHERE = -1
 _gauge = partial(server_gauge, "ReplicaManager")
 _FUTURE: Labels = (("is_future", "true"),)
-"""Of a log that is being copied to another directory (Apache Kafka's tag is `is-future`, which no label may be)."""
+"""For a log that is copied to another directory (Apache Kafka's tag `is-future` is no valid label)."""
 
 
 class _LogOffsets(NamedTuple):
@@ -55,12 +55,14 @@ class _Led:
 
     def families(self) -> Iterator[MetricFamily]:
         yield _gauge("LeaderCount", "Partitions that this broker leads.", self.count)
-        yield _gauge("UnderReplicatedPartitions", "Of these: some replica is not in sync.", self.under_replicated)
+        yield _gauge("UnderReplicatedPartitions", "Of these: not all replicas are in sync.", self.under_replicated)
         yield _gauge(
-            "UnderMinIsrPartitionCount", "Of these: fewer in-sync replicas than acks=all needs.", self.under_min_isr
+            "UnderMinIsrPartitionCount",
+            "Of these: fewer in-sync replicas than min.insync.replicas.",
+            self.under_min_isr,
         )
         yield _gauge(
-            "AtMinIsrPartitionCount", "Of these: just as many in-sync replicas as acks=all needs.", self.at_min_isr
+            "AtMinIsrPartitionCount", "Of these: exactly min.insync.replicas in-sync replicas.", self.at_min_isr
         )
 
 
@@ -105,11 +107,11 @@ def partition_families(partitions: Iterable[PartitionReading], *, per_partition:
             future = (*own, *_FUTURE)
             future_bytes[future] += slot.future_bytes
             if per_partition:
-                # What was deleted from the log's start may not be copied yet.
+                # The copy may end below the current log start offset.
                 offsets.append(_LogOffsets(future, min(slot.log_start, slot.future_end), slot.future_end))
     yield from led.families()
     yield _gauge("PartitionCount", "Partitions that this broker hosts.", hosted)
-    yield _gauge("OfflineReplicaCount", "Partitions in a log directory that is out of use.", offline)
+    yield _gauge("OfflineReplicaCount", "Partitions in an offline log directory.", offline)
     yield from _traffic(totals)
     yield from _sizes(sizes, future_bytes)
     if per_partition:

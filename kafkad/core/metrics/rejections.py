@@ -1,5 +1,5 @@
-"""Which counters count a batch that was not appended? As in Apache Kafka, a batch that is corrupt or too large is
-not a failed one: the counter of failures shows what needs an operator.
+"""Which metrics count a batch that was not appended? As in Apache Kafka, a corrupt or too large batch does not count as
+failed: the counter of failures is for problems that need an operator.
 """
 
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -13,11 +13,11 @@ from kafkad.core.metrics.catalogue import (
 )
 from kafkad.core.metrics.histograms import Block
 
-_ORDINARY = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+_CLIENT_ERRORS = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 
-def count_refused(block: Block, error: KafkaError, size: int) -> None:
-    """A batch of `size` bytes was refused with `error`."""
+def count_rejected(block: Block, error: KafkaError, size: int) -> None:
+    """Count a batch of `size` bytes that was rejected with `error`."""
     match error.code:
         case ErrorCode.CORRUPT_MESSAGE:
             block[INVALID_CRC] += 1
@@ -27,10 +27,10 @@ def count_refused(block: Block, error: KafkaError, size: int) -> None:
             block[NO_KEY_COMPACTED] += len(error.record_errors)
         case ErrorCode.INVALID_RECORD:
             block[INVALID_SEQUENCE] += 1
-    if error.code not in _ORDINARY:
+    if error.code not in _CLIENT_ERRORS:
         block[FAILED_PRODUCE] += 1
 
 
 def count_storage_failure(block: Block) -> None:
-    """The disk failed to write a batch."""
+    """Count a batch that the disk failed to write."""
     block[FAILED_PRODUCE] += 1

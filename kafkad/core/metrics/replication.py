@@ -1,6 +1,6 @@
-"""Metrics of followers: how far they are behind, and how fast records move between brokers.
+"""Metrics of followers: their lag, and the rates between brokers.
 
-Rates come from the difference to the snapshot before, so the first one has none.
+Rates are computed from the difference to the previous snapshot, so the first snapshot has none.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,25 +19,25 @@ _THROTTLED = (("LeaderReplication", THROTTLED_LEADER_BYTES), ("FollowerReplicati
 
 
 def lag_families(lags: Sequence[tuple[Labels, int]], *, per_partition: bool) -> Iterator[MetricFamily]:
-    """Of all partitions that this broker follows."""
+    """The lags of all partitions that this broker follows."""
     largest = max((lag for _, lag in lags), default=0)
-    yield _manager_gauge("MaxLag", "Records that the replica that is furthest behind is behind its leader.", largest)
+    yield _manager_gauge("MaxLag", "Largest lag of a replica behind its leader, in records.", largest)
     if per_partition:
         yield MetricFamily(
             name="kafka_server_fetcherlagmetrics_consumerlag",
             jmx_name="kafka.server:type=FetcherLagMetrics,name=ConsumerLag",
             kind=MetricKind.GAUGE,
-            help="Records that a replica is behind its leader.",
+            help="Lag of a replica behind its leader, in records.",
             samples=tuple(Sample(labels=labels, value=lag) for labels, lag in lags),
         )
 
 
 def dead_fetchers(count: int) -> MetricFamily:
-    return _manager_gauge("DeadThreadCount", "Fetcher processes that have died and are not started again yet.", count)
+    return _manager_gauge("DeadThreadCount", "Fetcher processes that died and are not restarted yet.", count)
 
 
 class ReplicationRates:
-    """Remembers what was counted at the last snapshot."""
+    """The rates since the last snapshot, whose counts are kept."""
 
     def __init__(self) -> None:
         self._last_ns: int | None = None
@@ -47,7 +47,7 @@ class ReplicationRates:
     def families(
         self, fetchers: Mapping[int, Sequence[int]], blocks: Sequence[Sequence[int]], now_ns: int
     ) -> Iterator[MetricFamily]:
-        """`fetchers` are the words of the fetcher processes by number, `blocks` those of all processes."""
+        """`fetchers` has the words of the fetcher processes by number, `blocks` the words of all processes."""
         requests = {number: words[FETCHER_REQUESTS] for number, words in fetchers.items()}
         moved = {index: sum(words[index] for words in blocks) for _, index in _THROTTLED}
         last_ns, last_requests, last_bytes = self._last_ns, self._last_requests, self._last_bytes
@@ -60,13 +60,13 @@ class ReplicationRates:
             for number, words in fetchers.items()
             if words[FETCHER_LEADERS]
         ]
-        text = "Fetch requests a second of the fetcher process that sends the fewest."
+        text = "Fetch requests per second of the fetcher process with the fewest."
         yield _manager_gauge("MinFetchRate", text, min(rates, default=0))
         for quota, index in _THROTTLED:
             yield MetricFamily(
                 name=f"kafka_server_{quota.lower()}_byte_rate",
                 jmx_name=f"kafka.server:type={quota},name=byte-rate",
                 kind=MetricKind.GAUGE,
-                help="Bytes a second that throttled replicas have moved since the metrics were last read.",
+                help="Bytes per second of throttled replicas since the previous read of the metrics.",
                 samples=(Sample(labels=(), value=max(0, moved[index] - last_bytes.get(index, 0)) / seconds),),
             )

@@ -1,8 +1,8 @@
 """Turns the counters of all processes and the partition table into metrics.
 
-Blocks are summed, and partitions are added up by topic. They are shown one by one only if the configuration wants it:
-thousands of series are expensive to store. Idle ratios come from the difference to the snapshot before. Series that
-never counted anything are left out, except where a metric has no labels.
+Blocks are summed, and partitions are added up by topic. Series for each partition are shown only if configured:
+thousands of series are expensive to store. Idle ratios are computed from the difference to the previous snapshot.
+Series that never counted are omitted, except for metrics without labels.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ from kafkad.core.types import FreeSpace
 
 
 class ProcessReading(NamedTuple):
-    """One process's block; `incarnation` counts its incarnations from 1."""
+    """The block of one process; `incarnation` counts from 1."""
 
     role: str
     number: int
@@ -36,7 +36,7 @@ class ProcessReading(NamedTuple):
 
 
 class GroupLag(NamedTuple):
-    """How many records a group is behind, in its worst partition and in all."""
+    """The lag of a group in records: of its worst partition, and in total."""
 
     group: str
     max: int
@@ -54,7 +54,7 @@ class BrokerReading:
     partitions: Iterable[PartitionReading] = ()
     per_partition: bool = False
     group_lags: Sequence[GroupLag] = ()
-    rooms: Mapping[str, FreeSpace] = field(default_factory=dict)
+    free_space: Mapping[str, FreeSpace] = field(default_factory=dict)
     """By log directory."""
     dead_cleaners: int = 0
     dead_fetchers: int = 0
@@ -77,7 +77,7 @@ _IDLE = (
 
 
 class SnapshotBuilder:
-    """Makes snapshots; remembers only how busy the processes were at the last one."""
+    """Makes snapshots; keeps the busy times and rates of the last one."""
 
     def __init__(self, request_names: Mapping[int, str], log_dirs: Sequence[str] = ()) -> None:
         self._log_dirs = log_dirs
@@ -96,7 +96,7 @@ class SnapshotBuilder:
             *partition_families(reading.partitions, per_partition=reading.per_partition),
             *self._idle(reading),
             *_lags(reading.group_lags),
-            *_rooms(reading.rooms),
+            *_free_space(reading.free_space),
             _broker_state(reading.broker_state),
             _restarts(reading.processes),
             _dead_cleaners(reading.dead_cleaners),
@@ -168,12 +168,12 @@ class SnapshotBuilder:
         return str(position)
 
     def _fetching(self, reading: BrokerReading) -> Iterable[MetricFamily]:
-        """Of a broker in a cluster, as only there are fetchers."""
-        fetchers = {each.number: each.words for each in reading.processes if each.role == "fetcher"}
+        """Metrics of fetchers; only a broker in a cluster has them."""
+        fetchers = {process.number: process.words for process in reading.processes if process.role == "fetcher"}
         if fetchers:
             yield dead_fetchers(reading.dead_fetchers)
             yield from self._replication_rates.families(
-                fetchers, [each.words for each in reading.processes], reading.now_ns
+                fetchers, [process.words for process in reading.processes], reading.now_ns
             )
 
     def _idle(self, reading: BrokerReading) -> Iterable[MetricFamily]:
@@ -198,7 +198,7 @@ _ERROR_NAMES = {code.value: code.name for code in ErrorCode}
 
 
 def _merged(families: Iterable[MetricFamily]) -> Iterable[MetricFamily]:
-    """Kafka counts traffic for all topics and for each under one name: one family with all its series."""
+    """Merge families of the same name: Kafka has traffic of all topics and of each topic under one name."""
     by_name: dict[str, MetricFamily] = {}
     for family in families:
         first = by_name.get(family.name)
@@ -223,13 +223,13 @@ def _totals(processes: Sequence[ProcessReading]) -> list[int]:
 
 
 def _add_fetches(totals: list[int]) -> None:
-    """All fetches are those of consumers plus those of followers."""
+    """Add the fetches of consumers and followers up to all fetches."""
     for row in COUNTERS:
         if row.labels[:1] == ("request",):
             width = row.words // row.shape[0]
             for word in range(width):
-                apart = (totals[row.index + key * width + word] for key in (FETCH_CONSUMER, FETCH_FOLLOWER))
-                totals[row.index + FETCH * width + word] += sum(apart)
+                counts = (totals[row.index + key * width + word] for key in (FETCH_CONSUMER, FETCH_FOLLOWER))
+                totals[row.index + FETCH * width + word] += sum(counts)
 
 
 _WORDS = COUNTERS[-1].index + COUNTERS[-1].words
@@ -249,7 +249,7 @@ def _elapsed(row: MetricRow, totals: Sequence[int], now_ns: int) -> Iterable[Sam
 
 def _percent(row: MetricRow, totals: Sequence[int]) -> Sample:
     part, whole = totals[row.index : row.index + 2]
-    # Whole numbers from below, as Apache Kafka's.
+    # Rounded down, as in Apache Kafka.
     return Sample(labels=row.fixed_labels, value=100 * part // max(1, whole))
 
 
@@ -267,7 +267,7 @@ def _broker_state(state: int) -> MetricFamily:
         name="kafka_server_kafkaserver_brokerstate",
         jmx_name="kafka.server:type=KafkaServer,name=BrokerState",
         kind=MetricKind.GAUGE,
-        help="0 not running, 1 starting, 2 recovering, 3 running, 6 shutting down under control, 7 shutting down.",
+        help="0 not running, 1 starting, 2 recovering, 3 running, 6 in controlled shutdown, 7 shutting down.",
         samples=(Sample(labels=(), value=state),),
     )
 
@@ -277,7 +277,7 @@ def _restarts(processes: Sequence[ProcessReading]) -> MetricFamily:
         name="kafkad_process_restarts",
         jmx_name="",
         kind=MetricKind.COUNTER,
-        help="Times that a process had to be started again.",
+        help="Restarts of a process.",
         samples=tuple(
             Sample(labels=(("process", _label(process)),), value=max(0, process.incarnation - 1))
             for process in processes
@@ -290,7 +290,7 @@ def _dead_cleaners(count: int) -> MetricFamily:
         name="kafka_log_logcleaner_deadthreadcount",
         jmx_name="kafka.log:type=LogCleaner,name=DeadThreadCount",
         kind=MetricKind.GAUGE,
-        help="Cleaner processes that have died and are not started again yet.",
+        help="Cleaner processes that died and are not restarted yet.",
         samples=(Sample(labels=(), value=count),),
     )
 
@@ -304,17 +304,17 @@ def _lags(rows: Sequence[GroupLag]) -> Iterable[MetricFamily]:
             name=f"kafkad_group_lag_{name}",
             jmx_name="",
             kind=MetricKind.GAUGE,
-            help=f"Records that a group is behind {text}, when the metrics were read last.",
+            help=f"Lag of a group in records {text}, at the previous read of the metrics.",
             samples=tuple(
                 Sample(labels=(("group", row.group),), value=value) for row, value in zip(rows, values, strict=True)
             ),
         )
 
 
-def _rooms(rooms: Mapping[str, FreeSpace]) -> Iterable[MetricFamily]:
+def _free_space(by_directory: Mapping[str, FreeSpace]) -> Iterable[MetricFamily]:
     for name, text, values in (
-        ("free", "Free", [room.free_bytes for room in rooms.values()]),
-        ("size", "All", [room.total_bytes for room in rooms.values()]),
+        ("free", "Free", [space.free_bytes for space in by_directory.values()]),
+        ("size", "All", [space.total_bytes for space in by_directory.values()]),
     ):
         yield MetricFamily(
             name=f"kafkad_log_dir_{name}_bytes",
@@ -322,6 +322,7 @@ def _rooms(rooms: Mapping[str, FreeSpace]) -> Iterable[MetricFamily]:
             kind=MetricKind.GAUGE,
             help=f"{text} bytes of the file system of a log directory.",
             samples=tuple(
-                Sample(labels=(("log_dir", path),), value=value) for path, value in zip(rooms, values, strict=True)
+                Sample(labels=(("log_dir", path),), value=value)
+                for path, value in zip(by_directory, values, strict=True)
             ),
         )

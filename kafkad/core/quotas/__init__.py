@@ -1,1 +1,1 @@
-"""Client quotas: how much a client may produce and fetch per second, and how long it is throttled above that."""
+"""Client quotas: the bytes per second that a client may produce and fetch, and the throttle time above that."""

@@ -1,8 +1,8 @@
-"""How long must a client wait, given its recent traffic? Kafka's ClientQuotaManager, one direction.
+"""How long is a client throttled, given its recent traffic? Kafka's ClientQuotaManager, for one direction.
 
-A client's quota is one number for the whole broker, but its connections are spread over several network processes. Each
-tells the others what it counted (`drain_local`, `record_remote`), so every one uses the sum, at most one exchange
-behind. Dividing the quota by the number of processes would starve a client with one connection.
+A client's quota is one number for the whole broker, but its connections are in several network processes. Each process
+sends its counts to the others (`drain_local`, `record_remote`), so every process uses the sum, at most one exchange
+late. A quota divided by the number of processes would starve a client with one connection.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from kafkad.core.quotas.rate import SampledRate
 
 QuotaKey = tuple[str | None, str]
-"""(user, client id); the user is None in limits for a client id alone."""
+"""(user, client id); the user is None in limits for only a client id."""
 
 IDLE_EXPIRY_MS = 3_600_000
 MAX_THROTTLE_MS = 2**31 - 1
@@ -18,7 +18,7 @@ MAX_THROTTLE_MS = 2**31 - 1
 
 
 class ClientQuotas:
-    """The windows of all clients that have a limit, for one direction (produce or fetch)."""
+    """The windows of all clients with a limit, for one direction (produce or fetch)."""
 
     def __init__(self, *, num_samples: int = 11, window_ms: int = 1_000) -> None:
         self._num_samples = num_samples
@@ -31,16 +31,16 @@ class ClientQuotas:
         self.is_unlimited = True
 
     def __len__(self) -> int:
-        """Clients whose traffic is remembered."""
+        """The number of clients with recorded traffic."""
         return len(self._rates)
 
     @property
     def windows(self) -> tuple[int, int]:
-        """How many samples, and how long each is in milliseconds."""
+        """The number of samples, and their length in milliseconds."""
         return self._num_samples, self._window_ms
 
     def set_limits(self, default: float | None, limits: Mapping[QuotaKey, float | None]) -> None:
-        """Bytes per second: `default` for each client by itself, `limits` for those named; None: no limit."""
+        """Bytes per second: `default` for each client, `limits` for single clients; None: no limit."""
         self._default = default
         self._limits = dict(limits)
         self.is_unlimited = default is None and all(limit is None for limit in limits.values())
@@ -49,7 +49,7 @@ class ClientQuotas:
         return self._limits.get(key, self._default)
 
     def record(self, key: QuotaKey, amount: int, now_ms: int) -> int:
-        """Count `amount` bytes; returns the milliseconds until the client is back within its quota."""
+        """Count `amount` bytes; returns the milliseconds until the client is within its quota again."""
         limit = self.limit_of(key)
         if limit is None:
             return 0
@@ -60,14 +60,14 @@ class ClientQuotas:
         return throttle_ms(total, window_ms, limit)
 
     def unrecord(self, key: QuotaKey, amount: int, now_ms: int) -> None:
-        """Take back `amount` bytes that were counted and then not sent."""
+        """Subtract `amount` bytes that were counted but not sent."""
         rate = self._rates.get(key)
         if rate is not None:
             rate.record(-amount, now_ms)
             self._local[key] = self._local.get(key, 0) - amount
 
     def record_remote(self, key: QuotaKey, amount: int, now_ms: int) -> None:
-        """Count bytes that another process of this broker has seen; they are not passed on."""
+        """Count bytes of another process of this broker; they are not forwarded."""
         if amount and self.limit_of(key) is not None:
             self._rate_of(key, now_ms).record(amount, now_ms)
 
@@ -77,7 +77,7 @@ class ClientQuotas:
         return local
 
     def max_in_window(self, key: QuotaKey) -> int | None:
-        """More than this at once is throttled even after a long silence; None without a limit."""
+        """A larger amount at once is throttled even after a long idle time; None without a limit."""
         limit = self.limit_of(key)
         if limit is None:
             return None
@@ -85,15 +85,15 @@ class ClientQuotas:
 
     def _rate_of(self, key: QuotaKey, now_ms: int) -> SampledRate:
         if now_ms >= self._next_sweep_ms:
-            self._forget_idle(now_ms)
+            self._remove_idle(now_ms)
         rate = self._rates.get(key)
         if rate is None:
             rate = SampledRate(num_samples=self._num_samples, window_ms=self._window_ms, now_ms=now_ms)
             self._rates[key] = rate
         return rate
 
-    def _forget_idle(self, now_ms: int) -> None:
-        """Clients may use ever new ids: those silent for an hour are forgotten."""
+    def _remove_idle(self, now_ms: int) -> None:
+        """Remove clients that were idle for an hour: client ids may be unlimited in number."""
         self._next_sweep_ms = now_ms + IDLE_EXPIRY_MS // 10
         idle = [key for key, rate in self._rates.items() if now_ms - rate.last_ms >= IDLE_EXPIRY_MS]
         for key in idle:

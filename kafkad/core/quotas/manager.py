@@ -1,4 +1,4 @@
-"""The quota manager as the broker uses it, whichever plugin it came from."""
+"""The interface of the quota manager, from any plugin."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -7,7 +7,7 @@ from kafkad.core.request_context import ClientIdentity
 
 
 class QuotaManager(Protocol):
-    """Counts what clients produce and fetch, and says how long to leave a connection unread.
+    """Counts the traffic of clients, and returns how long to throttle their connections.
 
     One object per network process (it is copied by the fork), called from that process's loop only: no locks. `now_ms`
     is the monotonic clock. A `client` has a principal, a client id and an address: the manager chooses which of them
@@ -15,13 +15,13 @@ class QuotaManager(Protocol):
     """
 
     is_unlimited: bool
-    """Whether no client has a limit: then nothing else is called. A plain attribute, read on every request."""
+    """Whether no client has a limit: then no other method is called. A plain attribute, read on every request."""
 
     @property
     def name(self) -> str: ...
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Take over the broker's options, as text; called again when they have changed. Counts are kept."""
+        """Apply the broker's options, as text; called again after changes. Counts are kept."""
 
     def record_produce(self, client: ClientIdentity, size: int, now_ms: int) -> int:
         """Count `size` bytes of a Produce; returns milliseconds to throttle, 0 for none."""
@@ -30,15 +30,15 @@ class QuotaManager(Protocol):
         """Count `size` bytes that a Fetch is about to return; returns milliseconds to throttle, 0 for none."""
 
     def unrecord_fetch(self, client: ClientIdentity, size: int, now_ms: int) -> None:
-        """Undo `record_fetch`: a throttled Fetch is answered without records."""
+        """Undo `record_fetch`: a throttled Fetch gets a response without records."""
 
     def max_fetch_bytes(self, client: ClientIdentity) -> int | None:
-        """A larger answer is throttled even after a long silence; None for no limit."""
+        """A larger response is throttled even after a long idle time; None for no limit."""
 
     def drain_local(self) -> list[tuple[ClientIdentity, int, int]]:
-        """(client, produced, fetched) counted here since the last call, for the other processes.
+        """(client, produced, fetched) bytes since the last call, for the other processes.
 
-        A row may stand for all clients that share a limit, by any identity that has it.
+        A row may represent all clients that share a limit, by the identity of any of them.
         """
 
     def record_remote(self, client: ClientIdentity, produced: int, fetched: int, now_ms: int) -> None:

@@ -1,7 +1,7 @@
 """Kafka's sampled rate: a sum over a few windows, divided by their length.
 
-The length is never less than all windows but the last: a client that has just started is not judged by its first second
-alone. `num_samples + 1` are kept, the oldest overlapping the edge of the observed time.
+The length is never less than all windows but the last, so that a new client is not measured by its first second alone.
+`num_samples + 1` are kept, the oldest overlapping the start of the observed time.
 """
 
 
@@ -18,7 +18,7 @@ class _Sample:
 
 
 class SampledRate:
-    """Mutable and slotted: one per client that has a quota, touched on each of its requests."""
+    """Mutable and slotted: one per client with a quota, updated by each of its requests."""
 
     __slots__ = (
         "_current",
@@ -38,12 +38,12 @@ class SampledRate:
         self._current = 0
         self._total = 0
         self._oldest_ms = now_ms
-        # Until then no sample is too old, so total and oldest need not be computed from all of them.
+        # No sample expires earlier, so that total and oldest sample stay valid until then.
         self._review_ms = now_ms
         self.last_ms = now_ms
 
     def record(self, amount: int, now_ms: int) -> None:
-        """Count `amount` now; a negative one takes back an earlier count."""
+        """Count `amount` now; a negative amount cancels an earlier count."""
         sample = self._samples[self._current]
         if now_ms - sample.start_ms >= self._window_ms:
             sample = self._next_sample(now_ms)
@@ -53,7 +53,7 @@ class SampledRate:
         self.last_ms = now_ms
 
     def measure(self, now_ms: int) -> tuple[int, int]:
-        """The sum, and its milliseconds: the rate is their quotient."""
+        """(sum, milliseconds): the rate is their quotient."""
         if now_ms >= self._review_ms:
             self._review(now_ms)
         elapsed_ms = now_ms - self._oldest_ms
@@ -63,7 +63,7 @@ class SampledRate:
         return self._total, max(elapsed_ms, 1)
 
     def _review(self, now_ms: int) -> None:
-        """Drop what is too old, and find when the next sample will be."""
+        """Drop expired samples, and compute when the next one expires."""
         observed_ms = self._num_samples * self._window_ms
         for sample in self._samples:
             if now_ms - sample.last_ms >= observed_ms:

@@ -1,8 +1,9 @@
-"""How much may throttled replicas move a second, and which are throttled? (KIP-73, Kafka's ReplicationQuotaManager)
+"""How much may throttled replicas transfer per second, and which are throttled? (KIP-73, Kafka's
+ReplicationQuotaManager)
 
-Each process has its share of the broker's rate. What is over it is not refused: the replica is left alone until the
-rate, averaged over the windows of `replication.quota.window.num`, is below the limit again. Replicas in sync are never
-held back, or a throttle would cost partitions their followers.
+Each process has its share of the broker's rate. Above it, fetches of throttled replicas pause until the rate, averaged
+over the windows of `replication.quota.window.num`, is below the limit again. In-sync replicas are never throttled:
+otherwise they would drop out of the ISR.
 """
 
 from collections.abc import Mapping
@@ -14,46 +15,46 @@ from kafkad.core.quotas.rate import SampledRate
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 NO_LIMIT = 2**63 - 1
-LONGEST_PAUSE_MS = 1_000
-"""The limit may be another one by then."""
+MAX_PAUSE_MS = 1_000
+"""The limit may change meanwhile."""
 
 
 def is_throttled(configs: Mapping[str, str], option: str, partition: int, broker_id: int) -> bool:
-    """Whether a topic's configs name this replica of it: `*`, or partition:broker pairs."""
-    named = [each.strip() for each in configs.get(option, "").split(",")]
-    return "*" in named or f"{partition}:{broker_id}" in named
+    """Whether the topic's config lists this replica: `*`, or partition:broker pairs."""
+    listed = [entry.strip() for entry in configs.get(option, "").split(",")]
+    return "*" in listed or f"{partition}:{broker_id}" in listed
 
 
 def share_of_rate(rate: int, processes: int) -> int:
-    """Of each of so many processes."""
+    """The rate of each of the processes."""
     return rate if rate == NO_LIMIT else -(-rate // processes)
 
 
 class ReplicaQuota(Protocol):
-    """What throttled replicas move in one process. Times are monotonic."""
+    """The transfers of throttled replicas in one process. Times are monotonic."""
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether nobody is held back: then nothing is recorded."""
+        """Whether no replica is throttled; then nothing is recorded."""
 
     def record(self, size: int, now_ms: int) -> None:
-        """A throttled replica has moved `size` bytes."""
+        """A throttled replica has transferred `size` bytes."""
 
     def pause_ms(self, now_ms: int) -> int:
-        """0 while throttled replicas may move more; otherwise when to look again."""
+        """0 while throttled replicas may transfer more; otherwise the time until the next check."""
 
 
 class ReplicationSide(Enum):
-    """Which replicas of this broker a process moves records for."""
+    """The role of this broker's replicas for which a process transfers records."""
 
     LEADER = "leader"
-    """A network process: followers read from here."""
+    """A network process, from which followers fetch."""
     FOLLOWER = "follower"
-    """A fetcher: it reads from leaders elsewhere."""
+    """A fetcher process, which fetches from leaders on other brokers."""
 
 
 class ReplicationQuotaManager(ReplicaQuota, Protocol):
-    """The limit of throttled replicas, whichever plugin it came from.
+    """The limit of throttled replicas, from any plugin.
 
     One object in each network process and each fetcher (it is copied by the fork), called from that process's loop
     only. Which replicas are throttled is the topics' own config.
@@ -63,14 +64,14 @@ class ReplicationQuotaManager(ReplicaQuota, Protocol):
     def name(self) -> str: ...
 
     def configure(self, settings: Mapping[str, str], side: ReplicationSide, processes: int) -> None:
-        """Take over the broker's options, as text; called again when they have changed. Counts are kept.
+        """Apply the broker's options, as text; called again after changes. Counts are kept.
 
-        `processes` of this side share what the broker may move.
+        `processes` of this side share the broker's rate.
         """
 
 
 class ReplicationQuota:
-    """A mutable object for one process. `rate` is in bytes a second, NO_LIMIT if there is none."""
+    """The quota of one process; mutable. `rate` is in bytes per second, NO_LIMIT for none."""
 
     def __init__(self, *, num_samples: int, window_ms: int, now_ms: int) -> None:
         self.rate = NO_LIMIT
@@ -82,16 +83,16 @@ class ReplicationQuota:
         return self.rate == NO_LIMIT
 
     def record(self, size: int, now_ms: int) -> None:
-        """A throttled replica has moved `size` bytes."""
+        """A throttled replica has transferred `size` bytes."""
         self._moved.record(size, now_ms)
 
     def pause_ms(self, now_ms: int) -> int:
-        """0 while the rate is not over the limit; otherwise when to look again."""
+        """0 while the rate is within the limit; otherwise the time until the next check."""
         if self.is_unlimited:
             return 0
         moved, within_ms = self._moved.measure(now_ms)
         if moved * 1000 <= self.rate * within_ms:
             return 0
         if self.rate <= 0:
-            return LONGEST_PAUSE_MS
-        return max(1, min(LONGEST_PAUSE_MS, moved * 1000 // self.rate - within_ms))
+            return MAX_PAUSE_MS
+        return max(1, min(MAX_PAUSE_MS, moved * 1000 // self.rate - within_ms))

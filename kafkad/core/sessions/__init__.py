@@ -1,1 +1,1 @@
-"""Incremental fetch sessions (KIP-227): the partitions of a client's fetches, and which have changed since."""
+"""Incremental fetch sessions (KIP-227): the partitions of a client's fetches, and their changes."""

@@ -1,7 +1,7 @@
-"""Which session is evicted first? Those that may be evicted, in Kafka's order: consumers' first, by size, by id.
+"""Which session is evicted first? Evictable ones in Kafka's order: consumers' sessions first, by size, by id.
 
-A heap with lazy removal in place of Kafka's tree: an entry counts only if it is the one remembered for its session.
-Entries that no longer count are removed when they are the larger part, so that each change costs O(log n).
+A heap with lazy removal instead of Kafka's tree: an entry is valid only if it is the current rank of its session.
+Invalid entries are removed when they are the majority, so that each change costs O(log n).
 """
 
 import heapq
@@ -9,8 +9,8 @@ import heapq
 from kafkad.core.sessions.fetch_session import FetchSession
 
 Rank = tuple[bool, int, int]
-"""(whether it is a follower's, partitions, session id)."""
-_SPARE = 64
+"""(is a follower's, partitions, session id)."""
+_MIN_HEAP = 64
 
 
 def rank_of(session: FetchSession) -> Rank:
@@ -18,27 +18,27 @@ def rank_of(session: FetchSession) -> Rank:
 
 
 class EvictableSessions:
-    """The sessions that a new one may evict."""
+    """The sessions that a new session may evict."""
 
     def __init__(self) -> None:
         self._ranks: dict[int, Rank] = {}
         self._heap: list[Rank] = []
 
     def put(self, session: FetchSession) -> None:
-        """It may be evicted, or has another size now."""
+        """Add a session, or update its size."""
         rank = rank_of(session)
         if self._ranks.get(session.session_id) == rank:
             return
         self._ranks[session.session_id] = rank
         heapq.heappush(self._heap, rank)
-        if len(self._heap) > 2 * len(self._ranks) + _SPARE:
+        if len(self._heap) > 2 * len(self._ranks) + _MIN_HEAP:
             self._heap = sorted(self._ranks.values())
 
     def remove(self, session_id: int) -> None:
         self._ranks.pop(session_id, None)
 
     def first(self) -> Rank | None:
-        """The session to evict first; None when there is none."""
+        """The rank of the session to evict first; None if there is none."""
         heap = self._heap
         while heap and self._ranks.get(heap[0][2]) != heap[0]:
             heapq.heappop(heap)

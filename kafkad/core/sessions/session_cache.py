@@ -1,11 +1,10 @@
-"""The fetch sessions of one network process: which are kept, which are evicted, and the errors for stale ones.
+"""The fetch sessions of one network process: limits, eviction, and the errors for stale sessions.
 
 Kafka's FetchManager and FetchSessionCache (KIP-227): a full cache evicts a session that was unused for `eviction_ms`,
-or one that is smaller than the new one and older than that; else the new one gets no session. Sessions of followers are
-privileged: they evict those of consumers at once, and are never evicted by them while they are used. Sessions are
-ordered by last use, those that may be evicted also by size: nothing here searches all of them. Their partitions are
-limited too, all together: any client may name as many as a request can have, whether they exist or not, and sessions
-outlive their connections.
+or a smaller session that is older than that; otherwise the new session is rejected. Sessions of followers are
+privileged: they evict those of consumers at once, and consumers never evict them while they are used. Sessions are
+ordered by last use, evictable ones also by size, so nothing scans all of them. The number of partitions in all sessions
+is limited too: any client may send as many as a request can have, existing or not, and sessions outlive connections.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,12 +23,12 @@ EVICTION_MS = 120_000
 """Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS: younger sessions are not evicted by larger ones."""
 
 
-MOST_PARTITIONS = 300_000
-"""In all sessions of a broker together: about 80 MB."""
+MAX_PARTITIONS = 300_000
+"""Limit of partitions in all sessions of a broker: about 80 MB."""
 
 
 class SessionCache:
-    """At most `slots` sessions with `most_partitions`. `draw_id` gives random positive int32s."""
+    """At most `slots` sessions with `max_partitions` in total. `draw_id` returns random positive int32s."""
 
     def __init__(
         self,
@@ -37,17 +36,17 @@ class SessionCache:
         draw_id: Callable[[], int],
         eviction_ms: int = EVICTION_MS,
         *,
-        most_partitions: int = MOST_PARTITIONS,
+        max_partitions: int = MAX_PARTITIONS,
     ) -> None:
         self._slots = slots
-        self._most_partitions = most_partitions
+        self._max_partitions = max_partitions
         self._sizes: dict[int, int] = {}
         """The number of partitions of each session at its last use."""
         self._partitions = 0
         self._draw_id = draw_id
         self._eviction_ms = eviction_ms
         self._sessions: dict[int, FetchSession] = {}
-        """By id, the least recently used first."""
+        """By id, least recently used first."""
         self._evictable_by_all = EvictableSessions()
         self._evictable_by_followers = EvictableSessions()
         self._evicted: list[FetchSession] = []
@@ -59,12 +58,12 @@ class SessionCache:
         return iter(self._sessions.values())
 
     def begin_full(self, session_id: int) -> FetchSession | None:
-        """A full request closes the session it names; the closed one is returned."""
+        """Close and return the session of a full request, if any."""
         return self._remove(session_id) if session_id != NO_SESSION else None
 
     def open(self, session: FetchSession, epoch: int, now_ms: int) -> bool:
-        """Create a session for the partitions of a full request, unless it asked for none or there is no room."""
-        if epoch == FINAL_EPOCH or not 0 < len(session.partitions) <= self._most_partitions:
+        """Create a session for the partitions of a full request, unless it requests none or the cache is full."""
+        if epoch == FINAL_EPOCH or not 0 < len(session.partitions) <= self._max_partitions:
             return False
         while not self._has_space(session):
             if not self._evict(session, now_ms):
@@ -93,64 +92,64 @@ class SessionCache:
         return session
 
     def updated(self, session: FetchSession, now_ms: int) -> None:
-        """An incremental request was applied. A session without partitions left ends, as in Apache Kafka.
+        """An incremental request was applied. A session without partitions is closed, as in Apache Kafka.
 
-        So does one that has grown beyond the limit of partitions: its client begins with a full request again. That of
-        a follower evicts others first.
+        So is a session that exceeds the limit of partitions: its client then sends a full request. A follower's session
+        evicts others first.
         """
         grown = len(session.partitions) - self._sizes[session.session_id]
-        has_space = grown <= 0 or self._partitions + grown <= self._most_partitions
-        if session.partitions and (has_space or (session.is_privileged and self._frees_up_space(session, now_ms))):
+        has_space = grown <= 0 or self._partitions + grown <= self._max_partitions
+        if session.partitions and (has_space or (session.is_privileged and self._make_space(session, now_ms))):
             session.epoch = next_epoch(session.epoch)
             self._touch(session, now_ms)
         else:
             self._remove(session.session_id)
 
     def reply_session_id(self, session: FetchSession) -> int:
-        """The session id to answer with: none when the session ended or was evicted while its request waited."""
-        is_living = self._sessions.get(session.session_id) is session
-        return session.session_id if is_living else NO_SESSION
+        """The session id of the response: 0 if the session was closed or evicted while its request waited."""
+        is_current = self._sessions.get(session.session_id) is session
+        return session.session_id if is_current else NO_SESSION
 
-    def _frees_up_space(self, grown: FetchSession, now_ms: int) -> bool:
-        """Evict others for a session that has grown; without success it is no longer in the cache."""
+    def _make_space(self, grown: FetchSession, now_ms: int) -> bool:
+        """Evict others for a session that has grown; after a failure it is removed from the cache."""
         self._remove(grown.session_id)
         while not self._has_space(grown):
             if not self._evict(grown, now_ms):
                 return False
         return True
 
-    def _has_space(self, newcomer: FetchSession) -> bool:
-        room = self._most_partitions - self._partitions
-        return len(self._sessions) < self._slots and len(newcomer.partitions) <= room
+    def _has_space(self, session: FetchSession) -> bool:
+        remaining = self._max_partitions - self._partitions
+        return len(self._sessions) < self._slots and len(session.partitions) <= remaining
 
     def _touch(self, session: FetchSession, now_ms: int) -> None:
-        """The session was used: it is the last to expire, and perhaps may be evicted by a larger one from now on."""
+        """Record a use of the session: it expires last, and may become evictable by larger sessions."""
         self._sessions.pop(session.session_id, None)
         self._sessions[session.session_id] = session
         self._partitions += len(session.partitions) - self._sizes.get(session.session_id, 0)
         self._sizes[session.session_id] = len(session.partitions)
         session.last_used_ms = now_ms
-        had_its_time = now_ms - session.created_ms > self._eviction_ms
-        if had_its_time:
+        is_old = now_ms - session.created_ms > self._eviction_ms
+        if is_old:
             self._evictable_by_all.put(session)
-        if had_its_time or not session.is_privileged:
+        if is_old or not session.is_privileged:
             self._evictable_by_followers.put(session)
 
-    def _evict(self, newcomer: FetchSession, now_ms: int) -> bool:
+    def _evict(self, new_session: FetchSession, now_ms: int) -> bool:
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False
         if now_ms - oldest.last_used_ms > self._eviction_ms:
-            return self._push_out(oldest.session_id)
-        evictable = self._evictable_by_followers if newcomer.is_privileged else self._evictable_by_all
+            return self._evict_session(oldest.session_id)
+        evictable = self._evictable_by_followers if new_session.is_privileged else self._evictable_by_all
         first = evictable.first()
-        if first is None or rank_of(newcomer) < first:
+        if first is None or rank_of(new_session) < first:
             return False
-        return self._push_out(first[2])
+        return self._evict_session(first[2])
 
-    def _push_out(self, session_id: int) -> bool:
+    def _evict_session(self, session_id: int) -> bool:
         session = self._remove(session_id)
-        assert session is not None, "only a session of the cache is pushed out"
+        assert session is not None, "only sessions of the cache are evicted"
         self._evicted.append(session)
         return True
 

@@ -1,1 +1,1 @@
-"""How options are declared, parsed and validated: types of values, limits, rows of the table."""
+"""Declaration, parsing and validation of options: value types, limits, rows of the settings table."""

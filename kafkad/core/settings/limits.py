@@ -1,4 +1,4 @@
-"""The values that an option may have. Each limit uses Kafka's own message: people search for it when tools print it."""
+"""The valid values of an option. Each limit has Kafka's own error text, so that users find it by search."""
 
 import re
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of some words."""
+    """One of several words."""
 
     words: tuple[str, ...]
     ignore_case: bool = False
@@ -49,7 +49,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class EachOneOf:
-    """A list of some words, in any order, also repeatedly."""
+    """A list of these words, in any order, with repetitions."""
 
     words: tuple[str, ...]
 
@@ -65,7 +65,7 @@ class EachOneOf:
 
 @dataclass(frozen=True, slots=True)
 class EachOneOfOrPlugins:
-    """A list of some words and of names that plugins have: those are known when the plugins are loaded."""
+    """A list of these words and names of plugins, which are checked when the plugins are loaded."""
 
     words: tuple[str, ...]
 
@@ -91,7 +91,7 @@ class GzipLevel:
 
 @dataclass(frozen=True, slots=True)
 class NotEmpty:
-    """A text or list that is not empty."""
+    """A non-empty text or list."""
 
     def problem(self, value: Value) -> tuple[str, str] | None:
         return ("", "String must be non-empty") if value in ("", ()) else None

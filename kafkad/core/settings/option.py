@@ -1,7 +1,7 @@
-"""One configuration option, and how its text becomes a value.
+"""One configuration option, and how its text is parsed.
 
-A `Setting` is a row of the table that every domain declares next to its code. Text becomes a value exactly as Apache
-Kafka does it, and refusals use Kafka's wording. Reading files and arguments is the work of kafkad.config.
+A `Setting` is a row of the table that every domain declares next to its code. Text is parsed exactly as by Apache
+Kafka, and errors have Kafka's texts. kafkad.config reads files and arguments.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from kafkad.core.settings.values import Value, parse_boolean, parse_double, pars
 
 
 class SettingType(IntEnum):
-    """The protocol's numbers in a DescribeConfigs answer."""
+    """The numbers of the protocol, in DescribeConfigs responses."""
 
     BOOLEAN = 1
     STRING = 2
@@ -48,7 +48,7 @@ class Support(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """How far this broker supports an option; `harmless` values of a refused option are accepted."""
+    """The support of an option; `harmless` values of a rejected option are accepted."""
 
     support: Support
     reason: str = ""
@@ -67,7 +67,7 @@ def refused(reason: str, *harmless: Value) -> Status:
 
 
 class InvalidSetting(ValueError):
-    """A value that an option can't have, in Kafka's words."""
+    """An invalid value of an option; the text is Kafka's."""
 
     def __init__(self, name: str, value: object, message: str) -> None:
         super().__init__(f"Invalid value {quoted(str(value))} for configuration {name}: {message}")
@@ -75,7 +75,7 @@ class InvalidSetting(ValueError):
 
 class Validator(Protocol):
     def problem(self, value: Value) -> tuple[str, str] | None:
-        """The wrong part of `value` as text, and the problem; None when the value is fine."""
+        """(invalid part of `value` as text, problem); None if the value is valid."""
 
     def __str__(self) -> str:
         """The allowed values, for the docs."""
@@ -83,7 +83,7 @@ class Validator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One option: its Kafka name, type, default, limits, and one sentence for the person who sets it."""
+    """One option: its Kafka name, type, default, limits, and one sentence for operators."""
 
     name: str
     type: SettingType
@@ -96,27 +96,27 @@ class Setting:
     internal: bool = False
 
     def parse(self, text: str) -> Value:
-        """The value that `text` stands for; raises InvalidSetting, also for one outside the limits."""
+        """The value of `text`; raises `InvalidSetting`, also for a value outside the limits."""
         value = self.read(text)
         self.check(value)
         return value
 
     def read(self, text: str) -> Value:
-        """The value that `text` stands for, whatever the limits; raises InvalidSetting."""
+        """The value of `text`, without a check of the limits; raises `InvalidSetting`."""
         try:
             return _parse(text.strip(_TRIMMED), self.type)
-        except ValueError as refusal:
-            raise InvalidSetting(self.name, text, str(refusal)) from None
+        except ValueError as error:
+            raise InvalidSetting(self.name, text, str(error)) from None
 
     def check(self, value: Value) -> None:
-        """Raises InvalidSetting for a value outside the limits."""
+        """Raises `InvalidSetting` for a value outside the limits."""
         problem = self.validator.problem(value) if self.validator is not None else None
         if problem is not None:
             offender, message = problem
             raise InvalidSetting(self.name, offender, message)
 
     def text(self, value: Value) -> str | None:
-        """`value` as an answer to DescribeConfigs shows it."""
+        """`value` as text for DescribeConfigs."""
         return value_text(value)
 
     @property
@@ -128,7 +128,7 @@ class Setting:
         return self.type is SettingType.PASSWORD
 
 
-# Java's String.trim: removes all characters up to and including the blank, and no others.
+# Java's String.trim: removes all characters up to and including the space, and no others.
 _TRIMMED = "".join(map(chr, range(33)))
 
 

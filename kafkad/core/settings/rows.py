@@ -1,7 +1,7 @@
 """Short names and one constructor for rows of the settings table.
 
-All arguments are positional, so that a domain's rows read as a table: name, type, default, limits, importance, who may
-change it while running, one sentence.
+All arguments are positional, so that the rows of a domain read as a table: name, type, default, limits, importance,
+update mode, one sentence.
 """
 
 from kafkad.core.settings.option import WORKING, Importance, Setting, SettingType, Status, UpdateMode, Validator

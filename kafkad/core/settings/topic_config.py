@@ -1,7 +1,7 @@
 """Topic configs of plugins.
 
-The plugin gives name, type, default, limits and one sentence. The broker treats it like one of Kafka's own: it checks
-the value when it is set, stores it with the topic and shows it.
+The plugin defines name, type, default, limits and one sentence. The broker handles the config like Kafka's own: it
+checks new values, stores them with the topic and returns them in DescribeConfigs.
 """
 
 import re
@@ -12,13 +12,13 @@ from kafkad.core.settings.rows import CLUSTER_WIDE, MEDIUM, STRING, row
 from kafkad.core.settings.values import Value, value_text
 
 PLUGIN_PREFIX = "kafkad.plugin."
-"""No option of Kafka begins with this."""
+"""No option of Kafka has this prefix."""
 _NAME = re.compile(re.escape(PLUGIN_PREFIX) + r"[a-zA-Z0-9._-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """A config that topics may have. `name` begins with `kafkad.plugin.`; topics without a value have `default`."""
+    """A topic config of a plugin. `name` starts with `kafkad.plugin.`; topics without a value have `default`."""
 
     name: str
     type: SettingType
@@ -28,13 +28,13 @@ class TopicConfig:
 
 
 def setting_of(config: TopicConfig) -> Setting:
-    """The row of the settings table for this config."""
+    """The settings row of this config."""
     limits = _Guarded(config.name, config.validator) if config.validator is not None else None
     return row(config.name, config.type, config.default, limits, MEDIUM, CLUSTER_WIDE, config.documentation)
 
 
 def problem_of(config: TopicConfig) -> str | None:
-    """Why this can't be registered; None when it can."""
+    """The problem that prevents the registration; None if there is none."""
     if not _NAME.fullmatch(config.name):
         return f"expected a name of letters, digits, '.', '_' and '-' that begins with {PLUGIN_PREFIX}"
     if not isinstance(config.type, SettingType):
@@ -45,31 +45,31 @@ def problem_of(config: TopicConfig) -> str | None:
         return None
     try:
         value = setting_of(config).parse(value_text(config.default) or "")
-    except InvalidSetting as refusal:
-        return f"its default can't be: {refusal}"
+    except InvalidSetting as error:
+        return f"the default is invalid: {error}"
     if value != config.default:
-        return f"its default {config.default!r} is no {config.type.name}, that would be {value!r}"
+        return f"the default {config.default!r} is no {config.type.name}, expected {value!r}"
     return None
 
 
 def is_of_plugin(name: str) -> bool:
-    """Whether `name` is that of a plugin's config, loaded or not."""
+    """Whether `name` is a config of a plugin, loaded or not."""
     return name.startswith(PLUGIN_PREFIX)
 
 
 def of_unloaded_plugin(name: str) -> Setting:
-    """The row for a config that a topic still has although its plugin is not loaded."""
+    """The settings row of a stored config whose plugin is not loaded."""
     return row(name, STRING, None, None, MEDIUM, CLUSTER_WIDE, "Config of a plugin that is not loaded.")
 
 
 def of_another_version(name: str) -> Setting:
-    """The row for a config that a topic has, and this version does not know: it can be seen, and removed."""
+    """The settings row of a stored config that this version does not support: it can be described and removed."""
     return row(name, STRING, None, None, MEDIUM, CLUSTER_WIDE, "Not known to this version, without effect.")
 
 
 @dataclass(frozen=True, slots=True)
 class _Guarded:
-    """Limits in a plugin's code: if it fails the value is refused, and the broker goes on."""
+    """Limits in a plugin's code: if they raise an exception, the value is rejected, and the broker continues."""
 
     name: str
     limits: Validator

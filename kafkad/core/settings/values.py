@@ -1,6 +1,6 @@
-"""Parses and prints the value of one option like Kafka.
+"""Parses and formats the value of one option like Kafka.
 
-Numbers are Java's: no underscores, no hexadecimal, 16, 32 or 64 bits; doubles print as Double.toString prints them.
+Numbers are Java's: no underscores, no hexadecimal, 16, 32 or 64 bits; doubles are formatted as by Double.toString.
 """
 
 import math
@@ -16,7 +16,7 @@ _BLANK = " \t\n\x0b\f\r"
 
 
 def integer(values: Mapping[str, Value], name: str) -> int:
-    """The value of an option that is an integer and has a default."""
+    """The value of an integer option with a default."""
     value = values[name]
     assert isinstance(value, int), f"{name} is an integer option"
     return value
@@ -33,7 +33,7 @@ def parse_boolean(text: str) -> bool:
 
 def parse_integer(text: str, type_name: str) -> int:
     limit = 1 << (_BITS[type_name] - 1)
-    # No real number has 30 digits, and int() of very long text takes time that grows with its square.
+    # Valid numbers have fewer than 30 digits, and the time of int() is quadratic in the length.
     if len(text) <= 30 and _INTEGER.fullmatch(text):
         number = int(text)
         if -limit <= number < limit:
@@ -49,12 +49,12 @@ def parse_double(text: str) -> float:
 
 
 def parse_list(text: str) -> tuple[str, ...]:
-    # No pattern of blanks around a comma: on a long run of blanks without one its time grows with the square.
-    return tuple(part.strip(_BLANK) for part in text.split(",")) if text else ()
+    # No regular expression for blanks around a comma: its time would be quadratic in long runs of blanks.
+    return tuple(entry.strip(_BLANK) for entry in text.split(",")) if text else ()
 
 
 def value_text(value: Value) -> str | None:
-    """The text that Kafka's tools show."""
+    """The text in Kafka's tools."""
     match value:
         case None:
             return None
@@ -76,7 +76,7 @@ def _double_text(number: float) -> str:
         return repr(number)
     mantissa, _, exponent = f"{number!r}".partition("e")
     if not exponent:
-        # repr writes 1e7 up to 1e16 without an exponent; seventeen digits are enough to shorten again.
+        # repr formats 1e7 to 1e16 without an exponent; at most seventeen digits are significant.
         mantissa, _, exponent = _shortest_scientific(number)
     if "." not in mantissa:
         mantissa += ".0"
@@ -88,4 +88,4 @@ def _shortest_scientific(number: float) -> tuple[str, str, str]:
         text = f"{number:.{digits}e}"
         if float(text) == number:
             return text.partition("e")
-    raise AssertionError(f"{number!r} does not survive seventeen digits")
+    raise AssertionError(f"{number!r} is not exact with seventeen digits")

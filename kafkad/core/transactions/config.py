@@ -22,7 +22,7 @@ def value_version(transaction_version: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionConfig:
-    """Kafka's names without the prefixes; `transaction_version` is the finalized level of the feature."""
+    """Kafka's option names without prefixes; `transaction_version` is the finalized feature level."""
 
     max_timeout_ms: int = 900_000
     """transaction.max.timeout.ms"""
@@ -31,8 +31,8 @@ class TransactionConfig:
     expiration_interval_ms: int = 3_600_000
     """transaction.remove.expired.transaction.cleanup.interval.ms"""
     abort_interval_ms: int = 10_000
-    """transaction.abort.timed.out.transaction.cleanup.interval.ms: the pause after an abort that could not be written.
-    Apache Kafka scans at this interval; here each transaction has its own timer."""
+    """transaction.abort.timed.out.transaction.cleanup.interval.ms: the pause after a failed write of an abort. Apache
+    Kafka scans at this interval; kafkad has a timer for each transaction."""
     transaction_version: int = MAX_TRANSACTION_VERSION
     offsets_partitions: int = 50
-    """offsets.topic.num.partitions, for a group that is in a transaction before `__consumer_offsets` exists."""
+    """offsets.topic.num.partitions, for transactions with a group's offsets before `__consumer_offsets` exists."""

@@ -1,7 +1,7 @@
-"""How does a transaction end? First its decision is written, then the markers, then that it is complete.
+"""How does a transaction end? The decision is written first, then the markers, then the completion.
 
-A decision is never undone: failed steps are tried again, also by the next coordinator. Markers are ordered only when
-the decision is safe, so that partitions never see two decisions.
+A decision is final: failed steps are retried, also by the next coordinator. Markers are requested only after the
+decision is committed, so partitions never get markers of two decisions.
 """
 
 from collections.abc import Callable, Hashable
@@ -20,12 +20,12 @@ from kafkad.core.types import NO_PRODUCER_ID
 Result = Outcome[AnyTransactionRecord]
 Timers = list[tuple[Hashable, int | None]]
 Replies = Callable[[TransactionRecord], list[tuple[int, object]]]
-"""The replies for when the decision is safe, computed from the future record of the completed transaction."""
+"""The replies after the decision is committed, for the future record of the completed transaction."""
 
 COMPLETION_RETRY_MS = 100
-"""Pause before the record of a completed transaction is tried again."""
+"""Pause before the record of a completed transaction is written again."""
 ENDLESS_TIMEOUT_MS = 0x7FFFFFFF
-"""A transaction with this timeout never times out (KIP-939)."""
+"""Transactions with this timeout never time out (KIP-939)."""
 
 
 def timeout_key(transactional_id: str) -> tuple[str, str]:
@@ -37,15 +37,15 @@ def completion_key(transactional_id: str) -> tuple[str, str]:
 
 
 def timeout_timer(record: TransactionRecord, moment: Moment) -> tuple[tuple[str, str], int | None]:
-    """The timer that aborts an open transaction: it is due after the timeout, not at it."""
+    """The timer that aborts an open transaction, 1 ms after the timeout."""
     if record.timeout_ms == ENDLESS_TIMEOUT_MS:
         return timeout_key(record.transactional_id), None
-    left_ms = max(0, record.start_ms + record.timeout_ms + 1 - moment.wall_ms)
-    return timeout_key(record.transactional_id), moment.monotonic_ms + left_ms
+    remaining_ms = max(0, record.start_ms + record.timeout_ms + 1 - moment.wall_ms)
+    return timeout_key(record.transactional_id), moment.monotonic_ms + remaining_ms
 
 
 class Decisions:
-    """Works on the metadata cache of its shard. `config` is replaced when the feature level changes."""
+    """Changes the metadata cache of its shard. `config` is replaced when the feature level changes."""
 
     def __init__(
         self,
@@ -60,50 +60,50 @@ class Decisions:
         self._coordinator_epoch = coordinator_epoch
 
     def take_producer_id(self) -> int:
-        """Raises KafkaError when there is none at the moment."""
+        """Raises `KafkaError` if none is available at the moment."""
         producer_id = self._producer_ids.take()
         if producer_id is None:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer id at hand yet")
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer id is available yet")
         return producer_id
 
     def write(self, record: TransactionRecord) -> TransactionRecord:
-        """`record` in the version in which it is written; marks its step as pending."""
+        """`record` in the version of the log; its step is pending from now on."""
         version = value_version(self.config.transaction_version)
         record = record if record.value_version == version else replace(record, value_version=version)
         self._cache.begin(record.transactional_id, record.state)
         return record
 
     def check_client(self, client_version: int) -> None:
-        """Raises KafkaError when the record version can't store the client's version, as the feature is not
+        """Raises `KafkaError` if the record version can't store the client's version, as the feature level is not
         finalized."""
         if client_version and not value_version(self.config.transaction_version):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"transaction version {client_version} is not finalized")
 
-    # Deciding.
+    # Decisions.
 
     def decide(
         self, current: TransactionRecord, is_commit: bool, client_version: int, moment: Moment, replies: Replies
     ) -> Result:
-        """Raises KafkaError before anything is changed."""
+        """Write the decision of an EndTxn. Raises `KafkaError` before any change."""
         self.check_client(client_version)
         state = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
         record = self._prepare(current, state, client_version, moment)
         return self._write_decision(record, None, replies(transitions.completed(record, moment.wall_ms)), [])
 
-    def abort_open(self, current: TransactionRecord, moment: Moment, *, retries: bool = False) -> Result:
-        """The coordinator itself aborts an open transaction and fences its producer. Raises KafkaError.
+    def abort_open(self, current: TransactionRecord, moment: Moment, *, is_retried: bool = False) -> Result:
+        """Abort an open transaction, as the coordinator's own decision, and fence its producer. Raises `KafkaError`.
 
-        `retries`: if the abort can't be written the timeout timer is set again.
+        `is_retried`: after a failed write the timeout timer is set again.
         """
         version = self.config.transaction_version
         fence: TransactionRecord | None = None
         if not supports_epoch_bump(version):
             has_failed = self._cache.has_failed_fence(current.transactional_id)
-            # In this case the record has version 0, whatever the finalized level is.
-            version, fence = 0, transitions.fenced(current, has_failed_before=has_failed)
+            # The record then has version 0, at any finalized level.
+            version, fence = 0, transitions.fenced(current, has_failed_fence=has_failed)
         record = self._prepare(fence or current, TransactionState.PREPARE_ABORT, version, moment)
-        again = timeout_key(current.transactional_id), moment.monotonic_ms + self.config.abort_interval_ms
-        return self._write_decision(record, fence, [], [again] if retries else [])
+        retry = timeout_key(current.transactional_id), moment.monotonic_ms + self.config.abort_interval_ms
+        return self._write_decision(record, fence, [], [retry] if is_retried else [])
 
     def _prepare(
         self, current: TransactionRecord, state: TransactionState, version: int, moment: Moment
@@ -117,25 +117,25 @@ class Decisions:
         record: TransactionRecord,
         fence: TransactionRecord | None,
         replies: list[tuple[int, object]],
-        if_refused: Timers,
+        retry_timers: Timers,
     ) -> Result:
         def after(code: ErrorCode, moment: Moment) -> Result:
             if code is ErrorCode.NONE:
-                return self._carry_out(record, moment)
+                return self._apply_decision(record, moment)
             if self._cache.is_written(record):
-                # It is written and will be carried out, but only when it is safe.
+                # The decision is in the log, and is applied when it is committed.
                 return Outcome(after=after)
             self._cache.settle(record.transactional_id)
             if fence is not None:
-                self._cache.fence_failed(fence)
-            return Outcome(timers=if_refused)
+                self._cache.add_failed_fence(fence)
+            return Outcome(timers=retry_timers)
 
         timers: Timers = [(timeout_key(record.transactional_id), None)]
         return Outcome(records=[record], replies=replies, timers=timers, after=after)
 
-    # Carrying out.
+    # Markers and completion.
 
-    def _carry_out(self, record: TransactionRecord, moment: Moment) -> Result:
+    def _apply_decision(self, record: TransactionRecord, moment: Moment) -> Result:
         self._cache.begin(record.transactional_id, record.state.completed)
         if not record.partitions:
             return self._complete(record, moment)
@@ -152,13 +152,13 @@ class Decisions:
             transaction_version=record.client_transaction_version,
         )
 
-    def resume(self, record: TransactionRecord, moment: Moment, onto: Result) -> None:
-        """Carry out a decision that an earlier coordinator left unfinished."""
+    def resume(self, record: TransactionRecord, moment: Moment, outcome: Result) -> None:
+        """Continue a decision that an earlier coordinator left incomplete."""
         self._cache.begin(record.transactional_id, record.state.completed)
         if record.partitions:
-            onto.markers.append(self._markers(record))
+            outcome.markers.append(self._markers(record))
         else:
-            onto.timers.append((completion_key(record.transactional_id), moment.monotonic_ms))
+            outcome.timers.append((completion_key(record.transactional_id), moment.monotonic_ms))
 
     def markers_written(self, transactional_id: str, producer_epoch: int, moment: Moment) -> Result:
         record = self._cache.get(transactional_id)
@@ -167,7 +167,7 @@ class Decisions:
         return self.complete(transactional_id, moment)
 
     def complete(self, transactional_id: str, moment: Moment) -> Result:
-        """Write that the transaction is complete, if only that is missing."""
+        """Write the completion, if that is the pending step."""
         record = self._cache.get(transactional_id)
         if record is None or not record.state.is_prepared:
             return Outcome()
@@ -183,7 +183,7 @@ class Decisions:
             if self._cache.is_written(record):
                 self._cache.settle(record.transactional_id)
                 return Outcome()
-            # It stays pending until the timer tries again.
+            # The step stays pending until the timer retries it.
             return Outcome(timers=[(key, now.monotonic_ms + COMPLETION_RETRY_MS)])
 
         return Outcome(records=[record], timers=[(key, None)], after=after)

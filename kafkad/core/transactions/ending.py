@@ -1,12 +1,12 @@
 """May this EndTxn end the transaction? The rules before and since transaction version 2.
 
 Before version 2 an end does not change the epoch, and the state decides. Since then every end bumps the epoch, so a
-retry has the epoch before:
+retry has the previous epoch:
 
                  abort, retry       abort, current      commit, retry      commit, current
-EMPTY            PRODUCER_FENCED    aborted anew        PRODUCER_FENCED    INVALID_TXN_STATE
-COMPLETE_ABORT   done already       aborted anew        INVALID_TXN_STATE  INVALID_TXN_STATE
-COMPLETE_COMMIT  INVALID_TXN_STATE  aborted anew        done already       INVALID_TXN_STATE
+EMPTY            PRODUCER_FENCED    aborted again       PRODUCER_FENCED    INVALID_TXN_STATE
+COMPLETE_ABORT   already done       aborted again       INVALID_TXN_STATE  INVALID_TXN_STATE
+COMPLETE_COMMIT  INVALID_TXN_STATE  aborted again       already done       INVALID_TXN_STATE
 """
 
 from enum import Enum
@@ -21,21 +21,21 @@ from kafkad.core.types import LAST_PRODUCER_EPOCH
 State = TransactionState
 
 
-class Verdict(Enum):
+class EndAction(Enum):
     DECIDE = "decide"
     """Write the decision."""
-    DONE = "done"
-    """The decision is the same as before: the answer was lost."""
+    NONE = "none"
+    """A retry: the same decision was made before, and its response was lost."""
 
 
-def judge(current: TransactionRecord, end: EndTxn, *, is_pending: bool) -> Verdict:
-    """`is_pending`: a step of this transactional id is pending. Raises KafkaError."""
+def check_end_txn(current: TransactionRecord, end: EndTxn, *, is_pending: bool) -> EndAction:
+    """`is_pending`: a step of this transactional id is pending. Raises `KafkaError`."""
     if supports_epoch_bump(end.client_version):
-        return _judge_bumping(current, end, is_pending=is_pending)
-    return _judge_steady(current, end, is_pending=is_pending)
+        return _check_with_epoch_bump(current, end, is_pending=is_pending)
+    return _check_without_epoch_bump(current, end, is_pending=is_pending)
 
 
-def _judge_steady(current: TransactionRecord, end: EndTxn, *, is_pending: bool) -> Verdict:
+def _check_without_epoch_bump(current: TransactionRecord, end: EndTxn, *, is_pending: bool) -> EndAction:
     if end.producer_id != current.producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if end.producer_epoch != current.producer_epoch:
@@ -44,15 +44,15 @@ def _judge_steady(current: TransactionRecord, end: EndTxn, *, is_pending: bool) 
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     match current.state:
         case State.ONGOING:
-            return Verdict.DECIDE
+            return EndAction.DECIDE
         case State.COMPLETE_COMMIT if end.is_commit:
-            return Verdict.DONE
+            return EndAction.NONE
         case State.COMPLETE_ABORT if not end.is_commit:
-            return Verdict.DONE
-    raise _misfit(current, end)
+            return EndAction.NONE
+    raise _invalid_state(current, end)
 
 
-def _judge_bumping(current: TransactionRecord, end: EndTxn, *, is_pending: bool) -> Verdict:
+def _check_with_epoch_bump(current: TransactionRecord, end: EndTxn, *, is_pending: bool) -> EndAction:
     if is_pending:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     is_rotated = _is_rotated(current, end)
@@ -63,18 +63,18 @@ def _judge_bumping(current: TransactionRecord, end: EndTxn, *, is_pending: bool)
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     match current.state:
         case State.ONGOING:
-            return Verdict.DECIDE
-        case State.COMPLETE_COMMIT | State.COMPLETE_ABORT if is_retry and _was_decided_so(current, end):
-            return Verdict.DONE
+            return EndAction.DECIDE
+        case State.COMPLETE_COMMIT | State.COMPLETE_ABORT if is_retry and _has_same_decision(current, end):
+            return EndAction.NONE
         case State.COMPLETE_COMMIT | State.COMPLETE_ABORT if not is_retry and not end.is_commit:
-            return Verdict.DECIDE
+            return EndAction.DECIDE
         case State.EMPTY if not end.is_commit:
-            return Verdict.DECIDE
-    raise _misfit(current, end)
+            return EndAction.DECIDE
+    raise _invalid_state(current, end)
 
 
 def _is_rotated(current: TransactionRecord, end: EndTxn) -> bool:
-    """A retry of the end that used up the last epoch: the transactional id has another producer id by now."""
+    """Whether this is a retry of the end with the last epoch: the producer id has been rotated since."""
     return (
         current.previous_producer_id == end.producer_id
         and end.producer_epoch == LAST_PRODUCER_EPOCH - 1
@@ -92,13 +92,13 @@ def _has_valid_epoch(current: TransactionRecord, end: EndTxn, *, is_retry: bool)
     return is_retry
 
 
-def _was_decided_so(current: TransactionRecord, end: EndTxn) -> bool:
+def _has_same_decision(current: TransactionRecord, end: EndTxn) -> bool:
     return (current.state is State.COMPLETE_COMMIT) == end.is_commit
 
 
-def _misfit(current: TransactionRecord, end: EndTxn) -> KafkaError:
-    """(A prepared transaction is pending, too, from its decision to its completion.)"""
+def _invalid_state(current: TransactionRecord, end: EndTxn) -> KafkaError:
+    """The error for the state; CONCURRENT_TRANSACTIONS for a prepared transaction with the same decision."""
     if current.state.is_prepared and (current.state is State.PREPARE_COMMIT) == end.is_commit:
         return KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    wanted = "commit" if end.is_commit else "abort"
-    return KafkaError(ErrorCode.INVALID_TXN_STATE, f"{wanted} in {current.state.kafka_name}")
+    decision = "commit" if end.is_commit else "abort"
+    return KafkaError(ErrorCode.INVALID_TXN_STATE, f"{decision} in {current.state.kafka_name}")

@@ -1,6 +1,6 @@
-"""Which transactional ids have not been used for so long that they expire? (transactional.id.expiration.ms)
+"""Which transactional ids expire? (transactional.id.expiration.ms)
 
-The search runs at an interval, like Apache Kafka's. Ids are in order of their last use, so a search costs as much as it
+The scan runs at an interval, like Apache Kafka's. Ids are ordered by their last use, so a scan costs only as much as it
 finds.
 """
 
@@ -13,28 +13,28 @@ from kafkad.core.transactions.state import TransactionState
 
 EXPIRATION_KEY = ("expiration", "")
 BATCH = 1_000
-"""The most tombstones of one step; the next step follows at once."""
+"""Maximum number of tombstones in one step; the next step follows at once."""
 
 
 def expire(cache: TransactionMetadataCache, config: TransactionConfig, moment: Moment) -> Outcome[AnyTransactionRecord]:
-    """Tombstones for expired ids, and the timer for the next search."""
+    """Tombstones for expired ids, and the timer of the next scan."""
     expired = _expired_ids(cache, moment.wall_ms - config.transactional_id_expiration_ms)
-    next_look = (EXPIRATION_KEY, moment.monotonic_ms + config.expiration_interval_ms)
+    next_scan = (EXPIRATION_KEY, moment.monotonic_ms + config.expiration_interval_ms)
     if not expired:
-        return Outcome(timers=[next_look])
+        return Outcome(timers=[next_scan])
     for transactional_id in expired:
         cache.begin(transactional_id, TransactionState.DEAD)
 
     def after(code: ErrorCode, now: Moment) -> Outcome[AnyTransactionRecord]:
         for transactional_id in expired:
             cache.settle(transactional_id)
-        return Outcome() if code is ErrorCode.NONE else Outcome(timers=[next_look])
+        return Outcome() if code is ErrorCode.NONE else Outcome(timers=[next_scan])
 
     return Outcome(
         records=[TransactionRemoved(transactional_id=transactional_id) for transactional_id in expired],
-        timers=[(EXPIRATION_KEY, moment.monotonic_ms) if len(expired) == BATCH else next_look],
+        timers=[(EXPIRATION_KEY, moment.monotonic_ms) if len(expired) == BATCH else next_scan],
         after=after,
-        log_lines=[f"{len(expired)} transactional ids expired"],
+        log_lines=[f"expired {len(expired)} transactional ids after transactional.id.expiration.ms"],
     )
 
 

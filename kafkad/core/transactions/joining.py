@@ -1,6 +1,6 @@
-"""May these partitions join the transaction, or are they in it? (AddPartitionsToTxn, AddOffsetsToTxn; KIP-890)
+"""May these partitions be added to the transaction, or are they in it? (AddPartitionsToTxn, AddOffsetsToTxn; KIP-890)
 
-All or nothing: if one partition does not exist none joins.
+All or nothing: if one partition does not exist, none is added.
 """
 
 from collections.abc import Sequence, Set
@@ -15,49 +15,49 @@ from kafkad.core.transactions.state import TransactionState
 Results = tuple[PartitionResult, ...]
 
 
-def refusals(partitions: Sequence[Partition], topics: Topics, closed: Set[str]) -> Results | None:
-    """The results when partitions don't exist, or the client may not use their topic (`closed`); None: all may join."""
-    known = {topic: topics.partitions_of(topic) or 0 for topic, _ in partitions}
+def rejections(partitions: Sequence[Partition], topics: Topics, closed: Set[str]) -> Results | None:
+    """The results if partitions do not exist or are of a `closed` topic; None: all may be added."""
+    counts = {topic: topics.partitions_of(topic) or 0 for topic, _ in partitions}
     codes = []
     for topic, index in partitions:
         if topic in closed:
             codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        elif not 0 <= index < known[topic]:
+        elif not 0 <= index < counts[topic]:
             codes.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
             codes.append(ErrorCode.OPERATION_NOT_ATTEMPTED)
     if all(code is ErrorCode.OPERATION_NOT_ATTEMPTED for code in codes):
         return None
-    return tuple(PartitionResult(*each, code) for each, code in zip(partitions, codes, strict=True))
+    return tuple(PartitionResult(*partition, code) for partition, code in zip(partitions, codes, strict=True))
 
 
 def same_for_all(partitions: Sequence[Partition], code: ErrorCode) -> Results:
     return tuple(PartitionResult(topic, index, code) for topic, index in partitions)
 
 
-def verify(cache: TransactionMetadataCache, asked: PartitionsToAdd) -> Results:
-    """Check that each partition is in the transaction. Raises KafkaError."""
-    _check_id(asked.transactional_id)
+def verify(cache: TransactionMetadataCache, request: PartitionsToAdd) -> Results:
+    """Check that each partition is in the transaction. Raises `KafkaError`."""
+    _check_id(request.transactional_id)
     # A pending step does not matter: the log checks again when it appends.
-    current = _current(cache, asked)
+    current = _current(cache, request)
     if current.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    inside = frozenset(current.partitions)
+    added = frozenset(current.partitions)
     return tuple(
-        PartitionResult(*each, ErrorCode.NONE if each in inside else ErrorCode.TRANSACTION_ABORTABLE)
-        for each in asked.partitions
+        PartitionResult(*partition, ErrorCode.NONE if partition in added else ErrorCode.TRANSACTION_ABORTABLE)
+        for partition in request.partitions
     )
 
 
-def record_to_extend(cache: TransactionMetadataCache, asked: PartitionsToAdd) -> TransactionRecord | None:
-    """The record to which the partitions have to be added; None: it has them already. Raises KafkaError."""
-    _check_id(asked.transactional_id)
-    if cache.is_pending(asked.transactional_id):
+def record_to_extend(cache: TransactionMetadataCache, request: PartitionsToAdd) -> TransactionRecord | None:
+    """The record to which the partitions must be added; None: it has them already. Raises `KafkaError`."""
+    _check_id(request.transactional_id)
+    if cache.is_pending(request.transactional_id):
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    current = _current(cache, asked)
+    current = _current(cache, request)
     if current.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if current.state is TransactionState.ONGOING and set(asked.partitions) <= set(current.partitions):
+    if current.state is TransactionState.ONGOING and set(request.partitions) <= set(current.partitions):
         return None
     return current
 
@@ -67,10 +67,10 @@ def _check_id(transactional_id: str) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
 
 
-def _current(cache: TransactionMetadataCache, asked: PartitionsToAdd) -> TransactionRecord:
-    current = cache.get(asked.transactional_id)
-    if current is None or current.producer_id != asked.producer_id:
+def _current(cache: TransactionMetadataCache, request: PartitionsToAdd) -> TransactionRecord:
+    current = cache.get(request.transactional_id)
+    if current is None or current.producer_id != request.producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if current.producer_epoch != asked.producer_epoch:
+    if current.producer_epoch != request.producer_epoch:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     return current

@@ -17,7 +17,7 @@ from kafkad.core.transactions.state import STATES_BY_NAME
 
 
 def describe(cache: TransactionMetadataCache, transactional_ids: Sequence[str]) -> TransactionsDescribed:
-    return TransactionsDescribed(transactions=tuple(_describe_one(cache, each) for each in transactional_ids))
+    return TransactionsDescribed(transactions=tuple(_describe_one(cache, name) for name in transactional_ids))
 
 
 def _describe_one(cache: TransactionMetadataCache, transactional_id: str) -> TransactionDescription:
@@ -38,15 +38,15 @@ def _describe_one(cache: TransactionMetadataCache, transactional_id: str) -> Tra
 
 
 def list_transactions(
-    cache: TransactionMetadataCache, wanted: TransactionFilter, now_ms: int, compile_pattern: CompilePattern
+    cache: TransactionMetadataCache, request: TransactionFilter, now_ms: int, compile_pattern: CompilePattern
 ) -> TransactionsListed:
     try:
-        pattern = compile_pattern(wanted.pattern) if wanted.pattern else None
-        rows = list(_matching(cache.oldest_first(), wanted, pattern, now_ms))
+        pattern = compile_pattern(request.pattern) if request.pattern else None
+        rows = list(_matching(cache.oldest_first(), request, pattern, now_ms))
     except ValueError:
         return TransactionsListed(code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     return TransactionsListed(
-        unknown_states=tuple(dict.fromkeys(name for name in wanted.states if name not in STATES_BY_NAME)),
+        unknown_states=tuple(dict.fromkeys(name for name in request.states if name not in STATES_BY_NAME)),
         transactions=tuple(
             ListedTransaction(row.transactional_id, row.producer_id, row.state.kafka_name) for row in rows
         ),
@@ -54,17 +54,17 @@ def list_transactions(
 
 
 def _matching(
-    rows: Iterable[TransactionRecord], wanted: TransactionFilter, pattern: Pattern | None, now_ms: int
+    rows: Iterable[TransactionRecord], request: TransactionFilter, pattern: Pattern | None, now_ms: int
 ) -> Iterable[TransactionRecord]:
-    # A filter of unknown state names only matches nothing; an empty filter matches all.
-    states = {STATES_BY_NAME[name] for name in wanted.states if name in STATES_BY_NAME}
-    producer_ids = frozenset(wanted.producer_ids)
+    # An empty filter matches all; a filter with only unknown states matches nothing.
+    states = {STATES_BY_NAME[name] for name in request.states if name in STATES_BY_NAME}
+    producer_ids = frozenset(request.producer_ids)
     for row in rows:
         if producer_ids and row.producer_id not in producer_ids:
             continue
-        if wanted.states and row.state not in states:
+        if request.states and row.state not in states:
             continue
-        if wanted.duration_ms >= 0 and now_ms - row.start_ms <= wanted.duration_ms:
+        if request.duration_ms >= 0 and now_ms - row.start_ms <= request.duration_ms:
             continue
         if pattern is not None and pattern.fullmatch(row.transactional_id) is None:
             continue

@@ -1,6 +1,6 @@
 """The state of every transactional id of one partition: its newest record, and its pending step.
 
-Records come by replay only. A restart forgets pending steps, their progress, and a fence that could not be written.
+Only replay adds records. A restart drops pending steps, their progress, and a fence that could not be written.
 """
 
 from collections.abc import Iterator
@@ -10,32 +10,32 @@ from kafkad.core.transactions.state import TransactionState
 
 
 class TransactionMetadataCache:
-    """Mutable: the state of the shard. An id has one pending step at a time; other requests are refused meanwhile."""
+    """The state of the shard; mutable. An id has one pending step, which rejects other requests meanwhile."""
 
     def __init__(self) -> None:
-        # In the order of their newest records, oldest first: the ids that expire next are at the front.
-        self._known: dict[str, TransactionRecord] = {}
+        # Ordered by their newest records, oldest first: the ids that expire next are at the front.
+        self._records: dict[str, TransactionRecord] = {}
         self._pending: dict[str, TransactionState] = {}
         self._failed_fences: dict[str, TransactionRecord] = {}
         self._marked: dict[str, frozenset[tuple[str, int]]] = {}
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._records)
 
     def replay(self, record: AnyTransactionRecord) -> None:
         transactional_id = record.transactional_id
-        self._known.pop(transactional_id, None)
+        self._records.pop(transactional_id, None)
         self._failed_fences.pop(transactional_id, None)
         self._marked.pop(transactional_id, None)
         if isinstance(record, TransactionRecord):
-            self._known[transactional_id] = record
+            self._records[transactional_id] = record
 
     def get(self, transactional_id: str) -> TransactionRecord | None:
-        """The newest record. After a fence that could not be written, the one with the fencing epoch all the same."""
-        return self._failed_fences.get(transactional_id) or self._known.get(transactional_id)
+        """The newest record, or the fencing record after a failed write of it."""
+        return self._failed_fences.get(transactional_id) or self._records.get(transactional_id)
 
     def oldest_first(self) -> Iterator[TransactionRecord]:
-        return iter(self._known.values())
+        return iter(self._records.values())
 
     def is_pending(self, transactional_id: str) -> bool:
         return transactional_id in self._pending
@@ -44,34 +44,34 @@ class TransactionMetadataCache:
         return self._pending.get(transactional_id)
 
     def begin(self, transactional_id: str, state: TransactionState) -> None:
-        """A step towards `state` is pending."""
+        """Set the pending step towards `state`."""
         self._pending[transactional_id] = state
 
     def settle(self, transactional_id: str) -> None:
-        """The pending step has ended, with success or without."""
+        """End the pending step, successful or not."""
         self._pending.pop(transactional_id, None)
 
     def is_written(self, record: TransactionRecord) -> bool:
-        """Whether this very record is in the log, safe or not."""
-        return self._known.get(record.transactional_id) is record
+        """Whether this record object is in the log, committed or not."""
+        return self._records.get(record.transactional_id) is record
 
-    def fence_failed(self, view: TransactionRecord) -> None:
-        """`view` could not be written, but the epoch before it is fenced all the same."""
-        self._failed_fences[view.transactional_id] = view
+    def add_failed_fence(self, record: TransactionRecord) -> None:
+        """Keep a fencing record that could not be written: the previous epoch stays fenced."""
+        self._failed_fences[record.transactional_id] = record
 
     def has_failed_fence(self, transactional_id: str) -> bool:
         return transactional_id in self._failed_fences
 
     def mark(self, transactional_id: str, partitions: frozenset[tuple[str, int]]) -> None:
-        """These partitions of the ending transaction have their markers."""
+        """Record partitions of the ending transaction that have a marker."""
         self._marked[transactional_id] = self._marked.get(transactional_id, frozenset()) | partitions
 
     def unmarked(self, record: TransactionRecord) -> tuple[tuple[str, int], ...]:
-        """The partitions of the transaction that have no marker yet."""
+        """The partitions of the transaction without a marker."""
         marked = self._marked.get(record.transactional_id)
         return record.partitions if marked is None else tuple(row for row in record.partitions if row not in marked)
 
-    def forget_steps(self) -> None:
+    def clear_steps(self) -> None:
         self._pending.clear()
         self._failed_fences.clear()
         self._marked.clear()

@@ -1,7 +1,6 @@
 """The records of `__transaction_state`: the whole state of one transactional id, or its tombstone.
 
-A value is complete in itself: the newest record of an id is its state. `wire/records/transaction_records.py` makes the
-bytes.
+The newest record of an id is its complete state. `wire/records/transaction_records.py` encodes the records.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from kafkad.core.transactions.state import NO_EPOCH, TransactionState
 from kafkad.core.types import NO_PRODUCER_ID, NO_TIMESTAMP
 
 Partition = tuple[str, int]
-"""Topic and index. A plain pair: a transaction may have thousands, and they are compared and hashed all the time."""
+"""Topic and index. A plain tuple for speed: a transaction may have thousands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,18 +23,18 @@ class TransactionRecord:
     state: TransactionState
     last_update_ms: int
     start_ms: int = NO_TIMESTAMP
-    """When the first partition joined."""
+    """The time when the first partition was added."""
     partitions: tuple[Partition, ...] = ()
-    """In the order in which they are in the log."""
+    """In the order of the log."""
     previous_producer_id: int = NO_PRODUCER_ID
-    """The producer id before this record; after a rotation a retry still sends it."""
+    """The producer id of the previous record; retries still send it after a rotation."""
     next_producer_id: int = NO_PRODUCER_ID
-    """The producer id after the transaction completes, if the epochs of the present one are used up."""
+    """The producer id after the completion, if the epochs of the current one are exhausted."""
     client_transaction_version: int = 0
     value_version: int = 1
-    """The version of the value's bytes."""
+    """The version of the encoded value."""
     last_producer_epoch: int = field(default=NO_EPOCH, compare=False)
-    """The epoch before the last bump, for retries. Not in the log: a coordinator that loads has forgotten it."""
+    """The epoch before the last bump, for retries. Not in the log, and so lost when a coordinator loads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

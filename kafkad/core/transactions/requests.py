@@ -1,4 +1,4 @@
-"""Requests to a transaction coordinator and its answers: plain values, independent of API versions."""
+"""Requests to a transaction coordinator and its replies as plain values, independent of API versions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class InitProducerId(NamedTuple):
     """None: the producer is idempotent only."""
     timeout_ms: int
     producer_id: int = NO_PRODUCER_ID
-    """The producer's present id and epoch (version 3); -1 when it has just started."""
+    """The producer's current id and epoch (version 3); -1 for a new producer."""
     producer_epoch: int = NO_EPOCH
 
 
@@ -28,7 +28,7 @@ class PartitionsToAdd(NamedTuple):
 
 
 class PartitionsToVerify(NamedTuple):
-    """Are they in the producer's transaction (KIP-890)? With `adds` the coordinator adds those that are missing."""
+    """Partitions to verify in the producer's transaction (KIP-890). With `adds` missing ones are added."""
 
     transactional_id: str
     producer_id: int
@@ -59,7 +59,7 @@ class TransactionFilter(NamedTuple):
     states: Sequence[str] = ()
     producer_ids: Sequence[int] = ()
     duration_ms: int = -1
-    """Only transactions open for longer; negative: all."""
+    """Only transactions that are open for longer; negative: all."""
     pattern: str | None = None
     """A pattern for the whole transactional id."""
 
@@ -94,7 +94,7 @@ class OffsetsAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionEnded:
-    """With transaction version 2 the producer goes on with this id and epoch."""
+    """With transaction version 2 the producer continues with this id and epoch."""
 
     code: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID

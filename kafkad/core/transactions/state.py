@@ -1,4 +1,4 @@
-"""The states of a transaction, and which may follow which. (KIP-98; the numbers are those of the log.)"""
+"""The states of a transaction, and their valid successors (KIP-98; the numbers are those of the log)."""
 
 from enum import IntEnum
 
@@ -13,7 +13,7 @@ class TransactionState(IntEnum):
     EMPTY = 0
     """No transaction since the producer started: → ONGOING, with transaction version 2 PREPARE_ABORT; may expire."""
     ONGOING = 1
-    """It has partitions: → PREPARE_COMMIT, PREPARE_ABORT."""
+    """The transaction has partitions: → PREPARE_COMMIT, PREPARE_ABORT."""
     PREPARE_COMMIT = 2
     """Decided, markers are being written: → COMPLETE_COMMIT only."""
     PREPARE_ABORT = 3
@@ -27,7 +27,7 @@ class TransactionState(IntEnum):
 
     @property
     def kafka_name(self) -> str:
-        """As DescribeTransactions and ListTransactions spell it."""
+        """The name in DescribeTransactions and ListTransactions."""
         return _NAMES[self]
 
     @property
@@ -55,5 +55,5 @@ STATES_BY_NAME = {name: state for state, name in _NAMES.items()}
 
 
 def is_epoch_exhausted(epoch: int) -> bool:
-    """No producer ever gets the last epoch: the coordinator can always fence once more."""
+    """No producer gets the last epoch, so that the coordinator can always fence once more."""
     return epoch >= LAST_PRODUCER_EPOCH - 1

@@ -1,6 +1,6 @@
 """The record of a transactional id after each step.
 
-Other modules check whether the step is allowed. Every record has the producer id of the record before it.
+Other modules check whether the step is allowed. Every record has the producer id of the previous record.
 """
 
 from collections.abc import Iterable
@@ -28,10 +28,10 @@ def created(transactional_id: str, producer_id: int, timeout_ms: int, now_ms: in
 def initialized(
     current: TransactionRecord, timeout_ms: int, expected_epoch: int | None, now_ms: int
 ) -> TransactionRecord:
-    """A producer starts with the next epoch, or gets the answer again that was lost (KIP-360). Raises KafkaError."""
+    """A producer starts with the next epoch, or repeats a request with lost response (KIP-360). Raises `KafkaError`."""
     if is_epoch_exhausted(current.producer_epoch):
-        # Only a retry with a very old epoch gets here; Apache Kafka fails with this code, too.
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no epoch is left for producer {current.producer_id}")
+        # Only a retry with a very old epoch; Apache Kafka returns this code too.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the epochs of producer {current.producer_id} are exhausted")
     bumped = current.producer_epoch + 1
     if expected_epoch is None:
         epoch, last_epoch = bumped, NO_EPOCH
@@ -41,18 +41,18 @@ def initialized(
         epoch, last_epoch = current.producer_epoch, current.last_producer_epoch
     else:
         raise KafkaError(ErrorCode.PRODUCER_FENCED, f"epoch {expected_epoch} is fenced by {current.producer_epoch}")
-    return _started_anew(current, current.producer_id, epoch, last_epoch, timeout_ms, now_ms)
+    return _with_epoch(current, current.producer_id, epoch, last_epoch, timeout_ms, now_ms)
 
 
 def rotated(
-    current: TransactionRecord, producer_id: int, timeout_ms: int, now_ms: int, *, remembers_epoch: bool
+    current: TransactionRecord, producer_id: int, timeout_ms: int, now_ms: int, *, keeps_epoch: bool
 ) -> TransactionRecord:
-    """A producer whose epochs are used up starts with a new id."""
-    last_epoch = current.producer_epoch if remembers_epoch else NO_EPOCH
-    return _started_anew(current, producer_id, 0, last_epoch, timeout_ms, now_ms)
+    """A producer with exhausted epochs starts with a new producer id."""
+    last_epoch = current.producer_epoch if keeps_epoch else NO_EPOCH
+    return _with_epoch(current, producer_id, 0, last_epoch, timeout_ms, now_ms)
 
 
-def _started_anew(
+def _with_epoch(
     current: TransactionRecord, producer_id: int, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int
 ) -> TransactionRecord:
     return replace(
@@ -72,7 +72,7 @@ def _started_anew(
 def joined(
     current: TransactionRecord, partitions: Iterable[Partition], client_version: int, now_ms: int
 ) -> TransactionRecord:
-    """Adds partitions; the first ones begin the transaction."""
+    """Partitions are added; the first ones start the transaction."""
     is_first = current.state is not TransactionState.ONGOING
     return replace(
         current,
@@ -85,16 +85,16 @@ def joined(
     )
 
 
-def fenced_epoch(current: TransactionRecord, *, has_failed_before: bool) -> int:
-    """The epoch that fences the producer. An earlier attempt that was not written has bumped it already."""
-    is_at_end = current.producer_epoch == LAST_PRODUCER_EPOCH
-    return current.producer_epoch if has_failed_before or is_at_end else current.producer_epoch + 1
+def fenced_epoch(current: TransactionRecord, *, has_failed_fence: bool) -> int:
+    """The epoch that fences the producer; an earlier failed attempt has bumped it already."""
+    is_last = current.producer_epoch == LAST_PRODUCER_EPOCH
+    return current.producer_epoch if has_failed_fence or is_last else current.producer_epoch + 1
 
 
-def fenced(current: TransactionRecord, *, has_failed_before: bool) -> TransactionRecord:
-    """The fencing record from which a coordinator's abort starts before transaction version 2; later ends bump
-    anyway."""
-    epoch = fenced_epoch(current, has_failed_before=has_failed_before)
+def fenced(current: TransactionRecord, *, has_failed_fence: bool) -> TransactionRecord:
+    """The record with the fencing epoch for a coordinator's abort before transaction version 2; since then each end
+    bumps the epoch."""
+    epoch = fenced_epoch(current, has_failed_fence=has_failed_fence)
     return replace(current, producer_epoch=epoch, last_producer_epoch=NO_EPOCH)
 
 
@@ -105,7 +105,7 @@ def prepared(
     next_producer_id: int,
     now_ms: int,
 ) -> TransactionRecord:
-    """The decision. With transaction version 2 the markers carry the next epoch, which fences late writes."""
+    """The decision. With transaction version 2 markers have the next epoch, which fences late writes."""
     epoch, last_epoch = current.producer_epoch, current.last_producer_epoch
     if supports_epoch_bump(client_version):
         last_epoch = epoch
@@ -119,7 +119,7 @@ def prepared(
         producer_epoch=epoch,
         last_producer_epoch=last_epoch,
         state=state,
-        # An abort without an open transaction has no start time, but the record needs one.
+        # An abort without an open transaction has no start time, but the record requires one.
         start_ms=current.start_ms if was_open else now_ms,
         last_update_ms=now_ms,
         client_transaction_version=client_version,
@@ -127,7 +127,7 @@ def prepared(
 
 
 def completed(current: TransactionRecord, now_ms: int) -> TransactionRecord:
-    """All markers are written; a producer without epochs left goes on with its next id."""
+    """All markers are written; a producer with exhausted epochs continues with its next id."""
     rotates = supports_epoch_bump(current.client_transaction_version) and current.next_producer_id != NO_PRODUCER_ID
     return replace(
         current,

@@ -1,1 +1,1 @@
-"""Waiting requests and timers: timing wheel, purgatory and the delayed operations."""
+"""Pending requests and timers: timing wheel, purgatory and delayed operations."""

@@ -1,8 +1,7 @@
-"""When is a DeleteRecords done? When every replica's log starts at or after the requested offset.
+"""When is a DeleteRecords complete? When the log of every replica starts at or after the requested offset.
 
-The low watermark (smallest log start offset over the live replicas) has to reach that offset, and is the answer. After
-the timeout each partition that still waits is answered with REQUEST_TIMED_OUT and the low watermark of the beginning;
-other errors have -1.
+The low watermark (smallest log start offset of the live replicas) must reach that offset, and is the result. After the
+timeout pending partitions get REQUEST_TIMED_OUT with the low watermark of the start; other errors have -1.
 """
 
 from typing import Generic, Protocol
@@ -14,14 +13,14 @@ INVALID_LOW_WATERMARK = -1
 
 
 class DeletionProgress(Protocol):
-    """What a delayed DeleteRecords needs to know of a partition."""
+    """The state of partitions for a delayed DeleteRecords."""
 
     def low_watermark_of(self, slot: int) -> int:
-        """Raises KafkaError, which ends the waiting (not the leader any more …)."""
+        """Raises `KafkaError`, which ends the wait (for example NOT_LEADER_OR_FOLLOWER)."""
 
 
 class DeleteRecordsPartition(PendingPartition):
-    """One partition of the request and its answer so far."""
+    """One partition of the request and its result so far."""
 
     __slots__ = ("low_watermark",)
 
@@ -31,11 +30,11 @@ class DeleteRecordsPartition(PendingPartition):
 
 
 class DelayedDeleteRecords(DelayedPartitions[DeleteRecordsPartition, DeletionProgress, Request], Generic[Request]):
-    """A partition is done when its low watermark has reached the requested offset."""
+    """A partition is complete when its low watermark has reached the requested offset."""
 
     __slots__ = ()
 
-    def answer_of(self, partition: DeleteRecordsPartition, view: DeletionProgress) -> ErrorCode | None:
+    def result_of(self, partition: DeleteRecordsPartition, view: DeletionProgress) -> ErrorCode | None:
         try:
             low_watermark = view.low_watermark_of(partition.slot)
         except KafkaError as error:

@@ -1,7 +1,7 @@
-"""A request about several partitions that is answered when each has its own answer, or after its timeout.
+"""A request for several partitions that is complete when each partition has a result, or after its timeout.
 
-Each partition is looked at when it changes, until it has an answer. After the timeout those without one are answered
-with REQUEST_TIMED_OUT; the others keep their answers.
+Each partition without a result is checked when it changes. After the timeout partitions without a result get
+REQUEST_TIMED_OUT; the others keep their results.
 """
 
 from abc import abstractmethod
@@ -16,14 +16,14 @@ Request = TypeVar("Request")
 
 
 class PendingPartition:
-    """One partition of the request. Plain and mutable: one is made per batch on the produce path."""
+    """One partition of the request. Mutable and slotted: one is made for each batch of a Produce."""
 
     __slots__ = ("error_code", "is_pending", "required_offset", "slot")
 
     def __init__(self, slot: int, required_offset: int, error_code: ErrorCode = ErrorCode.NONE) -> None:
         self.slot = slot
         self.required_offset = required_offset
-        # A failed append has its answer; a successful one times out unless it is replicated in time.
+        # A failed append has its result; a successful one times out unless it is replicated in time.
         self.is_pending = error_code == ErrorCode.NONE
         self.error_code = ErrorCode.REQUEST_TIMED_OUT if self.is_pending else error_code
 
@@ -32,31 +32,31 @@ Row = TypeVar("Row", bound=PendingPartition)
 
 
 class DelayedPartitions(DelayedOperation[int, Progress], Generic[Row, Progress, Request]):
-    """Watches its partitions' slots; `request` is whatever the owner needs to send the answer."""
+    """Watches the slots of its partitions; `request` is the owner's data for the reply."""
 
     __slots__ = ("_pending", "partitions", "request")
 
     def __init__(self, *, request: Request, deadline_ms: int, partitions: Sequence[Row]) -> None:
-        waiting = [partition for partition in partitions if partition.is_pending]
-        super().__init__(keys=[partition.slot for partition in waiting], deadline_ms=deadline_ms)
+        pending = [partition for partition in partitions if partition.is_pending]
+        super().__init__(keys=[partition.slot for partition in pending], deadline_ms=deadline_ms)
         self.request = request
         self.partitions = partitions
-        self._pending = len(waiting)
+        self._pending = len(pending)
 
     def try_complete(self, view: Progress) -> bool:
-        return self._look_at(self.partitions, view)
+        return self._check(self.partitions, view)
 
     def try_complete_key(self, key: int, view: Progress) -> bool:
-        return self._look_at([partition for partition in self.partitions if partition.slot == key], view)
+        return self._check([partition for partition in self.partitions if partition.slot == key], view)
 
-    def _look_at(self, partitions: Sequence[Row], view: Progress) -> bool:
+    def _check(self, partitions: Sequence[Row], view: Progress) -> bool:
         for partition in partitions:
-            if partition.is_pending and (code := self.answer_of(partition, view)) is not None:
+            if partition.is_pending and (code := self.result_of(partition, view)) is not None:
                 partition.error_code = code
                 partition.is_pending = False
                 self._pending -= 1
         return self._pending == 0
 
     @abstractmethod
-    def answer_of(self, partition: Row, view: Progress) -> ErrorCode | None:
-        """None: not yet; NONE: done; any other code: waiting is pointless."""
+    def result_of(self, partition: Row, view: Progress) -> ErrorCode | None:
+        """None: pending; NONE: done; any other code: an error that waiting does not change."""

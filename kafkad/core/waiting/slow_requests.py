@@ -1,7 +1,7 @@
-"""Which partly received requests hold memory that others wait for, and arrive too slowly to keep it?
+"""Which partly received requests hold memory that others wait for, and are too slow to keep it?
 
-Requests are checked at intervals, only while others wait for memory. A request that had begun at the check before, and
-of which few bytes have arrived since, is slow. One that was not read meanwhile is not slow, unless all are stuck.
+Requests are checked at intervals, only while others wait for memory. A request is slow if it was incomplete at the
+previous check and received few bytes since. A request that was not read meanwhile is not slow, unless all are stuck.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -9,76 +9,76 @@ from typing import Generic, NamedTuple, TypeVar
 
 CHECK_INTERVAL_MS = 100
 SLOW_BYTES = 8 * 1024
-"""Fewer bytes than this between two checks are slow."""
+"""A request with fewer bytes between two checks is slow."""
 STUCK_BYTES = 256 * 1024
-"""Fewer bytes than this of all requests together: the requests that wait for memory wait for each other."""
+"""With fewer bytes of all requests together they are stuck: they wait for each other's memory."""
 
-R = TypeVar("R", bound=Hashable)
+Owner = TypeVar("Owner", bound=Hashable)
 
 
-class Transfer(NamedTuple, Generic[R]):
-    """A request that is being received, or replies that are being sent: `got` bytes have moved so far.
+class Transfer(NamedTuple, Generic[Owner]):
+    """A request in receipt, or replies in transmission, of `owner`: its `number`-th, with `moved_bytes` so far.
 
-    It is the `number`-th of `who`, and takes `held` bytes of memory.
+    The transfer takes `held_bytes` of memory.
     """
 
-    who: R
+    owner: Owner
     number: int
-    got: int
-    held: int
+    moved_bytes: int
+    held_bytes: int
     is_waiting: bool
-    """It waits for memory, or for requests before it, so it is not read."""
+    """Not read at present, because it waits for memory or for earlier requests."""
 
 
-class CheckedTransfer(NamedTuple, Generic[R]):
-    """A transfer that had begun at the check before."""
+class CheckedTransfer(NamedTuple, Generic[Owner]):
+    """A transfer that was incomplete at the previous check too."""
 
-    begun: Transfer[R]
+    transfer: Transfer[Owner]
     progress: int
     is_slow: bool
 
 
-class SlowRequests(Generic[R]):
-    """The state as of the last check."""
+class SlowRequests(Generic[Owner]):
+    """The state of the last check."""
 
     def __init__(self) -> None:
-        self._looks = 0
-        self._seen: dict[R, tuple[int, int, int]] = {}
-        """For each: number, bytes received, and the check at which it was first seen."""
+        self._checks = 0
+        self._last: dict[Owner, tuple[int, int, int]] = {}
+        """By owner: number, moved bytes, and the number of the first check."""
 
-    def look(self, begun: Iterable[Transfer[R]], came: int) -> list[CheckedTransfer[R]]:
-        """The requests of the last check that are still incomplete: those being read first, then by progress and age.
+    def check(self, incomplete: Iterable[Transfer[Owner]], arrived_bytes: int) -> list[CheckedTransfer[Owner]]:
+        """The requests of the last check that are still incomplete: read ones first, then by progress and age.
 
-        `came` is the number of bytes of all requests that have arrived since the last check.
+        `arrived_bytes` is the number of bytes of all requests since the last check.
         """
-        seen, found = self._seen, list[CheckedTransfer[R]]()
-        now: dict[R, tuple[int, int, int]] = {}
-        self._seen = now
-        self._looks += 1
-        is_stuck = came < STUCK_BYTES
-        for each in begun:
-            before = seen.get(each.who)
-            if before is None or before[0] != each.number:
-                now[each.who] = (each.number, each.got, self._looks)
+        last, found = self._last, list[CheckedTransfer[Owner]]()
+        now: dict[Owner, tuple[int, int, int]] = {}
+        self._last = now
+        self._checks += 1
+        is_stuck = arrived_bytes < STUCK_BYTES
+        for transfer in incomplete:
+            previous = last.get(transfer.owner)
+            if previous is None or previous[0] != transfer.number:
+                now[transfer.owner] = (transfer.number, transfer.moved_bytes, self._checks)
                 continue
-            now[each.who] = (each.number, each.got, before[2])
-            progress = each.got - before[1]
-            is_slow = progress < SLOW_BYTES and (is_stuck or not each.is_waiting)
-            found.append(CheckedTransfer(each, progress, is_slow))
-        found.sort(key=lambda one: (one.begun.is_waiting, one.progress // 1024, now[one.begun.who][2]))
+            now[transfer.owner] = (transfer.number, transfer.moved_bytes, previous[2])
+            progress = transfer.moved_bytes - previous[1]
+            is_slow = progress < SLOW_BYTES and (is_stuck or not transfer.is_waiting)
+            found.append(CheckedTransfer(transfer, progress, is_slow))
+        found.sort(key=lambda row: (row.transfer.is_waiting, row.progress // 1024, now[row.transfer.owner][2]))
         return found
 
-    def forget(self) -> None:
-        """No request waits for memory any more."""
-        self._seen = {}
+    def reset(self) -> None:
+        """Drop the last check: no request waits for memory."""
+        self._last = {}
 
 
-def enough_of(slow: Sequence[Transfer[R]], needed: int) -> list[Transfer[R]]:
-    """The first ones that together hold `needed` bytes."""
-    taken: list[Transfer[R]] = []
-    for each in slow:
+def select_for_bytes(slow: Sequence[Transfer[Owner]], needed: int) -> list[Transfer[Owner]]:
+    """The first transfers that together hold `needed` bytes."""
+    selected: list[Transfer[Owner]] = []
+    for transfer in slow:
         if needed <= 0:
             break
-        taken.append(each)
-        needed -= each.held
-    return taken
+        selected.append(transfer)
+        needed -= transfer.held_bytes
+    return selected

@@ -1,8 +1,8 @@
 """Kafka's hierarchical timing wheel: when is the next deadline, and which timers are due now?
 
-Adding and cancelling cost the same however many timers wait: a ring of buckets per level, each level's tick the whole
-ring of the level below, made when a deadline first reaches so far. A heap of the buckets in use (not of the timers)
-says how long the process may sleep: no empty tick is visited. No timer comes out too early.
+The cost of adding and cancelling does not depend on the number of timers: each level has a ring of buckets, and one
+tick of a level is the whole ring of the level below. Levels are created when a deadline first requires them. A heap of
+the used buckets (not of the timers) gives the time to sleep, so empty ticks cost nothing. No timer expires too early.
 """
 
 from heapq import heappop, heappush
@@ -18,7 +18,7 @@ WHEEL_SIZE = 20
 class Timer:
     """An object with a deadline, to be subclassed. A timer is in one wheel at a time.
 
-    Plain and mutable: the wheel moves tens of thousands of them, a wrapper each would double the cost.
+    Mutable, without wrappers: the wheel moves tens of thousands of timers.
     """
 
     __slots__ = ("bucket", "deadline_ms")
@@ -28,22 +28,22 @@ class Timer:
         self.bucket: _Bucket[Any] | None = None
 
 
-T = TypeVar("T", bound=Timer)
+TimerType = TypeVar("TimerType", bound=Timer)
 
 
-class _Bucket(Generic[T]):
-    """The timers of one slot of one ring; a dict keeps their order and removes any of them at once."""
+class _Bucket(Generic[TimerType]):
+    """The timers of one slot of one ring; a dict keeps their order and removes any of them in constant time."""
 
     __slots__ = ("expiration_ms", "number", "timers")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.expiration_ms = -1
-        self.timers: dict[T, None] = {}
+        self.timers: dict[TimerType, None] = {}
 
 
-class _Level(Generic[T]):
-    """One ring: `clock_ms` is a multiple of `tick_ms`, and every bucket before it has been emptied."""
+class _Level(Generic[TimerType]):
+    """One ring: `clock_ms` is a multiple of `tick_ms`, and all earlier buckets are empty."""
 
     __slots__ = ("buckets", "clock_ms", "interval_ms", "tick_ms")
 
@@ -51,31 +51,31 @@ class _Level(Generic[T]):
         self.tick_ms = tick_ms
         self.interval_ms = tick_ms * wheel_size
         self.clock_ms = now_ms - now_ms % tick_ms
-        self.buckets: list[_Bucket[T]] = [_Bucket(first_number + slot) for slot in range(wheel_size)]
+        self.buckets: list[_Bucket[TimerType]] = [_Bucket(first_number + slot) for slot in range(wheel_size)]
 
 
-class TimingWheel(Generic[T]):
-    """Timers of one process, on a clock that the caller moves with `advance`."""
+class TimingWheel(Generic[TimerType]):
+    """The timers of one process, with a clock that the caller advances."""
 
     def __init__(self, *, start_ms: int, wheel_size: int = WHEEL_SIZE) -> None:
         self._size = wheel_size
-        first: _Level[T] = _Level(tick_ms=TICK_MS, wheel_size=wheel_size, now_ms=start_ms, first_number=0)
+        first: _Level[TimerType] = _Level(tick_ms=TICK_MS, wheel_size=wheel_size, now_ms=start_ms, first_number=0)
         self._levels = [first]
         # A bucket is in the heap exactly while its expiration_ms is not -1; its number breaks ties.
-        self._heap: list[tuple[int, int, _Bucket[T]]] = []
-        self._overdue: _Bucket[T] = _Bucket(-1)
+        self._heap: list[tuple[int, int, _Bucket[TimerType]]] = []
+        self._overdue: _Bucket[TimerType] = _Bucket(-1)
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, timer: T) -> None:
-        """Add `timer`; if its deadline has passed the next `advance` returns it."""
+    def add(self, timer: TimerType) -> None:
+        """Add `timer`; if its deadline has passed, the next `advance` returns it."""
         self._place(timer)
         self._count += 1
 
-    def cancel(self, timer: T) -> bool:
-        """Remove `timer`; False when it isn't waiting (any more)."""
+    def cancel(self, timer: TimerType) -> bool:
+        """Remove `timer`; False if it is not in the wheel."""
         bucket = timer.bucket
         if bucket is None:
             return False
@@ -85,7 +85,7 @@ class TimingWheel(Generic[T]):
         return True
 
     def next_expiration_ms(self) -> int | None:
-        """When `advance` has work to do; None when nothing waits. Never later than the earliest deadline."""
+        """The time of the next work for `advance`, at most the earliest deadline; None without timers."""
         if self._overdue.timers:
             return self._levels[0].clock_ms
         heap = self._heap
@@ -93,15 +93,15 @@ class TimingWheel(Generic[T]):
             expiration_ms, _, bucket = heap[0]
             if bucket.timers:
                 return expiration_ms
-            heappop(heap)  # all of them were cancelled: not worth waking up for
+            heappop(heap)  # all timers of the bucket were cancelled
             bucket.expiration_ms = -1
         return None
 
-    def advance(self, now_ms: int) -> list[T]:
-        """Move the clock to `now_ms` and return the timers that are due, earliest deadline first.
+    def advance(self, now_ms: int) -> list[TimerType]:
+        """Advance the clock to `now_ms` and return the expired timers, earliest deadline first.
 
-        Timers of a coarse bucket that are not due yet go down to a finer level. A clock that stands still or goes back
-        moves nothing.
+        Timers of a coarse bucket that are not expired move to a finer level. A clock that stands still or goes back
+        has no effect.
         """
         moved = self._take_due_buckets(now_ms)
         if now_ms > self._levels[0].clock_ms:
@@ -118,16 +118,16 @@ class TimingWheel(Generic[T]):
         due.sort(key=_deadline)
         return due
 
-    def clear(self) -> list[T]:
+    def clear(self) -> list[TimerType]:
         """Remove and return all timers, in the order of their deadlines."""
-        waiting = self._take_due_buckets(None)
-        for timer in waiting:
+        timers = self._take_due_buckets(None)
+        for timer in timers:
             timer.bucket = None
         self._count = 0
-        waiting.sort(key=_deadline)
-        return waiting
+        timers.sort(key=_deadline)
+        return timers
 
-    def _place(self, timer: T) -> None:
+    def _place(self, timer: TimerType) -> None:
         deadline_ms = timer.deadline_ms
         level = self._levels[0]
         if deadline_ms < level.clock_ms + level.tick_ms:
@@ -143,7 +143,7 @@ class TimingWheel(Generic[T]):
         bucket.timers[timer] = None
         timer.bucket = bucket
 
-    def _level_for(self, deadline_ms: int) -> _Level[T]:
+    def _level_for(self, deadline_ms: int) -> _Level[TimerType]:
         levels = self._levels
         for level in levels:
             if deadline_ms < level.clock_ms + level.interval_ms:
@@ -158,19 +158,19 @@ class TimingWheel(Generic[T]):
             levels.append(level)
         return level
 
-    def _take_due_buckets(self, now_ms: int | None) -> list[T]:
+    def _take_due_buckets(self, now_ms: int | None) -> list[TimerType]:
         """Empty every bucket that starts at or before `now_ms` (None: every bucket)."""
-        taken: list[T] = []
-        _empty(self._overdue, taken)
+        timers: list[TimerType] = []
+        _empty(self._overdue, timers)
         heap = self._heap
         while heap and (now_ms is None or heap[0][0] <= now_ms):
             bucket = heappop(heap)[2]
             bucket.expiration_ms = -1
-            _empty(bucket, taken)
-        return taken
+            _empty(bucket, timers)
+        return timers
 
 
-def _empty(bucket: _Bucket[T], into: list[T]) -> None:
+def _empty(bucket: _Bucket[TimerType], into: list[TimerType]) -> None:
     into.extend(bucket.timers)
     bucket.timers = {}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafkad.core.columns.arrays import Flags, Numbers
-from kafkad.core.columns.records import PORTION, Limits, RecordColumns, read_records
+from kafkad.core.columns.records import PORTION_BYTES, Limits, RecordColumns, read_records
 from kafkad.core.columns.varints import read_varints
 from kafkad.core.columns.window import BatchWindow
 from kafkad.core.log.records.batch import LOG_APPEND_TIME_FLAG
@@ -14,7 +14,7 @@ from kafkad.core.log.records.record import SMALLEST_RECORD
 from kafkad.core.log.records.varint import read_varint
 from kafkad.export.schema import CREATE_TIME, LOG_APPEND_TIME, METADATA, RECORDS
 
-LIMITS = Limits(records=PORTION // SMALLEST_RECORD, headers=1_000_000)
+LIMITS = Limits(records=PORTION_BYTES // SMALLEST_RECORD, headers=1_000_000)
 """As many records as a portion of small batches has; headers as in decision 003. One batch of 8 KB can hold ten times
 as many, which take gigabytes as columns.
 """
@@ -127,9 +127,9 @@ def _header_places(columns: RecordColumns, rows: Numbers, counts: Numbers, total
     remaining = counts[left]
     while row.size > _FEW_RECORDS:
         key = read_varints(data, at, 32)
-        value = read_varints(data, key.behind + key.values, 32)
-        places[:, row] = key.behind, key.values, value.behind, value.values
-        at = value.behind + np.maximum(value.values, 0)
+        value = read_varints(data, key.end + key.values, 32)
+        places[:, row] = key.end, key.values, value.end, value.values
+        at = value.end + np.maximum(value.values, 0)
         continues = remaining > 1
         row, at, remaining = row[continues] + 1, at[continues], remaining[continues] - 1
     for first, begin, count in zip(row.tolist(), at.tolist(), remaining.tolist(), strict=True):

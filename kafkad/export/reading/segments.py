@@ -259,7 +259,7 @@ class SegmentReader:
         """They do not reach into the next segment, unless that has just become a part of this one."""
         last = int(window.last_offset[-1])
         if following is not None and last >= following and last >= (self._base_behind(base) or last + 1):
-            raise CorruptBatch(window.place_of(-1), f"its last offset is {last}, beyond its segment")
+            raise CorruptBatch(window.position_of(-1), f"its last offset is {last}, beyond its segment")
 
     def _index(self, base: int, size: int) -> list[OffsetPosition]:
         name = file_name(base, OFFSET_INDEX)

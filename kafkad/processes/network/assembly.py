@@ -20,7 +20,7 @@ from kafkad.core.metrics.catalogue import THROTTLED_LEADER_BYTES
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.quotas.manager import QuotaManager
 from kafkad.core.quotas.replication_quota import ReplicationSide
-from kafkad.core.sessions.session_cache import MOST_PARTITIONS, SessionCache
+from kafkad.core.sessions.session_cache import MAX_PARTITIONS, SessionCache
 from kafkad.handlers.fetch import FetchEvaluator
 from kafkad.handlers.partitions.leader_hints import leader_hints
 from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
@@ -224,7 +224,7 @@ class Assembly:
         config: BrokerConfig = context.config
         sessions = config.network.max_incremental_fetch_session_cache_slots
         processes = len(context.registry.role("network"))
-        share, most_partitions = -(-sessions // processes), MOST_PARTITIONS // processes
+        share, max_partitions = -(-sessions // processes), MAX_PARTITIONS // processes
         watches = FetchWatches(context.table, workers)
         copy = self.copy
         throttle_of_followers = LeaderThrottle(self._leader_quota, config.node_id, lambda: copy.image, monotonic_ms)
@@ -240,7 +240,7 @@ class Assembly:
                 _selection(context, lambda: copy.image),
                 config.cluster.inter_broker_listener if config.cluster is not None else None,
             ),
-            cache=SessionCache(share, partial(random.randrange, 1, 2**31), most_partitions=most_partitions),
+            cache=SessionCache(share, partial(random.randrange, 1, 2**31), max_partitions=max_partitions),
             throttle=throttle,
             block=context.block,
             traffic=context.table,

@@ -88,7 +88,7 @@ class FetchWatches:
             self._watched.pop(key, None)
             slot, isolation = watched_slot(key)
             for session in self.interested.get(slot, ()):
-                session.moved(slot)
+                session.slot_changed(slot)
                 if session.isolation == isolation:
                     touched[session] = None
         return touched

@@ -142,14 +142,15 @@ class LargeFetches:
         if not fetch.is_in_steps:
             fetch.is_in_steps = True
             self._turns.add(
-                _ROW_BYTES * len(fetch.session.dirty), self._guarded(fetch, self._looking, fetch.session.listen())
+                _ROW_BYTES * len(fetch.session.dirty),
+                self._guarded(fetch, self._looking, fetch.session.track_changes()),
             )
 
     def _guarded(self, fetch: WaitingFetch, steps: _Steps, news: dict[PartitionKey, None]) -> Iterator[None]:
         try:
             yield from steps(fetch, news)
         except Exception as error:  # noqa: BLE001  see `fail`
-            fetch.session.heard(news)
+            fetch.session.end_tracking(news)
             self._fetches.fail(fetch, error)
             self.ended(fetch.connection)
 
@@ -192,7 +193,7 @@ class LargeFetches:
     def _wait(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> None:
         """Let the fetch wait for records; news and a deadline that came meanwhile are handled at once."""
         fetch.is_in_steps = False
-        fetch.session.heard(news)
+        fetch.session.end_tracking(news)
         if news or fetch.is_stale or fetch.is_completed:
             self.look(fetch)
             return
@@ -202,7 +203,7 @@ class LargeFetches:
     def _is_over(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> bool:
         """The client has disconnected."""
         if fetch.connection.closed:
-            fetch.session.heard(news)
+            fetch.session.end_tracking(news)
             self._fetches.release(fetch)
             self.ended(fetch.connection)
             return True
@@ -215,7 +216,7 @@ class LargeFetches:
         fetch.is_in_steps = True
         assert fetch.measured is not None
         size = _ROW_BYTES * len(fetch.measured.findings)
-        self._turns.add(size, self._guarded(fetch, self._answering, fetch.session.listen()))
+        self._turns.add(size, self._guarded(fetch, self._answering, fetch.session.track_changes()))
 
     def _answering(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> Iterator[None]:
         session, measure = fetch.session, fetch.measured
@@ -238,7 +239,7 @@ class LargeFetches:
                 _release(body)
                 return
             self._fetches.answer(fetch, body)
-        session.heard(news)
+        session.end_tracking(news)
         self.ended(fetch.connection)
 
     # Sessions that have ended.

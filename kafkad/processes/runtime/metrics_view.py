@@ -46,7 +46,7 @@ class MetricsView:
                 partitions=self._partitions(),
                 per_partition=self._per_partition,
                 group_lags=[row for rows in self.group_lags.values() for row in rows],
-                rooms=self._rooms(),
+                free_space=self._rooms(),
                 dead_cleaners=self._dead("cleaner"),
                 dead_fetchers=self._dead("fetcher"),
             )
@@ -58,11 +58,11 @@ class MetricsView:
 
     def _rooms(self) -> dict[str, FreeSpace]:
         """One that can't be asked is left out: its disk has failed."""
-        rooms = {}
+        free_space = {}
         for path in self._log_dirs:
             with suppress(StorageFailed, FileNotFoundError):
-                rooms[path] = measure_free_space(path)
-        return rooms
+                free_space[path] = measure_free_space(path)
+        return free_space
 
     def _partitions(self) -> Iterator[PartitionReading]:
         table = self._shared.table

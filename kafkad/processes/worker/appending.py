@@ -14,11 +14,11 @@ from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.records.record_checks import InvalidRecords
 from kafkad.core.metrics.catalogue import PURGATORY_PRODUCE, TOTAL_PRODUCE
-from kafkad.core.metrics.rejections import count_refused, count_storage_failure
+from kafkad.core.metrics.rejections import count_rejected, count_storage_failure
 from kafkad.core.partition_slot import ROLE_LEADER, STATE_ONLINE
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.waiting.delayed_partitions import PendingPartition
-from kafkad.core.waiting.delayed_produce import DelayedProduce, replication_verdict
+from kafkad.core.waiting.delayed_produce import DelayedProduce, replication_result
 from kafkad.core.waiting.keyed_queues import KeyedQueues
 from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.processes.runtime.turns import STEP_NS, Turns
@@ -149,7 +149,7 @@ class Appender:
         if not self._end_ns:
             self._end_ns = monotonic_ns() + STEP_NS
         slices = pending.slices
-        if self._is_over or (self._queues and self._queues.holds(piece[0] for piece in slices)):
+        if self._is_over or (self._queues and self._queues.has_work_for(piece[0] for piece in slices)):
             self._later(pending)
             return
         self._is_over = self._append_some(pending, wall_ms, self._end_ns)
@@ -177,7 +177,7 @@ class Appender:
 
     def _later(self, pending: PendingAppend) -> None:
         """What is left of it goes on beside others, after what came before it for the same partitions."""
-        if self._queues.enter(pending, (piece[0] for piece in pending.slices)):
+        if self._queues.add(pending, (piece[0] for piece in pending.slices)):
             self._turns.add(len(pending.slices), self._going_on(pending))
 
     def _going_on(self, pending: PendingAppend) -> Iterator[None]:
@@ -187,7 +187,7 @@ class Appender:
                 yield
         if not pending.is_unwanted:
             self._ready.append(pending.answer)
-        for begun in self._queues.leave(pending):
+        for begun in self._queues.complete(pending):
             self._turns.add(len(begun.slices), self._going_on(begun))
 
     def tick(self) -> None:
@@ -229,7 +229,7 @@ class Appender:
                 guard=guard,
             )
         except KafkaError as refusal:
-            count_refused(self._block, refusal, length)
+            count_rejected(self._block, refusal, length)
             return self._refused(owned, refusal, answer)
         except NoSpaceLeft as no_space:
             log_no_space(owned, "produce refused", no_space)
@@ -313,7 +313,7 @@ class Appender:
         if owned is None or owned.log is None or not owned.leads:
             is_deleted = owned is None and self._deleted.had_last(slot)
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_deleted else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return replication_verdict(
+        return replication_result(
             high_watermark=owned.log.high_watermark.offset,
             required_offset=required_offset,
             in_sync=owned.maximal_in_sync,

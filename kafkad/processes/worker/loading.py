@@ -240,11 +240,11 @@ class Loader:
 
     def _show(self, owned: OwnedPartition, progress: Progress) -> None:
         self._permille = 1000 * progress.bytes_done // max(1, progress.bytes_total)
-        self._block[of_log_dir(REMAINING_SEGMENTS, owned.log_dir)] = progress.segments_left
+        self._block[of_log_dir(REMAINING_SEGMENTS, owned.log_dir)] = progress.remaining_segments
         if progress.bytes_total >= READ_AHEAD_FROM_BYTES:
             self.read_ahead.tick()
-        if progress.finding:
-            log.warning("%s: %s", owned.name, progress.finding)
+        if progress.message:
+            log.warning("%s: %s", owned.name, progress.message)
 
     def _finish(self, owned: OwnedPartition, partition_log: PartitionLog, before: PartitionSlot) -> None:
         if before.topic_id == owned.topic_id and partition_log.log_end_offset < before.hw_offset:

@@ -13,15 +13,15 @@ from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.producers.entry import ProducerEntry
 from kafkad.core.log.segments.gaps import find_gaps
 from kafkad.core.log.segments.removal import (
-    AT_ONCE,
+    SEGMENTS_PER_STEP,
     cleanable_end_of,
     delete_records_before,
     delete_segments,
-    each_segment,
-    has_passed,
+    has_expired_segments,
     last_segment_below,
-    remove_passed,
-    request_sync_of_sealed,
+    remove_expired_segments,
+    request_sealed_sync,
+    segment_summaries,
 )
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.types import NOT_CLEANED
@@ -104,7 +104,7 @@ class Questions:
             case ManifestRequest():
                 owned = self._owned(message.slot, message.short_id)
                 if owned is not None and message.wrong_index >= 0 and owned.generation == message.generation:
-                    self._turns.add(AT_ONCE, self._manifest_when_right(peer, owned, message))
+                    self._turns.add(SEGMENTS_PER_STEP, self._manifest_when_right(peer, owned, message))
                     return
                 if owned is not None and (owned.is_recovering or owned.is_swapping):
                     owned.waiting_questions.append((peer, message))
@@ -200,17 +200,17 @@ class Questions:
 
     def shorten(self, owned: OwnedPartition) -> None:
         """Remove the segments below the log start that are still there: very many, or left by an earlier process."""
-        if owned.log is not None and has_passed(owned.log) and owned not in self._shortening:
+        if owned.log is not None and has_expired_segments(owned.log) and owned not in self._shortening:
             self._shortening.add(owned)
-            self._turns.add(AT_ONCE, self._remove_passed(owned, owned.log))
+            self._turns.add(SEGMENTS_PER_STEP, self._remove_passed(owned, owned.log))
 
     def _remove_passed(self, owned: OwnedPartition, partition_log: PartitionLog) -> Iterator[None]:
         """Some of them in a step; other requests are served in between."""
         try:
-            while owned.log is partition_log and owned.is_online and has_passed(partition_log):
+            while owned.log is partition_log and owned.is_online and has_expired_segments(partition_log):
                 yield
                 if owned.log is partition_log and owned.is_online:
-                    self._moved(owned, remove_passed(partition_log))
+                    self._moved(owned, remove_expired_segments(partition_log))
         except NoSpaceLeft as no_space:
             log_no_space(owned, "segments below the log start offset can't be removed yet", no_space)
         except FAILURES as failure:
@@ -287,26 +287,26 @@ class Questions:
         cleanable_end, cleaned_offset = cleanable_end_of(partition_log), partition_log.cleaned_offset
         rows: list[SegmentRow] = []
         try:
-            for row in each_segment(partition_log):
+            for row in segment_summaries(partition_log):
                 rows.append(_segment_row(row))
-                if len(rows) % AT_ONCE == 0:
+                if len(rows) % SEGMENTS_PER_STEP == 0:
                     yield
                     if owned.log is not partition_log or not owned.is_online:
                         return nothing
             for number, gap in enumerate(find_gaps(partition_log), 1):
                 if gap is not None:
                     log.warning(_GAP, owned.name, *gap)
-                if number % AT_ONCE == 0:
+                if number % SEGMENTS_PER_STEP == 0:
                     yield
                     if owned.log is not partition_log or not owned.is_online:
                         return nothing
         except FAILURES as error:
             self._failed_partitions.failed(owned, error)
             return nothing
-        if request_sync_of_sealed(partition_log, wall_clock_ms()):
+        if request_sealed_sync(partition_log, wall_clock_ms()):
             self._touched(owned)
         if any(segment.wrong_index for segment in partition_log.segments):
-            self._turns.add(AT_ONCE, self._index_repairs.of_log(owned, partition_log))
+            self._turns.add(SEGMENTS_PER_STEP, self._index_repairs.of_log(owned, partition_log))
         return SegmentsOf(slot, start, high_watermark, end, cleanable_end, cleaned_offset, rows)
 
     def _clean_up(self, order: CleanupOrdered) -> None:

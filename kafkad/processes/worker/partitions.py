@@ -33,7 +33,7 @@ from kafkad.core.controller.deltas import (
     TopicDeleted,
 )
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage, Partition, Topic
-from kafkad.core.log.segments.layout import leaving_directory_name
+from kafkad.core.log.segments.layout import marked_directory_name
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, PartitionSlot
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
@@ -272,7 +272,7 @@ class Partitions:
         """
         owned = row.owned
         directory = Path(self._config.log_dirs.log_dirs[owned.log_dir]) / str(owned.name)
-        leaving = directory.with_name(leaving_directory_name(owned.name, uuid4().hex, "delete"))
+        leaving = directory.with_name(marked_directory_name(owned.name, uuid4().hex, "delete"))
         try:
             # A topic may be deleted before its partitions have directories.
             with suppress(FileNotFoundError), storage_errors(str(directory)):

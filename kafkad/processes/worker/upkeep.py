@@ -78,7 +78,7 @@ class Upkeep:
 
     def collect(self, owned: OwnedPartition) -> None:
         """Sync the partition's log, if a sync was requested."""
-        if owned.log is not None and owned.log.wants_flush and not self._is_closed:
+        if owned.log is not None and owned.log.is_flush_requested and not self._is_closed:
             self._wanted[owned] = None
             self._begin_syncs()
 

@@ -26,7 +26,7 @@ from kafkad.core.log.segments.removal import (
     delete_records_before,
     delete_segments,
     remove_files,
-    request_sync_of_sealed,
+    request_sealed_sync,
 )
 from kafkad.core.log.segments.segment import Segment
 from tests.core.cleaning.cleaned_log import CONFIG, aborted_in, batches_of, last_records_of, sources_of
@@ -147,7 +147,7 @@ class CompactedLogModel(RuleBasedStateMachine):
     @rule()
     def sync_for_the_cleaner(self) -> None:
         """As when a cleaner asks for the segments."""
-        if request_sync_of_sealed(self.log, self.now_ms):
+        if request_sealed_sync(self.log, self.now_ms):
             self.log.flush(self.log.take_flush())
 
     @rule(number=st.integers(0, 2))
@@ -266,7 +266,7 @@ class CompactedLogModel(RuleBasedStateMachine):
                 self.store.open(file_name(files.base_offset, kind, CLEANED)).sync()
             yield
             sources = [segments[source.base_offset] for source in group]
-            if not replacement.are_still_there(self.log, sources):
+            if not replacement.are_current(self.log, sources):
                 return
             self.truth.cleaned_to = max(self.truth.cleaned_to, cleaning.end_offset)
             self.unlinks.append(replace_segments(self.log, sources, files))

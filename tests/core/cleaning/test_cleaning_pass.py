@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkad.core.cleaning.uncleanable import UncleanableLog
-from kafkad.core.columns.records import PORTION
+from kafkad.core.columns.records import PORTION_BYTES
 from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.log.records.batch import Codec, has_valid_crc, read_header
 from kafkad.core.log.records.record import NewRecord, build_batch
@@ -104,7 +104,7 @@ def test_batches_that_grow_large_are_cleaned_in_steps_of_their_own() -> None:
     """A window of some kilobytes: four batches, each of as much as is decompressed at once."""
     writer = Writer(0, replace(CONFIG, segment_bytes=10**6))
     for number in range(4):
-        rows = [NewRecord(NOW, str(number).encode(), bytes(PORTION))]
+        rows = [NewRecord(NOW, str(number).encode(), bytes(PORTION_BYTES))]
         data = build_batch(rows, base_offset=writer.log.log_end_offset, codec=Codec.ZSTD)
         append_as_follower(writer.log, memoryview(bytearray(data)), leader_epoch=0, now_ms=NOW)
     writer.write(0)

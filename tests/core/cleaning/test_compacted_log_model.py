@@ -51,7 +51,7 @@ def _learns_by_markers_that_are_not_on_disk(patch: pytest.MonkeyPatch) -> None:
 
 
 def _brings_removed_segments_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(replacement, "are_still_there", lambda log, sources: True)
+    patch.setattr(replacement, "are_current", lambda log, sources: True)
 
 
 def _leaves_what_was_replaced_beside_it(patch: pytest.MonkeyPatch) -> None:

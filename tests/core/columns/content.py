@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from kafkad.core.columns.records import PORTION, RecordColumns, read_records
+from kafkad.core.columns.records import PORTION_BYTES, RecordColumns, read_records
 from kafkad.core.columns.window import split_window
 from kafkad.core.log.records.batch import Codec, read_header
 from kafkad.core.log.records.record import NewRecord, build_batch, iter_records, record_timestamp
@@ -63,7 +63,7 @@ def plain_rows(data: bytes) -> list[Row]:
     return rows
 
 
-def column_rows(data: bytes, max_bytes: int = PORTION) -> list[Row]:
+def column_rows(data: bytes, max_bytes: int = PORTION_BYTES) -> list[Row]:
     window = split_window(data, 0, len(data))
     return [row for records in read_records(window, max_bytes=max_bytes) for row in rows_of(records)]
 

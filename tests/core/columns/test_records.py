@@ -156,7 +156,7 @@ def test_a_batch_beyond_the_limits_is_named_and_others_are_read() -> None:
     small = build_batch([NewRecord(1, b"a", None, (("h", b""),) * 2)] * 2)
     large = build_batch([NewRecord(1, b"a", None, (("h", b""),))] * 3, base_offset=2)
     window = split_window(small + large, 0, len(small + large))
-    for limits, reason in ((Limits(2, 4), "it has 3 records"), (Limits(3, 2), "its records have 4 headers")):
+    for limits, reason in ((Limits(2, 4), "the batch has 3 records"), (Limits(3, 2), "the records have 4 headers")):
         with pytest.raises(CorruptBatch, match=reason) as refused:
             list(read_records(window, limits=limits))
         place = len(small) if "3 records" in reason else 0

@@ -13,7 +13,7 @@ def read_all(data: bytes, places: list[int], bits: int) -> list[tuple[int, int] 
     """Value and place behind it; None for a broken number, or one that the bytes end in."""
     column = read_varints(np.frombuffer(data, np.uint8), np.array(places, np.int64), bits)
     broken = [False] * len(places) if column.broken is None else column.broken.tolist()
-    rows = zip(column.values.tolist(), column.behind.tolist(), broken, strict=True)
+    rows = zip(column.values.tolist(), column.end.tolist(), broken, strict=True)
     return [None if bad or behind > len(data) else (value, behind) for value, behind, bad in rows]
 
 

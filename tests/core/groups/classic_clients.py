@@ -33,7 +33,7 @@ class Doing(Enum):
     """What a client waits for. GONE clients never act again."""
 
     NOTHING = "nothing"
-    JOINING = "joining"
+    JOIN_EPOCH = "joining"
     SYNCING = "syncing"
     CONSUMING = "consuming"
     GONE = "gone"
@@ -91,11 +91,11 @@ class Client:
         match self.doing:
             case Doing.NOTHING:
                 self._join()
-            case Doing.JOINING if self.token in self.bed.answers:
+            case Doing.JOIN_EPOCH if self.token in self.bed.answers:
                 self._hear_join(self.bed.answers[self.token])
             case Doing.SYNCING if self.token in self.bed.answers:
                 self._hear_sync(self.bed.answers[self.token])
-            case Doing.JOINING | Doing.SYNCING if self.token not in self.bed.asked:
+            case Doing.JOIN_EPOCH | Doing.SYNCING if self.token not in self.bed.asked:
                 # The coordinator was restarted: the connection broke.
                 self._join()
             case Doing.SYNCING | Doing.CONSUMING:
@@ -113,7 +113,7 @@ class Client:
 
     def repeat(self) -> None:
         """Its request timed out, so it asks again on another connection."""
-        if self.doing is Doing.JOINING:
+        if self.doing is Doing.JOIN_EPOCH:
             self._join()
         elif self.doing is Doing.SYNCING:
             self._sync(self._own_share_of_nothing)
@@ -137,7 +137,7 @@ class Client:
             rebalance_ms=self.random.choice((8_000, 9_000)),
             version=self.version,
         )
-        self.doing = Doing.JOINING
+        self.doing = Doing.JOIN_EPOCH
 
     def _sync(self, shares: dict[str, bytes]) -> None:
         self.token = self.bed.sync(self.member_id, self.generation, shares, instance_id=self.instance_id)

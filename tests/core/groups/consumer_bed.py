@@ -6,7 +6,7 @@ from uuid import UUID
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.consumer.assignors import NOTHING, Assignment
 from kafkad.core.groups.consumer.group import ConsumerGroup
-from kafkad.core.groups.consumer.member import LEFT, LEFT_FOR_NOW
+from kafkad.core.groups.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from kafkad.core.groups.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatReply
 from tests.core.coordinator.memory_log import Refused
 from tests.core.groups.classic_bed import ClassicBed
@@ -146,7 +146,7 @@ class Client:
         heartbeat = ConsumerHeartbeat(
             group_id=self.group_id,
             member_id=self.member_id,
-            member_epoch=LEFT_FOR_NOW if for_now else LEFT,
+            member_epoch=STATIC_LEAVE_EPOCH if for_now else LEAVE_EPOCH,
             instance_id=self.instance_id,
         )
         self.epoch, self.owned, self.asked = 0, NOTHING, NOTHING

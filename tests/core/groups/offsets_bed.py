@@ -74,7 +74,7 @@ class OffsetsShard:
         return Outcome()
 
     def markers_written(self, transactional_id: str, producer_epoch: int, moment: Moment) -> Outcome[GroupRecord]:
-        raise AssertionError("groups order no markers")
+        raise AssertionError("groups request no markers")
 
 
 def offsets_bed(topics: FewTopics | None = None, **config: int) -> Bed[GroupRecord]:

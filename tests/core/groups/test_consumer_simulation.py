@@ -23,7 +23,7 @@ AT_ONCE = 50
 TOPICS = {"orders": 5, "payments": 2, "refunds": 3}
 STEPS = 120
 FOUND_SOMETHING = (701422, 590499629)
-REPLAYED = tuple(name for name in attributes_of(ConsumerGroup) if name not in ("seen_version", "asked_to_rejoin"))
+REPLAYED = tuple(name for name in attributes_of(ConsumerGroup) if name not in ("resolved_version", "pending_rejoins"))
 """Of a group: the rest is in no record."""
 
 
@@ -139,7 +139,7 @@ class Incarnation:
             said = restored.get(group.group_id)
             for name in REPLAYED:
                 assert getattr(group, name) == getattr(said, name), f"{name} is not what the log says"
-            if group.seen_version == self.bed.topics.version:
+            if group.resolved_version == self.bed.topics.version:
                 known = self.bed.subscriptions.hash_of(group.subscribed_names())
                 assert group.metadata_hash == known, "changed topics would never be seen"
             for member_id in group.members:

@@ -5,7 +5,7 @@ from struct import pack
 import pytest
 
 from kafkad.core.groups.embedded_protocol import (
-    MOST_ELEMENTS,
+    MAX_ELEMENTS,
     MalformedProtocol,
     TopicLists,
     read_assignment,
@@ -25,7 +25,7 @@ def assignment(partitions: int) -> bytes:
 
 
 def test_the_arrays_of_a_subscription_have_a_limit_together() -> None:
-    most = MOST_ELEMENTS - 1  # the topic that is owned is one
+    most = MAX_ELEMENTS - 1  # the topic that is owned is one
     assert read_subscription(subscription(most - 5, 5)).owned == {"t": frozenset([0])}
     for too_many in (subscription(most + 1), subscription(most, 1), subscription(0, most + 1)):
         with pytest.raises(MalformedProtocol, match="100000 elements"):
@@ -33,9 +33,9 @@ def test_the_arrays_of_a_subscription_have_a_limit_together() -> None:
 
 
 def test_the_arrays_of_an_assignment_have_a_limit_together() -> None:
-    assert read_assignment(assignment(MOST_ELEMENTS - 1)).partitions == {"t": frozenset([0])}
+    assert read_assignment(assignment(MAX_ELEMENTS - 1)).partitions == {"t": frozenset([0])}
     with pytest.raises(MalformedProtocol, match="100000 elements"):
-        read_assignment(assignment(MOST_ELEMENTS))
+        read_assignment(assignment(MAX_ELEMENTS))
 
 
 def naming(version: int, *topics: str) -> bytes:

@@ -379,7 +379,7 @@ def test_a_group_whose_members_name_too_many_topics_stays_as_it_is(monkeypatch: 
         read.append(data)
         return read_assignment(data)
 
-    monkeypatch.setattr(subscribed_names, "SUBSCRIBED_BYTES", 10, raising=False)
+    monkeypatch.setattr(subscribed_names, "MAX_SUBSCRIBED_BYTES", 10, raising=False)
     monkeypatch.setattr(migration, "read_assignment", read_one)
     refused = bed.say(Client(bed, "new", "orders", group_id=GROUP).first())
     assert refused.code is ErrorCode.GROUP_MAX_SIZE_REACHED

@@ -93,7 +93,7 @@ class OffsetLives(RuleBasedStateMachine):
 
     @rule(group=st.sampled_from(["g", "h"]))
     def delete_group(self, group: str) -> None:
-        self.bed.perform(Outcome(records=self.bed.shard.offsets.all_removed(group)))
+        self.bed.perform(Outcome(records=self.bed.shard.offsets.removal_records(group)))
         for key in _KEYS:
             if key[0] == group:
                 self._forget(key)

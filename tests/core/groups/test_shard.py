@@ -214,7 +214,7 @@ def test_line_about_deleted_groups_names_the_first_few() -> None:
     for group in groups:
         assert commit(bed, group=group) is ErrorCode.NONE
     delete(bed, *groups)
-    assert bed.lines[-1] == "7 group(s) deleted by a request: g0, g1, g2, g3, g4 and 2 more"
+    assert bed.lines[-1] == "deleted 7 group(s) on request: g0, g1, g2, g3, g4 and 2 more"
 
 
 def test_group_with_members_is_not_deleted() -> None:

@@ -54,7 +54,7 @@ def test_a_leader_without_records_of_its_epoch_begins_it_at_the_log_end(
     entries: list[tuple[int, int]], asked: int, answer: tuple[int, int]
 ) -> None:
     cache = LeaderEpochCache(entries)
-    assert cache.end_offset_led(asked, 26, 3) == answer
+    assert cache.end_offset_as_leader(asked, 26, 3) == answer
     assert [tuple(entry) for entry in cache.entries] == entries
 
 

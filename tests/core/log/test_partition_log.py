@@ -257,7 +257,7 @@ def test_the_recovery_point_moves_when_the_flush_is_done() -> None:
 
 
 def flush_of(log: PartitionLog) -> FlushLog:
-    assert log.wants_flush
+    assert log.is_flush_requested
     effect = log.take_flush()
     assert effect is not None
     return effect
@@ -296,9 +296,9 @@ def test_what_waits_for_the_disk_counts_as_flushed() -> None:
     append(log, batch(3))
     first = flush_of(log)
     append(log, batch(2))
-    assert (log.wants_flush, log.completed_end) == (False, 0)
+    assert (log.is_flush_requested, log.completed_end) == (False, 0)
     append(log, batch(1))
-    assert log.wants_flush
+    assert log.is_flush_requested
     log.flush(first)
     assert log.completed_end == 5
     log.flush(flush_of(log))
@@ -313,7 +313,7 @@ def test_what_flush_messages_has_completed_survives_the_loss_of_power(seed: int)
     log = load(store, config=dataclasses.replace(SMALL, flush_messages=flush_messages))
     for _ in range(60):
         append(log, batch(random.randint(1, 4)))
-        if log.wants_flush and random.random() < 0.5:
+        if log.is_flush_requested and random.random() < 0.5:
             log.flush(flush_of(log))
         assert log.completed_end - log.recovery_point < flush_messages
     store.lose_power(random)

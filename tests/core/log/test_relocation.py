@@ -246,7 +246,7 @@ def test_a_segment_that_is_active_again_is_copied_as_one_that_grows() -> None:
         last = step
     assert isinstance(last, CopyBytes) and last.sync
     assert last.base_offset == log.segments.active.base_offset
-    assert copy.copied_of_active == log.segments.active.size
+    assert copy.copied_active_bytes == log.segments.active.size
 
 
 def test_a_truncation_ends_the_copy() -> None:

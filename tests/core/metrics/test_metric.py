@@ -231,8 +231,8 @@ def test_broker_state_is_kafkas_number() -> None:
 
 
 def test_each_log_directory_says_how_much_room_it_has() -> None:
-    rooms = {"/data/a": FreeSpace(free_bytes=5, total_bytes=9), "/data/b": FreeSpace(free_bytes=0, total_bytes=7)}
-    reading = BrokerReading(now_ns=0, wall_ms=0, broker_state=3, processes=(), rooms=rooms)
+    free_space = {"/data/a": FreeSpace(free_bytes=5, total_bytes=9), "/data/b": FreeSpace(free_bytes=0, total_bytes=7)}
+    reading = BrokerReading(now_ns=0, wall_ms=0, broker_state=3, processes=(), free_space=free_space)
     snapshot = SnapshotBuilder({}).build(reading)
     free, size = (family(snapshot, f"kafkad_log_dir_{name}_bytes").samples for name in ("free", "size"))
     assert [(dict(row.labels)["log_dir"], row.value) for row in free] == [("/data/a", 5), ("/data/b", 0)]

@@ -12,7 +12,7 @@ from kafkad.core.metrics.catalogue import (
     INVALID_SEQUENCE,
     NO_KEY_COMPACTED,
 )
-from kafkad.core.metrics.rejections import count_refused, count_storage_failure
+from kafkad.core.metrics.rejections import count_rejected, count_storage_failure
 
 KEYLESS = InvalidRecords(ErrorCode.INVALID_RECORD, "", [RecordError(0, "no key"), RecordError(2, "no key")])
 
@@ -30,7 +30,7 @@ KEYLESS = InvalidRecords(ErrorCode.INVALID_RECORD, "", [RecordError(0, "no key")
 )
 def test_refused_batch_is_counted_by_its_reason(error: KafkaError, counted: dict[int, int]) -> None:
     block = memoryview(bytearray(8 * BLOCK_WORDS)).cast("Q")
-    count_refused(block, error, 700)
+    count_rejected(block, error, 700)
     assert {index: word for index, word in enumerate(block) if word} == counted
 
 

@@ -20,27 +20,27 @@ def test_a_new_session_looks_at_everything_once() -> None:
     made = session(A, B)
     assert list(made.dirty) == [A, B]
     for key in (A, B):
-        made.served(key, has_more=False)
+        made.evaluated(key, has_more=False)
     assert list(made.dirty) == []
 
 
 def test_a_partition_with_more_to_say_goes_to_the_end_of_the_line() -> None:
     made = session(A, B)
-    made.served(A, has_more=True)
+    made.evaluated(A, has_more=True)
     assert list(made.dirty) == [B, A]
 
 
 def test_a_partition_that_got_no_room_keeps_its_place() -> None:
     made = session(A, B)
-    made.served(A, has_more=True, has_records=True)
-    made.served(B, has_more=True, has_records=False)
+    made.evaluated(A, has_more=True, has_records=True)
+    made.evaluated(B, has_more=True, has_records=False)
     assert list(made.dirty) == [B, A]
 
 
 def test_a_request_changes_what_it_names_and_has_it_looked_at() -> None:
     made = session(A, B)
     for key in (A, B):
-        made.served(key, has_more=False)
+        made.evaluated(key, has_more=False)
     new: PartitionKey = ("other", 3)
 
     made.update([row(B, offset=50, max_bytes=7, epoch=2), row(new)], [])
@@ -72,9 +72,9 @@ def test_only_the_partition_of_a_slot_that_moved_is_looked_at() -> None:
     made.bind(made.partitions[A], 7)
     made.bind(made.partitions[B], 8)
     for key in (A, B):
-        made.served(key, has_more=False)
-    made.moved(8)
-    made.moved(99)
+        made.evaluated(key, has_more=False)
+    made.slot_changed(8)
+    made.slot_changed(99)
     assert list(made.dirty) == [B]
 
 
@@ -82,10 +82,10 @@ def test_a_partition_that_moved_to_another_slot_is_not_found_by_the_old_one() ->
     made = session(A)
     made.bind(made.partitions[A], 7)
     made.bind(made.partitions[A], 9)
-    made.served(A, has_more=False)
-    made.moved(7)
+    made.evaluated(A, has_more=False)
+    made.slot_changed(7)
     assert list(made.dirty) == []
-    made.moved(9)
+    made.slot_changed(9)
     assert list(made.dirty) == [A]
 
 

@@ -214,7 +214,7 @@ def test_without_slots_nobody_gets_a_session() -> None:
 
 
 def test_partitions_of_all_sessions_together_are_bounded() -> None:
-    cache = SessionCache(100, iter(range(1, 100)).__next__, EVICTION_MS, most_partitions=10)
+    cache = SessionCache(100, iter(range(1, 100)).__next__, EVICTION_MS, max_partitions=10)
     first = opened(cache, 6)
     assert not cache.open(a_session(5), 0, 0)
     opened(cache, 4)
@@ -228,7 +228,7 @@ def test_partitions_of_all_sessions_together_are_bounded() -> None:
 
 
 def test_session_that_grows_beyond_what_there_is_room_for_ends() -> None:
-    cache = SessionCache(100, iter(range(1, 100)).__next__, EVICTION_MS, most_partitions=10)
+    cache = SessionCache(100, iter(range(1, 100)).__next__, EVICTION_MS, max_partitions=10)
     growing, quiet = opened(cache, 4), opened(cache, 4)
     growing.update([CachedPartition(("other", index), 0, 100) for index in range(3)], [])
     cache.updated(growing, 0)
@@ -238,7 +238,7 @@ def test_session_that_grows_beyond_what_there_is_room_for_ends() -> None:
 
 
 def test_session_of_a_follower_grows_at_the_expense_of_consumers() -> None:
-    cache = SessionCache(100, iter(range(1, 100)).__next__, EVICTION_MS, most_partitions=10)
+    cache = SessionCache(100, iter(range(1, 100)).__next__, EVICTION_MS, max_partitions=10)
     consumer, growing = opened(cache, 4), of_a_follower(4)
     assert cache.open(growing, 0, 0)
     growing.update([CachedPartition(("other", index), 0, 100) for index in range(5)], [])
@@ -251,14 +251,14 @@ def test_session_of_a_follower_grows_at_the_expense_of_consumers() -> None:
 
 
 def test_several_sessions_that_were_unused_for_long_give_way_to_a_large_one() -> None:
-    cache = SessionCache(100, iter(range(1, 100)).__next__, EVICTION_MS, most_partitions=10)
+    cache = SessionCache(100, iter(range(1, 100)).__next__, EVICTION_MS, max_partitions=10)
     old = [opened(cache, 3) for _ in range(3)]
     assert cache.open(a_session(7), 0, EVICTION_MS + 1)
     assert cache.take_evicted() == old[:2]
 
 
 def test_newcomer_larger_than_all_room_pushes_out_nobody() -> None:
-    cache = SessionCache(100, iter(range(1, 100)).__next__, EVICTION_MS, most_partitions=10)
+    cache = SessionCache(100, iter(range(1, 100)).__next__, EVICTION_MS, max_partitions=10)
     old = opened(cache, 3)
     assert not cache.open(a_session(11), 0, EVICTION_MS + 1)
     assert (cache.take_evicted(), set(cache)) == ([], {old})

@@ -41,7 +41,7 @@ def test_every_type_has_defaults(type: SettingType, default: Value) -> None:
         (config(name="kafkad.plugin."), "begins with kafkad.plugin."),
         (config(name="kafkad.plugin.keep=3"), "begins with kafkad.plugin."),
         (config(default="three"), "Not a number of type INT"),
-        (config(default="3"), "its default '3' is no INT, that would be 3"),
+        (config(default="3"), "the default '3' is no INT, expected 3"),
         (config(default=10), "Value must be no more than 9"),
         (config(documentation=""), "a sentence"),
         (config(type="int"), "expected a SettingType, found 'int'"),  # type: ignore[arg-type]

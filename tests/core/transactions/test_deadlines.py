@@ -24,7 +24,7 @@ def test_a_transaction_is_aborted_after_its_timeout_and_not_at_it() -> None:
     assert bed.state() == "Ongoing"
     bed.advance(1)
     assert bed.state() == "PrepareAbort"
-    assert bed.lines[-1] == "x (producer 1000, epoch 0): its transaction is aborted after 60000 ms"
+    assert bed.lines[-1] == "x (producer 1000, epoch 0): aborting the transaction, which timed out after 60000 ms"
     assert [wanted.is_commit for wanted in bed.write_markers()] == [False]
     assert bed.state() == "CompleteAbort"
 

@@ -4,7 +4,7 @@ import pytest
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.records.record import iter_records
-from kafkad.core.transactions.ending import Verdict, judge
+from kafkad.core.transactions.ending import EndAction, check_end_txn
 from kafkad.core.transactions.records import TransactionRecord
 from kafkad.core.transactions.requests import EndTxn, TransactionEnded
 from kafkad.core.transactions.state import TransactionState
@@ -227,12 +227,12 @@ def record(state: State, epoch: int = 5, producer_id: int = 9, previous_producer
 
 def judged(current: TransactionRecord, epoch: int, *, commit: bool, version: int, producer_id: int = 9) -> object:
     try:
-        return judge(current, EndTxn("x", producer_id, epoch, commit, version), is_pending=False)
+        return check_end_txn(current, EndTxn("x", producer_id, epoch, commit, version), is_pending=False)
     except KafkaError as error:
         return error.code
 
 
-DECIDE, DONE = Verdict.DECIDE, Verdict.DONE
+DECIDE, DONE = EndAction.DECIDE, EndAction.NONE
 FENCED, MISFIT = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE
 BUSY = ErrorCode.CONCURRENT_TRANSACTIONS
 
@@ -299,6 +299,6 @@ def test_another_producer_id_has_nothing_to_end(version: int) -> None:
 def test_a_pending_step_comes_before_everything_since_version_2_and_after_the_fence_before() -> None:
     stranger = EndTxn("x", 8, 5, True, 2)
     with pytest.raises(KafkaError, match="CONCURRENT_TRANSACTIONS"):
-        judge(record(State.ONGOING), stranger, is_pending=True)
+        check_end_txn(record(State.ONGOING), stranger, is_pending=True)
     with pytest.raises(KafkaError, match="INVALID_PRODUCER_ID_MAPPING"):
-        judge(record(State.ONGOING), stranger._replace(client_version=0), is_pending=True)
+        check_end_txn(record(State.ONGOING), stranger._replace(client_version=0), is_pending=True)

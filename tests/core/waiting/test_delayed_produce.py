@@ -2,7 +2,7 @@
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.waiting.delayed_partitions import PendingPartition
-from kafkad.core.waiting.delayed_produce import DelayedProduce, replication_verdict
+from kafkad.core.waiting.delayed_produce import DelayedProduce, replication_result
 from kafkad.core.waiting.purgatory import Purgatory
 
 
@@ -18,7 +18,7 @@ class Leader:
     def replication_of(self, slot: int, required_offset: int) -> ErrorCode | None:
         if slot in self.lost:
             return self.lost[slot]
-        return replication_verdict(
+        return replication_result(
             high_watermark=self.high_watermarks.get(slot, 0),
             required_offset=required_offset,
             in_sync=self.in_sync,

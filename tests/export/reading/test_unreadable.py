@@ -78,10 +78,13 @@ def test_all_other_records_are_read_once(count: int, wrong: Collection[int], sta
 @pytest.mark.parametrize(
     ("batch", "reason"),
     [
-        (packed(1, bytes(MAX_DECOMPRESSED_BYTES + 1)), f"the records take more than the {MAX_DECOMPRESSED_BYTES}"),
-        (packed(1, SMALLEST * (LIMITS.records + 1), LIMITS.records + 1), f"it has {LIMITS.records + 1} records"),
-        (packed(1, with_headers(LIMITS.headers + 1), 1), f"its records have {LIMITS.headers + 1} headers"),
-        (packed(1, b"no records, but long enough"), "the record at byte 0 of the records is broken"),
+        (
+            packed(1, bytes(MAX_DECOMPRESSED_BYTES + 1)),
+            f"the decompressed records exceed the limit of {MAX_DECOMPRESSED_BYTES}",
+        ),
+        (packed(1, SMALLEST * (LIMITS.records + 1), LIMITS.records + 1), f"the batch has {LIMITS.records + 1} records"),
+        (packed(1, with_headers(LIMITS.headers + 1), 1), f"the records have {LIMITS.headers + 1} headers"),
+        (packed(1, b"no records, but long enough"), "the record at byte 0 of the records is malformed"),
         (false(1), "the record at byte 171"),
     ],
     ids=["bytes", "records", "headers", "rubbish", "count"],

@@ -17,8 +17,8 @@ from kafkad.core.log.records.batch import Codec
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.replicated import append_as_follower
 from kafkad.core.log.segments.cleaned_files import CleanedFiles
-from kafkad.core.log.segments.removal import each_segment
-from kafkad.core.log.segments.replacement import are_still_there
+from kafkad.core.log.segments.removal import segment_summaries
+from kafkad.core.log.segments.replacement import are_current
 from kafkad.core.metrics.catalogue import BLOCK_WORDS
 from kafkad.processes.cleaner.compactor import Compactor
 from kafkad.processes.cleaner.planning import PlannedRewrite
@@ -81,7 +81,7 @@ class OwnedLog:
             log_end_offset=end,
             cleanable_end=end,
             cleaned_offset=self.log.cleaned_offset,
-            segments=tuple(each_segment(self.log)),
+            segments=tuple(segment_summaries(self.log)),
         )
 
     def planned(self, record_filter: Callable[[FilterLimits], RecordFilter] = latest_of_each_key) -> PlannedRewrite:
@@ -118,7 +118,7 @@ class OwnedLog:
 
     def swap(self, wanted: SwapRequest) -> Swapped:
         sources = [each for each in self.log.segments if each.base_offset in wanted.sources]
-        done = self.answers and len(sources) == len(wanted.sources) and are_still_there(self.log, sources)
+        done = self.answers and len(sources) == len(wanted.sources) and are_current(self.log, sources)
         if done:
             replace_segments(self.log, sources, _cleaned(wanted))
         return Swapped(self.slot, GRANT, done)

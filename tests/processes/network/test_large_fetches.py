@@ -175,6 +175,6 @@ def test_crowd_of_large_fetches_is_not_decoded_all_at_once(paced: Pieces) -> Non
         client.send(_request(_unknown(ROWS)))
     fetches = paced.network.request_handlers.fetch
     paced.run(lambda: fetches.held_bytes > 3 << 20, "more have come than are begun")
-    assert sum(fetches._large._sizes._in_work.values()) <= IN_WORK_BYTES
+    assert sum(fetches._large._sizes._in_progress.values()) <= IN_WORK_BYTES
     assert all(len(_reply(client).partitions) == ROWS for client in clients)
     assert fetches.held_bytes == 0

@@ -8,7 +8,7 @@ import pytest
 from bench.brokers.processes import WITHIN_S
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.segments.removal import AT_ONCE, remove_files
+from kafkad.core.log.segments.removal import SEGMENTS_PER_STEP, remove_files
 from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker import upkeep
 from kafkad.processes.worker.owned import OwnedPartition
@@ -16,7 +16,7 @@ from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsDescribed,
 from tests.processes.pieces import NETWORK, TOPIC, Pieces
 from tests.tools.raw_requests import batch, produce, read_produced
 
-SEGMENTS = 5 * AT_ONCE
+SEGMENTS = 5 * SEGMENTS_PER_STEP
 
 
 @pytest.fixture

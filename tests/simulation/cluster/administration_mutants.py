@@ -22,7 +22,7 @@ from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignme
 from kafkad.core.errors import ErrorCode
 from kafkad.core.hosting import hosting
 from kafkad.core.hosting.hosting import Hosting
-from kafkad.core.log.segments.layout import leaving_directory_name
+from kafkad.core.log.segments.layout import marked_directory_name
 from kafkad.core.types import TopicPartition
 from kafkad.processes.controller.cluster.requests.controlled_shutdown import ControlledShutdown
 from kafkad.processes.worker.partitions import Partitions
@@ -36,7 +36,7 @@ from tests.simulation.ports import Patch
 
 def _renames_nothing(self: Partitions, row: Any, now_ms: int) -> Path:
     """The slot is free, and the directory stays under its name."""
-    name = leaving_directory_name(row.owned.name, uuid4().hex, "delete")
+    name = marked_directory_name(row.owned.name, uuid4().hex, "delete")
     return Path(self._config.log_dirs.log_dirs[row.owned.log_dir]) / name
 
 

@@ -1,6 +1,6 @@
-"""A classic group: its membership, its state, and its answers to questions about its offsets.
+"""A classic group: its membership, its state, and the checks of requests about its offsets.
 
-It counts its generations; `rebalance.py` decides when the next one begins.
+The group counts its generations; `rebalance.py` decides when the next one starts.
 """
 
 from collections.abc import Collection, Hashable
@@ -9,7 +9,7 @@ from typing import ClassVar
 from kafkad.core.coordinator.shard import Moment
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.classic.membership import ClassicMembership
-from kafkad.core.groups.classic.state import CAN_REBALANCE, MAY_FOLLOW, ClassicState
+from kafkad.core.groups.classic.state import CAN_REBALANCE, VALID_PREVIOUS_STATES, ClassicState
 from kafkad.core.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from kafkad.core.groups.classic.timers import session_key
 from kafkad.core.groups.group import Expiration, GroupType
@@ -27,11 +27,11 @@ class ClassicGroup(ClassicMembership):
         "generation",
         "group_id",
         "is_logged",
-        "more_delay_ms",
         "new_member_added",
         "previous_state",
         "protocol",
         "rebalance_since_ms",
+        "remaining_delay_ms",
         "state",
         "state_since_ms",
         "subscription",
@@ -45,22 +45,24 @@ class ClassicGroup(ClassicMembership):
         self.state = ClassicState.EMPTY
         self.previous_state = ClassicState.DEAD
         self.state_since_ms: int | None = now_ms
-        """Wall time; None when the log was written by a Kafka version that did not store it."""
+        """Wall time; None if the record is from a Kafka version that did not store it."""
         self.generation = 0
         self.protocol: str | None = None
         self.subscription: frozenset[str] | None = None
-        """The topics of all members; None when they are not consumers, or their metadata can't be read."""
+        """The topics of all members; None if they are not consumers, or their metadata can't be read."""
         self.new_member_added = False
         self.delay_ms = 0
-        self.more_delay_ms = 0
-        """For the initial rebalance: the present delay, and how much more it may be extended."""
+        self.remaining_delay_ms = 0
+        """For the initial rebalance: the current delay, and its possible extension."""
         self.rebalance_since_ms = 0
-        """Wall time at which the present or the last rebalance began."""
+        """Wall time of the start of the current or last rebalance."""
         self.is_logged = False
         """Whether the log has a record of the group."""
 
     def move_to(self, state: ClassicState, now_ms: int) -> None:
-        assert self.state in MAY_FOLLOW[state], f"group {self.group_id} can't go from {self.state} to {state}"
+        assert self.state in VALID_PREVIOUS_STATES[state], (
+            f"group {self.group_id} can't change from {self.state} to {state}"
+        )
         self.previous_state = self.state
         self.state = state
         self.state_since_ms = now_ms
@@ -71,12 +73,12 @@ class ClassicGroup(ClassicMembership):
 
     @property
     def is_initial_rebalance(self) -> bool:
-        """The group was empty before: the rebalance waits for new members, even when all known ones have joined."""
+        """Whether the group was empty before: then the rebalance waits for more members."""
         return self.state is ClassicState.PREPARING_REBALANCE and self.previous_state is ClassicState.EMPTY
 
     def next_generation(self, now_ms: int) -> None:
-        """All members of the next generation have joined."""
-        # After the largest number Kafka's counter turns negative, and clients read a negative generation as none.
+        """Start the next generation with the current members."""
+        # Kafka's counter overflows to negative numbers, which clients treat as no generation.
         self.generation = 0 if self.generation == _LAST_GENERATION else self.generation + 1
         self.protocol = self.select_protocol() if self.members else None
         self.refresh_subscription()
@@ -95,7 +97,9 @@ class ClassicGroup(ClassicMembership):
             if not self.members:
                 self.subscription = frozenset()
             elif self.protocol is not None:
-                self.subscription = subscribed_topics(each.metadata(self.protocol) for each in self.members.values())
+                self.subscription = subscribed_topics(
+                    member.metadata(self.protocol) for member in self.members.values()
+                )
 
     # The methods of `Group`.
 
@@ -117,8 +121,8 @@ class ClassicGroup(ClassicMembership):
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, is_transactional: bool, version: int
     ) -> None:
-        """A member of this generation may commit. While the group is empty a client without a member id may (tools,
-        `assign`)."""
+        """Members of the current generation may commit. In an empty group clients without a member id may commit too
+        (tools, `assign`)."""
         if self.state is ClassicState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation < 0 and self.is_empty:
@@ -138,8 +142,7 @@ class ClassicGroup(ClassicMembership):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {quoted(self.group_id)} is in dead state.")
 
     def check_offset_delete(self) -> None:
-        """In a consumer group, offsets of topics that no member subscribes to can be deleted; in any other group,
-        none."""
+        """In a consumer group, offsets of topics without a subscriber can be deleted; in other groups none."""
         if self.state is ClassicState.DEAD:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {quoted(self.group_id)} is in dead state.")
         if not self.is_empty and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
@@ -153,13 +156,12 @@ class ClassicGroup(ClassicMembership):
 
     def is_subscribed(self, topic: str) -> bool:
         if self.subscription is None:
-            # These consumers may be subscribed to any topic.
+            # Unreadable subscriptions may include any topic.
             return self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return topic in self.subscription
 
     def expiration(self) -> Expiration | None:
-        """KIP-211: in an empty group offsets age from when it became empty, else unsubscribed ones from their
-        commit."""
+        """KIP-211: offsets of an empty group expire after it became empty, unsubscribed offsets after their commit."""
         if self.protocol_type is None:
             return Expiration(None)
         if self.is_empty:

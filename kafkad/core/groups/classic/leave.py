@@ -10,36 +10,36 @@ from kafkad.core.quoting import logged
 
 
 def heartbeat(group: ClassicGroup, request: Heartbeat, token: int, step: Step) -> None:
-    """Extends the session; while the group prepares a rebalance the member is told to rejoin. Raises KafkaError."""
+    """Restart the session; REBALANCE_IN_PROGRESS makes the member rejoin. Raises `KafkaError`."""
     if group.state is ClassicState.DEAD:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     group.check_member(request.member_id, request.instance_id)
     if request.generation != group.generation:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-    step.keep_session(group, group.members[request.member_id])
+    step.restart_session(group, group.members[request.member_id])
     rejoin = group.state is ClassicState.PREPARING_REBALANCE
     step.reply(token, ErrorCode.REBALANCE_IN_PROGRESS if rejoin else ErrorCode.NONE)
 
 
 def leave(group: ClassicGroup, request: LeaveGroup, token: int, step: Step) -> None:
-    """Each member gets its own result; the group rebalances once for all that left."""
+    """Each member gets its own result; the group rebalances once for all."""
     if group.state is ClassicState.DEAD:
         step.reply(token, Left(code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return
-    answers = []
-    gone = []
+    results = []
+    left = []
     for leaving in request.members:
         code = ErrorCode.NONE
         try:
-            gone.append(f"{logged(_leave_one(group, leaving, step))} ({leaving.shown_reason})")
+            left.append(f"{logged(_leave_one(group, leaving, step))} ({leaving.logged_reason})")
         except KafkaError as error:
             code = error.code
-        answers.append(LeftMember(member_id=leaving.member_id, instance_id=leaving.instance_id, code=code))
-    step.reply(token, Left(members=tuple(answers)))
-    if not gone:
+        results.append(LeftMember(member_id=leaving.member_id, instance_id=leaving.instance_id, code=code))
+    step.reply(token, Left(members=tuple(results)))
+    if not left:
         return
     if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
-        prepare_rebalance(group, f"left: {first_of(gone)}", step)
+        prepare_rebalance(group, f"members left: {first_of(left)}", step)
     else:
         complete_if_all_joined(group, step)
 

@@ -1,6 +1,6 @@
-"""A member of a classic group: what it said when it joined, its assignment, and its requests that wait.
+"""A member of a classic group: its JoinGroup fields, its assignment, and its pending requests.
 
-Mutable and slotted: only the group changes it, and keeps its counters right while it does.
+Mutable and slotted: only the group changes it, to keep its counters correct.
 """
 
 from kafkad.core.groups.records import GroupMember
@@ -12,7 +12,7 @@ NO_ASSIGNMENT = b""
 
 
 class ClassicMember:
-    """`join_token` and `sync_token` name the request of each kind that waits for its answer."""
+    """`join_token` and `sync_token` identify the pending request of each kind."""
 
     __slots__ = (
         "assignment",
@@ -54,7 +54,7 @@ class ClassicMember:
 
     @classmethod
     def restored(cls, record: GroupMember, protocol: str | None) -> "ClassicMember":
-        """The member as its record has it; of its protocols only the chosen one is known."""
+        """The member of a record, which has only the selected protocol."""
         return cls(
             member_id=record.member_id,
             instance_id=record.group_instance_id,
@@ -69,7 +69,7 @@ class ClassicMember:
         )
 
     def renamed(self, member_id: str) -> "ClassicMember":
-        """The same static member under a new member id; none of its requests waits yet."""
+        """The same static member with a new member id, without pending requests."""
         return ClassicMember(
             member_id=member_id,
             instance_id=self.instance_id,
@@ -87,14 +87,14 @@ class ClassicMember:
 
     @property
     def keeps_session(self) -> bool:
-        """Whether it counts as alive without heartbeats because its request waits. A new member's wait has its own
-        limit."""
+        """Whether it counts as alive without heartbeats because a request of it is pending. New members have a timeout
+        of their own."""
         return not self.is_new and (self.join_token is not None or self.sync_token is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Its metadata for the protocol, which the member must support."""
+        """The metadata for a supported protocol."""
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
     def vote(self, candidates: set[str]) -> str:
-        """The protocol that it prefers among those that all members support."""
+        """The member's preferred protocol among `candidates`."""
         return next(name for name, _ in self.protocols if name in candidates)

@@ -1,8 +1,8 @@
 """The members of a classic group, and what they have in common.
 
-Counters (how many members wait for a join, how many support each protocol) always agree with the members, so a join
-costs the same in a group of ten and of a thousand. What the membership means for the group's state is decided in
-`group.py` and `rebalance.py`.
+The counters (members with a pending join, members that support a protocol) always agree with the members, so a join
+costs the same in a group of ten and of a thousand. `group.py` and `rebalance.py` derive the group's state from the
+membership.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from kafkad.core.groups.classic.member import ClassicMember, Protocols
 
 
 class ClassicMembership:
-    """Slotted and mutable: there are thousands."""
+    """Mutable; slotted, as there are thousands."""
 
     __slots__ = (
         "_members_by_protocol",
@@ -30,15 +30,15 @@ class ClassicMembership:
     def __init__(self) -> None:
         self.members: dict[str, ClassicMember] = {}
         self.protocol_type: str | None = None
-        """The protocol type of the first member; None for a group that only ever kept offsets."""
+        """The protocol type of the first member; None for a group that never had members."""
         self.leader: str | None = None
         self.pending_join: set[str] = set()
-        """Member ids given out (KIP-394) to members that have not joined with them yet."""
+        """Member ids of new members (KIP-394) that have not joined with them yet."""
         self.pending_sync: set[str] = set()
-        """Members of this generation that have not sent SyncGroup yet."""
+        """Members of this generation without a SyncGroup so far."""
         self.awaiting_join = 0
         self.metadata_bytes = 0
-        """Bytes of all protocols of all members. The leader is sent those of one protocol, but all are kept in
+        """Bytes of all protocols of all members. The leader gets the metadata of one protocol, but all are kept in
         memory."""
         self._static: dict[str, str] = {}
         self._members_by_protocol: Counter[str] = Counter()
@@ -49,7 +49,7 @@ class ClassicMembership:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest rebalance timeout of a member."""
+        """The longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def add(self, member: ClassicMember, protocol_type: str, join_token: int | None = None) -> None:
@@ -66,7 +66,7 @@ class ClassicMembership:
         self._set_join_token(member, join_token)
 
     def remove(self, member_id: str) -> ClassicMember | None:
-        """Remove a member or a pending id; the caller answers its waiting requests."""
+        """Remove a member or a pending id; the caller replies to its pending requests."""
         self.pending_join.discard(member_id)
         self.pending_sync.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -89,7 +89,7 @@ class ClassicMembership:
         session_timeout_ms: int,
         join_token: int | None,
     ) -> None:
-        """Take over what the member said in this join."""
+        """Apply a member's JoinGroup request."""
         self._count(member.protocols, -1)
         member.protocols = protocols
         self._count(protocols, 1)
@@ -98,7 +98,7 @@ class ClassicMembership:
         self._set_join_token(member, join_token)
 
     def replace_static(self, old_member_id: str, new_member_id: str) -> ClassicMember:
-        """A static member came back: it keeps everything under its new id. The caller fences the old id."""
+        """Give a static member that rejoined its new id and all state of the old id, which the caller fences."""
         old = self.members.pop(old_member_id)
         assert old.instance_id is not None and old.join_token is None and old.sync_token is None
         new = self.members[new_member_id] = old.renamed(new_member_id)
@@ -111,7 +111,7 @@ class ClassicMembership:
         return new
 
     def take_join_token(self, member: ClassicMember) -> int | None:
-        """The join of this member is about to be answered."""
+        """Remove and return the token of the member's pending join."""
         token = member.join_token
         self._set_join_token(member, None)
         return token
@@ -120,8 +120,7 @@ class ClassicMembership:
         return self._static.get(instance_id)
 
     def check_member(self, member_id: str, instance_id: str | None) -> None:
-        """Check that the member id and the instance id belong together; an instance id names a static member
-        (KIP-345)."""
+        """Check that the member id belongs to the instance id; members with an instance id are static (KIP-345)."""
         if instance_id is not None:
             existing = self._static.get(instance_id)
             if existing is None:
@@ -135,21 +134,21 @@ class ClassicMembership:
         return (member for member in self.members.values() if member.join_token is None)
 
     def elect_joined_leader(self) -> bool:
-        """Choose a leader among the members that have joined; False when none has."""
+        """Elect a leader among the members that have joined; False if there is none."""
         if self.leader is None:
             return False
         if self.members[self.leader].join_token is not None:
             return True
-        joined = next((each for each in self.members.values() if each.join_token is not None), None)
+        joined = next((member for member in self.members.values() if member.join_token is not None), None)
         if joined is None:
             return False
         self.leader = joined.member_id
         return True
 
     def have_common_protocol(self, protocols: Iterable[str]) -> bool:
-        """Whether all members support one of these."""
-        everybody = len(self.members)
-        return any(self._members_by_protocol[name] == everybody for name in protocols)
+        """Whether all members support one of these protocols."""
+        count = len(self.members)
+        return any(self._members_by_protocol[name] == count for name in protocols)
 
     def others_support(self, member: ClassicMember, protocols: Protocols) -> bool:
         """Whether all members but this one support one of these protocols."""
@@ -158,14 +157,14 @@ class ClassicMembership:
         return any(self._members_by_protocol[name] - (name in own) == others for name, _ in protocols)
 
     def select_protocol(self) -> str:
-        """Each member votes for the one that it prefers among the protocols that all support."""
-        everybody = len(self.members)
-        candidates = {name for name, count in self._members_by_protocol.items() if count == everybody}
+        """Each member votes for its preferred protocol of those that all members support."""
+        member_count = len(self.members)
+        candidates = {name for name, count in self._members_by_protocol.items() if count == member_count}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return max(votes, key=votes.__getitem__)
 
     def _count(self, protocols: Protocols, change: int) -> None:
-        # A name that a member sends twice counts once: it has one vote.
+        # Repeated names count once, as each member has one vote.
         for name in {name for name, _ in protocols}:
             self._members_by_protocol[name] += change
             if not self._members_by_protocol[name]:

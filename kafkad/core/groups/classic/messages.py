@@ -1,6 +1,6 @@
-"""Requests and answers of the classic protocol as plain values, independent of API versions.
+"""Requests and replies of the classic protocol as plain values, independent of API versions.
 
-Where a version lacks a field the handler fills in Kafka's default.
+For fields that a version lacks, the handler sets Kafka's default.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ _NO_REASON = "not provided"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroup:
-    """`requires_known_member_id`: the client has to join again with the member id that it is given (KIP-394)."""
+    """`requires_known_member_id`: the client must join again with the member id of the reply (KIP-394)."""
 
     group_id: str
     member_id: str
@@ -30,20 +30,20 @@ class JoinGroup:
     reason: str | None = None
     requires_known_member_id: bool = True
     can_skip_assignment: bool = True
-    """Whether the client can skip the assignment when it returns as leader (KIP-814)."""
+    """Whether the client can skip the assignment when it rejoins as leader (KIP-814)."""
 
     @property
     def protocol_names(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.protocols)
 
     @property
-    def shown_reason(self) -> str:
+    def logged_reason(self) -> str:
         return logged(self.reason) if self.reason else _NO_REASON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedMember:
-    """What the leader learns of a member, to compute its assignment."""
+    """A member in the leader's reply, for the assignment."""
 
     member_id: str
     instance_id: str | None
@@ -52,7 +52,7 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The answer to a join."""
+    """The reply to a join."""
 
     code: ErrorCode = ErrorCode.NONE
     member_id: str = NO_MEMBER_ID
@@ -95,14 +95,14 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeavingMember:
-    """Without `member_id`, the present holder of the instance id (tools remove static members so)."""
+    """Without `member_id`: the current member with the instance id (for tools that remove static members)."""
 
     member_id: str
     instance_id: str | None = None
     reason: str | None = None
 
     @property
-    def shown_reason(self) -> str:
+    def logged_reason(self) -> str:
         return logged(self.reason) if self.reason else _NO_REASON
 
 

@@ -1,7 +1,7 @@
-"""A classic group as a record, and the group that a record describes.
+"""A classic group as a record, and the group restored from a record.
 
-A record is one generation with the assignments of all members. Which requests wait, and which members have not
-rejoined, is forgotten by a restart.
+A record is one generation with all members and assignments. Pending requests, and the progress of a rebalance, are lost
+with a restart.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from kafkad.core.types import NO_TIMESTAMP
 
 
 def group_record(group: ClassicGroup, assignment: Mapping[str, bytes] | None = None) -> GroupMetadata:
-    """The group as it is, with `assignment` (by member id) in place of its members' present assignments."""
+    """The group as a record; `assignment` (by member id) replaces the current assignments."""
     return GroupMetadata(
         group_id=group.group_id,
         protocol_type=group.protocol_type or "",
@@ -34,7 +34,7 @@ def group_record(group: ClassicGroup, assignment: Mapping[str, bytes] | None = N
 
 
 def new_group_record(group: ClassicGroup) -> GroupMetadata:
-    """The record of a group that was just created: it has no members."""
+    """The record of a new group without members."""
     return GroupMetadata(
         group_id=group.group_id,
         protocol_type="",
@@ -46,7 +46,7 @@ def new_group_record(group: ClassicGroup) -> GroupMetadata:
 
 
 def restore_group(record: GroupMetadata) -> ClassicGroup:
-    """The group after a restart: the members of its last generation count as alive."""
+    """The group after a restart; the members of the last generation count as alive."""
     since = record.current_state_timestamp
     group = ClassicGroup(record.group_id, None if since == NO_TIMESTAMP else since)
     group.is_logged = True

@@ -1,18 +1,18 @@
-"""The states of a classic group, and from which each may be entered."""
+"""The states of a classic group, and their valid previous states."""
 
 from enum import Enum
 
 
 class ClassicState(Enum):
-    """What a group is doing. The values are the names that clients see.
+    """The values are the names for clients.
 
     EMPTY: no members; a join starts the initial rebalance (→ PREPARING_REBALANCE).
-    PREPARING_REBALANCE: joins wait until all members have joined or the time is up; heartbeats are answered with
+    PREPARING_REBALANCE: joins wait until all members have joined or the timeout expires; heartbeats get
         REBALANCE_IN_PROGRESS (→ COMPLETING_REBALANCE, or EMPTY without members).
-    COMPLETING_REBALANCE: the generation has begun; syncs wait for the leader's assignment (→ STABLE, or
-        PREPARING_REBALANCE when a member comes, leaves or changes).
-    STABLE: members can get their assignment (→ PREPARING_REBALANCE).
-    DEAD: this coordinator no longer has the group; all requests get COORDINATOR_NOT_AVAILABLE.
+    COMPLETING_REBALANCE: the generation has started; syncs wait for the leader's assignment (→ STABLE, or
+        PREPARING_REBALANCE when a member joins, leaves or changes).
+    STABLE: syncs get the assignment (→ PREPARING_REBALANCE).
+    DEAD: this coordinator has unloaded the group; all requests get COORDINATOR_NOT_AVAILABLE.
     """
 
     EMPTY = "Empty"
@@ -22,7 +22,7 @@ class ClassicState(Enum):
     DEAD = "Dead"
 
 
-MAY_FOLLOW = {
+VALID_PREVIOUS_STATES = {
     ClassicState.EMPTY: {ClassicState.PREPARING_REBALANCE},
     ClassicState.PREPARING_REBALANCE: {
         ClassicState.STABLE,
@@ -33,6 +33,6 @@ MAY_FOLLOW = {
     ClassicState.STABLE: {ClassicState.COMPLETING_REBALANCE},
     ClassicState.DEAD: set(ClassicState),
 }
-"""For each state, the states that may come right before it."""
+"""The states from which a group may change to each state."""
 
-CAN_REBALANCE = MAY_FOLLOW[ClassicState.PREPARING_REBALANCE]
+CAN_REBALANCE = VALID_PREVIOUS_STATES[ClassicState.PREPARING_REBALANCE]

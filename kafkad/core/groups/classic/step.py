@@ -1,6 +1,6 @@
-"""The rules for one request or timer of a classic group: their effects are collected in one outcome.
+"""The effects of one request or timer of a classic group, collected in one outcome.
 
-Waiting requests of a member are answered here, each once: answering takes the token from the member.
+Each pending request of a member is completed once: the reply removes the token from the member.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from kafkad.core.groups.config import GroupConfig
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.quoting import logged
 
-_SHOWN = 5
+_MAX_LISTED = 5
 
 
 @dataclass(slots=True)
 class Step:
-    """What the rules of one step share. Mutable: its outcome grows."""
+    """The shared state of the rules of one step; rules add to the outcome."""
 
     config: GroupConfig
     moment: Moment
@@ -29,42 +29,42 @@ class Step:
 
     # Timers.
 
-    def keep_session(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """The member sent something or gets an answer: its session begins anew."""
+    def restart_session(self, group: ClassicGroup, member: ClassicMember) -> None:
+        """Restart the session timeout: the member sent a request or gets a response."""
         self.start_session(group, member.member_id, member.session_timeout_ms)
 
     def start_session(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
         self.outcome.timers.append((session_key(group.group_id, member_id), self.moment.monotonic_ms + timeout_ms))
 
-    def end_session(self, group: ClassicGroup, member_id: str) -> None:
+    def cancel_session(self, group: ClassicGroup, member_id: str) -> None:
         self.outcome.timers.append((session_key(group.group_id, member_id), None))
 
-    def wait_for_joins(self, group: ClassicGroup, timeout_ms: int) -> None:
+    def start_join_timer(self, group: ClassicGroup, timeout_ms: int) -> None:
         self.outcome.timers.append((join_key(group.group_id), self.moment.monotonic_ms + timeout_ms))
 
-    def end_wait_for_joins(self, group: ClassicGroup) -> None:
+    def cancel_join_timer(self, group: ClassicGroup) -> None:
         self.outcome.timers.append((join_key(group.group_id), None))
 
-    def wait_for_syncs(self, group: ClassicGroup) -> None:
+    def start_sync_timer(self, group: ClassicGroup) -> None:
         deadline_ms = self.moment.monotonic_ms + group.rebalance_timeout_ms
         self.outcome.timers.append((sync_key(group.group_id), deadline_ms))
 
-    def end_wait_for_syncs(self, group: ClassicGroup) -> None:
+    def cancel_sync_timer(self, group: ClassicGroup) -> None:
         self.outcome.timers.append((sync_key(group.group_id), None))
 
-    # Answers.
+    # Replies.
 
     def reply(self, token: int, reply: object) -> None:
         self.outcome.replies.append((token, reply))
 
     def respond_to_join(self, group: ClassicGroup, member: ClassicMember, reply: Joined) -> None:
-        """Answer the member's join, if one waits."""
+        """Complete the member's pending join, if any."""
         token = group.take_join_token(member)
         if token is not None:
             self.outcome.replies.append((token, reply))
 
     def respond_to_sync(self, member: ClassicMember, reply: Synced) -> bool:
-        """False when no sync of this member waits."""
+        """Complete the member's pending sync; False if there is none."""
         token, member.sync_token = member.sync_token, None
         if token is None:
             return False
@@ -72,21 +72,20 @@ class Step:
         return True
 
     def supersede_join(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """The client asks again on another connection: the request that waits on the old one is answered with a
-        retry."""
+        """Complete a pending join with a retriable error: the client has sent it again on another connection."""
         self.respond_to_join(group, member, Joined(code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id))
 
     def remove(self, group: ClassicGroup, member_id: str) -> ClassicMember | None:
-        """Remove a member or a pending id; its waiting requests are answered with UNKNOWN_MEMBER_ID."""
-        self.end_session(group, member_id)
+        """Remove a member or a pending id; its pending requests get UNKNOWN_MEMBER_ID."""
+        self.cancel_session(group, member_id)
         member = group.members.get(member_id)
         if member is not None:
             self.respond_to_join(group, member, Joined(code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=NO_MEMBER_ID))
             self.respond_to_sync(member, Synced(code=ErrorCode.UNKNOWN_MEMBER_ID))
         return group.remove(member_id)
 
-    def tell(self, line: str) -> None:
-        """Clients choose ids and reasons: unprintable characters are replaced, so that a log line stays one line."""
+    def log(self, line: str) -> None:
+        """Add a log line. Unprintable characters, which clients may send in ids and reasons, are replaced."""
         if not line.isprintable():
             line = "".join(character if character.isprintable() else "?" for character in line)
         self.outcome.log_lines.append(line)
@@ -94,16 +93,16 @@ class Step:
 
 def first_names(names: Sequence[str]) -> str:
     """The first names, for a log line: a group may lose a thousand members at once."""
-    return first_of([*map(logged, names[:_SHOWN]), *names[_SHOWN:]])
+    return first_of([*map(logged, names[:_MAX_LISTED]), *names[_MAX_LISTED:]])
 
 
 def first_of(texts: Sequence[str]) -> str:
-    shown = ", ".join(texts[:_SHOWN])
-    return shown if len(texts) <= _SHOWN else f"{shown} and {len(texts) - _SHOWN} more"
+    shown = ", ".join(texts[:_MAX_LISTED])
+    return shown if len(texts) <= _MAX_LISTED else f"{shown} and {len(texts) - _MAX_LISTED} more"
 
 
 def joined(group: ClassicGroup, member_id: str, *, with_members: bool, skip_assignment: bool = False) -> Joined:
-    """The group's generation as a member learns of it; only the leader is told of all members."""
+    """The group's generation as a JoinGroup reply; only the leader gets the list of members."""
     return Joined(
         member_id=member_id,
         generation=group.generation,

@@ -1,11 +1,11 @@
-"""The keys of the timers of classic groups: which time limit of which group or member."""
+"""The timer keys of classic groups: kind of timer, group and member."""
 
 from enum import Enum
 from typing import NamedTuple
 
 
 class ClassicTimer(Enum):
-    """SESSION: a member or pending id is silent. JOIN: a rebalance waits for joins. SYNC: it waits for syncs."""
+    """SESSION: the session of a member or pending id. JOIN: the wait for joins. SYNC: the wait for syncs."""
 
     SESSION = "session"
     JOIN = "join"
@@ -13,7 +13,7 @@ class ClassicTimer(Enum):
 
 
 class ClassicTimerKey(NamedTuple):
-    """A tuple: one is made for each heartbeat. `member_id` is empty for a timer of the whole group."""
+    """A tuple for speed: each heartbeat makes one. `member_id` is empty for a timer of the whole group."""
 
     kind: ClassicTimer
     group_id: str

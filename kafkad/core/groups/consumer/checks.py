@@ -2,7 +2,7 @@
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.consumer.config import ConsumerConfig
-from kafkad.core.groups.consumer.member import JOINING, LEFT_FOR_NOW
+from kafkad.core.groups.consumer.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from kafkad.core.groups.consumer.messages import ConsumerHeartbeat
 from kafkad.core.quoting import quoted
 
@@ -27,14 +27,14 @@ def _problem(request: ConsumerHeartbeat) -> str | None:
         return "InstanceId can't be empty."
     if request.rack_id is not None and not request.rack_id.strip():
         return "RackId can't be empty."
-    names_itself = bool(request.member_id.strip())
-    if not names_itself and (request.version >= 1 or request.member_epoch != JOINING):
+    has_member_id = bool(request.member_id.strip())
+    if not has_member_id and (request.version >= 1 or request.member_epoch != JOIN_EPOCH):
         return "MemberId can't be empty."
-    if request.member_epoch == JOINING:
+    if request.member_epoch == JOIN_EPOCH:
         return _joining_problem(request)
-    if request.member_epoch == LEFT_FOR_NOW and request.instance_id is None:
+    if request.member_epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
         return "InstanceId can't be null."
-    return "MemberEpoch is invalid." if request.member_epoch < LEFT_FOR_NOW else None
+    return "MemberEpoch is invalid." if request.member_epoch < STATIC_LEAVE_EPOCH else None
 
 
 def _joining_problem(request: ConsumerHeartbeat) -> str | None:

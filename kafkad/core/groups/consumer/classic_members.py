@@ -1,7 +1,7 @@
-"""Members of a KIP-848 group that use the classic protocol, as long as not all members use the new one.
+"""Members of a KIP-848 group with the classic protocol, while other members use the new one.
 
-Their joins do what heartbeats do for the others: each is one step towards the target assignment. Their heartbeats tell
-them to join again, and SyncGroup gives them their assignment in the bytes of the embedded protocol.
+A join is one step towards the target assignment, as a heartbeat is for other members. The heartbeat reply tells a
+member to rejoin, and SyncGroup returns its assignment, encoded in the embedded protocol.
 """
 
 from collections.abc import Callable, Hashable
@@ -30,12 +30,12 @@ from kafkad.core.groups.consumer.heartbeat import (
     AssignmentFailed,
     GroupUpdate,
     drop_unused_patterns,
-    move_on,
+    reconcile_member,
     refresh_topics,
-    succeed,
+    replace_static_member,
     update_target,
 )
-from kafkad.core.groups.consumer.member import ConsumerMember, MemberState, without
+from kafkad.core.groups.consumer.member import ConsumerMember, MemberState, difference
 from kafkad.core.groups.consumer.subscribed_names import check_names_fit
 from kafkad.core.groups.consumer.timers import ConsumerTimer, ConsumerTimerKey
 from kafkad.core.groups.consumer.topics import Subscriptions
@@ -49,7 +49,7 @@ GroupOutcome = Outcome[GroupRecord]
 
 
 class ClassicInConsumer:
-    """Implements `ModernGroups`. Refused joins are answers; other refusals are raised, as that protocol asks for."""
+    """Implements `ModernGroups`. Rejected joins are replies; other rejections are raised, as required there."""
 
     def __init__(
         self,
@@ -81,28 +81,28 @@ class ClassicInConsumer:
         if request.requires_known_member_id and not request.member_id and request.instance_id is None:
             return Outcome(replies=[(token, Joined(code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))])
         update = GroupUpdate(group, self.config, self._subscriptions, moment)
-        before = _find(update, request, member_id)
+        previous = _find(update, request, member_id)
         replaced = group.members.get(group.static.get(request.instance_id or "", ""))
         subscription = _subscription(request)
-        updated = _update(update, before, request, subscription)
-        changed = (before.topics, before.regex) != (updated.topics, updated.regex)
+        updated = _update(update, previous, request, subscription)
+        changed = (previous.topics, previous.regex) != (updated.topics, updated.regex)
         if refresh_topics(update, subscriptions_changed=changed):
             self._rebalanced()
-        goes_back = replaced is not None and self._fencing.may_be_replaced(group, replaced)
-        if not goes_back:
+        downgrades = replaced is not None and self._fencing.downgrades_without(group, replaced)
+        if not downgrades:
             update_target(update)
         owned = by_id(subscription.owned, self._subscriptions.topics)
         member = updated
-        if not goes_back or update.group.assignment_epoch >= update.group.epoch:
-            member = move_on(update, updated, owned, is_subscribed_anew=changed)
-        # Also when the log refuses its records: the member joined in time. It gets a new limit when told to join again.
-        group.asked_to_rejoin.discard(member.member_id)
-        if goes_back:
+        if not downgrades or update.group.assignment_epoch >= update.group.epoch:
+            member = reconcile_member(update, updated, owned, has_new_subscription=changed)
+        # Even if the write fails: the member joined in time. The next request to rejoin starts a new timeout.
+        group.pending_rejoins.discard(member.member_id)
+        if downgrades:
             outcome = self._fencing.replace(update, group)
         else:
             outcome = Outcome(records=list(update.records), timers=_joined_timers(group, member, request, moment))
             outcome.log_lines += update.log_lines
-            outcome.after = self._joined(group, member.member_id)
+            outcome.after = self._after_write(group, member.member_id)
         joined = Joined(
             member_id=member.member_id,
             generation=member.epoch,
@@ -112,13 +112,13 @@ class ClassicInConsumer:
         outcome.replies.append((token, joined))
         return outcome
 
-    def _joined(self, group: ConsumerGroup, member_id: str) -> Callable[[ErrorCode, Moment], GroupOutcome]:
-        """What remains to be done when the log has taken or refused a join's records."""
+    def _after_write(self, group: ConsumerGroup, member_id: str) -> Callable[[ErrorCode, Moment], GroupOutcome]:
+        """The callback for the result of writing a join's records."""
         version = self._subscriptions.version()
 
         def written(code: ErrorCode, moment: Moment) -> GroupOutcome:
             if code is ErrorCode.NONE:
-                group.seen_version = version
+                group.resolved_version = version
                 return Outcome()
             member = group.members.get(member_id)
             return Outcome(timers=[_session(group, member, moment)] if member is not None and member.classic else [])
@@ -131,8 +131,8 @@ class ClassicInConsumer:
         _check_generation(member, request.generation)
         _check_protocol(member, request)
         if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            again = Synced(code=ErrorCode.REBALANCE_IN_PROGRESS)
-            return Outcome(replies=[(token, again)], timers=_join_again(group, member, moment))
+            reply = Synced(code=ErrorCode.REBALANCE_IN_PROGRESS)
+            return Outcome(replies=[(token, reply)], timers=_request_rejoin(group, member, moment))
         synced = Synced(
             protocol_type=request.protocol_type,
             protocol=request.protocol,
@@ -150,9 +150,9 @@ class ClassicInConsumer:
         outcome: GroupOutcome = Outcome(timers=[_session(group, member, moment)])
         code = ErrorCode.NONE
         interval_ms = self.config.assignment_interval_of(group.group_id)
-        if _should_join_again(group, member, is_due=group.may_be_assigned(interval_ms, moment.wall_ms)):
+        if _must_rejoin(group, member, is_due=group.may_be_assigned(interval_ms, moment.wall_ms)):
             code = ErrorCode.REBALANCE_IN_PROGRESS
-            outcome.timers += _join_again(group, member, moment)
+            outcome.timers += _request_rejoin(group, member, moment)
         outcome.replies.append((token, code))
         return outcome
 
@@ -160,25 +160,33 @@ class ClassicInConsumer:
         assert isinstance(group, ConsumerGroup)
         leaving: dict[str, ConsumerMember] = {}
         left = []
-        for each in request.members:
+        for leaving_member in request.members:
             code = ErrorCode.NONE
             try:
-                member = _leaving_member(group, each)
+                member = _leaving_member(group, leaving_member)
                 leaving[member.member_id] = member
             except KafkaError as error:
                 code = error.code
-            left.append(LeftMember(member_id=each.member_id, instance_id=each.instance_id, code=code))
-        reasons = first_of(sorted({each.shown_reason for each in request.members}))
-        outcome = self._fencing.fence(group, list(leaving.values()), f"left: {reasons}", moment)
+            left.append(
+                LeftMember(member_id=leaving_member.member_id, instance_id=leaving_member.instance_id, code=code)
+            )
+        reasons = first_of(sorted({member.logged_reason for member in request.members}))
+        outcome = self._fencing.fence(group, list(leaving.values()), f"members left: {reasons}", moment)
         outcome.replies.append((token, Left(members=tuple(left))))
         return outcome
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinGroup) -> None:
-    """Raises INCONSISTENT_GROUP_PROTOCOL unless this is a consumer that shares a protocol with all classic members."""
+    """Raises INCONSISTENT_GROUP_PROTOCOL unless a consumer shares a protocol with all classic members."""
     names = set(request.protocol_names)
-    spoken = [dict(supported_protocols(each.classic)) for each in group.members.values() if each.classic is not None]
-    if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not names or (spoken and not names.intersection(*spoken)):
+    supported = [
+        dict(supported_protocols(member.classic)) for member in group.members.values() if member.classic is not None
+    ]
+    if (
+        request.protocol_type != CONSUMER_PROTOCOL_TYPE
+        or not names
+        or (supported and not names.intersection(*supported))
+    ):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
@@ -204,11 +212,15 @@ def _find(update: GroupUpdate, request: JoinGroup, member_id: str) -> ConsumerMe
     group = update.group
     if request.instance_id is None:
         if member_id not in group.members:
-            update.tell(f"member {logged(member_id)} joins by the classic protocol")
+            update.log(f"member {logged(member_id)} joins with the classic protocol")
         return group.members.get(member_id) or ConsumerMember(member_id=member_id)
     existing = group.members.get(group.static.get(request.instance_id, ""))
     if not request.member_id:
-        return ConsumerMember(member_id=member_id) if existing is None else succeed(update, existing, member_id)
+        return (
+            ConsumerMember(member_id=member_id)
+            if existing is None
+            else replace_static_member(update, existing, member_id)
+        )
     if existing is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     if existing.member_id != request.member_id:
@@ -232,44 +244,44 @@ def _update(
         classic=classic_metadata(request.session_timeout_ms, request.protocols),
     )
     group_id = update.group.group_id
-    known = update.group.members.get(updated.member_id)
+    existing = update.group.members.get(updated.member_id)
     record = updated.subscription_record(group_id)
-    if known is None or known.subscription_record(group_id) != record:
+    if existing is None or existing.subscription_record(group_id) != record:
         check_names_fit(update.group.subscribed, updated.topics)
         update.add(record)
         drop_unused_patterns(update)
     return updated
 
 
-def _should_join_again(group: ConsumerGroup, member: ConsumerMember, *, is_due: bool) -> bool:
-    """Whether the member has a new target, has partitions to revoke, or waits for partitions that are free now."""
+def _must_rejoin(group: ConsumerGroup, member: ConsumerMember, *, is_due: bool) -> bool:
+    """Whether the member has a new target, partitions to revoke, or was waiting for partitions that are free now."""
     if member.epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True
-    if group.epoch > group.assignment_epoch and is_due and all(each.classic for each in group.members.values()):
-        # Without a member of the new protocol no heartbeat computes a new target (Apache Kafka keeps the old one).
+    if group.epoch > group.assignment_epoch and is_due and all(other.classic for other in group.members.values()):
+        # Without a member of the new protocol no heartbeat computes a new target (a difference to Apache Kafka).
         return True
-    return member.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, member)
+    return member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_partitions(group, member)
 
 
-def _join_again(group: ConsumerGroup, member: ConsumerMember, moment: Moment) -> list[tuple[Hashable, int | None]]:
-    """The member is told to join again: its rebalance timeout runs from the first time."""
-    if member.member_id in group.asked_to_rejoin:
+def _request_rejoin(group: ConsumerGroup, member: ConsumerMember, moment: Moment) -> list[tuple[Hashable, int | None]]:
+    """Start the timeout for a rejoin, if it is not running yet."""
+    if member.member_id in group.pending_rejoins:
         return []
-    group.asked_to_rejoin.add(member.member_id)
+    group.pending_rejoins.add(member.member_id)
     return [_after(ConsumerTimer.JOIN, group, member, member.rebalance_timeout_ms, moment)]
 
 
-def _waits(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    wanted = without(group.target.get(member.member_id, NOTHING), member.assigned)
-    return any(group.is_owned(topic, index) for topic, indexes in wanted.items() for index in indexes)
+def _waits_for_partitions(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    missing = difference(group.target.get(member.member_id, NOTHING), member.assigned)
+    return any(group.is_owned(topic, index) for topic, indexes in missing.items() for index in indexes)
 
 
 def _classic_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
     if instance_id is not None:
-        known = group.static.get(instance_id)
-        if known is None:
+        existing_id = group.static.get(instance_id)
+        if existing_id is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if known != member_id:
+        if existing_id != member_id:
             raise KafkaError(ErrorCode.FENCED_INSTANCE_ID)
     member = group.find_member(member_id)
     if member.classic is None:
@@ -279,15 +291,15 @@ def _classic_member(group: ConsumerGroup, member_id: str, instance_id: str | Non
 
 
 def _leaving_member(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMember:
-    """A member of either protocol. Tools name static members by their instance ids alone."""
+    """A member of either protocol. Tools send only the instance id of a static member."""
     if leaving.instance_id is None:
         return group.find_member(leaving.member_id)
-    known = group.static.get(leaving.instance_id)
-    if known is None:
+    existing_id = group.static.get(leaving.instance_id)
+    if existing_id is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-    if leaving.member_id not in ("", known):
+    if leaving.member_id not in ("", existing_id):
         raise KafkaError(ErrorCode.FENCED_INSTANCE_ID)
-    return group.members[known]
+    return group.members[existing_id]
 
 
 def _metadata(member: ConsumerMember) -> bytes:

@@ -1,4 +1,4 @@
-"""The settings of KIP-848 groups: those of the broker, and those of single groups over them."""
+"""The settings of KIP-848 groups: defaults of the broker, and overrides of single groups."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from kafkad.core.groups.consumer.assignors import GroupAssignor
 
 
 class MigrationPolicy(Enum):
-    """group.consumer.migration.policy: may a group with members change its protocol?"""
+    """group.consumer.migration.policy: whether groups with members may change their protocol."""
 
     BIDIRECTIONAL = "bidirectional"
     UPGRADE = "upgrade"
@@ -26,7 +26,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig:
-    """Defaults are Kafka's. `assignors` are in order: the first is for members that name none."""
+    """Defaults are Kafka's. The first of `assignors` is the default."""
 
     assignors: Mapping[str, GroupAssignor]
     session_timeout_ms: int = 45_000

@@ -1,8 +1,7 @@
-"""A KIP-848 group as its records describe it: members send heartbeats, the broker assigns the partitions.
+"""A KIP-848 group, built from its records: members send heartbeats, the broker assigns the partitions.
 
-Three epochs describe its progress: that of the group, that of the target assignment, and that of each member. All state
-comes from replayed records, except which metadata version was looked at last. `heartbeat.py` decides what a heartbeat
-causes.
+Its progress has three epochs: of the group, of the target assignment, and of each member. All state is replayed from
+records, except the metadata version of the last resolution. `heartbeat.py` decides the effects of a heartbeat.
 """
 
 from collections import Counter
@@ -14,7 +13,7 @@ from uuid import UUID
 from kafkad.core.coordinator.shard import Moment
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.consumer.assignors import NOTHING, Assignment
-from kafkad.core.groups.consumer.member import JOINING, ConsumerMember, MemberState, epochs_of, to_assignment
+from kafkad.core.groups.consumer.member import JOIN_EPOCH, ConsumerMember, MemberState, epochs_of, to_assignment
 from kafkad.core.groups.consumer.subscribed_names import SubscribedNames
 from kafkad.core.groups.group import Expiration, GroupType, PartitionCheck
 from kafkad.core.groups.records import (
@@ -62,14 +61,13 @@ REMOVALS = (
     | ConsumerGroupRegularExpressionRemoved
 )
 COMMIT_WITH_EPOCHS_FROM = 9
-"""From this version of OffsetCommit on a member is told that its epoch is stale."""
+"""The first OffsetCommit version with the error STALE_MEMBER_EPOCH."""
 
 
 class ConsumerGroup:
-    """A `Group`. Slotted and mutable: `replay` changes it; rules try their records on a `copy`."""
+    """A `Group`. Slotted and mutable: `replay` changes it; rules apply their new records to a `copy` first."""
 
     __slots__ = (
-        "asked_to_rejoin",
         "assignment_epoch",
         "assignment_timestamp",
         "epoch",
@@ -78,7 +76,8 @@ class ConsumerGroup:
         "metadata_hash",
         "owners",
         "patterns",
-        "seen_version",
+        "pending_rejoins",
+        "resolved_version",
         "static",
         "subscribed",
         "target",
@@ -89,34 +88,33 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        # Above the epoch of a joining member: so it counts as a member even when its topics do not exist yet.
+        # Above the epoch of a joining member, which thus is a member even if its topics do not exist yet.
         self.epoch = 1
         self.metadata_hash = 0
         self.assignment_epoch = 1
         self.assignment_timestamp = 0
-        """Wall time in ms of the last target assignment; 0: not known."""
+        """Wall time in ms of the last target assignment; 0: unknown."""
         self.members: dict[str, ConsumerMember] = {}
         self.static: dict[str, str] = {}
         """Member id by instance id."""
         self.subscribed = SubscribedNames()
         self.target: dict[str, Assignment] = {}
         self.owners: dict[tuple[UUID, int], str] = {}
-        """The member that owns a partition or has not revoked it yet."""
+        """The member that owns a partition or is still revoking it."""
         self.patterns: dict[str, ConsumerGroupRegularExpression] = {}
-        self.seen_version = -1
-        """The metadata version for which subscriptions were resolved; not in records, so resolved again after a
-        load."""
-        self.asked_to_rejoin: set[str] = set()
-        """Classic members that were told to join again and have a time limit for it; not in records either."""
+        self.resolved_version = -1
+        """The metadata version for which subscriptions were resolved; not in records: resolved again after loading."""
+        self.pending_rejoins: set[str] = set()
+        """Classic members that must rejoin within a timeout; not in records either."""
 
     def copy(self) -> "ConsumerGroup":
         other = ConsumerGroup(self.group_id)
-        for name in ("epoch", "metadata_hash", "assignment_epoch", "assignment_timestamp", "seen_version"):
+        for name in ("epoch", "metadata_hash", "assignment_epoch", "assignment_timestamp", "resolved_version"):
             setattr(other, name, getattr(self, name))
         for name in ("members", "static", "target", "owners", "patterns"):
             setattr(other, name, dict(getattr(self, name)))
         other.subscribed = self.subscribed.copy()
-        other.asked_to_rejoin = set(self.asked_to_rejoin)
+        other.pending_rejoins = set(self.pending_rejoins)
         return other
 
     # The methods of `Group`.
@@ -163,7 +161,7 @@ class ConsumerGroup:
         if generation >= member.epoch:
             _check_epoch(member, generation)
             return None
-        return _since(member, generation)
+        return _check_assigned_in(member, generation)
 
     def check_offset_fetch(self, member_id: str | None, epoch: int) -> None:
         if member_id is None and epoch < 0:
@@ -171,7 +169,7 @@ class ConsumerGroup:
         _check_epoch(self.find_member(member_id or ""), epoch)
 
     def check_offset_delete(self) -> None:
-        """Always allowed: topics with a subscriber are refused one by one."""
+        """Always allowed: offsets of subscribed topics are rejected individually."""
 
     def check_delete(self) -> None:
         if self.members:
@@ -228,13 +226,13 @@ class ConsumerGroup:
             case ConsumerGroupTargetAssignmentMemberRemoved(member_id=member_id):
                 self.target.pop(member_id, None)
             case ConsumerGroupCurrentMemberAssignment(member_id=member_id):
-                before = self.members.get(member_id) or ConsumerMember(member_id=member_id)
-                self._put(_assigned(before, record))
+                previous = self.members.get(member_id) or ConsumerMember(member_id=member_id)
+                self._put(_assigned(previous, record))
             case ConsumerGroupCurrentMemberAssignmentRemoved(member_id=member_id):
                 member = self.members.get(member_id)
                 if member is not None:
-                    self._put(replace(member, epoch=JOINING, previous_epoch=JOINING, state=MemberState.STABLE,
-                                      assigned=NOTHING, pending_revocation=NOTHING, since={}))  # fmt: skip
+                    self._put(replace(member, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH, state=MemberState.STABLE,
+                                      assigned=NOTHING, pending_revocation=NOTHING, assigned_epochs={}))  # fmt: skip
             case ConsumerGroupRegularExpression():
                 self.patterns[record.regular_expression] = record
             case ConsumerGroupRegularExpressionRemoved(regular_expression=pattern):
@@ -245,14 +243,14 @@ class ConsumerGroup:
                 pass
 
     def _put(self, member: ConsumerMember) -> None:
-        before = self.members.get(member.member_id)
-        if before is not None:
-            self._release(before)
-        if before is None or before.topics is not member.topics:
-            # Add before remove: so an unchanged list stays the same object.
+        previous = self.members.get(member.member_id)
+        if previous is not None:
+            self._release(previous)
+        if previous is None or previous.topics is not member.topics:
+            # Add before remove, so that an unchanged list stays the same object.
             member = replace(member, topics=self.subscribed.add(member.topics))
-            if before is not None:
-                self.subscribed.remove(before.topics)
+            if previous is not None:
+                self.subscribed.remove(previous.topics)
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static[member.instance_id] = member.member_id
@@ -277,7 +275,7 @@ class ConsumerGroup:
                     if self.owners.get((topic, index)) == member.member_id:
                         del self.owners[topic, index]
 
-    # Questions of the rules.
+    # Queries.
 
     def is_owned(self, topic: UUID, partition: int) -> bool:
         return (topic, partition) in self.owners
@@ -292,15 +290,15 @@ class ConsumerGroup:
         return frozenset(member.topics) | frozenset(pattern.topics if pattern is not None else ())
 
     def may_be_assigned(self, interval_ms: int, wall_ms: int) -> bool:
-        """Whether a new target assignment may be computed. Without an interval always: clocks are set back, too."""
+        """Whether a new target assignment may be computed; always true without an interval."""
         if not self.assignment_timestamp or not interval_ms:
             return True
         return wall_ms >= self.assignment_timestamp + interval_ms
 
     def preferred_assignor(self, assignors: Iterable[str]) -> str:
-        """The one of `assignors` that most members name, the first of equals; a member may name one that is gone."""
-        named = Counter(member.assignor for member in self.members.values())
-        return max(assignors, key=lambda name: named[name])
+        """The assignor that most members prefer, the first one of equals. Members may prefer unknown ones."""
+        votes = Counter(member.assignor for member in self.members.values())
+        return max(assignors, key=lambda name: votes[name])
 
 
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:
@@ -309,22 +307,22 @@ def _check_epoch(member: ConsumerMember, epoch: int) -> None:
         raise KafkaError(code, f"The received member epoch {epoch} does not match the expected one {member.epoch}.")
 
 
-def _since(member: ConsumerMember, epoch: int) -> PartitionCheck:
-    """A member that has not heard of its new epoch yet may commit for partitions that it had all the time
+def _check_assigned_in(member: ConsumerMember, epoch: int) -> PartitionCheck:
+    """A member without its new epoch may commit partitions that were assigned to it in its last epoch or earlier
     (KIP-1251)."""
 
     def check(topic: UUID, partition: int) -> None:
-        since = member.since.get((topic, partition))
-        if since is None or epoch < since:
+        assigned_epoch = member.assigned_epochs.get((topic, partition))
+        if assigned_epoch is None or epoch < assigned_epoch:
             code = ErrorCode.ILLEGAL_GENERATION if member.classic is not None else ErrorCode.STALE_MEMBER_EPOCH
-            raise KafkaError(code, f"Epoch {epoch} is older than that in which {topic}-{partition} was assigned.")
+            raise KafkaError(code, f"Epoch {epoch} is older than the epoch in which {topic}-{partition} was assigned.")
 
     return check
 
 
-def _described(before: ConsumerMember | None, record: ConsumerGroupMemberMetadata) -> ConsumerMember:
+def _described(previous: ConsumerMember | None, record: ConsumerGroupMemberMetadata) -> ConsumerMember:
     return replace(
-        before or ConsumerMember(member_id=record.member_id),
+        previous or ConsumerMember(member_id=record.member_id),
         instance_id=record.instance_id,
         rack_id=record.rack_id,
         rebalance_timeout_ms=record.rebalance_timeout_ms,
@@ -337,14 +335,16 @@ def _described(before: ConsumerMember | None, record: ConsumerGroupMemberMetadat
     )
 
 
-def _assigned(before: ConsumerMember, record: ConsumerGroupCurrentMemberAssignment) -> ConsumerMember:
-    known = record.state in (MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS)
+def _assigned(previous: ConsumerMember, record: ConsumerGroupCurrentMemberAssignment) -> ConsumerMember:
+    is_known = record.state in (MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS)
     return replace(
-        before,
+        previous,
         epoch=record.member_epoch,
         previous_epoch=record.previous_member_epoch,
-        state=MemberState(record.state) if known else MemberState.UNKNOWN,
+        state=MemberState(record.state) if is_known else MemberState.UNKNOWN,
         assigned=to_assignment(record.assigned_partitions),
         pending_revocation=to_assignment(record.partitions_pending_revocation),
-        since=epochs_of((*record.assigned_partitions, *record.partitions_pending_revocation), record.member_epoch),
+        assigned_epochs=epochs_of(
+            (*record.assigned_partitions, *record.partitions_pending_revocation), record.member_epoch
+        ),
     )

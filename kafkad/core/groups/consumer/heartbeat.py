@@ -1,7 +1,7 @@
 """The rules for the heartbeat of a KIP-848 member: join, change, reconcile, leave.
 
-Each rule makes records and tries them on a copy of the group (`GroupUpdate`), so that later rules of the same heartbeat
-see their effect. Nothing here changes the group itself; replay does.
+Each rule makes records and applies them to a copy of the group (`GroupUpdate`), so that later rules of the same
+heartbeat see their effect. Only replay changes the group itself.
 """
 
 from dataclasses import replace
@@ -11,7 +11,13 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.consumer.assignors import NOTHING, Assignment, IllegalAssignment, assign
 from kafkad.core.groups.consumer.config import ConsumerConfig
 from kafkad.core.groups.consumer.group import ConsumerGroup, ConsumerRecord
-from kafkad.core.groups.consumer.member import JOINING, LEFT_FOR_NOW, ConsumerMember, is_within, to_topic_partitions
+from kafkad.core.groups.consumer.member import (
+    JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerMember,
+    is_subset,
+    to_topic_partitions,
+)
 from kafkad.core.groups.consumer.messages import ConsumerHeartbeat
 from kafkad.core.groups.consumer.reconciliation import Target, reconcile
 from kafkad.core.groups.consumer.subscribed_names import check_names_fit
@@ -30,8 +36,7 @@ from kafkad.core.quoting import logged, quoted
 
 
 class AssignmentFailed(KafkaError):
-    """The group's assignor has failed, which is no member's fault. `line` is for the log: the draft's own lines are
-    lost."""
+    """The group's assignor has failed, which no member has caused. `line` is for the log, as the update is lost."""
 
     def __init__(self, text: str, line: str) -> None:
         super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, text)
@@ -39,7 +44,7 @@ class AssignmentFailed(KafkaError):
 
 
 class GroupUpdate:
-    """The future group, and the records that lead to it. The copy is made with the first record."""
+    """The updated group, and the records of the update. The first record makes the copy."""
 
     def __init__(
         self, group: ConsumerGroup, config: ConsumerConfig, subscriptions: Subscriptions, moment: Moment
@@ -57,49 +62,51 @@ class GroupUpdate:
         self.records += records
         self.group.replay(records)
 
-    def tell(self, text: str) -> None:
+    def log(self, text: str) -> None:
         self.log_lines.append(self.line(text))
 
     def line(self, text: str) -> str:
-        """Clients choose names: unprintable characters are replaced, so that a log line stays one line."""
+        """A log line of the group. Unprintable characters, which clients may send, are replaced."""
         line = f"group {logged(self.group.group_id)}: {text}"
-        return line if line.isprintable() else "".join(each if each.isprintable() else "?" for each in line)
+        return (
+            line if line.isprintable() else "".join(character if character.isprintable() else "?" for character in line)
+        )
 
 
 def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
-    """A member one epoch behind may have lost the answer with the new epoch; any other mismatch fences it.
+    """A member one epoch behind may have lost the response with the new epoch; any other mismatch fences the member.
 
-    A fenced member comes back with the epoch of a joining member, and is accepted.
+    A fenced member may rejoin with the epoch of a joining member.
     """
-    received, known = heartbeat.member_epoch, member.epoch
-    if received in (known, JOINING):
+    received, expected = heartbeat.member_epoch, member.epoch
+    if received in (expected, JOIN_EPOCH):
         return
-    relation = "greater" if received > known else "smaller"
+    relation = "greater" if received > expected else "smaller"
     lost_response = (
-        received < known
+        received < expected
         and received == member.previous_epoch
         and heartbeat.owned is not None
-        and is_within(heartbeat.owned, member.assigned)
+        and is_subset(heartbeat.owned, member.assigned)
     )
     if not lost_response:
         text = (
             f"The consumer group member has a {relation} member epoch ({received}) than the one known by the group "
-            f"coordinator ({known}). The member must abandon all its partitions and rejoin."
+            f"coordinator ({expected}). The member must abandon all its partitions and rejoin."
         )
         raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, text)
 
 
 def find_or_subscribe(update: GroupUpdate, heartbeat: ConsumerHeartbeat, member_id: str) -> ConsumerMember:
-    """The member that sent the heartbeat: the known one, a new one, or the replacement of a static one."""
+    """The member of the heartbeat: an existing one, a new one, or the replacement of a static member."""
     if heartbeat.instance_id is None:
         return _find_dynamic(update, heartbeat, member_id)
     existing_id = update.group.static.get(heartbeat.instance_id)
     existing = update.group.members.get(existing_id) if existing_id is not None else None
-    if heartbeat.member_epoch == JOINING:
+    if heartbeat.member_epoch == JOIN_EPOCH:
         if existing is None:
-            update.tell(f"static member {logged(member_id)} ({logged(heartbeat.instance_id)}) joins")
+            update.log(f"static member {logged(member_id)} ({logged(heartbeat.instance_id)}) joins")
             return ConsumerMember(member_id=member_id)
-        return _succeed(update, heartbeat, existing, member_id)
+        return _replace_static(update, heartbeat, existing, member_id)
     check_static(existing, heartbeat)
     assert existing is not None
     check_epoch(existing, heartbeat)
@@ -121,47 +128,47 @@ def check_static(existing: ConsumerMember | None, heartbeat: ConsumerHeartbeat) 
 def _find_dynamic(update: GroupUpdate, heartbeat: ConsumerHeartbeat, member_id: str) -> ConsumerMember:
     member = update.group.members.get(member_id)
     if member is None:
-        if heartbeat.member_epoch != JOINING:
+        if heartbeat.member_epoch != JOIN_EPOCH:
             update.group.find_member(member_id)
-        update.tell(f"member {logged(member_id)} joins")
+        update.log(f"member {logged(member_id)} joins")
         return ConsumerMember(member_id=member_id)
     check_epoch(member, heartbeat)
     return member
 
 
-def _succeed(
+def _replace_static(
     update: GroupUpdate, heartbeat: ConsumerHeartbeat, existing: ConsumerMember, member_id: str
 ) -> ConsumerMember:
-    """A static member is back under another id: it takes over what the old one had, once that one has left."""
-    if existing.epoch != LEFT_FOR_NOW and existing.classic is None:
+    """A static member rejoins with another id: it gets the state of the old one, if that has left."""
+    if existing.epoch != STATIC_LEAVE_EPOCH and existing.classic is None:
         text = (
             f"Static member {quoted(member_id)} with instance id {quoted(heartbeat.instance_id or '')} cannot join the "
             f"group because the instance id is owned by {quoted(existing.member_id)} member."
         )
         raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, text)
-    return succeed(update, existing, member_id)
+    return replace_static_member(update, existing, member_id)
 
 
-def succeed(update: GroupUpdate, existing: ConsumerMember, member_id: str) -> ConsumerMember:
-    """The state of a static member moves to its new id."""
+def replace_static_member(update: GroupUpdate, existing: ConsumerMember, member_id: str) -> ConsumerMember:
+    """Move the state of a static member to its new id."""
     group_id = update.group.group_id
     target = update.group.target.get(existing.member_id, NOTHING)
-    successor = replace(existing, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
+    replacement = replace(existing, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
     remove_member(update, existing.member_id)
     update.add(
-        successor.subscription_record(group_id),
+        replacement.subscription_record(group_id),
         ConsumerGroupTargetAssignmentMember(
             group_id=group_id, member_id=member_id, topic_partitions=to_topic_partitions(target)
         ),
-        successor.assignment_record(group_id),
+        replacement.assignment_record(group_id),
     )
     instance_id = logged(existing.instance_id or "")
-    update.tell(f"static member {logged(existing.member_id)} ({instance_id}) is back as {logged(member_id)}")
-    return successor
+    update.log(f"static member {logged(existing.member_id)} ({instance_id}) is replaced by {logged(member_id)}")
+    return replacement
 
 
 def update_member(update: GroupUpdate, member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> ConsumerMember:
-    """What the member says of itself; adds its records, and those of its pattern."""
+    """Apply the member's fields of the heartbeat; add its records, and those of its pattern."""
     timeout_ms = heartbeat.rebalance_timeout_ms
     updated = replace(
         member,
@@ -177,12 +184,12 @@ def update_member(update: GroupUpdate, member: ConsumerMember, heartbeat: Consum
         classic=None,
     )
     group_id = update.group.group_id
-    known = update.group.members.get(updated.member_id)
+    existing = update.group.members.get(updated.member_id)
     record = updated.subscription_record(group_id)
-    if known is None or known.subscription_record(group_id) != record:
+    if existing is None or existing.subscription_record(group_id) != record:
         check_names_fit(update.group.subscribed, updated.topics)
         if updated.regex is not None and updated.regex not in update.group.patterns:
-            resolved = _resolved(update, updated.regex)
+            resolved = _resolve(update, updated.regex)
             update.add(record, resolved)
         else:
             update.add(record)
@@ -190,7 +197,7 @@ def update_member(update: GroupUpdate, member: ConsumerMember, heartbeat: Consum
     return updated
 
 
-def _resolved(update: GroupUpdate, pattern: str) -> ConsumerGroupRegularExpression:
+def _resolve(update: GroupUpdate, pattern: str) -> ConsumerGroupRegularExpression:
     return ConsumerGroupRegularExpression(
         group_id=update.group.group_id,
         regular_expression=pattern,
@@ -207,9 +214,9 @@ def drop_unused_patterns(update: GroupUpdate) -> None:
 
 
 def _resolve_again(update: GroupUpdate, pattern: ConsumerGroupRegularExpression) -> None:
-    """A pattern that takes too long for the present topics keeps its earlier matches."""
+    """Resolve a pattern again; after a failure it keeps its previous matches."""
     try:
-        resolved = _resolved(update, pattern.regular_expression)
+        resolved = _resolve(update, pattern.regular_expression)
     except KafkaError:
         return
     if resolved.topics != pattern.topics:
@@ -217,39 +224,39 @@ def _resolve_again(update: GroupUpdate, pattern: ConsumerGroupRegularExpression)
 
 
 def refresh_topics(update: GroupUpdate, *, subscriptions_changed: bool) -> bool:
-    """Look at the topics again if they may have changed; a change, which the answer tells of, is a new epoch."""
+    """Resolve the topics again if they may have changed; returns whether this made a new epoch."""
     group, version = update.group, update.subscriptions.version()
-    if not subscriptions_changed and group.seen_version == version:
+    if not subscriptions_changed and group.resolved_version == version:
         return False
-    if group.seen_version != version:
+    if group.resolved_version != version:
         for pattern in list(group.patterns.values()):
             _resolve_again(update, pattern)
     metadata_hash = update.subscriptions.hash_of(update.group.subscribed_names())
     is_new = subscriptions_changed or metadata_hash != update.group.metadata_hash
     if is_new:
-        bump(update, metadata_hash)
+        bump_epoch(update, metadata_hash)
     return is_new
 
 
-def bump(update: GroupUpdate, metadata_hash: int) -> None:
+def bump_epoch(update: GroupUpdate, metadata_hash: int) -> None:
     group = update.group
     update.add(ConsumerGroupMetadata(group_id=group.group_id, epoch=group.epoch + 1, metadata_hash=metadata_hash))
 
 
 def update_target(update: GroupUpdate) -> None:
-    """Compute a new target assignment when the group's epoch is newer than the target's.
+    """Compute a new target assignment if the group epoch is newer than the assignment epoch.
 
-    Within the interval since the last one the group waits: the first heartbeat after it computes one target for all
-    changes that came meanwhile.
+    Within the assignment interval the group waits: the first heartbeat after it computes one target for all changes
+    so far.
     """
     group = update.group
     interval_ms = update.config.assignment_interval_of(group.group_id)
     if group.epoch <= group.assignment_epoch or not group.may_be_assigned(interval_ms, update.moment.wall_ms):
         return
     name = group.preferred_assignor(update.config.assignors)
-    members, partitions = update.subscriptions.assigning(group)
+    members, partitions = update.subscriptions.assignor_input(group)
     try:
-        decided = assign(update.config.assignors[name], members, partitions)
+        assigned = assign(update.config.assignors[name], members, partitions)
     except IllegalAssignment as error:
         text = f"Failed to compute a new target assignment for epoch {group.epoch}: {error}"
         line = update.line(f"no new assignment for epoch {group.epoch}: {quoted(str(error), 1_000)}")
@@ -258,22 +265,22 @@ def update_target(update: GroupUpdate) -> None:
         ConsumerGroupTargetAssignmentMember(
             group_id=group.group_id, member_id=member_id, topic_partitions=to_topic_partitions(assignment)
         )
-        for member_id, assignment in decided.items()
+        for member_id, assignment in assigned.items()
         if group.target.get(member_id) != assignment
     ]
-    done = ConsumerGroupTargetAssignmentMetadata(
+    metadata = ConsumerGroupTargetAssignmentMetadata(
         group_id=group.group_id, assignment_epoch=group.epoch, assignment_timestamp=update.moment.wall_ms
     )
-    update.add(*changed, done)
-    update.tell(f"epoch {group.epoch}: {len(members)} member(s), {len(changed)} assignment(s) changed by {name!r}")
+    update.add(*changed, metadata)
+    update.log(f"epoch {group.epoch}: {len(members)} member(s), {len(changed)} assignment(s) changed by {name!r}")
 
 
-def move_on(
-    update: GroupUpdate, member: ConsumerMember, owned: Assignment | None, *, is_subscribed_anew: bool
+def reconcile_member(
+    update: GroupUpdate, member: ConsumerMember, owned: Assignment | None, *, has_new_subscription: bool
 ) -> ConsumerMember:
-    """One step of the member, which reports that it has `owned`, towards its target; adds a record if it changed."""
+    """One step of the member, which reported `owned`, towards its target; adds a record if it changed."""
     group = update.group
-    if not is_subscribed_anew and member.is_reconciled_to(group.assignment_epoch):
+    if not has_new_subscription and member.is_reconciled_to(group.assignment_epoch):
         return member
     target = Target(
         epoch=group.assignment_epoch,
@@ -281,12 +288,12 @@ def move_on(
         subscribed=update.subscriptions.ids_of(group.topics_of(member)),
         is_owned=group.is_owned,
     )
-    moved = reconcile(member, target, owned, is_subscribed_anew=is_subscribed_anew)
-    known = group.members.get(member.member_id)
-    record = moved.assignment_record(group.group_id)
-    if known is None or known.assignment_record(group.group_id) != record:
+    reconciled = reconcile(member, target, owned, has_new_subscription=has_new_subscription)
+    existing = group.members.get(member.member_id)
+    record = reconciled.assignment_record(group.group_id)
+    if existing is None or existing.assignment_record(group.group_id) != record:
         update.add(record)
-    return moved
+    return reconciled
 
 
 def remove_member(update: GroupUpdate, member_id: str) -> None:

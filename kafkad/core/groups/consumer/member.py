@@ -1,6 +1,6 @@
-"""One member of a KIP-848 group: its subscription, its assignment, and the partitions that it has to revoke.
+"""One member of a KIP-848 group: its subscription, its assignment, and the partitions that it must revoke.
 
-An immutable value: each change makes a new one. It is written as two records, one for the subscription and one for the
+An immutable value: each change makes a new one. It is stored in two records, one for the subscription and one for the
 assignment.
 """
 
@@ -18,31 +18,31 @@ from kafkad.core.groups.records import (
     TopicPartitions,
 )
 
-JOINING = 0
-LEFT = -1
-LEFT_FOR_NOW = -2
-"""The epoch of a static member that is expected back (KIP-848); it keeps its partitions meanwhile."""
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2
+"""The epoch of a static member that left temporarily (KIP-848) and keeps its partitions."""
 
 
 class MemberState(IntEnum):
     """Numbers as in the records."""
 
     STABLE = 0
-    """Has everything that the target assignment gives it, though it may not have heard of it yet."""
+    """The member has its whole target assignment, although it may not have received it yet."""
     UNREVOKED_PARTITIONS = 1
-    """Was told to revoke partitions, and has not confirmed it."""
+    """The member must revoke partitions, and has not confirmed it."""
     UNRELEASED_PARTITIONS = 2
-    """Waits for partitions that other members have not revoked."""
+    """The member waits for partitions that other members have not revoked."""
     UNKNOWN = 127
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """`classic` is set while the member uses the classic protocol (it is being migrated)."""
+    """`classic` is set while the member uses the classic protocol."""
 
     member_id: str
-    epoch: int = JOINING
-    previous_epoch: int = JOINING
+    epoch: int = JOIN_EPOCH
+    previous_epoch: int = JOIN_EPOCH
     state: MemberState = MemberState.STABLE
     instance_id: str | None = None
     rack_id: str | None = None
@@ -50,13 +50,13 @@ class ConsumerMember:
     client_id: str = ""
     client_host: str = ""
     topics: tuple[str, ...] = ()
-    """Names, sorted; `regex` is the subscription by pattern."""
+    """Sorted names; `regex` is the subscription by pattern."""
     regex: str | None = None
     assignor: str | None = None
     assigned: Assignment = field(default_factory=lambda: NOTHING)
     pending_revocation: Assignment = field(default_factory=lambda: NOTHING)
-    since: Mapping[tuple[UUID, int], int] = field(default_factory=dict)
-    """The member epoch in which it got each partition that it has or has to revoke (KIP-1251)."""
+    assigned_epochs: Mapping[tuple[UUID, int], int] = field(default_factory=dict)
+    """The member epoch in which each assigned or revoked partition was assigned (KIP-1251)."""
     classic: ClassicMemberMetadata | None = None
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
@@ -93,14 +93,16 @@ class ConsumerMember:
             AssignedPartitions(
                 topic_id=topic,
                 partitions=tuple(sorted(indexes)),
-                assignment_epochs=tuple(self.since.get((topic, index), self.epoch) for index in sorted(indexes)),
+                assignment_epochs=tuple(
+                    self.assigned_epochs.get((topic, index), self.epoch) for index in sorted(indexes)
+                ),
             )
             for topic, indexes in in_order(assignment)
         )
 
 
 def in_order(assignment: Assignment) -> list[tuple[UUID, frozenset[int]]]:
-    """By topic, as records have them."""
+    """Sorted by topic id, as in records."""
     return sorted(assignment.items(), key=lambda row: row[0].int)
 
 
@@ -114,31 +116,31 @@ def to_assignment(rows: Iterable[TopicPartitions | AssignedPartitions]) -> Assig
     return {row.topic_id: frozenset(row.partitions) for row in rows}
 
 
-def without(assignment: Assignment, taken: Assignment) -> Assignment:
-    left = {topic: indexes - taken.get(topic, frozenset()) for topic, indexes in assignment.items()}
-    return {topic: indexes for topic, indexes in left.items() if indexes}
+def difference(assignment: Assignment, removed: Assignment) -> Assignment:
+    remaining = {topic: indexes - removed.get(topic, frozenset()) for topic, indexes in assignment.items()}
+    return {topic: indexes for topic, indexes in remaining.items() if indexes}
 
 
-def common(first: Assignment, second: Assignment) -> Assignment:
+def intersection(first: Assignment, second: Assignment) -> Assignment:
     both = {topic: indexes & second.get(topic, frozenset()) for topic, indexes in first.items()}
     return {topic: indexes for topic, indexes in both.items() if indexes}
 
 
-def together(first: Assignment, second: Assignment) -> Assignment:
+def union(first: Assignment, second: Assignment) -> Assignment:
     topics = {**first, **second}
     return {topic: first.get(topic, frozenset()) | second.get(topic, frozenset()) for topic in topics}
 
 
-def is_within(inner: Assignment, outer: Assignment) -> bool:
+def is_subset(inner: Assignment, outer: Assignment) -> bool:
     return all(indexes <= outer.get(topic, frozenset()) for topic, indexes in inner.items())
 
 
-def places(*assignments: Assignment) -> Iterator[tuple[UUID, int]]:
+def partitions_of(*assignments: Assignment) -> Iterator[tuple[UUID, int]]:
     return ((topic, index) for assignment in assignments for topic, indexes in assignment.items() for index in indexes)
 
 
 def epochs_of(rows: Iterable[AssignedPartitions], member_epoch: int) -> dict[tuple[UUID, int], int]:
-    """Where a record does not say since when, it is the member epoch in the record."""
+    """The epoch of each partition; the member epoch for records without assignment epochs."""
     return {
         (row.topic_id, index): epoch
         for row in rows

@@ -1,4 +1,4 @@
-"""Requests and answers of members of KIP-848 groups, and what tools see of such groups; plain values."""
+"""Requests and replies of KIP-848 groups, and their descriptions for tools, as plain values."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ from kafkad.core.groups.consumer.assignors import Assignment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeat:
-    """ConsumerGroupHeartbeat. None, and -1 for the timeout: unchanged. In `version` 0 there is no pattern, and the
-    broker may choose member ids."""
+    """ConsumerGroupHeartbeat. Unchanged fields are None, the timeout -1. Version 0 has no pattern, and the broker may
+    generate member ids."""
 
     group_id: str
     member_id: str
@@ -27,9 +27,9 @@ class ConsumerHeartbeat:
 
     @property
     def is_full(self) -> bool:
-        """Whether all fields are set, as when joining and after an error: then the answer has the assignment."""
-        says_topics = self.topics is not None or self.regex is not None
-        return self.member_epoch == 0 or (self.rebalance_timeout_ms != -1 and says_topics and self.owned is not None)
+        """Whether all fields are set, as in joins and after errors: then the reply has the assignment."""
+        has_topics = self.topics is not None or self.regex is not None
+        return self.member_epoch == 0 or (self.rebalance_timeout_ms != -1 and has_topics and self.owned is not None)
 
     @property
     def is_unchanged(self) -> bool:
@@ -45,7 +45,7 @@ class ConsumerHeartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeatReply:
-    """The answer. `assignment` is None when it is unchanged."""
+    """The heartbeat reply. `assignment` is None if unchanged."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -57,7 +57,7 @@ class ConsumerHeartbeatReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConsumer:
-    """A member for ConsumerGroupDescribe; the handler turns topic names into assignments with ids."""
+    """A member for ConsumerGroupDescribe; the handler adds topic ids."""
 
     member_id: str
     instance_id: str | None

@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe (KIP-848) for all groups of one internal partition.
 
-It finds or creates the group, runs the rules of `heartbeat.py`, sets the timers, and turns refusals into answers.
+It finds or creates the group, runs the rules of `heartbeat.py`, sets the timers, and turns rejections into replies.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,12 +23,19 @@ from kafkad.core.groups.consumer.heartbeat import (
     GroupUpdate,
     check_static,
     find_or_subscribe,
-    move_on,
+    reconcile_member,
     refresh_topics,
     update_member,
     update_target,
 )
-from kafkad.core.groups.consumer.member import JOINING, LEFT, LEFT_FOR_NOW, ConsumerMember, MemberState, places
+from kafkad.core.groups.consumer.member import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerMember,
+    MemberState,
+    partitions_of,
+)
 from kafkad.core.groups.consumer.messages import (
     ConsumerHeartbeat,
     ConsumerHeartbeatReply,
@@ -47,7 +54,7 @@ After = Callable[[ErrorCode, Moment], GroupOutcome]
 
 
 class ConsumerProtocol:
-    """`new_id` returns a text that was never returned before, for clients that leave their ids to the broker."""
+    """`new_id` returns a new unique text at each call, for clients without a member id."""
 
     def __init__(
         self,
@@ -76,48 +83,48 @@ class ConsumerProtocol:
     def heartbeat(self, request: ConsumerHeartbeat, token: int, moment: Moment) -> GroupOutcome:
         try:
             check_request(request, self.config)
-            if request.member_epoch in (LEFT, LEFT_FOR_NOW):
+            if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
                 return self._leave(request, token, moment)
             return self._heartbeat(request, token, moment)
         except KafkaError as error:
-            heard = ConsumerHeartbeatReply(code=error.code, message=error.message)
+            reply = ConsumerHeartbeatReply(code=error.code, message=error.message)
             lines = [error.line] if isinstance(error, AssignmentFailed) else []
-            return Outcome(replies=[(token, heard)], log_lines=lines)
+            return Outcome(replies=[(token, reply)], log_lines=lines)
 
     def _heartbeat(self, request: ConsumerHeartbeat, token: int, moment: Moment) -> GroupOutcome:
         group, outcome = self._group_for(request, moment)
         if len(group.members) >= self.config.max_size and request.member_id not in group.members:
             text = f"The consumer group has reached its maximum capacity of {self.config.max_size} members."
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
-        known = group.members.get(request.member_id)
-        if known is not None and self._is_usual(group, known, request):
-            return self._usual(group, known, token, moment)
+        existing = group.members.get(request.member_id)
+        if existing is not None and self._is_unchanged(group, existing, request):
+            return self._reply_unchanged(group, existing, token, moment)
         update = GroupUpdate(group, self.config, self._subscriptions, moment)
-        before = find_or_subscribe(update, request, request.member_id or self._new_id())
-        updated = update_member(update, before, request)
-        changed = (before.topics, before.regex) != (updated.topics, updated.regex)
+        previous = find_or_subscribe(update, request, request.member_id or self._new_id())
+        updated = update_member(update, previous, request)
+        changed = (previous.topics, previous.regex) != (updated.topics, updated.regex)
         if refresh_topics(update, subscriptions_changed=changed):
             self._rebalanced()
         update_target(update)
-        member = move_on(update, updated, request.owned, is_subscribed_anew=changed)
+        member = reconcile_member(update, updated, request.owned, has_new_subscription=changed)
         outcome.records += update.records
         outcome.log_lines += update.log_lines
         outcome.timers.append(self._session(group, member, moment))
         if member != updated:
             outcome.timers.append(_revocation(group.group_id, member, moment))
-        outcome.after = self._heard(group.group_id, member.member_id, outcome.after)
-        has_changed = member.assigned != before.assigned
-        heard = ConsumerHeartbeatReply(
+        outcome.after = self._after_write(group.group_id, member.member_id, outcome.after)
+        has_new_assignment = member.assigned != previous.assigned
+        reply = ConsumerHeartbeatReply(
             member_id=member.member_id,
             member_epoch=member.epoch,
             heartbeat_interval_ms=self.config.heartbeat_interval_of(group.group_id),
-            assignment=member.assigned if request.is_full or has_changed else None,
+            assignment=member.assigned if request.is_full or has_new_assignment else None,
         )
-        outcome.replies.append((token, heard))
+        outcome.replies.append((token, reply))
         return outcome
 
-    def _heard(self, group_id: str, member_id: str, after: After | None) -> After:
-        """What remains to be done when the log has taken or refused a heartbeat's records."""
+    def _after_write(self, group_id: str, member_id: str, after: After | None) -> After:
+        """The callback for the result of writing a heartbeat's records."""
         version = self._subscriptions.version()
 
         def written(code: ErrorCode, moment: Moment) -> GroupOutcome:
@@ -128,16 +135,16 @@ class ConsumerProtocol:
                 return outcome
             assert isinstance(group, ConsumerGroup)
             if code is ErrorCode.NONE:
-                group.seen_version = version
+                group.resolved_version = version
             else:
-                # The member is alive, whatever the log says.
+                # The member is alive, although the write failed.
                 outcome.timers.append(self._session(group, member, moment))
             return outcome
 
         return written
 
-    def _is_usual(self, group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat) -> bool:
-        """Whether nothing is asked for and nothing is new: by far the most frequent case, a shortcut past the other
+    def _is_unchanged(self, group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat) -> bool:
+        """Whether the heartbeat neither requests nor finds a change: the usual case, with a shortcut past the other
         rules."""
         return (
             request.member_epoch == member.epoch == group.assignment_epoch == group.epoch
@@ -147,23 +154,25 @@ class ConsumerProtocol:
             and (request.client_id, request.client_host) == (member.client_id, member.client_host)
             and member.classic is None
             and (request.instance_id is not None or member.instance_id is None)
-            and group.seen_version == self._subscriptions.version()
+            and group.resolved_version == self._subscriptions.version()
         )
 
-    def _usual(self, group: ConsumerGroup, member: ConsumerMember, token: int, moment: Moment) -> GroupOutcome:
-        heard = ConsumerHeartbeatReply(
+    def _reply_unchanged(
+        self, group: ConsumerGroup, member: ConsumerMember, token: int, moment: Moment
+    ) -> GroupOutcome:
+        reply = ConsumerHeartbeatReply(
             member_id=member.member_id,
             member_epoch=member.epoch,
             heartbeat_interval_ms=self.config.heartbeat_interval_of(group.group_id),
         )
-        return Outcome(replies=[(token, heard)], timers=[self._session(group, member, moment)])
+        return Outcome(replies=[(token, reply)], timers=[self._session(group, member, moment)])
 
     def _group_for(self, request: ConsumerHeartbeat, moment: Moment) -> tuple[ConsumerGroup, GroupOutcome]:
-        """The group. For a joining member it is created if missing, and a classic one is converted where allowed."""
+        """The group. A joining member creates a missing group, and upgrades a classic group if allowed."""
         group = self._groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group, Outcome()
-        if request.member_epoch != JOINING:
+        if request.member_epoch != JOIN_EPOCH:
             self._groups.find(request.group_id)
         elif group is None or group.is_empty:
             return ConsumerGroup(request.group_id), Outcome(records=group.tombstones() if group is not None else [])
@@ -174,30 +183,30 @@ class ConsumerProtocol:
     def _upgrade(self, group: ClassicGroup, moment: Moment) -> tuple[ConsumerGroup, GroupOutcome]:
         check_upgrade(group, self.config)
         records = upgraded(group, self._subscriptions)
-        changed = ConsumerGroup(group.group_id)
-        changed.replay(records)
+        converted = ConsumerGroup(group.group_id)
+        converted.replay(records)
         step = Step(self._classic_config, moment)
-        step.end_wait_for_joins(group)
-        step.end_wait_for_syncs(group)
+        step.cancel_join_timer(group)
+        step.cancel_sync_timer(group)
         for member in group.members.values():
-            step.end_session(group, member.member_id)
+            step.cancel_session(group, member.member_id)
         outcome = step.outcome
         outcome.records += [*group.tombstones(), *records]
-        outcome.timers += [self._session(changed, member, moment) for member in changed.members.values()]
+        outcome.timers += [self._session(converted, member, moment) for member in converted.members.values()]
         members = len(group.members)
-        step.tell(f"group {logged(group.group_id)}: {members} member(s) are upgraded to the consumer protocol")
+        step.log(f"group {logged(group.group_id)}: upgraded with {members} member(s) to the consumer protocol")
         outcome.after = self._upgraded(group)
-        return changed, outcome
+        return converted, outcome
 
     def _upgraded(self, group: ClassicGroup) -> After:
-        """Requests that wait in the classic group are told to join again, unless the log refused the conversion."""
+        """Pending requests of the classic group get REBALANCE_IN_PROGRESS, unless the write failed."""
 
         def written(_code: ErrorCode, moment: Moment) -> GroupOutcome:
             step = Step(self._classic_config, moment)
             if self._groups.get(group.group_id) is not group:
                 for member in group.members.values():
-                    again = Joined(code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
-                    step.respond_to_join(group, member, again)
+                    reply = Joined(code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
+                    step.respond_to_join(group, member, reply)
                     step.respond_to_sync(member, Synced(code=ErrorCode.REBALANCE_IN_PROGRESS))
             return step.outcome
 
@@ -212,23 +221,25 @@ class ConsumerProtocol:
             check_static(existing, request)
             assert existing is not None
             member = existing
-        heard = ConsumerHeartbeatReply(member_id=request.member_id, member_epoch=request.member_epoch)
-        if request.member_epoch == LEFT_FOR_NOW:
-            # The member that replaces it has had its partitions from the first epoch on (KIP-1251).
-            since = dict.fromkeys(places(member.assigned), 0)
-            away = replace(member, epoch=LEFT_FOR_NOW, pending_revocation=NOTHING, since=since)
+        reply = ConsumerHeartbeatReply(member_id=request.member_id, member_epoch=request.member_epoch)
+        if request.member_epoch == STATIC_LEAVE_EPOCH:
+            # Its replacement may commit its partitions in any epoch (KIP-1251).
+            assigned_epochs = dict.fromkeys(partitions_of(member.assigned), 0)
+            away = replace(
+                member, epoch=STATIC_LEAVE_EPOCH, pending_revocation=NOTHING, assigned_epochs=assigned_epochs
+            )
             return Outcome(
                 records=[away.assignment_record(group.group_id)],
-                replies=[(token, heard)],
+                replies=[(token, reply)],
                 timers=[(_key(ConsumerTimer.REBALANCE, group.group_id, member.member_id), None)],
-                log_lines=[_left_for_now(group.group_id, member.member_id)],
+                log_lines=[_static_member_left(group.group_id, member.member_id)],
             )
-        outcome = self._fencing.fence(group, [member], "it left", moment)
-        outcome.replies.append((token, heard))
+        outcome = self._fencing.fence(group, [member], "the member left", moment)
+        outcome.replies.append((token, reply))
         return outcome
 
     def describe(self, group_id: str) -> DescribedConsumerGroup:
-        """Raises nothing: errors are in the answer."""
+        """Errors are in the result, not raised."""
         if not group_id:
             return DescribedConsumerGroup(group_id=group_id, code=ErrorCode.INVALID_GROUP_ID)
         try:
@@ -261,21 +272,21 @@ class ConsumerProtocol:
         assert isinstance(group, ConsumerGroup)
         match key.kind:
             case ConsumerTimer.SESSION:
-                reason = "its session expired"
+                reason = "the session expired"
             case ConsumerTimer.REBALANCE if member.state is not MemberState.UNREVOKED_PARTITIONS:
                 return Outcome()
             case ConsumerTimer.REBALANCE:
-                reason = f"it did not give partitions up within {member.rebalance_timeout_ms} ms"
+                reason = f"the member did not revoke partitions within {member.rebalance_timeout_ms} ms"
             case ConsumerTimer.JOIN:
-                reason = f"it did not join again within {member.rebalance_timeout_ms} ms"
+                reason = f"the member did not rejoin within {member.rebalance_timeout_ms} ms"
             case ConsumerTimer.SYNC:
-                reason = f"it did not ask for its assignment within {member.rebalance_timeout_ms} ms"
+                reason = f"the member sent no SyncGroup within {member.rebalance_timeout_ms} ms"
         outcome = self._fencing.fence(group, [member], reason, moment)
         outcome.host = member.client_host.removeprefix("/")
         return outcome
 
     def loaded(self, moment: Moment) -> Iterator[GroupOutcome]:
-        """All members get a whole session timeout."""
+        """Start a full session timeout for every member."""
         for groups in self._groups.in_steps():
             outcome: GroupOutcome = Outcome()
             for group in groups:
@@ -320,5 +331,5 @@ def _describe(group: ConsumerGroup, member: ConsumerMember) -> DescribedConsumer
     )
 
 
-def _left_for_now(group_id: str, member_id: str) -> str:
-    return f"group {logged(group_id)}: static member {logged(member_id)} has left and is expected back"
+def _static_member_left(group_id: str, member_id: str) -> str:
+    return f"group {logged(group_id)}: static member {logged(member_id)} left temporarily, its partitions stay assigned"

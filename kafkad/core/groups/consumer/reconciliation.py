@@ -1,9 +1,8 @@
-"""How a member gets from its present assignment to its target without two owners of a partition at once.
+"""How does a member change from its current to its target assignment without two owners of a partition at once?
 
-KIP-848's three states. A member first revokes what it loses and confirms it. Only then it moves to the new epoch, and
-gets the partitions that are free. It gets the others when their present owners have revoked them. Partitions of topics
-that it is no longer subscribed to are revoked at once, whatever the target says, which may be older. Pure: one step,
-caused by a heartbeat of the member.
+KIP-848's three states. A member first revokes partitions and confirms it. Only then it moves to the new epoch, and gets
+the free partitions. It gets the others when their current owners have revoked them. Partitions of topics without a
+subscription are revoked at once, as the target may be older. Pure: one step for a heartbeat of the member.
 """
 
 from collections.abc import Callable, Collection
@@ -12,39 +11,47 @@ from uuid import UUID
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.consumer.assignors import NOTHING, Assignment
-from kafkad.core.groups.consumer.member import ConsumerMember, MemberState, common, places, together, without
+from kafkad.core.groups.consumer.member import (
+    ConsumerMember,
+    MemberState,
+    difference,
+    intersection,
+    partitions_of,
+    union,
+)
 
 IsOwned = Callable[[UUID, int], bool]
-"""Whether a member has the partition, or has not revoked it yet."""
+"""Whether a member has the partition, or is still revoking it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The target of a member: its assignment, as of which epoch of the group."""
+    """The target assignment of a member, and the group epoch of the target."""
 
     epoch: int
     assignment: Assignment
     subscribed: Collection[UUID]
-    """The topics that the member is subscribed to now, if they exist."""
+    """The current subscribed topics, if they exist."""
     is_owned: IsOwned
 
 
 def reconcile(
-    member: ConsumerMember, target: Target, owned: Assignment | None, *, is_subscribed_anew: bool = False
+    member: ConsumerMember, target: Target, owned: Assignment | None, *, has_new_subscription: bool = False
 ) -> ConsumerMember:
-    """The member after one step; the same object when nothing changes.
+    """The member after one step; the same object if nothing changes.
 
-    `owned` is what the member reports to have; None: it did not say. Raises KafkaError (FENCED_MEMBER_EPOCH).
+    `owned` are the partitions that the member reports; None: not reported. Raises `KafkaError`
+    (FENCED_MEMBER_EPOCH).
     """
     match member.state:
         case MemberState.STABLE:
-            is_there = member.epoch == target.epoch
+            is_unchanged = member.epoch == target.epoch
         case MemberState.UNREVOKED_PARTITIONS:
-            is_there = _holds(owned, member.pending_revocation)
+            is_unchanged = _may_own(owned, member.pending_revocation)
         case MemberState.UNRELEASED_PARTITIONS:
-            is_there = False
+            is_unchanged = False
         case _:
-            # Written by a newer broker: only a member that has nothing can go on from here.
+            # Written by a newer broker: only a member without partitions can continue from this state.
             if owned is None or owned:
                 raise KafkaError(
                     ErrorCode.FENCED_MEMBER_EPOCH,
@@ -52,50 +59,54 @@ def reconcile(
                     "The member must abandon all its partitions and rejoin.",
                 )
             return _next(member, target.epoch, target, owned)
-    if not is_there:
+    if not is_unchanged:
         return _next(member, member.epoch, target, owned)
-    return _unsubscribed(member, target.subscribed, owned) if is_subscribed_anew else member
+    return _revoke_unsubscribed(member, target.subscribed, owned) if has_new_subscription else member
 
 
-def _unsubscribed(member: ConsumerMember, subscribed: Collection[UUID], owned: Assignment | None) -> ConsumerMember:
-    is_abandoned = {topic: indexes for topic, indexes in member.assigned.items() if topic not in subscribed}
-    if not is_abandoned:
+def _revoke_unsubscribed(
+    member: ConsumerMember, subscribed: Collection[UUID], owned: Assignment | None
+) -> ConsumerMember:
+    revoked = {topic: indexes for topic, indexes in member.assigned.items() if topic not in subscribed}
+    if not revoked:
         return member
-    keeps = without(member.assigned, is_abandoned)
-    pending = together(member.pending_revocation, is_abandoned)
-    if _holds(owned, pending):
-        return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, keeps, pending)
-    return _moved(member, member.state, member.epoch, keeps, member.pending_revocation)
+    kept = difference(member.assigned, revoked)
+    pending = union(member.pending_revocation, revoked)
+    if _may_own(owned, pending):
+        return _with_assignment(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, kept, pending)
+    return _with_assignment(member, member.state, member.epoch, kept, member.pending_revocation)
 
 
 def _next(member: ConsumerMember, epoch: int, target: Target, owned: Assignment | None) -> ConsumerMember:
-    wanted = {topic: indexes for topic, indexes in target.assignment.items() if topic in target.subscribed}
-    keeps = common(member.assigned, wanted)
-    is_abandoned = without(member.assigned, keeps)
-    if is_abandoned and _holds(owned, is_abandoned):
-        return _moved(member, MemberState.UNREVOKED_PARTITIONS, epoch, keeps, is_abandoned)
-    missing = without(wanted, keeps)
-    own = member.pending_revocation
-    held = {
+    subscribed_target = {topic: indexes for topic, indexes in target.assignment.items() if topic in target.subscribed}
+    kept = intersection(member.assigned, subscribed_target)
+    revoked = difference(member.assigned, kept)
+    if revoked and _may_own(owned, revoked):
+        return _with_assignment(member, MemberState.UNREVOKED_PARTITIONS, epoch, kept, revoked)
+    missing = difference(subscribed_target, kept)
+    revoking = member.pending_revocation
+    unreleased = {
         topic: frozenset(
-            index for index in indexes if target.is_owned(topic, index) and index not in own.get(topic, frozenset())
+            index
+            for index in indexes
+            if target.is_owned(topic, index) and index not in revoking.get(topic, frozenset())
         )
         for topic, indexes in missing.items()
     }
-    state = MemberState.UNRELEASED_PARTITIONS if any(held.values()) else MemberState.STABLE
-    return _moved(member, state, target.epoch, together(keeps, without(missing, held)), NOTHING)
+    state = MemberState.UNRELEASED_PARTITIONS if any(unreleased.values()) else MemberState.STABLE
+    return _with_assignment(member, state, target.epoch, union(kept, difference(missing, unreleased)), NOTHING)
 
 
-def _holds(owned: Assignment | None, asked_back: Assignment) -> bool:
-    """Whether the member has partitions left to revoke; a member that does not say may have all of them."""
-    return owned is None or bool(common(owned, asked_back))
+def _may_own(owned: Assignment | None, revoked: Assignment) -> bool:
+    """Whether the member may still own revoked partitions; without a report it may own all of them."""
+    return owned is None or bool(intersection(owned, revoked))
 
 
-def _moved(
+def _with_assignment(
     member: ConsumerMember, state: MemberState, epoch: int, assigned: Assignment, pending: Assignment
 ) -> ConsumerMember:
-    # A partition that was being revoked and comes back gets the new epoch.
-    had = {*places(member.assigned), *places(pending)}
+    # A partition that is assigned again while it is revoked gets the new epoch.
+    kept = {*partitions_of(member.assigned), *partitions_of(pending)}
     return replace(
         member,
         state=state,
@@ -103,5 +114,8 @@ def _moved(
         previous_epoch=member.epoch,
         assigned=assigned,
         pending_revocation=pending,
-        since={place: member.since.get(place, epoch) if place in had else epoch for place in places(assigned, pending)},
+        assigned_epochs={
+            partition: member.assigned_epochs.get(partition, epoch) if partition in kept else epoch
+            for partition in partitions_of(assigned, pending)
+        },
     )

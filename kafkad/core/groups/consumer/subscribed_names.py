@@ -1,7 +1,6 @@
 """The topic names that the members of a group subscribe to; equal lists are stored once.
 
-So a heartbeat costs no more in a group of a thousand members than in one of ten, and thousands of names take little
-memory.
+So the cost of a heartbeat does not depend on the number of members, and thousands of names take little memory.
 """
 
 from collections.abc import Iterator
@@ -9,12 +8,11 @@ from collections.abc import Iterator
 from kafkad.core.errors import ErrorCode, KafkaError
 
 Names = tuple[str, ...]
-SUBSCRIBED_BYTES = 16 << 20
-"""The limit for the distinct name lists that the members of a group subscribe to. They stay in memory, and each join
-reads them."""
+MAX_SUBSCRIBED_BYTES = 16 << 20
+"""The limit of the distinct name lists of a group. They stay in memory, and each join reads them."""
 
 _NAME_BYTES = 32
-"""The approximate memory of a name without its letters, about half of it."""
+"""The approximate memory overhead of a name."""
 
 
 class SubscribedNames:
@@ -24,7 +22,7 @@ class SubscribedNames:
 
     def __init__(self) -> None:
         self._by_names: dict[Names, tuple[Names, int]] = {}
-        """The stored list, and how many members have it."""
+        """(stored list, number of members with it)."""
         self.bytes = 0
 
     def __iter__(self) -> Iterator[Names]:
@@ -40,31 +38,31 @@ class SubscribedNames:
         return other
 
     def bytes_with(self, names: Names) -> int:
-        """`bytes` if one more member had these names."""
+        """`bytes` with one more member with these names."""
         return self.bytes if names in self._by_names else self.bytes + _bytes_of(names)
 
     def add(self, names: Names) -> Names:
-        """One more member has these names; returns the stored list."""
-        kept, members = self._by_names.get(names, (names, 0))
+        """Count one more member with these names; returns the stored list."""
+        stored, members = self._by_names.get(names, (names, 0))
         if not members:
             self.bytes += _bytes_of(names)
-        self._by_names[kept] = kept, members + 1
-        return kept
+        self._by_names[stored] = stored, members + 1
+        return stored
 
     def remove(self, names: Names) -> None:
-        """One member less has these names."""
-        kept, members = self._by_names[names]
+        """Count one member less with these names."""
+        stored, members = self._by_names[names]
         if members > 1:
-            self._by_names[kept] = kept, members - 1
+            self._by_names[stored] = stored, members - 1
         else:
             del self._by_names[names]
             self.bytes -= _bytes_of(names)
 
 
 def check_names_fit(subscribed: SubscribedNames, names: Names) -> None:
-    """Whether one more member may have these names. Raises GROUP_MAX_SIZE_REACHED."""
-    if subscribed.bytes_with(names) > SUBSCRIBED_BYTES:
-        text = f"The members of the consumer group name too many different topics: over {SUBSCRIBED_BYTES} bytes."
+    """Raises GROUP_MAX_SIZE_REACHED if the names of one more member exceed the limit."""
+    if subscribed.bytes_with(names) > MAX_SUBSCRIBED_BYTES:
+        text = f"The members of the group subscribe to too many different topics: over {MAX_SUBSCRIBED_BYTES} bytes."
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
 
 

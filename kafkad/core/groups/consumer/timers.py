@@ -1,4 +1,4 @@
-"""The keys of the timers of KIP-848 groups: which time limit of which group or member."""
+"""The timer keys of KIP-848 groups: kind of timer, group and member."""
 
 from collections.abc import Hashable, Iterable
 from enum import Enum
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class ConsumerTimer(Enum):
-    """SESSION: the member is silent. REBALANCE: it does not revoke partitions. JOIN and SYNC are for members that use
-    the classic protocol: they don't join again, or don't send SyncGroup."""
+    """SESSION: the session of a member. REBALANCE: the wait for a revocation. JOIN and SYNC: the wait for the JoinGroup
+    or SyncGroup of a member with the classic protocol."""
 
     SESSION = "session"
     REBALANCE = "rebalance"
@@ -21,6 +21,6 @@ class ConsumerTimerKey(NamedTuple):
     member_id: str
 
 
-def no_timers(group_id: str, member_ids: Iterable[str]) -> list[tuple[Hashable, int | None]]:
-    """Cancels all timers of these members."""
+def cancel_timers(group_id: str, member_ids: Iterable[str]) -> list[tuple[Hashable, int | None]]:
+    """Cancel all timers of these members."""
     return [(ConsumerTimerKey(kind, group_id, member_id), None) for member_id in member_ids for kind in ConsumerTimer]

@@ -1,6 +1,6 @@
-"""The topics that a KIP-848 group is subscribed to, by name or by pattern, and whether they have changed.
+"""The topics of a KIP-848 group, subscribed by name or by pattern, and whether they have changed.
 
-Patterns are RE2's, as in Apache Kafka: they match in time proportional to the text, whatever a client sends.
+Patterns are matched by RE2, as in Apache Kafka: in time proportional to the text, for any pattern of a client.
 """
 
 from collections.abc import Callable
@@ -17,55 +17,55 @@ from kafkad.core.groups.consumer.group import ConsumerGroup
 from kafkad.core.ports import CompilePattern
 from kafkad.core.quoting import quoted
 
-_REMEMBERED = 4
+_CACHED_RESULTS = 4
 
 
 class Subscriptions:
-    """`compile_pattern` is RE2, which is outside of the core; `version` counts the changes of `topics`."""
+    """`compile_pattern` is RE2, outside of the core; `version` counts the changes of `topics`."""
 
     def __init__(self, topics: Topics, version: Callable[[], int], compile_pattern: CompilePattern) -> None:
         self.topics = topics
         self.version = version
         self._compile = lru_cache(maxsize=256)(compile_pattern)
-        # Each heartbeat of a joining member asks the same of thousands of names.
-        self._matching = lru_cache(maxsize=_REMEMBERED)(self._matching_as_of)
-        self._ids = lru_cache(maxsize=_REMEMBERED)(self._ids_as_of)
-        self._hash = lru_cache(maxsize=_REMEMBERED)(self._hash_as_of)
+        # Each heartbeat of a joining member needs the same results for thousands of names.
+        self._matching = lru_cache(maxsize=_CACHED_RESULTS)(self._matching_in_version)
+        self._ids = lru_cache(maxsize=_CACHED_RESULTS)(self._ids_in_version)
+        self._hash = lru_cache(maxsize=_CACHED_RESULTS)(self._hash_in_version)
 
     def matching(self, pattern: str) -> tuple[str, ...]:
-        """All topics whose whole name matches, sorted. Raises INVALID_REGULAR_EXPRESSION."""
+        """All topics that match the pattern completely, sorted. Raises INVALID_REGULAR_EXPRESSION."""
         try:
             return self._matching(pattern, self.version())
         except ValueError as error:
             text = f"SubscribedTopicRegex `{quoted(pattern)}` is not a valid regular expression: {quoted(str(error))}."
             raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, text) from error
 
-    def _matching_as_of(self, pattern: str, _version: int) -> tuple[str, ...]:
+    def _matching_in_version(self, pattern: str, _version: int) -> tuple[str, ...]:
         compiled = self._compile(pattern)
         return tuple(sorted(name for name in self.topics.names() if compiled.fullmatch(name) is not None))
 
     def ids_of(self, names: frozenset[str]) -> frozenset[UUID]:
-        """The ids of those that exist."""
+        """The ids of existing topics."""
         return self._ids(names, self.version())
 
-    def _ids_as_of(self, names: frozenset[str], _version: int) -> frozenset[UUID]:
+    def _ids_in_version(self, names: frozenset[str], _version: int) -> frozenset[UUID]:
         ids = map(self.topics.id_of, names)
         return frozenset(topic_id for topic_id in ids if topic_id is not None)
 
     def hash_of(self, names: frozenset[str]) -> int:
-        """A hash that changes when a topic is created, deleted, created anew or extended; 0: none exists."""
+        """A hash that changes when a topic is created, deleted, recreated or extended; 0: none exists."""
         return self._hash(names, self.version())
 
-    def _hash_as_of(self, names: frozenset[str], _version: int) -> int:
+    def _hash_in_version(self, names: frozenset[str], _version: int) -> int:
         found = [(name, self.topics.id_of(name), self.topics.partitions_of(name)) for name in sorted(names)]
-        there = [row for row in found if row[1] is not None]
-        if not there:
+        existing = [row for row in found if row[1] is not None]
+        if not existing:
             return 0
-        said = repr(there).encode()
-        return crc32c(said) << 31 ^ crc32(said) or 1
+        encoded = repr(existing).encode()
+        return crc32c(encoded) << 31 ^ crc32(encoded) or 1
 
-    def assigning(self, group: ConsumerGroup) -> tuple[dict[str, AssigningMember], dict[UUID, int]]:
-        """The members as an assignor sees them, and the partition counts of all their topics that exist."""
+    def assignor_input(self, group: ConsumerGroup) -> tuple[dict[str, AssigningMember], dict[UUID, int]]:
+        """The members for an assignor, and the partition counts of their existing topics."""
         ids: dict[str, UUID] = {}
         partitions: dict[UUID, int] = {}
         for name in group.subscribed_names():

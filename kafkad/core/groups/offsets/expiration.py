@@ -1,7 +1,7 @@
-"""Which offsets are removed? Those past their retention time, and those of deleted topics.
+"""Which offsets are removed? Expired offsets, and offsets of deleted topics.
 
-Both searches go through all offsets, so they go in bounded steps, each started by a timer: a loop pass must not take
-long, and a batch of tombstones must fit into the log. A group without offsets and members is removed as well.
+Both searches scan all offsets in bounded steps, each started by a timer: a loop pass must be short, and a batch of
+tombstones must fit into the log. A group without offsets and members is removed as well.
 """
 
 from collections import deque
@@ -23,15 +23,14 @@ EXPIRY_TIMER = ("offsets expiry",)
 DELETION_TIMER = ("offsets of deleted topics",)
 SWEEP_TIMERS = (EXPIRY_TIMER, DELETION_TIMER)
 
-STEP_OFFSETS = 5_000
+OFFSETS_PER_STEP = 5_000
 """Offsets per step, which take about 2 ms."""
-STEP_TOMBSTONES = 2_000
+TOMBSTONES_PER_STEP = 2_000
 """Tombstones per batch, of a few dozen bytes each."""
 
 
-class _Part(NamedTuple):
-    """As many of a group's offsets as one step has time for. Without a topic: the group itself, after all its
-    offsets."""
+class _Chunk(NamedTuple):
+    """Some offsets of a group, for one step. Without a topic: the group itself, after all its offsets."""
 
     group_id: str
     topic: str | None = None
@@ -39,7 +38,7 @@ class _Part(NamedTuple):
 
 
 class _Deletion:
-    """Deleted topics, and the groups that may have offsets in them. Mutable: groups are taken off when done."""
+    """Deleted topics, and the remaining groups that may have offsets of them. Mutable."""
 
     __slots__ = ("groups", "ids", "newest")
 
@@ -47,11 +46,11 @@ class _Deletion:
         self.ids = ids
         self.groups = groups
         self.newest = newest
-        """Log offset at the time of the deletion: later commits are for a topic of the same name that exists."""
+        """Log offset of the deletion: later commits are for a new topic with the same name."""
 
 
 class OffsetSweeps:
-    """`newest` is the log offset of the newest commit. A restart forgets the searches that are not finished."""
+    """`newest` is the log offset of the newest commit. A restart drops unfinished scans."""
 
     def __init__(
         self, groups: OffsetGroups, committed: CommittedOffsets, pending: PendingOffsets, config: GroupConfig
@@ -62,88 +61,90 @@ class OffsetSweeps:
         self._pending = pending
         self._retention_ms = config.offsets_retention_ms
         self._interval_ms = config.offsets_retention_check_interval_ms
-        self._waiting: list[str] = []
-        self._parts: list[_Part] = []
-        """Of the present round: the parts of the group that it has come to."""
+        self._remaining_groups: list[str] = []
+        self._chunks: list[_Chunk] = []
+        """The remaining chunks of the current group."""
         self._deletions: deque[_Deletion] = deque()
 
     def next_round(self, moment: Moment) -> tuple[Hashable, int]:
         return EXPIRY_TIMER, moment.monotonic_ms + self._interval_ms
 
     def step(self, key: Hashable, moment: Moment) -> Outcome[GroupRecord]:
-        """One of `SWEEP_TIMERS` is due."""
+        """Run the next step for a timer of `SWEEP_TIMERS`."""
         return self.expire(moment) if key == EXPIRY_TIMER else self._delete(moment)
 
     # Retention.
 
     def expire(self, moment: Moment) -> Outcome[GroupRecord]:
-        """The next step of the round, or the first of a new one. Sets the timer of the following step."""
+        """The next step of the round, or the first of a new round. Sets the timer of the next step."""
         outcome: Outcome[GroupRecord] = Outcome()
-        if not self._waiting and not self._parts:
-            self._waiting = self._groups.ids()
-        looked_at = 0
-        while (self._waiting or self._parts) and looked_at < STEP_OFFSETS and len(outcome.records) < STEP_TOMBSTONES:
-            if not self._parts:
-                self._parts = self._parts_of(self._waiting.pop())
-            part = self._parts.pop()
-            looked_at += 1 + len(part.partitions)
-            self._expire_part(part, moment, outcome.records)
-        is_over = not self._waiting and not self._parts
-        outcome.timers.append(self.next_round(moment) if is_over else (EXPIRY_TIMER, moment.monotonic_ms))
+        if not self._remaining_groups and not self._chunks:
+            self._remaining_groups = self._groups.ids()
+        visited = 0
+        while self._remaining_groups or self._chunks:
+            if visited >= OFFSETS_PER_STEP or len(outcome.records) >= TOMBSTONES_PER_STEP:
+                break
+            if not self._chunks:
+                self._chunks = self._chunks_of(self._remaining_groups.pop())
+            chunk = self._chunks.pop()
+            visited += 1 + len(chunk.partitions)
+            self._expire_chunk(chunk, moment, outcome.records)
+        is_done = not self._remaining_groups and not self._chunks
+        outcome.timers.append(self.next_round(moment) if is_done else (EXPIRY_TIMER, moment.monotonic_ms))
         if outcome.records:
             outcome.after = self._expired
         return outcome
 
     def _expired(self, code: ErrorCode, moment: Moment) -> Outcome[GroupRecord]:
-        """The refused append has set no timer: try again in the next round."""
+        """After a failed write, whose timers are lost: try again in the next round."""
         if code is ErrorCode.NONE:
             return Outcome()
-        self._waiting.clear()
-        self._parts.clear()
+        self._remaining_groups.clear()
+        self._chunks.clear()
         return Outcome(timers=[self.next_round(moment)])
 
-    def _parts_of(self, group_id: str) -> list[_Part]:
-        """In reverse: the last one is taken first. Offsets committed meanwhile are too young to expire."""
-        parts = [_Part(group_id)]
+    def _chunks_of(self, group_id: str) -> list[_Chunk]:
+        """In reverse order: the last one is processed first. Later commits are too new to expire."""
+        chunks = [_Chunk(group_id)]
         for topic, partitions in self._committed.of_group(group_id).items():
-            parts += [_Part(group_id, topic, some) for some in _in_steps(partitions)]
-        return parts
+            chunks += [_Chunk(group_id, topic, step) for step in _in_steps(partitions)]
+        return chunks
 
-    def _expire_part(self, part: _Part, moment: Moment, records: list[GroupRecord]) -> None:
-        group = self._groups.get(part.group_id)
+    def _expire_chunk(self, chunk: _Chunk, moment: Moment, records: list[GroupRecord]) -> None:
+        group = self._groups.get(chunk.group_id)
         if group is None:
             return
-        if part.topic is not None:
+        if chunk.topic is not None:
             expiration = group.expiration()
-            if expiration is not None and not group.is_subscribed(part.topic):
-                records += self._expired_of(part, part.topic, expiration, moment.wall_ms)
-        elif self._may_go(group, records):
+            if expiration is not None and not group.is_subscribed(chunk.topic):
+                records += self._expired_of(chunk, chunk.topic, expiration, moment.wall_ms)
+        elif self._is_removable(group, records):
             records += group.tombstones()
 
-    def _expired_of(self, part: _Part, topic: str, expiration: Expiration, now_ms: int) -> Iterator[OffsetRemoved]:
-        partitions = self._committed.of_group(part.group_id).get(topic, {})
-        for partition in part.partitions:
+    def _expired_of(self, chunk: _Chunk, topic: str, expiration: Expiration, now_ms: int) -> Iterator[OffsetRemoved]:
+        partitions = self._committed.of_group(chunk.group_id).get(topic, {})
+        for partition in chunk.partitions:
             packed = partitions.get(partition)
             if packed is None or not is_expired(packed, expiration.since_ms, now_ms, self._retention_ms):
                 continue
-            if not self._pending.has(part.group_id, topic, partition):
-                yield OffsetRemoved(part.group_id, topic, partition)
+            if not self._pending.has(chunk.group_id, topic, partition):
+                yield OffsetRemoved(chunk.group_id, topic, partition)
 
-    def _may_go(self, group: Group, removed: list[GroupRecord]) -> bool:
-        """The group has no members, and no offsets besides those that this step has `removed`."""
+    def _is_removable(self, group: Group, removed: list[GroupRecord]) -> bool:
+        """Whether the group has no members, and no offsets except those that this step has `removed`."""
         if not group.is_empty or self._pending.has_group(group.group_id):
             return False
-        left = sum(map(len, self._committed.of_group(group.group_id).values()))
+        remaining = sum(map(len, self._committed.of_group(group.group_id).values()))
         for record in reversed(removed):
-            if not left or record.group_id != group.group_id:
+            if not remaining or record.group_id != group.group_id:
                 break
-            left -= 1
-        return not left
+            remaining -= 1
+        return not remaining
 
     # Deleted topics.
 
     def topics_deleted(self, ids: Mapping[str, Set[UUID]], moment: Moment) -> Outcome[GroupRecord]:
-        """These topics are gone, given as all ids by name: the steps that follow remove their offsets."""
+        """Start to remove the offsets of deleted topics, given as all ids by name."""
         groups = list(dict.fromkeys((*self._committed.groups(), *self._pending.groups())))
         if not groups:
             return Outcome()
@@ -155,29 +156,29 @@ class OffsetSweeps:
         if not self._deletions:
             return outcome
         deletion = self._deletions[0]
-        looked_at: list[str] = []
-        while deletion.groups and len(looked_at) < STEP_OFFSETS and len(outcome.records) < STEP_TOMBSTONES:
+        visited: list[str] = []
+        while deletion.groups and len(visited) < OFFSETS_PER_STEP and len(outcome.records) < TOMBSTONES_PER_STEP:
             group_id = deletion.groups.pop()
-            room = STEP_TOMBSTONES - len(outcome.records)
-            found = [OffsetRemoved(group_id, *row) for row in islice(self._of_deleted(group_id, deletion), room)]
+            remaining = TOMBSTONES_PER_STEP - len(outcome.records)
+            found = [OffsetRemoved(group_id, *row) for row in islice(self._of_deleted(group_id, deletion), remaining)]
             outcome.records += found
-            if len(found) == room:
+            if len(found) == remaining:
                 # There may be more.
                 deletion.groups.append(group_id)
             else:
-                looked_at.append(group_id)
+                visited.append(group_id)
         if not deletion.groups and not outcome.records:
             self._deletions.popleft()
         if self._deletions:
             outcome.timers.append((DELETION_TIMER, moment.monotonic_ms))
         if outcome.records:
-            outcome.after = lambda code, _: self._deleted(deletion, looked_at, code)
+            outcome.after = lambda code, _: self._deleted(deletion, visited, code)
         return outcome
 
-    def _deleted(self, deletion: _Deletion, looked_at: list[str], code: ErrorCode) -> Outcome[GroupRecord]:
+    def _deleted(self, deletion: _Deletion, visited: list[str], code: ErrorCode) -> Outcome[GroupRecord]:
         if code is not ErrorCode.NONE:
-            # Refused: the timer of this step comes again.
-            deletion.groups += looked_at
+            # The write failed: the timer of this step repeats it.
+            deletion.groups += visited
         return Outcome()
 
     def _of_deleted(self, group_id: str, deletion: _Deletion) -> Iterator[tuple[str, int]]:
@@ -201,4 +202,4 @@ def _is_deleted(packed: Packed, deletion: _Deletion, name: str) -> bool:
 
 def _in_steps(partitions: Iterable[int]) -> Iterator[tuple[int, ...]]:
     rows = tuple(partitions)
-    return (rows[at : at + STEP_TOMBSTONES] for at in range(0, len(rows), STEP_TOMBSTONES))
+    return (rows[at : at + TOMBSTONES_PER_STEP] for at in range(0, len(rows), TOMBSTONES_PER_STEP))

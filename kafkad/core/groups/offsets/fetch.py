@@ -1,7 +1,7 @@
-"""OffsetFetch: the committed offsets that a request names, or all of its group.
+"""OffsetFetch: the committed offsets of the requested partitions, or all of a group.
 
-An offset that was committed for another topic of the same name counts as missing. `pending` are the offsets of open
-transactions: a client that asks for stable offsets has to retry partitions that have some (KIP-447).
+An offset that was committed for another topic with the same name counts as missing. `pending` are the offsets of open
+transactions: with require_stable, clients must retry partitions with pending offsets (KIP-447).
 """
 
 from collections.abc import Collection, Iterator
@@ -15,23 +15,23 @@ from kafkad.core.groups.offsets.store import CommittedOffsets, Packed, is_of_top
 from kafkad.core.groups.offsets.store import Topics as CommittedTopics
 from kafkad.core.types import NO_TOPIC_ID
 
-MANY = 5_000
-"""In a group with more offsets the answer is built in steps: there may be a million."""
+MAX_BUILT_ROWS = 5_000
+"""For more offsets, up to millions, the rows of the reply are built in steps."""
 
 
 def fetch_group(
-    wanted: GroupFetch,
+    request: GroupFetch,
     group: Group | None,
     committed: CommittedOffsets,
     pending: PendingOffsets | None,
     topics: Topics | None,
 ) -> FetchedGroup:
-    """`group` None: the group does not exist, so nothing is committed. `topics`: the client names topics by id."""
-    group_id = wanted.group_id
+    """`group` None: it does not exist, and has no offsets. `topics` is set if the request has topic ids."""
+    group_id = request.group_id
     offsets: CommittedTopics = {}
     if group is not None:
         try:
-            group.check_offset_fetch(wanted.member_id, wanted.member_epoch)
+            group.check_offset_fetch(request.member_id, request.member_epoch)
         except KafkaError as error:
             if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
                 return FetchedGroup(group_id, [], error.code)
@@ -39,17 +39,17 @@ def fetch_group(
         else:
             offsets = committed.of_group(group_id)
     unstable = _Unstable(group_id, pending)
-    if wanted.topics is None:
-        return FetchedGroup(group_id, _everything(offsets, unstable, topics))
+    if request.topics is None:
+        return FetchedGroup(group_id, _all_topics(offsets, unstable, topics))
     rows, unknown = [], []
-    for each in wanted.topics:
-        name = each.name if topics is None else topics.name_of(each.topic_id)
+    for topic in request.topics:
+        name = topic.name if topics is None else topics.name_of(topic.topic_id)
         if name is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
-            parts = [FetchedPartition(partition, code=code) for partition in each.partitions]
-            unknown.append(FetchedTopic("", each.topic_id, parts))
+            partitions = [FetchedPartition(partition, code=code) for partition in topic.partitions]
+            unknown.append(FetchedTopic("", topic.topic_id, partitions))
         else:
-            rows.append(_one_topic(name, each, offsets.get(name, {}), unstable))
+            rows.append(_one_topic(name, topic, offsets.get(name, {}), unstable))
     return FetchedGroup(group_id, rows + unknown)
 
 
@@ -73,12 +73,12 @@ class _Unstable:
 
 
 class CommittedRows(Collection[FetchedPartition]):
-    """The present offsets of a topic, also when commits come while the caller iterates."""
+    """The current offsets of a topic, unaffected by commits during the iteration."""
 
     __slots__ = ("_packed", "_partitions", "_unstable")
 
     def __init__(self, offsets: dict[int, Packed], unstable: frozenset[int]) -> None:
-        # Not a copy of the dict, which takes more than twice as much.
+        # Not a copy of the dict, which would take more than twice the memory.
         self._partitions = tuple(offsets)
         self._packed = tuple(offsets.values())
         self._unstable = unstable
@@ -94,31 +94,31 @@ class CommittedRows(Collection[FetchedPartition]):
                 yield FetchedPartition(partition, *position(packed))
 
     def __contains__(self, row: object) -> bool:
-        return any(row == each for each in self)
+        return any(row == other for other in self)
 
 
-def _one_topic(name: str, wanted: TopicFetch, offsets: dict[int, Packed], unstable: _Unstable) -> FetchedTopic:
+def _one_topic(name: str, requested: TopicFetch, offsets: dict[int, Packed], unstable: _Unstable) -> FetchedTopic:
     rows = []
-    for partition in wanted.partitions:
+    for partition in requested.partitions:
         packed = offsets.get(partition)
         if unstable.has(name, partition):
             rows.append(FetchedPartition(partition, code=ErrorCode.UNSTABLE_OFFSET_COMMIT))
-        elif packed is None or not is_of_topic(packed, wanted.topic_id):
+        elif packed is None or not is_of_topic(packed, requested.topic_id):
             rows.append(FetchedPartition(partition))
         else:
             rows.append(FetchedPartition(partition, *position(packed)))
-    return FetchedTopic(name, wanted.topic_id, rows)
+    return FetchedTopic(name, requested.topic_id, rows)
 
 
-def _everything(offsets: CommittedTopics, unstable: _Unstable, topics: Topics | None) -> list[FetchedTopic]:
+def _all_topics(offsets: CommittedTopics, unstable: _Unstable, topics: Topics | None) -> list[FetchedTopic]:
     rows = []
-    are_many = sum(map(len, offsets.values())) > MANY
+    is_lazy = sum(map(len, offsets.values())) > MAX_BUILT_ROWS
     unstable_of = unstable.by_topic()
     for name, partitions in offsets.items():
         topic_id = NO_TOPIC_ID if topics is None else topics.id_of(name)
         if topic_id is None:
-            # The topic is gone; its offsets will be removed soon.
+            # The topic is deleted; its offsets will be removed soon.
             continue
         found = CommittedRows(partitions, unstable_of.get(name, frozenset()))
-        rows.append(FetchedTopic(name, topic_id, found if are_many else list(found)))
+        rows.append(FetchedTopic(name, topic_id, found if is_lazy else list(found)))
     return rows

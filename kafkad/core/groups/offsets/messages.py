@@ -1,6 +1,6 @@
-"""Requests about a group's offsets, and their answers.
+"""Requests about a group's offsets, and their replies.
 
-Tuples, for speed: a commit makes several of these, and the aim is ten thousand commits a second.
+Tuples for speed: a commit makes several, and the goal is ten thousand commits a second.
 """
 
 from collections.abc import Collection
@@ -22,7 +22,7 @@ class PartitionCommit(NamedTuple):
 
 
 class TopicCommit(NamedTuple):
-    """By name, or by id when the name is empty."""
+    """By name, or by id if the name is empty."""
 
     name: str
     partitions: list[PartitionCommit]
@@ -30,7 +30,7 @@ class TopicCommit(NamedTuple):
 
 
 class OffsetCommit(NamedTuple):
-    """`generation` is the member epoch in a KIP-848 group; negative when the client only stores offsets."""
+    """`generation` is the member epoch in a KIP-848 group; negative for clients outside of a generation."""
 
     group_id: str
     topics: list[TopicCommit]
@@ -41,7 +41,7 @@ class OffsetCommit(NamedTuple):
 
 
 class TxnOffsetCommit(NamedTuple):
-    """Offsets that count when the transaction of this producer commits."""
+    """Offsets that become valid when the producer's transaction commits."""
 
     group_id: str
     transactional_id: str
@@ -68,7 +68,7 @@ class CommitReply(NamedTuple):
 
 
 class TopicFetch(NamedTuple):
-    """By name, or by id when the name is empty."""
+    """By name, or by id if the name is empty."""
 
     name: str
     partitions: tuple[int, ...]
@@ -93,7 +93,7 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchedTopic(NamedTuple):
-    """In a group with very many offsets each row of `partitions` is made only when it is read."""
+    """For groups with very many offsets the rows of `partitions` are created lazily."""
 
     name: str
     topic_id: UUID
@@ -118,7 +118,7 @@ class OffsetDelete(NamedTuple):
 
 
 class DeleteReply(NamedTuple):
-    """With a `code` there are no topics: the request was refused as a whole."""
+    """With a `code` there are no topics: the whole request was rejected."""
 
     topics: list[TopicResult]
     code: ErrorCode = ErrorCode.NONE

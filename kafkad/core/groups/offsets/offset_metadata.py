@@ -1,7 +1,7 @@
 """The offsets of the groups of one partition of `__consumer_offsets` (KIP-98, 211, 447, 848).
 
-Requests lead to records and a reply; only `replay_…` and `transaction_ended` change which offsets are committed. The
-group decides whether a member may commit.
+Requests lead to records and a reply; only `replay_…` and `transaction_ended` change committed offsets. The group
+decides whether a member may commit.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Set
@@ -32,7 +32,7 @@ from kafkad.core.types import NO_TOPIC_ID
 
 
 class Lag(NamedTuple):
-    """How many records a group is behind, over the partitions whose log end is known."""
+    """The lag of a group in records, over partitions with a known log end offset."""
 
     max: int
     sum: int
@@ -51,23 +51,23 @@ class GroupOffsets:
 
     @property
     def count(self) -> int:
-        """Committed offsets of all groups."""
+        """The number of committed offsets of all groups."""
         return self._committed.count
 
     # Requests.
 
     def commit(self, request: OffsetCommit, caller: Caller, moment: Moment) -> Outcome[GroupRecord]:
-        records, results, timer, makes_group = self._rules.commit(request, caller.version, moment)
+        records, results, timer, creates_group = self._rules.commit(request, caller.version, moment)
         return Outcome(
             records=list(records),
             replies=[(caller.token, CommitReply(results))],
             timers=[] if timer is None else [timer],
             # A commit does not depend on offsets committed before it, but on whether the group exists.
-            shares_batch=not makes_group,
+            shares_batch=not creates_group,
         )
 
     def txn_commit(self, request: TxnOffsetCommit, caller: Caller, moment: Moment) -> Outcome[GroupRecord]:
-        """The log checks whether the producer has such a transaction, when the records are appended."""
+        """The log checks the producer's transaction when the records are appended."""
         records, results, _, _ = self._rules.txn_commit(request, caller.version, moment)
         return Outcome(
             records=list(records),
@@ -76,12 +76,12 @@ class GroupOffsets:
         )
 
     def fetch(self, groups: list[GroupFetch], caller: Caller, *, require_stable: bool) -> Outcome[GroupRecord]:
-        """A reply without records: the runtime holds it until everything that it is based on is safe."""
+        """A reply without records: the runtime delays it until all earlier records are committed."""
         topics = self._topics if caller.version >= BY_TOPIC_ID_FROM else None
         pending = self._pending if require_stable else None
         fetched = [
-            fetch_group(wanted, self._groups.get(wanted.group_id), self._committed, pending, topics)
-            for wanted in groups
+            fetch_group(request, self._groups.get(request.group_id), self._committed, pending, topics)
+            for request in groups
         ]
         return Outcome(replies=[(caller.token, FetchReply(fetched))])
 
@@ -93,9 +93,13 @@ class GroupOffsets:
             reply = DeleteReply([], error.code)
         return Outcome(records=records, replies=[(caller.token, reply)])
 
-    def all_removed(self, group_id: str) -> list[OffsetRemoved]:
-        """The records that remove all offsets, committed or pending, of the group, for DeleteGroups."""
-        rows = [(topic, part) for topic, parts in self._committed.of_group(group_id).items() for part in parts]
+    def removal_records(self, group_id: str) -> list[OffsetRemoved]:
+        """The records that remove all committed and pending offsets of the group, for DeleteGroups."""
+        rows = [
+            (topic, partition)
+            for topic, partitions in self._committed.of_group(group_id).items()
+            for partition in partitions
+        ]
         rows += [row for row in self._pending.of_group(group_id) if self._committed.get(group_id, *row) is None]
         return [OffsetRemoved(group_id, topic, partition) for topic, partition in rows]
 
@@ -112,7 +116,7 @@ class GroupOffsets:
 
     def replay_removed(self, record: OffsetRemoved) -> None:
         self._committed.remove(record.group_id, record.topic, record.partition)
-        self._pending.forget((record.group_id, record.topic, record.partition))
+        self._pending.remove((record.group_id, record.topic, record.partition))
 
     def transaction_ended(self, producer_id: int, *, is_commit: bool) -> None:
         pending = self._pending.take(producer_id)
@@ -120,23 +124,22 @@ class GroupOffsets:
             return
         for key, packed in pending.items():
             existing = self._committed.get(*key)
-            # The later record counts, plain or transactional, whenever the transaction ended: compaction keeps that one
-            # too.
+            # The later record wins, plain or transactional, regardless of the end of the transaction, as in compaction.
             if existing is None or is_later(packed, existing):
                 self._committed.put(*key, packed)
 
     # Time and deleted topics.
 
     def loaded(self, moment: Moment) -> tuple[Hashable, int]:
-        """The timer that starts the first round when the log has been replayed."""
+        """The timer of the first round after loading."""
         return self._sweeps.next_round(moment)
 
     def sweep(self, key: Hashable, moment: Moment) -> Outcome[GroupRecord]:
-        """For SWEEP_TIMERS: a bounded step over the groups, which sets the timer again."""
+        """For `SWEEP_TIMERS`: a bounded step over the groups, which sets the timer again."""
         return self._sweeps.step(key, moment)
 
     def topics_deleted(self, ids: Mapping[str, Set[UUID]], moment: Moment) -> Outcome[GroupRecord]:
-        """These topics are gone, given as all ids by name: the offsets in them are removed soon."""
+        """Start to remove the offsets of deleted topics, given as all ids by name."""
         return self._sweeps.topics_deleted(ids, moment)
 
     def lag(self, group_id: str, log_end_of: Callable[[str, int], int | None]) -> Lag:
@@ -149,9 +152,7 @@ class GroupOffsets:
         return Lag(max(lags), sum(lags))
 
     def committed_by(self, prefix: str) -> Iterator[tuple[str, int, UUID | None, int]]:
-        """What the groups whose names begin so have committed: topic, partition, the topic's id if it was known,
-        offset.
-        """
+        """The committed offsets of groups with this name prefix: topic, partition, topic id if known, offset."""
         for group_id in self._committed.groups():
             if group_id.startswith(prefix):
                 for topic, partitions in self._committed.of_group(group_id).items():
@@ -168,14 +169,14 @@ class GroupOffsets:
         results = Results()
         for topic, partitions in request.topics:
             count = self._topics.partitions_of(topic) or 0
-            there = [partition for partition in partitions if 0 <= partition < count]
-            if len(there) != len(partitions):
-                gone = [partition for partition in partitions if not 0 <= partition < count]
-                results.unknown(topic, NO_TOPIC_ID, gone, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            if there:
+            existing = [partition for partition in partitions if 0 <= partition < count]
+            if len(existing) != len(partitions):
+                missing = [partition for partition in partitions if not 0 <= partition < count]
+                results.unknown(topic, NO_TOPIC_ID, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if existing:
                 code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(topic) else ErrorCode.NONE
-                results.of(topic, NO_TOPIC_ID).extend((partition, code) for partition in there)
-                removed = there if code is ErrorCode.NONE else []
+                results.of(topic, NO_TOPIC_ID).extend((partition, code) for partition in existing)
+                removed = existing if code is ErrorCode.NONE else []
                 records += [
                     OffsetRemoved(request.group_id, topic, partition)
                     for partition in removed

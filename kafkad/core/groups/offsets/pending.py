@@ -1,8 +1,8 @@
 """Offsets that wait for the end of a transaction.
 
-No client sees them until it commits. Each producer has one transaction, in which it may commit for several groups;
-several producers may have the same partition of a group pending. Lookups by producer and by group cost the same however
-many offsets are pending.
+Clients get them only after the commit. Each producer has one transaction, which may commit offsets of several groups;
+several producers may have pending offsets of the same partition. The cost of lookups by producer and by group does not
+depend on the number of pending offsets.
 """
 
 from collections.abc import Iterator
@@ -39,34 +39,34 @@ class PendingOffsets:
         return iter(self._by_group)
 
     def of(self, key: Key) -> Iterator[Packed]:
-        """One for each open transaction that has the offset."""
+        """The pending offsets of all open transactions."""
         group_id, topic, partition = key
         for producer_id in self._by_group.get(group_id, {}).get((topic, partition), ()):
             yield self._by_producer[producer_id][key]
 
-    def forget(self, key: Key) -> None:
-        """The offset was removed: no open transaction brings it back."""
+    def remove(self, key: Key) -> None:
+        """Remove a deleted offset from all open transactions."""
         group_id, topic, partition = key
-        waiting = self._by_group.get(group_id)
-        if waiting is None:
+        pending = self._by_group.get(group_id)
+        if pending is None:
             return
-        for producer_id in waiting.pop((topic, partition), ()):
+        for producer_id in pending.pop((topic, partition), ()):
             offsets = self._by_producer[producer_id]
             del offsets[key]
             if not offsets:
                 del self._by_producer[producer_id]
-        if not waiting:
+        if not pending:
             del self._by_group[group_id]
 
     def take(self, producer_id: int) -> dict[Key, Packed]:
         """Remove and return the pending offsets of the producer, whose transaction has ended."""
         offsets = self._by_producer.pop(producer_id, {})
         for group_id, topic, partition in offsets:
-            waiting = self._by_group[group_id]
-            producers = waiting[topic, partition]
+            pending = self._by_group[group_id]
+            producers = pending[topic, partition]
             producers.discard(producer_id)
             if not producers:
-                del waiting[topic, partition]
-            if not waiting:
+                del pending[topic, partition]
+            if not pending:
                 del self._by_group[group_id]
         return offsets

@@ -1,7 +1,7 @@
-"""Collects the result of each partition, by topic, in Apache Kafka's order.
+"""The results of the partitions, by topic, in Apache Kafka's order.
 
-A topic that is named twice is answered twice, unless something in the request was unknown: then its rows come first,
-and all rows of a topic are put together.
+A topic that is requested twice has two results, unless the request has unknown topics or partitions: then their rows
+come first, and all rows of a topic are merged.
 """
 
 from collections.abc import Iterable

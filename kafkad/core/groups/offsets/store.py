@@ -1,7 +1,6 @@
-"""The committed offsets: one small value for each group, topic and partition; a broker may keep millions.
+"""The committed offsets: one small value for each group, topic and partition; a broker may store millions.
 
-A value is packed into bytes: 85 of them where an object with its numbers takes 300, and the garbage collector never
-looks at them.
+Values are packed into 85 bytes, where an object with its numbers takes 300, and cost the garbage collector nothing.
 """
 
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ Topics = dict[str, dict[int, Packed]]
 
 
 class Position(NamedTuple):
-    """The committed offset of a partition, as OffsetFetch answers it."""
+    """The committed offset of a partition, for OffsetFetch."""
 
     offset: int
     leader_epoch: int
@@ -35,7 +34,7 @@ class Position(NamedTuple):
 
 
 def pack(record: OffsetCommitted, log_offset: int) -> Packed:
-    """`log_offset` is the offset of the commit's record; the later of two commits counts."""
+    """`log_offset` is the offset of the commit's record; the later of two commits wins."""
     _, _, _, offset, leader_epoch, metadata, committed, expires, topic_id = record
     fixed = _PACKED.pack(offset, leader_epoch, committed, expires, log_offset, topic_id.bytes)
     return fixed + metadata.encode() if metadata else fixed
@@ -48,20 +47,19 @@ def position(packed: Packed) -> Position:
 
 
 def is_of_topic(packed: Packed, topic_id: UUID) -> bool:
-    """False when it was committed for another topic of the same name. NO_TOPIC_ID matches any topic."""
+    """False if the offset was committed for another topic with the same name. NO_TOPIC_ID matches any topic."""
     stored = packed[_TOPIC_ID_AT:_METADATA_AT]
     return stored == _NO_TOPIC_ID or topic_id == NO_TOPIC_ID or stored == topic_id.bytes
 
 
 def topic_id(packed: Packed) -> UUID | None:
-    """The topic that it was committed for; None when this was not known."""
+    """The id of the committed topic; None if unknown."""
     stored = packed[_TOPIC_ID_AT:_METADATA_AT]
     return None if stored == _NO_TOPIC_ID else UUID(bytes=stored)
 
 
 def is_expired(packed: Packed, since_ms: int | None, now_ms: int, retention_ms: int) -> bool:
-    """Expiry as in KIP-211: the commit's own expiry time if it has one, else `retention_ms` after `since_ms` or the
-    commit."""
+    """Expiration (KIP-211): at the commit's own expiration time, else `retention_ms` after `since_ms` or the commit."""
     committed, expires = _TIMES.unpack_from(packed, _TIMES_AT)
     if expires != NO_TIMESTAMP:
         return bool(now_ms >= expires)
@@ -74,8 +72,8 @@ def record_offset(packed: Packed) -> int:
     return int(offset)
 
 
-def is_later(packed: Packed, than: Packed) -> bool:
-    return record_offset(packed) > record_offset(than)
+def is_later(packed: Packed, other: Packed) -> bool:
+    return record_offset(packed) > record_offset(other)
 
 
 class CommittedOffsets:
@@ -105,14 +103,14 @@ class CommittedOffsets:
             topics = self._by_group[group_id] = {}
         partitions = topics.get(topic)
         if partitions is None:
-            # One name object for all groups: each record brings a new string.
+            # One name object for all groups: each record has a new string.
             partitions = topics[self._names.setdefault(topic, topic)] = {}
         if partition not in partitions:
             self.count += 1
         partitions[partition] = packed
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """Does nothing when there is none."""
+        """Remove an offset, if it exists."""
         topics = self._by_group.get(group_id)
         partitions = topics.get(topic) if topics else None
         if topics is None or partitions is None or partitions.pop(partition, None) is None:

@@ -1,1 +1,1 @@
-"""What a partition remembers of its producers: sequence numbers, open transactions, snapshots (KIP-98, KIP-890)."""
+"""The producer state of a partition: sequence numbers, open transactions, snapshots (KIP-98, KIP-890)."""

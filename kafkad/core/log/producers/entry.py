@@ -1,4 +1,4 @@
-"""What is remembered of one producer id in one partition: its epoch, its last five batches, its open transaction."""
+"""The state of one producer id in one partition: epoch, last five batches, open transaction."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from kafkad.core.log.records.batch import MAX_SEQUENCE, BatchHeader
 from kafkad.core.types import NO_SEQUENCE, NO_TIMESTAMP
 
 RETAINED_BATCHES: Final = 5
-"""Clients may have five requests in flight; an older repetition can't be told from a gap."""
+"""Clients may have five requests in flight; older duplicates are not distinguishable from gaps."""
 NO_PRODUCER_EPOCH: Final = -1
 NO_COORDINATOR_EPOCH: Final = -1
 
 
 class Appended(NamedTuple):
-    """A batch that is in the log. A tuple: one is made for each batch of an idempotent producer."""
+    """A batch in the log. A tuple for speed: each batch of an idempotent producer makes one."""
 
     last_sequence: int
     last_offset: int
@@ -34,7 +34,7 @@ class Appended(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duplicate:
-    """The batch is in the log already: the answer is that of its first arrival."""
+    """The batch is already in the log: the reply repeats that of the first append."""
 
     base_offset: int
     last_offset: int
@@ -69,7 +69,7 @@ class ProducerEntry:
         self.last_timestamp = last_timestamp
         self.current_txn_first_offset = current_txn_first_offset
         self.batches = tuple(batches)[-RETAINED_BATCHES:]
-        """A tuple, because an empty deque alone takes 760 bytes, and a client may use any number of producer ids."""
+        """A tuple: an empty deque alone takes 760 bytes, and a client may use any number of producer ids."""
 
     def appended(self, batch: Appended) -> None:
         self.batches = (*self.batches[1 - RETAINED_BATCHES :], batch)
@@ -91,13 +91,13 @@ class ProducerEntry:
         return self.batches[-1].offset_delta if self.batches else 0
 
     def move_to_epoch(self, producer_epoch: int) -> None:
-        """Forget batches of other epochs: sequences start over with each epoch."""
+        """Drop batches of other epochs: sequences restart at 0 with each epoch."""
         if producer_epoch != self.producer_epoch:
             self.batches = ()
             self.producer_epoch = producer_epoch
 
     def find_duplicate(self, header: BatchHeader) -> Duplicate | None:
-        """The batch of the present epoch with exactly these sequences, if it is one of the last."""
+        """The batch of the current epoch with exactly these sequences, if it is among the last five."""
         last, delta = header.last_sequence, header.last_offset_delta
         for batch in self.batches:
             if batch.last_sequence == last and batch.offset_delta == delta:
@@ -109,5 +109,5 @@ class ProducerEntry:
         return None
 
     def has_open_transaction(self, producer_epoch: int) -> bool:
-        """Whether a transaction is open that a batch of this epoch belongs to."""
+        """Whether this producer epoch has an open transaction."""
         return self.current_txn_first_offset is not None and self.producer_epoch == producer_epoch

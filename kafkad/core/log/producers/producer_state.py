@@ -1,8 +1,8 @@
-"""Is this batch new, a repetition, or out of order for its producer? Which transactions are open?
+"""Is this batch new, a duplicate, or out of order for its producer? Which transactions are open?
 
-Kafka's producer state: per producer id the epoch, the last five batches and the open transaction. `check` and its
-kin decide and change nothing; `record_append` and `replay` change and never fail. `snapshot` reads and writes
-snapshot files; the coordinator decides transactions.
+Kafka's producer state: per producer id the epoch, the last five batches and the open transaction. The `check` methods
+decide and change nothing; `record_append` and `replay` change and never fail. `snapshot` reads and writes snapshot
+files; the coordinator decides transactions.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from kafkad.core.log.producers.checks import (
     check_open_transaction,
     check_producer_epoch,
     check_sequence,
-    refusal,
+    rejection,
 )
 from kafkad.core.log.producers.entry import Appended, Duplicate, ProducerEntry
 from kafkad.core.log.producers.open_transactions import OpenTransactions
@@ -58,7 +58,7 @@ class ProducerStates:
     def __init__(
         self, partition: object, *, expiration_ms: int = 86_400_000, verifies_transactions: bool = True
     ) -> None:
-        """`partition` is only named in messages; `expiration_ms` is `producer.id.expiration.ms`,
+        """`partition` appears only in messages; `expiration_ms` is `producer.id.expiration.ms`,
         `verifies_transactions` is `transaction.partition.verification.enable`."""
         self._partition = partition
         self.expiration_ms = expiration_ms
@@ -68,18 +68,18 @@ class ProducerStates:
         self.verifications = Verifications()
 
     def check(self, header: BatchHeader, guard: int | None = None) -> Duplicate | Accept:
-        """What to do with a client's batch; raises the `KafkaError` that refuses it. Changes nothing.
+        """Check a client's batch without any change; raises `KafkaError` for a rejected one.
 
         `guard` comes from `begin_verification`; None if the request has no transactional id.
         """
         producer_id = header.producer_id
         is_transactional = header.attributes & TRANSACTIONAL_FLAG
         if is_transactional and guard is None:
-            raise refusal(
+            raise rejection(
                 self._partition,
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 producer_id,
-                "a transactional batch needs a request with a transactional id",
+                "a transactional batch requires a request with a transactional id",
             )
         if producer_id < 0:
             return ACCEPT
@@ -87,7 +87,7 @@ class ProducerStates:
         if entry is not None and header.producer_epoch == entry.producer_epoch:
             is_plain = not is_transactional and entry.current_txn_first_offset is None
             if is_plain and header.base_sequence == entry.next_sequence and not self.verifications.by_producer:
-                # The usual batch of an idempotent producer is the next one, so it is no duplicate.
+                # Usual case: the next batch of an idempotent producer, no duplicate.
                 return ACCEPT
             duplicate = entry.find_duplicate(header)
             if duplicate is not None:
@@ -99,7 +99,7 @@ class ProducerStates:
         return ACCEPT
 
     def check_coordinated(self, header: BatchHeader, guard: int = NO_GUARD) -> None:
-        """As `check`, for what a group coordinator writes in a producer's transaction: it has no sequences."""
+        """As `check`, for a group coordinator's batch in a producer's transaction: no sequences."""
         entry = self._entries.get(header.producer_id)
         if header.attributes & TRANSACTIONAL_FLAG:
             self._check_transaction(entry, header, guard)
@@ -113,8 +113,8 @@ class ProducerStates:
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, *, supports_epoch_bump: bool
     ) -> int:
-        """A guard, if the coordinator must verify the transaction before the batch may be appended; NO_GUARD if the
-        transaction is open here already. Raises `KafkaError` for a fenced epoch.
+        """The guard of a verification, if the coordinator must verify the transaction before the append; NO_GUARD if
+        the transaction is already open in this partition. Raises `KafkaError` for a fenced epoch.
         """
         entry = self._entries.get(producer_id)
         check_producer_epoch(self._partition, entry, producer_id, producer_epoch)
@@ -127,11 +127,11 @@ class ProducerStates:
     def check_end_marker(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
     ) -> None:
-        """Raises the `KafkaError` that refuses a marker. Changes nothing."""
+        """Check a marker without any change; raises `KafkaError` for a rejected one."""
         entry = self._entries.get(producer_id)
         check_end_marker(self._partition, entry, producer_id, producer_epoch, coordinator_epoch, transaction_version)
 
-    def record_append(self, header: BatchHeader, base_offset: int, place: LogPosition | None = None) -> None:
+    def record_append(self, header: BatchHeader, base_offset: int, position: LogPosition | None = None) -> None:
         """The batch is in the log at `base_offset`; `header` has its final timestamps."""
         producer_id = header.producer_id
         if producer_id < 0:
@@ -146,15 +146,15 @@ class ProducerStates:
             self.verifications.written(producer_id)
             if entry.current_txn_first_offset is None:
                 entry.current_txn_first_offset = base_offset
-                self.transactions.begin(base_offset, producer_id, place)
+                self.transactions.begin(base_offset, producer_id, position)
 
     def replay(
         self, header: BatchHeader, marker: EndMarker | None = None, segment_base: int = 0
     ) -> CompletedTransaction | None:
-        """Apply a batch that is in the log already (recovery, replication), without checking it again.
+        """Apply a batch of the log (recovery, replication), without checks.
 
-        `marker` is the record of a control batch; one that compaction emptied has none. `segment_base` is the base
-        offset of its segment.
+        `marker` is the record of a control batch, None if compaction has removed the record. `segment_base` is the
+        base offset of its segment.
         """
         if header.producer_id < 0:
             return None
@@ -177,8 +177,8 @@ class ProducerStates:
     def record_end_marker(
         self, header: BatchHeader, marker: EndMarker, offset: int, segment_base: int = 0
     ) -> CompletedTransaction | None:
-        """The marker is in the log at `offset`, in the segment with the base offset `segment_base`; returns the
-        transaction that it ends, if it had records.
+        """Record a marker at `offset`, in the segment with base offset `segment_base`; return the transaction that it
+        ends, if that has records.
         """
         entry = self._entry(header.producer_id)
         first_offset = entry.current_txn_first_offset
@@ -200,7 +200,7 @@ class ProducerStates:
         )
 
     def load(self, entries: Iterable[ProducerEntry], now_ms: int) -> None:
-        """Start from a snapshot's entries, without those that have expired meanwhile."""
+        """Replace the state by a snapshot's entries, without expired ones."""
         self.truncate_full()
         for entry in entries:
             if not self._is_expired(entry, now_ms):
@@ -215,9 +215,9 @@ class ProducerStates:
         self.verifications.clear()
 
     def remove_expired(self, now_ms: int) -> int:
-        """Forget producers that wrote nothing for `producer.id.expiration.ms`; returns how many.
+        """Remove producers without writes for `producer.id.expiration.ms`; return their number.
 
-        One with an open transaction stays: its marker needs the state.
+        Producers with an open transaction stay: their marker needs the state.
         """
         self.verifications.remove_expired(now_ms, self.expiration_ms)
         expired = [entry.producer_id for entry in self._entries.values() if self._is_expired(entry, now_ms)]
@@ -227,11 +227,11 @@ class ProducerStates:
 
     @property
     def may_expire(self) -> bool:
-        """Whether there are producers that `remove_expired` may remove later."""
+        """Whether `remove_expired` may have producers to remove later."""
         return bool(self._entries or self.verifications.by_producer)
 
     def active(self) -> Iterator[ProducerEntry]:
-        """Every known producer (DescribeProducers, snapshots)."""
+        """All producers (DescribeProducers, snapshots)."""
         return iter(self._entries.values())
 
     def get(self, producer_id: int) -> ProducerEntry | None:

@@ -1,8 +1,8 @@
 """How is the producer state rebuilt?
 
-From the newest valid snapshot and the batches after it. Headers are enough, except for transaction markers, whose
-batches are read. A transaction index that may be wrong is rebuilt on the way, as the producer state says which
-transaction a marker ends.
+From the newest valid snapshot and the batches after it. Only headers are read, except for transaction markers, which
+are read whole. A transaction index that may be wrong is rebuilt as well: the producer state has the transaction that a
+marker ends.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,9 +32,9 @@ def rebuild_steps(
     *,
     index_from: int | None = None,
 ) -> Iterator[None]:
-    """Bring `producers` to what they were when the log ended at `log_end_offset`.
+    """Restore `producers` to the state at `log_end_offset`.
 
-    `snapshots` are the offsets of those on file, ascending. Transaction indexes are rebuilt from the segment with
+    `snapshots` are the offsets of the snapshot files, ascending. Transaction indexes are rebuilt from the segment with
     base offset `index_from` on.
     """
     producers.truncate_full()
@@ -52,8 +52,8 @@ def rebuild_steps(
     for segment in segments.from_offset(start if index_from is None else min(start, index_from)):
         is_indexed = index_from is not None and segment.base_offset >= index_from
         if is_indexed and segment.base_offset > start and segment.base_offset in snapshots:
-            # The snapshot may be of batches that were lost since: a lost tail does not remove the next segment's
-            # snapshot.
+            # The snapshot may contain batches that were lost since: a lost tail does not remove the snapshot of the
+            # next segment.
             correct_producers(store, producers, segment.base_offset)
         aborted: list[AbortedTransaction] | None = [] if is_indexed else None
         yield from _replay_segment(segment, producers, start, aborted)
@@ -80,14 +80,14 @@ def _replay_batch(
     header: BatchHeader,
     aborted: list[AbortedTransaction] | None,
 ) -> None:
-    """Apply the batch at `position` of `segment`, and index what it aborts."""
+    """Apply the batch at `position` of `segment`, and index the transaction that it aborts."""
     if not header.is_control:
         producers.replay(header)
         return
     try:
         marker = read_end_marker(memoryview(segment.log.read_at(header.size, position)))
     except MalformedRecords:
-        # Its checksum is right, so it was written like this: it ends no transaction that we know of.
+        # The checksum is valid, so it was written like this: it is no transaction marker.
         marker = None
     if aborted is not None and marker is not None:
         entry = producers.aborted_by(header.producer_id, marker, header.base_offset)

@@ -1,8 +1,8 @@
-"""What does a `.snapshot` file say of a partition's producers?
+"""Which state of a partition's producers does a `.snapshot` file contain?
 
-Kafka's ProducerSnapshot, version 1, the only one there is: version, CRC-32C of all that follows it, a count,
-and per producer its newest batch. Older batches of the window are not kept: after a restart only the last
-one is recognised as a repetition, as in Kafka.
+Kafka's ProducerSnapshot, version 1, the only version: version, CRC-32C of all following bytes, a count, and per
+producer its newest batch. Older batches are not stored: after a restart only a repetition of the newest batch is
+detected as a duplicate, as in Kafka.
 """
 
 import struct
@@ -19,7 +19,7 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 
 
 class CorruptSnapshot(Exception):
-    """The file is not an intact producer snapshot: drop it and rebuild the state from the log."""
+    """The file is not an intact producer snapshot: rebuild the state from the log."""
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
@@ -54,7 +54,7 @@ def decode_snapshot(content: bytes) -> list[ProducerEntry]:
         raise CorruptSnapshot(f"stored checksum {crc}, computed {computed}")
     count = _COUNT.unpack_from(content, _HEAD.size)[0]
     if count < 0 or start + count * _ENTRY.size != len(content):
-        raise CorruptSnapshot(f"{count} producers announced in {len(content) - start} bytes")
+        raise CorruptSnapshot(f"expected {count} producers, found {len(content) - start} bytes")
     return [_entry(*fields) for fields in _ENTRY.iter_unpack(memoryview(content)[start:])]
 
 

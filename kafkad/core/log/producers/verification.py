@@ -1,17 +1,17 @@
-"""Has the transaction coordinator said that a producer's transaction includes this partition? (KIP-890)
+"""Has the transaction coordinator verified that a producer's transaction includes this partition? (KIP-890)
 
-A guard stands for one question to the coordinator. The coordinator's answer is valid only while the guard is. A
-marker in between removes the guard: otherwise an answer about the previous transaction could let records into the
-log that no marker will ever end. The lowest sequence asked about is kept too: a later batch must not be appended
-first just because its answer came sooner.
+A guard identifies one verification request. The coordinator's response is valid only while the guard is. A marker in
+between removes the guard: otherwise a response about the previous transaction could let records into the log that no
+marker will ever end. The lowest sequence of the requests is kept too: a later batch must not be appended first because
+its response came first.
 """
 
 NO_GUARD = 0
-"""No verification: the transaction is known to be open, or none is needed."""
+"""No verification: the transaction is open, or none is required."""
 
 
 class Verification:
-    """The verification of one producer whose transaction has no record here yet. Mutable and slotted."""
+    """The verification of one producer whose transaction has no record in this partition yet. Mutable and slotted."""
 
     __slots__ = ("guard", "lowest_sequence", "producer_epoch", "since_ms", "supports_epoch_bump")
 
@@ -25,7 +25,7 @@ class Verification:
         self.supports_epoch_bump = supports_epoch_bump
         """The client bumps its epoch with each transaction (transaction version 2)."""
 
-    def asked_again(self, producer_epoch: int, sequence: int) -> None:
+    def update(self, producer_epoch: int, sequence: int) -> None:
         if producer_epoch == self.producer_epoch:
             self.lowest_sequence = min(self.lowest_sequence, sequence)
         elif producer_epoch > self.producer_epoch:
@@ -45,35 +45,41 @@ class Verifications:
     def begin(
         self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, *, supports_epoch_bump: bool
     ) -> int:
-        """The guard of the producer's verification; the same one until it is used."""
-        known = self.by_producer.get(producer_id)
-        if known is None:
-            known = self.by_producer[producer_id] = Verification(
+        """The guard of the producer's verification; the same until its transaction has a record or a marker."""
+        verification = self.by_producer.get(producer_id)
+        if verification is None:
+            verification = self.by_producer[producer_id] = Verification(
                 self._next_guard, producer_epoch, sequence, now_ms, supports_epoch_bump=supports_epoch_bump
             )
             self._next_guard += 1
         else:
-            known.asked_again(producer_epoch, sequence)
-        return known.guard
+            verification.update(producer_epoch, sequence)
+        return verification.guard
 
     def holds(self, producer_id: int, guard: int) -> bool:
-        known = self.by_producer.get(producer_id)
-        return guard != NO_GUARD and known is not None and known.guard == guard
+        verification = self.by_producer.get(producer_id)
+        return guard != NO_GUARD and verification is not None and verification.guard == guard
 
     def written(self, producer_id: int) -> None:
-        """A record of the transaction is in the log, so no verification is needed any more."""
+        """A record of the transaction is in the log: the verification is complete."""
         self.by_producer.pop(producer_id, None)
 
     def ended(self, producer_id: int, producer_epoch: int) -> None:
         """A marker is in the log. If it has the epoch of a pending verification, it ends the transaction before that
         one.
         """
-        known = self.by_producer.get(producer_id)
-        if known is not None and not (known.supports_epoch_bump and known.producer_epoch == producer_epoch):
+        verification = self.by_producer.get(producer_id)
+        if verification is not None and not (
+            verification.supports_epoch_bump and verification.producer_epoch == producer_epoch
+        ):
             del self.by_producer[producer_id]
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
-        expired = [key for key, known in self.by_producer.items() if now_ms - known.since_ms >= expiration_ms]
+        expired = [
+            producer_id
+            for producer_id, verification in self.by_producer.items()
+            if now_ms - verification.since_ms >= expiration_ms
+        ]
         for producer_id in expired:
             del self.by_producer[producer_id]
 

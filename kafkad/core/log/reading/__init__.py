@@ -1,1 +1,1 @@
-"""A log as read-only processes see it: positions of records, aborted transactions, dumps of its files."""
+"""Reading a log in processes that do not write it: positions of records, aborted transactions, dumps."""

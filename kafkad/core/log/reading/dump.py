@@ -1,8 +1,8 @@
-"""What do the files of a partition directory hold, and do they agree with each other?
+"""What do the files of a partition directory contain, and do they agree with each other?
 
-The rules behind `kafkad dump-log`: each function reads one kind of file and yields lines of named fields (Kafka's
-DumpLogSegments prints the same names) and problems. Nothing is changed, and damage never stops the rest from being
-shown. Index checks are in `dump_indexes`; the command opens files and prints.
+The rules of `kafkad dump-log`: each function reads one kind of file and yields lines of named fields (with the names of
+Kafka's DumpLogSegments) and problems. Nothing is changed, and damage never hides the rest. Index checks are in
+`dump_indexes`; the command opens files and prints.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from kafkad.core.types import NO_SEQUENCE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A file to look at: `read_at(size, position)` returns fewer bytes only at the end."""
+    """A file to dump: `read_at(size, position)` returns fewer bytes only at the end."""
 
     name: str
     size: int
@@ -33,7 +33,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One thing found; `kind` is batch, record, gap, index, empty, timeindex, txnindex, producer or epoch."""
+    """One line of the dump; `kind` is batch, record, gap, index, empty, timeindex, txnindex, producer or epoch."""
 
     kind: str
     fields: dict[str, Any] = field(default_factory=dict)
@@ -50,7 +50,7 @@ Found = Iterator[Line | Problem]
 
 
 def dump_log(log: Source, base_offset: int, *, deep: bool = False, with_data: bool = False) -> Found:
-    """Every batch of a segment; `deep` adds the records, `with_data` their keys and values too."""
+    """Every batch of a segment; `deep` adds the records, `with_data` also their keys and values."""
     expected = base_offset
     previous: int | None = None
     try:
@@ -90,7 +90,7 @@ def dump_txn_index(index: Source) -> Found:
         if values[0] != 0:
             yield Problem(message=f"expected entries of version 0, found {values[0]}")
     if whole != len(content):
-        yield Problem(message=f"{len(content) - whole} bytes at the end are not a whole entry")
+        yield Problem(message=f"{len(content) - whole} bytes at the end are an incomplete entry")
 
 
 def dump_snapshot(snapshot: Source) -> Found:
@@ -119,7 +119,7 @@ def dump_snapshot(snapshot: Source) -> Found:
 
 
 def dump_epochs(checkpoint: Source) -> Found:
-    """The entries of `leader-epoch-checkpoint`, which must grow in both numbers."""
+    """The entries of `leader-epoch-checkpoint`, in which both numbers must increase."""
     try:
         entries = parse_checkpoint(checkpoint.content().decode("utf-8", "replace"))
     except CorruptCheckpoint as error:
@@ -140,7 +140,7 @@ def _dump_records(batch: memoryview, header: BatchHeader, position: int, *, with
             if not 0 <= record.offset_delta <= header.last_offset_delta:
                 yield Problem(
                     message=f"the batch at byte {position} ends at offset {header.last_offset}, "
-                    f"it has a record at {header.base_offset + record.offset_delta}"
+                    f"but has a record at offset {header.base_offset + record.offset_delta}"
                 )
     except MalformedRecords as error:
         yield Problem(message=f"the records of the batch at byte {position} can't be read: {error}")

@@ -1,4 +1,4 @@
-"""What do the small text files of a log directory say? The rules for `kafkad dump-log`, as in `dump`."""
+"""What do the checkpoint files of a log directory contain? Rules of `kafkad dump-log`, as in `dump`."""
 
 from kafkad.core.log.reading.dump import Found, Line, Problem, Source
 from kafkad.core.log.recovery.checkpoints import CheckpointCorrupt, parse_offsets, parse_partition_metadata
@@ -28,7 +28,7 @@ def dump_partition_metadata(metadata: Source) -> Found:
 
 
 def dump_text(file: Source) -> Found:
-    """Every line that is not empty."""
+    """All non-empty lines."""
     for line in file.content().decode(errors="replace").splitlines():
         if line.strip():
             yield Line(kind="text", fields={"text": line})

@@ -1,8 +1,8 @@
-"""Do the indexes of a segment point to what is in its log?
+"""Do the indexes of a segment agree with its log?
 
-An offset index entry names the last offset of a batch and the byte where that batch starts; a time index
-entry the largest timestamp so far and the last offset of its batch. Zero entries after the first are
-preallocated space, not entries. Only batch headers are read.
+An offset index entry has the last offset of a batch and the position of this batch; a time index entry the largest
+timestamp so far and the last offset of its batch. Zero entries after the first are preallocated space, not entries.
+Only batch headers are read.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from kafkad.core.types import NO_TIMESTAMP
 
 
 def dump_offset_index(index: Source, log: Source, base_offset: int) -> Found:
-    """Yields every entry, each one that names no batch of the log, and an empty index."""
+    """Yields every entry, a problem for each entry without a batch in the log, and a line for an empty index."""
     previous = base_offset - 1
     if not index.size:
         yield Line(kind="empty", fields={})
@@ -37,8 +37,8 @@ def dump_offset_index(index: Source, log: Source, base_offset: int) -> Found:
 
 
 def dump_time_index(index: Source, log: Source, base_offset: int) -> Found:
-    """Yields every entry, and each one whose offset, timestamp or order does not fit the log."""
-    batches = _Walk(log)
+    """Yields every entry, and a problem for each offset, timestamp or order that contradicts the log."""
+    batches = _BatchFinder(log)
     previous = NO_TIMESTAMP
     for timestamp, relative in _entries(index.content(), TIME_ENTRY, relative_at=1):
         offset = base_offset + relative
@@ -55,8 +55,8 @@ def dump_time_index(index: Source, log: Source, base_offset: int) -> Found:
     yield from _trailing(index, TIME_ENTRY)
 
 
-class _Walk:
-    """Finds batches in one pass over the log; offsets must be asked for in ascending order."""
+class _BatchFinder:
+    """Finds batches in one pass over the log, for offsets in ascending order."""
 
     def __init__(self, log: Source) -> None:
         self._headers = _intact_headers(log)
@@ -73,7 +73,7 @@ def _intact_headers(log: Source) -> Iterator[BatchHeader]:
         for _, header in walk_batches(log.read_at, 0, log.size):
             yield header
     except CorruptBatch:
-        # What follows is not in the log; dumping the log itself says so.
+        # Bytes from here on are no batches; the dump of the log reports them.
         return
 
 
@@ -86,6 +86,6 @@ def _entries(content: bytes, entry: Struct, *, relative_at: int) -> Iterator[tup
 
 
 def _trailing(index: Source, entry: Struct) -> Found:
-    rest = index.size % entry.size
-    if rest:
-        yield Problem(message=f"{rest} bytes at the end of {index.name} are not a whole entry")
+    trailing = index.size % entry.size
+    if trailing:
+        yield Problem(message=f"{trailing} bytes at the end of {index.name} are an incomplete entry")

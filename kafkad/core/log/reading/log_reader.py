@@ -1,10 +1,10 @@
 """Where are the bytes for a fetch, a timestamp or an epoch?
 
-For processes that only read. A `LogReader` has the manifest of one generation; the caller says how far it may read,
-from the shared slot. A fetch gets whole batches of one segment, from the batch that holds its offset on; the bytes
-are sent from the file. Files that are gone and segments that the manifest lacks raise `ManifestStale`: ask again. An
-index that contradicts the log raises `WrongIndex`: its owner makes it anew. A log may have thousands of segments: few
-are open at a time, and a search over all of them is made in steps.
+For processes that only read. A `LogReader` has the manifest of one generation; the caller passes the upper limit, from
+the shared slot. A fetch gets whole batches of one segment, from the batch with its offset on; the bytes are sent from
+the file. `ManifestStale`: files were removed or segments are missing in the manifest, so a new manifest is required.
+`WrongIndex`: an index contradicts the log, and its owner rebuilds it. A log may have thousands of segments: few are
+open at a time, and a search through all of them is made in steps.
 """
 
 from collections.abc import Iterator
@@ -21,8 +21,8 @@ from kafkad.core.log.records.record import TooManyRecords, iter_without_headers,
 from kafkad.core.log.records.record_checks import READ_RECORDS
 from kafkad.core.log.segments.index import (
     TimestampOffset,
+    entry_time,
     first_entry_from,
-    known_time,
     last_timestamp,
     lookup_timestamp,
 )
@@ -33,22 +33,22 @@ from kafkad.core.log.segments.offset_lookup import OffsetLookup
 from kafkad.core.ports import LogFile, SegmentStore
 from kafkad.core.types import NO_TIMESTAMP, LogPosition
 
-_REMEMBERED_ENDS = 64
-"""Consumers at the end of the log ask for the previous end offset: its position needs no look-up."""
+_CACHED_ENDS = 64
+"""Consumers at the end of the log fetch from a recent end offset: its position needs no look-up."""
 
 
-MOST_OPEN = 16
-"""Open segments per reader: consumers read forward at a few places of a log, however long it is."""
+MAX_OPEN_SEGMENTS = 16
+"""Open segments per reader: consumers read forward at a few positions of a log, however long it is."""
 SEGMENTS_A_STEP = 64
-"""New segments that one step of a search by time may open."""
+"""Uncached segments that one step of a search by time may read."""
 
 
 class SearchPaused(Exception):
-    """One step of a search by time is over; the next call goes on from there."""
+    """One step of a search by time is complete; the next call continues."""
 
 
 class ManifestStale(Exception):
-    """The log's files have changed since this manifest; the owner has a newer one."""
+    """The log's files have changed since this manifest; the owner has a newer manifest."""
 
 
 class Extent(NamedTuple):
@@ -60,7 +60,7 @@ class Extent(NamedTuple):
 
 
 class FoundOffset(NamedTuple):
-    """An offset found by time, with its record's timestamp and leader epoch (-1: unknown)."""
+    """An offset found by timestamp, with the timestamp and leader epoch (-1: unknown) of its record."""
 
     timestamp: int
     offset: int
@@ -68,9 +68,9 @@ class FoundOffset(NamedTuple):
 
 
 class _SegmentReader:
-    """The three files of one segment, opened when first read."""
+    """The three files of one segment, opened together."""
 
-    __slots__ = ("_looked_at", "base_offset", "index", "is_sealed", "log", "max_timestamp", "offsets", "timeindex")
+    __slots__ = ("_scanned_to", "base_offset", "index", "is_sealed", "log", "max_timestamp", "offsets", "timeindex")
 
     def __init__(self, store: SegmentStore, base_offset: int, *, is_sealed: bool) -> None:
         self.base_offset = base_offset
@@ -80,31 +80,31 @@ class _SegmentReader:
         self.timeindex: LogFile = store.open(file_name(base_offset, TIME_INDEX))
         self.offsets = OffsetLookup(self.index, base_offset)
         self.max_timestamp = NO_TIMESTAMP
-        self._looked_at = 0
-        """The largest timestamp below this byte is known: batches without one are in no index."""
+        self._scanned_to = 0
+        """`max_timestamp` covers the bytes below this one; batches without a timestamp are in no index."""
 
     def find(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
-        """The first batch below byte `end` that holds `offset` or comes after it. Raises `WrongIndex`."""
+        """The first batch below byte `end` with `offset` or a later one. Raises `WrongIndex`."""
         return find_from_entry(self.log, self.base_offset, self.offsets.at_or_before(offset), end, offset)
 
     def position_of_time(self, entry: TimestampOffset) -> int:
-        """Where the batch of a time index entry begins. Raises `WrongIndex`."""
+        """The position of the batch of a time index entry. Raises `WrongIndex`."""
         near = self.offsets.at_or_before(entry.offset)
         return check_time_entry(self.log, self.base_offset, near, self.log.size(), entry)
 
     def largest_timestamp(self, end: int) -> int:
-        """At least the largest timestamp below byte `end`: from the time index and the batches after its last entry.
+        """An upper bound of the timestamps below byte `end`: from the time index and the batches after its last entry.
         Raises `WrongIndex`.
         """
-        if self._looked_at < end:
-            known = last_timestamp(self.timeindex, self.timeindex.size(), self.base_offset)
-            if known.timestamp > self.max_timestamp:
-                self._looked_at = max(self._looked_at, self.position_of_time(known))
-                self.max_timestamp = known.timestamp
-            if not (self.is_sealed and known.timestamp >= 0):
-                found = largest_timestamp(self.log, min(self._looked_at, end), end)
+        if self._scanned_to < end:
+            last = last_timestamp(self.timeindex, self.timeindex.size(), self.base_offset)
+            if last.timestamp > self.max_timestamp:
+                self._scanned_to = max(self._scanned_to, self.position_of_time(last))
+                self.max_timestamp = last.timestamp
+            if not (self.is_sealed and last.timestamp >= 0):
+                found = largest_timestamp(self.log, min(self._scanned_to, end), end)
                 self.max_timestamp = max(self.max_timestamp, found.timestamp)
-            self._looked_at = end
+            self._scanned_to = end
         return self.max_timestamp
 
     def close(self) -> None:
@@ -113,45 +113,44 @@ class _SegmentReader:
 
 
 class LogReader:
-    """Reads one partition's files for one generation; a new generation needs a new reader."""
+    """Reads the files of one partition in one generation; each generation has its own reader."""
 
     def __init__(self, store: SegmentStore, manifest: LogManifest, facts: SegmentFacts | None = None) -> None:
         self.store = store
         self._segments: dict[int, _SegmentReader] = {}
-        """The ones read last, the one read longest ago first."""
+        """The most recently read segments, least recently read first."""
         self._epochs = LeaderEpochCache(manifest.epochs)
         self._ends: dict[int, tuple[int, int]] = {}
         self.facts = facts or SegmentFacts(manifest)
         self._aborted = AbortedLookup(store, self.facts, manifest.segment_bases[-1])
         self.manifest = manifest
 
-    def apart(self, store: SegmentStore) -> "LogReader":
-        """A reader with files of its own, for another thread; both share what they learn of the segments."""
+    def with_store(self, store: SegmentStore) -> "LogReader":
+        """A reader with its own open files, for another thread; both share `facts`."""
         return LogReader(store, self.manifest, self.facts)
 
     def locate(self, offset: int, upper: LogPosition, max_bytes: int, *, minimum_one_batch: bool = True) -> Extent:
-        """The bytes to answer a fetch at `offset` with; empty at `upper`. Raises `KafkaError`, `ManifestStale` and
-        `WrongIndex`.
+        """The bytes for a fetch at `offset`; empty at `upper`. Raises `KafkaError`, `ManifestStale` and `WrongIndex`.
 
-        Never past `upper`, nor past the end of the segment that holds the offset. `max_bytes` is kept unless the
-        first batch alone is larger and `minimum_one_batch` asks for it (T5, KIP-74).
+        Never beyond `upper` or the end of the segment with the offset. At most `max_bytes`, unless the first batch
+        alone is larger and `minimum_one_batch` is set (T5, KIP-74).
         """
         if offset == upper.offset:
             return Extent(upper.segment_base, upper.position, 0)
         if offset > upper.offset or self.manifest.segment_number(offset) < 0:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not in the log")
-        remembered = self._ends.get(offset)
-        if remembered is not None and remembered[0] == upper.segment_base:
-            length = upper.position - remembered[1]
+        cached_end = self._ends.get(offset)
+        if cached_end is not None and cached_end[0] == upper.segment_base:
+            length = upper.position - cached_end[1]
             if length <= max_bytes:
-                self._remember(upper)
-                return Extent(upper.segment_base, remembered[1], length)
+                self._cache_end(upper)
+                return Extent(upper.segment_base, cached_end[1], length)
         try:
-            return self._look_up(offset, upper, max_bytes, minimum_one_batch)
+            return self._locate_in_files(offset, upper, max_bytes, minimum_one_batch)
         except FileNotFoundError as error:
-            raise ManifestStale(f"{error} is gone") from error
+            raise ManifestStale(f"{error} is removed") from error
 
-    def _look_up(self, offset: int, upper: LogPosition, max_bytes: int, minimum_one_batch: bool) -> Extent:
+    def _locate_in_files(self, offset: int, upper: LogPosition, max_bytes: int, minimum_one_batch: bool) -> Extent:
         bases = self.manifest.segment_bases
         for number in range(self.manifest.segment_number(offset), len(bases)):
             base = bases[number]
@@ -161,7 +160,7 @@ class LogReader:
             if found is not None:
                 position, header = found
                 if end - position <= max_bytes and base == upper.segment_base:
-                    self._remember(upper)
+                    self._cache_end(upper)
                 if header.size > max_bytes and not minimum_one_batch:
                     return Extent(base, position, 0)
                 return Extent(base, position, min(end - position, max(max_bytes, header.size)))
@@ -170,8 +169,8 @@ class LogReader:
         raise ManifestStale(f"offset {offset} is in no segment of generation {self.manifest.generation}")
 
     def aborted(self, offset: int, extent: Extent, upper: LogPosition) -> list[tuple[int, int]]:
-        """(producer id, first offset) of the aborted transactions that matter to a fetch from `offset` that gets
-        `extent`. Raises `ManifestStale`.
+        """(producer id, first offset) of the aborted transactions for a fetch from `offset` that gets `extent`.
+        Raises `ManifestStale`.
         """
         end = extent.position + extent.length
         try:
@@ -180,27 +179,27 @@ class LogReader:
                 bound = self._bound_after(extent.segment_base, end, upper)
             found = self._aborted.between(extent.segment_base, offset, bound)
         except FileNotFoundError as error:
-            raise ManifestStale(f"{error} is gone") from error
+            raise ManifestStale(f"{error} is removed") from error
         return [(aborted.producer_id, aborted.first_offset) for aborted in found]
 
     def _bound_after(self, base: int, position: int, upper: LogPosition) -> int:
-        """An upper bound of the offsets before byte `position` of the segment."""
+        """An exclusive upper bound of the offsets before byte `position` of the segment."""
         segment = self._segment(base)
         entry = first_entry_from(segment.index, segment.index.size(), base, position)
         if entry is not None and not contradiction(segment.log.read_at, base, entry, segment.log.size()):
             return min(entry.offset, upper.offset)
-        after = self.manifest.segment_number(base) + 1
-        later = self.manifest.segment_bases[after : after + 1]
+        next_number = self.manifest.segment_number(base) + 1
+        later = self.manifest.segment_bases[next_number : next_number + 1]
         return min(later[0], upper.offset) if later else upper.offset
 
     def log_file(self, segment_base: int) -> LogFile:
-        """The file that an `Extent` is in, to send it from."""
+        """The file of an `Extent`, for `sendfile`."""
         return self._segment(segment_base).log
 
     def offset_for_timestamp(self, timestamp: int, upper: LogPosition, log_start: int = 0) -> FoundOffset | None:
-        """The first record with this timestamp or a later one, from `log_start` to `upper` (ListOffsets).
+        """The first record with at least this timestamp, from `log_start` to `upper` (ListOffsets).
 
-        Raises SearchPaused.
+        Raises `SearchPaused`.
         """
         try:
             for base, largest in self._largest_timestamps(upper):
@@ -209,37 +208,37 @@ class LogReader:
                     if found is not None:
                         return found
         except FileNotFoundError as error:
-            raise ManifestStale(f"{error} is gone") from error
+            raise ManifestStale(f"{error} is removed") from error
         return None
 
     def max_timestamp(self, upper: LogPosition, log_start: int = 0) -> FoundOffset | None:
-        """The first record that has the largest timestamp of all below `upper` (ListOffsets -3).
+        """The first record with the largest timestamp below `upper` (ListOffsets -3).
 
-        Where no record has one it is the first, as in Apache Kafka. Raises SearchPaused.
+        Without any timestamp the first record, as in Apache Kafka. Raises `SearchPaused`.
         """
         try:
-            # Of equal ones the first: `max` keeps it.
+            # `max` returns the first of equal timestamps.
             base, largest = max(self._largest_timestamps(upper), key=lambda row: row[1])
             return self._first_at_or_after(base, upper, largest, log_start)
         except FileNotFoundError as error:
-            raise ManifestStale(f"{error} is gone") from error
+            raise ManifestStale(f"{error} is removed") from error
 
     def _largest_timestamps(self, upper: LogPosition) -> Iterator[tuple[int, int]]:
-        """(segment, largest timestamp in it below `upper`) of every segment, most of them without opening it."""
-        manifest, known = self.manifest, self.facts.max_timestamps
+        """(segment, its largest timestamp below `upper`) of every segment; cached for most of them."""
+        manifest, cached = self.manifest, self.facts.max_timestamps
         if not manifest.has_segment(upper.segment_base):
             raise ManifestStale(f"segment {upper.segment_base} is not in generation {manifest.generation}")
-        looked = 0
+        read = 0
         for base in manifest.segment_bases[: manifest.segment_number(upper.segment_base) + 1]:
-            largest = known.get(base) if base != upper.segment_base else None
+            largest = cached.get(base) if base != upper.segment_base else None
             if largest is None:
-                if looked == SEGMENTS_A_STEP:
+                if read == SEGMENTS_A_STEP:
                     raise SearchPaused
-                looked += 1
+                read += 1
                 segment = self._segment(base)
                 largest = segment.largest_timestamp(self._end(segment, upper))
                 if base != upper.segment_base:
-                    known[base] = largest
+                    cached[base] = largest
             yield base, largest
 
     def _first_at_or_after(self, base: int, upper: LogPosition, timestamp: int, log_start: int) -> FoundOffset | None:
@@ -247,11 +246,11 @@ class LogReader:
         return _first_at_or_after(segment, self._end(segment, upper), timestamp, log_start)
 
     def epoch_end_offset(self, epoch: int, log_end_offset: int, leader_epoch: int) -> tuple[int, int]:
-        """(largest known epoch ≤ `epoch`, where it ended), as the leader of `leader_epoch` says; -1 if it is none."""
-        return self._epochs.end_offset_led(epoch, log_end_offset, leader_epoch)
+        """See `LeaderEpochCache.end_offset_as_leader`."""
+        return self._epochs.end_offset_as_leader(epoch, log_end_offset, leader_epoch)
 
     def leader_epoch_at(self, offset: int) -> int:
-        """The epoch that wrote `offset`; -1 when it is not known."""
+        """The leader epoch of `offset`; -1 if unknown."""
         return self.manifest.leader_epoch_at(offset)
 
     def latest_epoch(self) -> int:
@@ -269,7 +268,7 @@ class LogReader:
         if segment is None:
             if not self.manifest.has_segment(base):
                 raise ManifestStale(f"segment {base} is not in generation {self.manifest.generation}")
-            if len(self._segments) == MOST_OPEN:
+            if len(self._segments) == MAX_OPEN_SEGMENTS:
                 self._segments.pop(next(iter(self._segments))).close()
             segment = _SegmentReader(self.store, base, is_sealed=self.manifest.is_sealed(base))
         self._segments[base] = segment
@@ -278,18 +277,18 @@ class LogReader:
     def _end(self, segment: _SegmentReader, upper: LogPosition) -> int:
         return upper.position if segment.base_offset == upper.segment_base else segment.log.size()
 
-    def _remember(self, upper: LogPosition) -> None:
+    def _cache_end(self, upper: LogPosition) -> None:
         ends = self._ends
         if upper.offset not in ends:
-            if len(ends) >= _REMEMBERED_ENDS:
+            if len(ends) >= _CACHED_ENDS:
                 del ends[next(iter(ends))]
             ends[upper.offset] = (upper.segment_base, upper.position)
 
 
 def _first_at_or_after(segment: _SegmentReader, end: int, timestamp: int, log_start: int) -> FoundOffset | None:
-    """The first record ≥ `timestamp` at or after `log_start`: both indexes, headers, then one batch's records."""
+    """The first record ≥ `timestamp` at or after `log_start`: by both indexes, headers, then the records of a batch."""
     times = lookup_timestamp(segment.timeindex, segment.timeindex.size(), segment.base_offset, timestamp)
-    start = segment.position_of_time(times) if known_time(times.timestamp) >= 0 else 0
+    start = segment.position_of_time(times) if entry_time(times.timestamp) >= 0 else 0
     if log_start > times.offset:
         found_start = segment.find(log_start, end)
         start = end if found_start is None else max(start, found_start[0])
@@ -305,7 +304,7 @@ def _first_at_or_after(segment: _SegmentReader, end: int, timestamp: int, log_st
 def _first_record(
     log: LogFile, position: int, header: BatchHeader, timestamp: int, log_start: int
 ) -> FoundOffset | None:
-    """A batch that would take too long to read is the answer as a whole: a reader from there misses no record."""
+    """For a batch with too many records, its first offset: a reader from there misses no record."""
     whole = FoundOffset(header.max_timestamp, max(header.base_offset, log_start), header.partition_leader_epoch)
     if header.records_count > READ_RECORDS:
         return whole

@@ -1,7 +1,7 @@
-"""Facts about the segments of one generation, which save opening them again.
+"""Cached facts about the segments of one generation, which save opening the files again.
 
-Facts about a complete segment stay true: readers of the same generation share them, in all threads, and the next
-generation keeps those of segments that are still there.
+Facts about a complete segment stay true: all readers and threads of a generation share them, and the next generation
+keeps the facts about its remaining segments.
 """
 
 from bisect import bisect_left
@@ -11,30 +11,30 @@ from kafkad.core.log.segments.manifest import LogManifest
 
 
 class SegmentFacts:
-    """Largest timestamps, and which segments have no transaction index."""
+    """Largest timestamps of segments, and segments without a transaction index."""
 
-    __slots__ = ("_perhaps_indexed", "max_timestamps")
+    __slots__ = ("_possibly_indexed", "max_timestamps")
 
     def __init__(self, manifest: LogManifest) -> None:
         self.max_timestamps: dict[int, int] = {}
         """Of complete segments, by base offset."""
-        self._perhaps_indexed: Sequence[int] = manifest.segment_bases
-        """Segments that have, or may have, a transaction index; the set is replaced, never changed."""
+        self._possibly_indexed: Sequence[int] = manifest.segment_bases
+        """Segments that may have a transaction index; replaced, never changed in place."""
 
-    def perhaps_indexed(self, from_base: int) -> Sequence[int]:
-        """The segments from `from_base` on that have, or may have, a transaction index."""
-        bases = self._perhaps_indexed
+    def possibly_indexed(self, from_base: int) -> Sequence[int]:
+        """The segments from `from_base` on that may have a transaction index."""
+        bases = self._possibly_indexed
         return bases[bisect_left(bases, from_base) :]
 
-    def have_no_index(self, bases: Collection[int]) -> None:
-        """These are complete, and without aborted transactions."""
-        self._perhaps_indexed = tuple(base for base in self._perhaps_indexed if base not in bases)
+    def mark_unindexed(self, bases: Collection[int]) -> None:
+        """Record complete segments without aborted transactions."""
+        self._possibly_indexed = tuple(base for base in self._possibly_indexed if base not in bases)
 
-    def take_over(self, earlier: "SegmentFacts", before: LogManifest, now: LogManifest) -> None:
-        """Take over the previous generation's facts about segments that are still there."""
+    def inherit(self, earlier: "SegmentFacts", before: LogManifest, now: LogManifest) -> None:
+        """Copy the previous generation's facts about remaining segments."""
         if not now.continues(before):
             return
         kept = set(now.segment_bases[:-1])
         self.max_timestamps.update((base, time) for base, time in earlier.max_timestamps.items() if base in kept)
-        unknown = set(earlier._perhaps_indexed)
-        self.have_no_index({base for base in before.segment_bases if base not in unknown})
+        possibly_indexed = set(earlier._possibly_indexed)
+        self.mark_unindexed({base for base in before.segment_bases if base not in possibly_indexed})

@@ -1,7 +1,7 @@
-"""What is in a segment: batches, records, codecs, formats, and where does it stop to be intact?
+"""What does a segment contain: batches, records, codecs, formats, and where does damage begin?
 
-Everything is read and every checksum compared, as recovery would, and nothing is changed. The work is done in steps
-of about a megabyte.
+Everything is read and every checksum compared, as in recovery; nothing is changed. The work is done in steps of about
+a megabyte.
 """
 
 from collections.abc import Generator
@@ -24,7 +24,7 @@ _CHUNK = 1 << 20
 
 @dataclass(slots=True, kw_only=True)
 class LogSurvey:
-    """The segments seen so far. `records` counts those of magic 2 only."""
+    """The segments read so far. `records` counts records of magic 2 only."""
 
     bytes: int = 0
     segments: int = 0
@@ -38,19 +38,19 @@ class LogSurvey:
 
 
 def survey_segment(survey: LogSurvey, log: Source, base_offset: int) -> Generator[int, None, None]:
-    """Add a segment to `survey`, in the order of their offsets; yields how many bytes were read since the last step."""
+    """Add the segment, in the order of offsets; yields the number of bytes read since the last step."""
     survey.segments += 1
     survey.bytes += log.size
     expected = max(survey.end_offset, base_offset)
     if base_offset < survey.end_offset:
-        survey.damage.append(f"{log.name} begins below offset {survey.end_offset}, where the one before it ends")
-    position = told = 0
+        survey.damage.append(f"{log.name} begins below offset {survey.end_offset}, the end of the previous segment")
+    position = reported = 0
     window, start = memoryview(b""), 0
     while position < log.size:
         if position + HEADER_SIZE > start + len(window):
             window, start = memoryview(log.read_at(min(_CHUNK, log.size - position), position)), position
-            yield position - told
-            told = position
+            yield position - reported
+            reported = position
         try:
             header = read_header_within(bytes(window[position - start :][:HEADER_SIZE]), position, log.size)
             if position + header.size > start + len(window):
@@ -60,8 +60,8 @@ def survey_segment(survey: LogSurvey, log: Source, base_offset: int) -> Generato
         except CorruptBatch as error:
             old = old_message_at(log.read_at, position, log.size)
             if old is None:
-                left = log.size - position
-                survey.damage.append(f"{log.name}: {left} bytes from byte {position} on are not intact: {error.reason}")
+                damaged = log.size - position
+                survey.damage.append(f"{log.name}: {damaged} bytes from byte {position} on are damaged: {error.reason}")
                 break
             survey.magics.add(old.magic)
             expected = old.offset + 1
@@ -71,12 +71,12 @@ def survey_segment(survey: LogSurvey, log: Source, base_offset: int) -> Generato
         expected = header.next_offset
         position += header.size
     survey.end_offset = expected
-    yield log.size - told
+    yield log.size - reported
 
 
 def _check(window: memoryview, at: int, header: BatchHeader, expected: int) -> None:
     if header.base_offset < expected or header.last_offset_delta < 0:
-        raise CorruptBatch(at, f"expected offset {expected} or more, found {header.base_offset}")
+        raise CorruptBatch(at, f"expected offset {expected} or later, found {header.base_offset}")
     if at + header.size > len(window) or not has_valid_crc(window, at, header):
         raise CorruptBatch(at, f"the batch does not match its checksum {header.crc}")
 

@@ -1,1 +1,1 @@
-"""Record batches and what is in them: headers, records, checksums, compression, validation of what clients send."""
+"""Record batches: headers, records, checksums, compression, validation of produced batches."""

@@ -1,8 +1,7 @@
-"""What is the layout of a record batch of magic 2, and how is its header read and patched in place?
+"""What is the layout of a record batch of magic 2, and how is its header read and changed in place?
 
-Knows the 61 bytes before the records and nothing of the records themselves; one header costs well under
-a microsecond, because produce, fetch and recovery read one per batch. Whether a batch is acceptable is
-decided in validation.py; the records are read in record.py.
+Only the 61 bytes before the records are used. Reading a header costs well under a microsecond: produce, fetch and
+recovery read one per batch. Batches are validated in validation.py; records are read in record.py.
 """
 
 import struct
@@ -16,10 +15,10 @@ from kafkad.core.types import NO_TIMESTAMP
 
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12
-"""The base offset and the length itself, which `batch_length` does not count."""
+"""The size of base offset and length, which `batch_length` does not include."""
 SMALLEST_BATCH_LENGTH = HEADER_SIZE - LOG_OVERHEAD
 CRC_START = 21
-"""The checksum covers everything from the attributes on: offset, length, epoch and magic can be patched."""
+"""The checksum covers the bytes from the attributes on: offset, length, epoch and magic may change."""
 MAGIC = 2
 
 CODEC_MASK = 0x07
@@ -51,7 +50,7 @@ class Codec(IntEnum):
 
 
 class CorruptBatch(Exception):
-    """The bytes at `position` are not a whole, intact batch; everything before `position` was."""
+    """The bytes at `position` are no whole, intact batch; all bytes before `position` are."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"at byte {position}: {reason}")
@@ -60,7 +59,7 @@ class CorruptBatch(Exception):
 
 
 class BatchHeader(NamedTuple):
-    """The fields as they lie in the bytes. A tuple, not a dataclass: it is filled by one C call."""
+    """The fields in the order of the bytes. A tuple, not a dataclass: one C call fills it."""
 
     base_offset: int
     batch_length: int
@@ -91,7 +90,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record: sequences wrap to 0 after 2**31 - 1; -1 if there are none."""
+        """The sequence of the last record, -1 for none; sequences wrap to 0 after 2**31 - 1."""
         if self.base_sequence < 0:
             return self.base_sequence
         return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
@@ -114,10 +113,10 @@ class BatchHeader(NamedTuple):
 
     @property
     def largest_timestamp(self) -> int:
-        """The largest create time of a batch that is in a log, -1 for none.
+        """The largest create time of a batch in a log, -1 for none.
 
-        librdkafka writes 0 when all create times are -1. An append corrects that, but logs of earlier versions still
-        hold the 0, and retention would delete batches from 1970 at once.
+        librdkafka writes 0 if all create times are -1. Appends correct that, but logs of earlier versions contain the
+        0, and retention would delete these batches as batches of 1970.
         """
         latest = self.max_timestamp
         return NO_TIMESTAMP if latest == 0 and self.base_timestamp == NO_TIMESTAMP else latest
@@ -129,11 +128,11 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(view: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`; raises `CorruptBatch` if fewer than 61 bytes are left there."""
+    """The header at `position`; raises `CorruptBatch` if fewer than 61 bytes follow."""
     try:
         return _new_tuple(BatchHeader, _unpack_header(view, position))
     except struct.error:
-        raise CorruptBatch(position, f"a batch header takes {HEADER_SIZE} bytes, fewer are left") from None
+        raise CorruptBatch(position, f"a batch header has {HEADER_SIZE} bytes, fewer remain") from None
 
 
 def pack_header(header: BatchHeader) -> bytes:
@@ -141,7 +140,7 @@ def pack_header(header: BatchHeader) -> bytes:
 
 
 def read_size(view: Buffer, position: int = 0) -> int:
-    """The size that the batch at `position` says it has; needs only its first 12 bytes."""
+    """The size of the batch at `position`, from its first 12 bytes."""
     length: int = _LENGTH.unpack_from(view, position)[0]
     return length + LOG_OVERHEAD
 
@@ -149,14 +148,14 @@ def read_size(view: Buffer, position: int = 0) -> int:
 def read_header_within(head: bytes, position: int, end: int) -> BatchHeader:
     """The header in `head`, which was read at `position` of a file whose batches end at byte `end`."""
     if len(head) < HEADER_SIZE:
-        raise CorruptBatch(position, f"{len(head)} bytes are left, a batch header takes {HEADER_SIZE}")
+        raise CorruptBatch(position, f"{len(head)} bytes remain, a batch header has {HEADER_SIZE}")
     header = read_header(head)
     if header.magic != MAGIC:
         raise CorruptBatch(position, f"expected magic {MAGIC}, found {header.magic}")
     if header.batch_length < SMALLEST_BATCH_LENGTH:
         raise CorruptBatch(position, f"length {header.batch_length} is below {SMALLEST_BATCH_LENGTH}")
     if position + header.size > end:
-        raise CorruptBatch(position, f"the batch has {header.size} bytes, the file {end - position} more")
+        raise CorruptBatch(position, f"the batch has {header.size} bytes, {end - position} remain in the file")
     return header
 
 
@@ -169,19 +168,19 @@ def has_valid_crc(view: memoryview, position: int, header: BatchHeader) -> bool:
 
 
 def assign_offsets(view: memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Write the two fields that the leader decides; both lie outside the checksum."""
+    """Write the two fields that the leader assigns; both are outside the checksum."""
     _BASE_OFFSET.pack_into(view, position, base_offset)
     _LEADER_EPOCH.pack_into(view, position + 12, leader_epoch)
 
 
 def set_log_append_time(view: memoryview, position: int, now_ms: int) -> BatchHeader:
-    """Stamp the batch with the broker's time; the base timestamp and the records' deltas stay as sent."""
+    """Set the broker's time as the batch's timestamp; base timestamp and deltas stay unchanged."""
     header = read_header(view, position)
     return _set_timestamps(view, position, header, header.attributes | LOG_APPEND_TIME_FLAG, now_ms)
 
 
 def set_max_timestamp(view: memoryview, position: int, max_timestamp: int) -> BatchHeader:
-    """Correct the largest create time of a batch, and with it the checksum."""
+    """Correct the largest create time of a batch and its checksum."""
     header = read_header(view, position)
     return _set_timestamps(view, position, header, header.attributes & ~LOG_APPEND_TIME_FLAG, max_timestamp)
 

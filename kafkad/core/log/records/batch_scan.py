@@ -1,7 +1,7 @@
-"""Which batches does a segment file hold from a given byte on, by their headers alone?
+"""Which batches are in a segment file from a given byte on? Only headers are read.
 
-Many small batches are read at once; of a large batch only the header is read. Nothing is checked beyond what a
-header must be to lead to the next one.
+One read returns many small batches, or the header of a large one. Headers are checked only as far as the position of
+the next batch requires.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,25 +18,25 @@ _WINDOW = 8192
 def walk_batches(read_at: ReadAt, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each batch from `position` to byte `end`, by `LogFile.read_at`.
 
-    Raises `CorruptBatch` where a batch is cut short, has an impossible length or another magic.
+    Raises `CorruptBatch` for a truncated batch, an invalid length or another magic.
     """
     window = b""
     window_start = position
-    wanted = _WINDOW
+    read_size = _WINDOW
     while position < end:
         at = position - window_start
         if at + HEADER_SIZE > len(window):
-            window = read_at(min(wanted, end - position), position)
+            window = read_at(min(read_size, end - position), position)
             window_start, at = position, 0
         header = read_header_within(window[at : at + HEADER_SIZE], position, end)
         yield position, header
         size = header.size
-        wanted = HEADER_SIZE if size > _WINDOW // 2 else _WINDOW
+        read_size = HEADER_SIZE if size > _WINDOW // 2 else _WINDOW
         position += size
 
 
 def walk_intact(read_at: ReadAt, position: int, end: int) -> Iterator[BatchHeader]:
-    """The headers of the batches up to the first damaged one: behind that nobody can find one."""
+    """The headers of the batches before the first damaged one."""
     try:
         for _, header in walk_batches(read_at, position, end):
             yield header
@@ -45,7 +45,7 @@ def walk_intact(read_at: ReadAt, position: int, end: int) -> Iterator[BatchHeade
 
 
 def find_batch(file: LogFile, position: int, end: int, offset: int) -> tuple[int, BatchHeader] | None:
-    """The first batch from `position` on that holds `offset` or comes after it (compaction leaves gaps)."""
+    """The first batch from `position` on with `offset` or a later one (compaction leaves gaps)."""
     for found in walk_batches(file.read_at, position, end):
         if found[1].last_offset >= offset:
             return found

@@ -1,7 +1,7 @@
-"""How are the records of a batch compressed, so that every client reads them? (gzip, snappy, lz4, zstd)
+"""How are the records of a batch compressed and decompressed? (gzip, snappy, lz4, zstd)
 
-Nothing decompresses beyond the limit that the caller names, so a small batch can't take the memory of the
-broker. When to compress is decided elsewhere: most batches pass through as they came.
+Decompression stops at the caller's limit, so a small batch can't exhaust the broker's memory. Whether to compress is
+decided elsewhere: most batches are stored as received.
 """
 
 import itertools
@@ -16,22 +16,22 @@ import zstandard
 from kafkad.core.log.records.batch import Codec
 
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
-"""Above what any client makes of a batch of `max.message.bytes`."""
+"""More than any client compresses into a batch of `max.message.bytes`."""
 READ_BYTES = 16 * 1024 * 1024
-"""Limit of decompressed bytes where the broker reads a batch while other requests wait: about 50 ms of work."""
+"""Limit of decompressed bytes when other requests wait meanwhile: about 50 ms of work."""
 DEFAULT_LZ4_LEVEL = 9
-"""Apache Kafka takes it for lz4's fast compressor, any other level for the thorough one (Lz4BlockOutputStream)."""
+"""Apache Kafka uses lz4's fast compressor for this level, the HC compressor for others (Lz4BlockOutputStream)."""
 DEFAULT_ZSTD_LEVEL = 3
 
 _FAST_LZ4 = 0
-_LEAST_THOROUGH_LZ4 = 3
-_FIRST_GUESS = 64 * 1024
+_MIN_LZ4_HC = 3
+_MIN_FIRST_SIZE = 64 * 1024
 _FIRST_RATIO = 8
-"""Who guesses too low decompresses twice: text in large batches takes a fifth with zstd."""
+"""A buffer that is too small decompresses twice: zstd compresses text in large batches to a fifth."""
 _GZIP_WINDOW = 31
 _GZIP_PIECE = 4096
-"""Bytes read in one call: at the end of a member zlib copies those that are left."""
-# snappy-java's stream: magic, version, oldest compatible version, then blocks behind an int32 length each
+"""Input bytes of one call: at the end of a member zlib copies the unused input."""
+# snappy-java's stream: magic, version, oldest compatible version, then blocks, each after an int32 length
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
@@ -41,35 +41,35 @@ _PIECE = 1024 * 1024
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_CHECKSUM_FLAG = 0x04
 _ZSTD_BLOCK = 128 * 1024
-"""A block holds no more (RFC 8878, 3.1.1.2.4)."""
+"""Maximum size of a block (RFC 8878, 3.1.1.2.4)."""
 _ZSTD_RLE = 1
-_MOST_BLOCKS = 4096
-"""Beyond it a frame is given to who does not count: small blocks cost as much to count as to decompress."""
-_KEPT_CONTEXT = 4 * 1024 * 1024
-"""Bytes: a frame may ask for a window of 128 MB, which its context would keep."""
+_MAX_COUNTED_BLOCKS = 4096
+"""Frames with more blocks are decompressed without a count, which would cost as much as the decompression."""
+_MAX_IDLE_CONTEXT = 4 * 1024 * 1024
+"""Bytes: a frame may require a window of 128 MB, which its context would keep."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _NO_SPACE = "did not decompress full frame"
 _NO_SPACE_FOR_FRAMES = "failed to write whole buffer"
-"""How zstandard and cramjam tell sound frames whose content does not fit the buffer."""
+"""The error texts of zstandard and cramjam for a buffer that is too small."""
 _idle_decompressors: list[zstandard.ZstdDecompressor] = []
 _idle_compressors: list[zstandard.ZstdCompressor] = []
-"""Of the default level. A context costs as much to make as 16 KB to decompress, and serves one thread at a time."""
+"""Contexts of the default level, each for one thread at a time. A new one costs as much as 16 KB of data."""
 
 
-class CannotDecompress(Exception):
-    """The bytes are not what the codec says, or grow beyond the limit."""
+class DecompressionFailed(Exception):
+    """The data is invalid for the codec, or exceeds the limit when decompressed."""
 
 
-class GrowsTooLarge(CannotDecompress):
+class DecompressedTooLarge(DecompressionFailed):
     """The decompressed records exceed the limit."""
 
 
-class StaysTooLarge(Exception):
+class CompressedTooLarge(Exception):
     """The compressed data would exceed the limit."""
 
 
 def decompress(codec: int, data: memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """The records behind `data`, at most `max_bytes` of them; raises `CannotDecompress`."""
+    """The decompressed `data`, at most `max_bytes`; raises `DecompressionFailed`."""
     match codec:
         case Codec.NONE:
             return bytes(data)
@@ -81,30 +81,30 @@ def decompress(codec: int, data: memoryview, max_bytes: int = MAX_DECOMPRESSED_B
             return _decompress_lz4(data, max_bytes)
         case Codec.ZSTD:
             return _decompress_zstd(data, max_bytes)
-    raise CannotDecompress(f"no codec has the number {codec}")
+    raise DecompressionFailed(f"unknown compression codec {codec}")
 
 
 def compress(codec: int, data: bytes, level: int | None = None, max_bytes: int | None = None) -> bytes:
-    """`data` as Kafka's own clients frame it; `level` None is Kafka's default.
+    """`data` framed as by Kafka's own clients; `level` None is Kafka's default.
 
-    Raises `StaysTooLarge`, at most one piece after the output passes `max_bytes`.
+    Raises `CompressedTooLarge` when the output exceeds `max_bytes`, checked after each piece.
     """
     match codec:
         case Codec.NONE:
             return data
         case Codec.GZIP:
             gzip = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP_WINDOW)
-            return _joined(itertools.chain(map(gzip.compress, _pieces(data)), _at_last(gzip.flush)), max_bytes)
+            return _join(itertools.chain(map(gzip.compress, _pieces(data)), _deferred(gzip.flush)), max_bytes)
         case Codec.SNAPPY:
-            return _joined(_snappy_blocks(data), max_bytes)
+            return _join(_snappy_blocks(data), max_bytes)
         case Codec.LZ4:
-            return _joined(_lz4_frame(data, level), max_bytes)
+            return _join(_lz4_frame(data, level), max_bytes)
         case Codec.ZSTD:
             if len(data) <= _PIECE and level in (None, DEFAULT_ZSTD_LEVEL):
                 return _compress_zstd(data)
             zstd = zstandard.ZstdCompressor(DEFAULT_ZSTD_LEVEL if level is None else level).compressobj()
-            return _joined(itertools.chain(map(zstd.compress, _pieces(data)), _at_last(zstd.flush)), max_bytes)
-    raise ValueError(f"no codec has the number {codec}")
+            return _join(itertools.chain(map(zstd.compress, _pieces(data)), _deferred(zstd.flush)), max_bytes)
+    raise ValueError(f"unknown compression codec {codec}")
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
@@ -113,13 +113,13 @@ def _pieces(data: bytes) -> Iterator[bytes]:
     return (data[start : start + _PIECE] for start in range(0, len(data), _PIECE))
 
 
-def _at_last(finish: Callable[[], bytes]) -> Iterator[bytes]:
+def _deferred(finish: Callable[[], bytes]) -> Iterator[bytes]:
     yield finish()
 
 
 def _lz4_frame(data: bytes, level: int | None) -> Iterator[bytes]:
-    """Java's reader refuses blocks that refer to earlier ones."""
-    lz4_level = _FAST_LZ4 if level in (None, DEFAULT_LZ4_LEVEL) else max(level, _LEAST_THOROUGH_LZ4)
+    """With independent blocks: Java's reader rejects linked ones."""
+    lz4_level = _FAST_LZ4 if level in (None, DEFAULT_LZ4_LEVEL) else max(level, _MIN_LZ4_HC)
     if len(data) <= _PIECE:
         yield lz4.frame.compress(data, lz4_level, block_linked=False, store_size=False)
         return
@@ -140,107 +140,107 @@ def _compress_zstd(data: bytes) -> bytes:
     return packed
 
 
-def _joined(parts: Iterator[bytes], max_bytes: int | None) -> bytes:
-    whole: list[bytes] = []
+def _join(chunks: Iterator[bytes], max_bytes: int | None) -> bytes:
+    joined: list[bytes] = []
     size = 0
-    for part in parts:
-        whole.append(part)
-        size += len(part)
+    for chunk in chunks:
+        joined.append(chunk)
+        size += len(chunk)
         if max_bytes is not None and size > max_bytes:
-            raise StaysTooLarge
-    return b"".join(whole)
+            raise CompressedTooLarge
+    return b"".join(joined)
 
 
 def _gunzip(data: memoryview, max_bytes: int) -> bytes:
-    """All members of a gzip stream: the format allows several one after the other."""
-    parts: list[bytes] = []
-    room = max_bytes
+    """All members of a gzip stream, which may have several."""
+    chunks: list[bytes] = []
+    remaining = max_bytes
     position = 0
     while True:
         member = zlib.decompressobj(_GZIP_WINDOW)
         while not member.eof:
             piece = data[position : position + _GZIP_PIECE]
             if not piece:
-                raise CannotDecompress("gzip: the stream is cut short")
+                raise DecompressionFailed("gzip: the stream is truncated")
             try:
-                part = member.decompress(piece, room + 1)
+                chunk = member.decompress(piece, remaining + 1)
             except zlib.error as error:
-                raise CannotDecompress(f"gzip: {error}") from error
-            room -= len(part)
-            if room < 0:
+                raise DecompressionFailed(f"gzip: {error}") from error
+            remaining -= len(chunk)
+            if remaining < 0:
                 raise _too_large(max_bytes)
-            if part:
-                parts.append(part)
+            if chunk:
+                chunks.append(chunk)
             position += len(piece) - len(member.unused_data)
         if position == len(data):
-            return b"".join(parts)
+            return b"".join(chunks)
 
 
 def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
-    """The first frame; what lies behind it is left, as by Apache Kafka."""
+    """The first frame; bytes after it are ignored, as in Apache Kafka."""
     if data[: len(_LZ4_MAGIC)] != _LZ4_MAGIC:
-        raise CannotDecompress("lz4: no frame begins here")
+        raise DecompressionFailed("lz4: expected a frame, found other bytes")
     context = lz4.frame.create_decompression_context()
-    guess = max(_FIRST_GUESS, _FIRST_RATIO * len(data))
-    parts: list[bytes] = []
-    room = max_bytes
+    buffer_size = max(_MIN_FIRST_SIZE, _FIRST_RATIO * len(data))
+    chunks: list[bytes] = []
+    remaining = max_bytes
     position = 0
     while True:
-        # A byte more than may come: otherwise a frame that ends at the limit looks like one that goes on.
-        size = min(guess, room + 1)
+        # One byte above the limit, to distinguish a frame that ends at the limit from a longer one.
+        size = min(buffer_size, remaining + 1)
         try:
-            part, read, is_end = lz4.frame.decompress_chunk(context, data[position:], max_length=size)
+            chunk, read, is_end = lz4.frame.decompress_chunk(context, data[position:], max_length=size)
         except RuntimeError as error:
-            raise CannotDecompress(f"lz4: {error}") from error
-        room -= len(part)
-        if room < 0:
+            raise DecompressionFailed(f"lz4: {error}") from error
+        remaining -= len(chunk)
+        if remaining < 0:
             raise _too_large(max_bytes)
-        parts.append(part)
+        chunks.append(chunk)
         position += read
         if is_end:
-            return b"".join(parts)
-        if len(part) < size:
-            raise CannotDecompress("lz4: the frame is cut short")
+            return b"".join(chunks)
+        if len(chunk) < size:
+            raise DecompressionFailed("lz4: the frame is truncated")
 
 
 def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
-    most = _most_of_one_frame(data)
-    if most is None:
+    bound = _frame_bound(data)
+    if bound is None:
         return _decompress_zstd_frames(data, max_bytes)
     try:
         zstd = _idle_decompressors.pop()
     except IndexError:
         zstd = zstandard.ZstdDecompressor()
     try:
-        return _decompress_zstd_frame(zstd, data, most, max_bytes)
+        return _decompress_zstd_frame(zstd, data, bound, max_bytes)
     except zstandard.ZstdError as error:
-        raise CannotDecompress(f"zstd: {error}") from error
+        raise DecompressionFailed(f"zstd: {error}") from error
     finally:
-        if zstd.memory_size() <= _KEPT_CONTEXT:
+        if zstd.memory_size() <= _MAX_IDLE_CONTEXT:
             _idle_decompressors.append(zstd)
 
 
-def _decompress_zstd_frame(zstd: zstandard.ZstdDecompressor, data: memoryview, most: int, max_bytes: int) -> bytes:
-    """Try a larger buffer where the frame does not say how large its content is, as those of Java do not."""
+def _decompress_zstd_frame(zstd: zstandard.ZstdDecompressor, data: memoryview, bound: int, max_bytes: int) -> bytes:
+    """Retry with a larger buffer if the frame does not contain its content size; Java's frames do not."""
     if zstandard.frame_content_size(data) > max_bytes:
         raise _too_large(max_bytes)
-    size = min(most, max_bytes, max(_FIRST_GUESS, _FIRST_RATIO * len(data)))
+    size = min(bound, max_bytes, max(_MIN_FIRST_SIZE, _FIRST_RATIO * len(data)))
     while True:
         try:
             return zstd.decompress(data, max_output_size=size)
         except zstandard.ZstdError as error:
-            if _NO_SPACE not in str(error) or size == most:
+            if _NO_SPACE not in str(error) or size == bound:
                 raise
         if size == max_bytes:
             raise _too_large(max_bytes)
-        size = min(most, max_bytes)
+        size = min(bound, max_bytes)
 
 
-def _most_of_one_frame(data: memoryview) -> int | None:
-    """How many bytes the frame may hold at most (RFC 8878).
+def _frame_bound(data: memoryview) -> int | None:
+    """An upper bound of the content size of a frame (RFC 8878).
 
-    None unless `data` is one whole frame and nothing else, and a plain one. Of a frame that says it is empty nobody
-    would look at the blocks.
+    None unless `data` is exactly one whole frame, without skippable ones. Also None for a frame of content size 0,
+    whose blocks the library would not check.
     """
     if data[: len(_ZSTD_MAGIC)] != _ZSTD_MAGIC:
         return None
@@ -251,29 +251,29 @@ def _most_of_one_frame(data: memoryview) -> int | None:
     except zstandard.ZstdError:
         return None
     trailer = 4 if data[len(_ZSTD_MAGIC)] & _ZSTD_CHECKSUM_FLAG else 0
-    most = 0
+    bound = 0
     is_last = False
     while not is_last:
         header = data[position : position + 3]
-        if len(header) < 3 or most == _MOST_BLOCKS * _ZSTD_BLOCK:
+        if len(header) < 3 or bound == _MAX_COUNTED_BLOCKS * _ZSTD_BLOCK:
             return None
         fields = header[0] | header[1] << 8 | header[2] << 16
         is_last = bool(fields & 1)
         position += 3 + (1 if fields >> 1 & 3 == _ZSTD_RLE else fields >> 3)
-        most += _ZSTD_BLOCK
-    return most if position + trailer == len(data) else None
+        bound += _ZSTD_BLOCK
+    return bound if position + trailer == len(data) else None
 
 
 def _decompress_zstd_frames(data: memoryview, max_bytes: int) -> bytes:
-    """Several frames are one stream. Larger buffers are tried: a frame need not say how large its content is."""
-    size = min(max_bytes, max(_FIRST_GUESS, _FIRST_RATIO * len(data)))
+    """Decompress a stream of several frames, with larger buffers until the content fits."""
+    size = min(max_bytes, max(_MIN_FIRST_SIZE, _FIRST_RATIO * len(data)))
     while True:
         out = bytearray(size)
         try:
             written = cramjam.zstd.decompress_into(data, out)
         except cramjam.DecompressionError as error:
             if _NO_SPACE_FOR_FRAMES not in str(error):
-                raise CannotDecompress(f"zstd: {error}") from error
+                raise DecompressionFailed(f"zstd: {error}") from error
             if size >= max_bytes:
                 raise _too_large(max_bytes) from error
             size = min(max_bytes, 4 * size)
@@ -282,33 +282,33 @@ def _decompress_zstd_frames(data: memoryview, max_bytes: int) -> bytes:
 
 
 def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
-    """Java frames snappy in blocks, librdkafka and others write one bare block."""
+    """Java frames snappy blocks; librdkafka and others write one bare block."""
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _decompress_snappy_block(data, max_bytes, max_bytes)
-    parts: list[bytes] = []
-    room = max_bytes
+    chunks: list[bytes] = []
+    remaining = max_bytes
     position = len(_XERIAL_HEADER)
     while position < len(data):
         if len(data) - position < _INT32.size:
-            raise CannotDecompress("snappy: a block length is cut short")
+            raise DecompressionFailed("snappy: a block length is truncated")
         length: int = _INT32.unpack_from(data, position)[0]
         position += _INT32.size
         if length < 0 or length > len(data) - position:
-            raise CannotDecompress(f"snappy: a block has {length} bytes, {len(data) - position} are left")
-        part = _decompress_snappy_block(data[position : position + length], room, max_bytes)
-        room -= len(part)
-        parts.append(part)
+            raise DecompressionFailed(f"snappy: a block has {length} bytes, {len(data) - position} remain")
+        chunk = _decompress_snappy_block(data[position : position + length], remaining, max_bytes)
+        remaining -= len(chunk)
+        chunks.append(chunk)
         position += length
-    return b"".join(parts)
+    return b"".join(chunks)
 
 
-def _decompress_snappy_block(block: memoryview, room: int, max_bytes: int) -> bytes:
+def _decompress_snappy_block(block: memoryview, max_block_bytes: int, max_bytes: int) -> bytes:
     try:
-        if cramjam.snappy.decompress_raw_len(block) > room:
+        if cramjam.snappy.decompress_raw_len(block) > max_block_bytes:
             raise _too_large(max_bytes)
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
-        raise CannotDecompress(str(error)) from error
+        raise DecompressionFailed(str(error)) from error
 
 
 def _snappy_blocks(data: bytes) -> Iterator[bytes]:
@@ -319,5 +319,5 @@ def _snappy_blocks(data: bytes) -> Iterator[bytes]:
         yield _INT32.pack(len(block)) + block
 
 
-def _too_large(max_bytes: int) -> GrowsTooLarge:
-    return GrowsTooLarge(f"the records take more than the {max_bytes} bytes that are read")
+def _too_large(max_bytes: int) -> DecompressedTooLarge:
+    return DecompressedTooLarge(f"the decompressed records exceed the limit of {max_bytes} bytes")

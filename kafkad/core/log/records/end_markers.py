@@ -1,6 +1,6 @@
 """How does a transaction end in the log? The control batch with its COMMIT or ABORT record.
 
-The transaction coordinator orders markers; recovery and followers read them to rebuild the producer state.
+The transaction coordinator requests markers; recovery and followers read them to rebuild the producer state.
 """
 
 import struct
@@ -21,7 +21,7 @@ _ABORT, _COMMIT = 0, 1
 
 
 def read_end_marker(batch: memoryview) -> EndMarker | None:
-    """The transaction marker in a control batch; None if it holds another control record or none."""
+    """The transaction marker in a control batch; None for other control records, or no record."""
     for record in iter_without_headers(batch):
         key, value = record.key or b"", record.value or b""
         if len(key) < _KEY.size:

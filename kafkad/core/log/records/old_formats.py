@@ -1,6 +1,6 @@
-"""Does a log hold a whole message of magic 0 or 1, as Apache Kafka wrote them before 0.11?
+"""Does a log contain a message of magic 0 or 1, as Apache Kafka wrote them before 0.11?
 
-This broker reads batches of magic 2 only. An old message is not damage, so recovery must not truncate the log there.
+kafkad reads batches of magic 2 only. An old message is not damage, so recovery must not truncate the log there.
 """
 
 import struct
@@ -12,7 +12,7 @@ from kafkad.core.log.records.batch_scan import ReadAt
 from kafkad.core.ports import LogFile
 
 _HEADER = struct.Struct(">qiIb")
-"""Offset, size of what follows, CRC-32 of what follows it, magic."""
+"""Offset, size of the following bytes, CRC-32 of the bytes after it, magic."""
 _MAGIC_AT = _HEADER.size - 1
 _NEWEST_OLD_MAGIC = 1
 _SMALLEST_MESSAGE = (14, 22)
@@ -21,11 +21,11 @@ _CHUNK = 1 << 20
 
 
 class OldMessageFormat(Exception):
-    """The log holds messages that this broker can't read, so it must not be changed."""
+    """The log contains messages that kafkad can't read, so it must not be changed."""
 
 
 class OldMessage(NamedTuple):
-    """`size` is of the whole entry, its offset and size included."""
+    """`size` includes the offset and size fields."""
 
     magic: int
     offset: int
@@ -33,7 +33,7 @@ class OldMessage(NamedTuple):
 
 
 def old_message_at(read_at: ReadAt, position: int, end: int) -> OldMessage | None:
-    """The whole, intact message of magic 0 or 1 between two bytes of a file, if there is one."""
+    """The intact message of magic 0 or 1 at byte `position` of a file that ends at `end`; None if there is none."""
     head = read_at(min(_HEADER.size, end - position), position)
     if len(head) < _HEADER.size:
         return None
@@ -57,12 +57,12 @@ def _crc(read_at: ReadAt, position: int, end: int) -> int:
     return crc
 
 
-def refuse_old_message(file: LogFile, name: str, position: int, end: int) -> None:
+def reject_old_message(file: LogFile, name: str, position: int, end: int) -> None:
     """Raises `OldMessageFormat` if the message at `position` of the file `name` is of magic 0 or 1."""
     message = old_message_at(file.read_at, position, end)
     if message is not None:
         raise OldMessageFormat(
-            f"{name} holds a message of magic {message.magic} at byte {position} (offset {message.offset}), the format "
-            "before Apache Kafka 0.11, which kafkad can't read. Nothing was changed: copy the topic with an Apache "
-            "Kafka broker into one of today's format, or move the directory away"
+            f"{name} contains a message of magic {message.magic} at byte {position} (offset {message.offset}), "
+            "the format before Apache Kafka 0.11, which kafkad can't read. Nothing was changed: copy the topic with an "
+            "Apache Kafka broker into a topic of the current format, or move the directory away"
         )

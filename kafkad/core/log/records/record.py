@@ -1,7 +1,7 @@
-"""How are the records of a batch read, and how is a batch made of records?
+"""How are the records of a batch read, and how is a batch built from records?
 
-Compaction, timestamp look-ups, tools and compacted topics need this. Produce and fetch pass batches on unread. Any
-bytes give either records or `MalformedRecords`.
+Compaction, timestamp look-ups, tools and produce to compacted topics need this; produce and fetch otherwise do not read
+records. Any bytes result in records or in `MalformedRecords`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,8 +27,8 @@ from kafkad.core.log.records.batch import (
 )
 from kafkad.core.log.records.compression import (
     MAX_DECOMPRESSED_BYTES,
-    CannotDecompress,
-    GrowsTooLarge,
+    DecompressedTooLarge,
+    DecompressionFailed,
     compress,
     decompress,
 )
@@ -42,29 +42,29 @@ SMALLEST_RECORD = 7
 
 _CHECKSUM_SIZE = 4
 _ONE_BYTE_LENGTHS = 0x40
-"""Lengths below are one byte, zigzag."""
+"""Lengths below this one are one byte, zigzag."""
 
 _CODEC_OF_TYPE = {"uncompressed": Codec.NONE, **{codec.name.lower(): codec for codec in Codec if codec}}
 
 
 class MalformedRecords(Exception):
-    """The records of a batch can't be read."""
+    """The records of a batch are unreadable."""
 
 
 class MalformedBatch(MalformedRecords):
-    """Nor can the header of the batch."""
+    """The header of the batch is unreadable too."""
 
 
 class UndecodableRecords(MalformedRecords):
-    """The codec can't decompress them."""
+    """Decompression failed."""
 
 
 class TooManyRecords(MalformedRecords):
-    """The records, or their headers, exceed the limit of what is read."""
+    """The records, or their headers, exceed the limit of the reader."""
 
 
 class Record(NamedTuple):
-    """A record as it lies in its batch. A tuple: compaction reads millions."""
+    """A record as encoded in its batch. A tuple for speed: compaction reads millions."""
 
     offset_delta: int
     timestamp_delta: int
@@ -74,7 +74,7 @@ class Record(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """A record to be written; `offset_delta` None is "the next one"."""
+    """A record to be written; `offset_delta` None: one more than the previous."""
 
     timestamp: int
     key: bytes | None
@@ -84,14 +84,14 @@ class NewRecord(NamedTuple):
 
 
 _ReadHeaders = Callable[[bytes, int, int, int], tuple[Headers, int]]
-"""Body, where the headers begin, where the record ends, their number: the headers, and where they end."""
+"""(body, start of the headers, end of the record, number of headers) to (headers, end of the headers)."""
 
 
 def iter_records(
     batch: memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES, max_headers: int | None = None
 ) -> Iterator[Record]:
-    """The records of the one batch in `batch`; at most `max_bytes` are decompressed. All records together have at most
-    `max_headers`.
+    """The records of the one batch in `batch`. Raises `TooManyRecords` above `max_bytes` of decompressed records or
+    `max_headers` headers of all records together.
     """
     return _iter(
         batch, max_bytes, read_headers if max_headers is None else _HeaderLimit(max_headers, read_headers).read
@@ -99,12 +99,12 @@ def iter_records(
 
 
 def iter_without_headers(batch: memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
-    """The same records, with no headers: the bytes between the value and the end of a record are not read."""
+    """The same records without headers: the bytes after the value of a record are not read."""
     return _iter(batch, max_bytes, _skip_headers)
 
 
 def iter_checked(batch: memoryview, *, max_bytes: int, max_headers: int) -> Iterator[Record]:
-    """The same records, with no headers: they are checked, and all records together have at most `max_headers`."""
+    """The same records without headers, which are only checked; at most `max_headers` in all records."""
     return _iter(batch, max_bytes, _HeaderLimit(max_headers, _check_headers).read)
 
 
@@ -116,10 +116,10 @@ def _iter(batch: memoryview, max_bytes: int, read: _ReadHeaders) -> Iterator[Rec
             record, position = _read_record(body, position, read)
             yield record
     except (IndexError, ValueError) as error:
-        raise MalformedRecords(f"the record at byte {position} of the records is broken: {error}") from error
+        raise MalformedRecords(f"the record at byte {position} of the records is malformed: {error}") from error
     if header.records_count < 0 or position != len(body):
         raise MalformedRecords(
-            f"{header.records_count} records were announced, {len(body) - position} bytes are left over"
+            f"the batch claims {header.records_count} records, {len(body) - position} bytes follow them"
         )
 
 
@@ -133,22 +133,22 @@ def _check_headers(body: bytes, position: int, end: int, count: int) -> tuple[He
 
 
 class _HeaderLimit:
-    """Reads the headers of one batch, and not more than `most`."""
+    """Reads at most `max_headers` headers of one batch."""
 
-    def __init__(self, most: int, read: _ReadHeaders) -> None:
-        self._most = most
-        self._left = most
+    def __init__(self, max_headers: int, read: _ReadHeaders) -> None:
+        self._max_headers = max_headers
+        self._remaining = max_headers
         self._read = read
 
     def read(self, body: bytes, position: int, end: int, count: int) -> tuple[Headers, int]:
-        if count > self._left:
-            raise TooManyRecords(f"the records have more than the {self._most} headers that are read")
-        self._left -= count
+        if count > self._remaining:
+            raise TooManyRecords(f"the records exceed the limit of {self._max_headers} headers")
+        self._remaining -= count
         return self._read(body, position, end, count)
 
 
 def record_timestamp(header: BatchHeader, record: Record) -> int:
-    """With LogAppendTime, every record has the time of its batch."""
+    """The timestamp of a record; with LogAppendTime that of its batch."""
     if header.is_log_append_time:
         return header.max_timestamp
     return header.base_timestamp + record.timestamp_delta
@@ -170,7 +170,7 @@ def build_batch(
     log_append_time: int | None = None,
     delete_horizon_ms: int | None = None,
 ) -> bytes:
-    """One batch of `records`, as a Kafka producer (or, with the last three, a broker) writes it."""
+    """One batch of `records`, as a Kafka producer (with the last three parameters, a broker) writes it."""
     timestamps = [record.timestamp for record in records]
     base_timestamp = timestamps[0] if timestamps else NO_TIMESTAMP
     max_timestamp = max(timestamps, default=NO_TIMESTAMP)
@@ -201,16 +201,16 @@ def build_batch(
 
 
 def target_codec(header: BatchHeader, config: LogConfig) -> int:
-    """The codec that the topic wants for the batch; control batches stay as they are."""
+    """The codec required by the topic; control batches keep theirs."""
     if config.compression_type == "producer" or header.is_control:
         return header.codec_bits
     return _CODEC_OF_TYPE[config.compression_type]
 
 
 def recompress(batch: memoryview, config: LogConfig, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """The same batch with the codec and level of the topic. The records in it are moved, not read.
+    """The same batch with the codec and level of the topic; the records are not decoded.
 
-    Raises `StaysTooLarge` if it takes more than max.message.bytes then.
+    Raises `CompressedTooLarge` if the result exceeds max.message.bytes.
     """
     header, body = _open_batch(batch, max_bytes)
     codec = target_codec(header, config)
@@ -231,13 +231,13 @@ def _open_batch(batch: memoryview, max_bytes: int) -> tuple[BatchHeader, bytes]:
         raise MalformedBatch(corrupt.reason) from corrupt
     if header.magic != MAGIC or header.size < HEADER_SIZE or header.size > len(batch):
         raise MalformedRecords(
-            f"not one whole batch of magic {MAGIC}: magic {header.magic}, {header.size} bytes of {len(batch)}"
+            f"expected one batch of magic {MAGIC}, found magic {header.magic}, size {header.size} in {len(batch)} bytes"
         )
     try:
         return header, decompress(header.codec_bits, batch[HEADER_SIZE : header.size], max_bytes)
-    except GrowsTooLarge as too_large:
+    except DecompressedTooLarge as too_large:
         raise TooManyRecords(str(too_large)) from too_large
-    except CannotDecompress as damaged:
+    except DecompressionFailed as damaged:
         raise UndecodableRecords(str(damaged)) from damaged
 
 
@@ -245,7 +245,7 @@ def _read_record(body: bytes, position: int, read: _ReadHeaders) -> tuple[Record
     length, position = read_varint(body, position)
     end = position + length
     if length < 0 or end > len(body):
-        raise ValueError(f"it claims {length} bytes of {len(body) - position}")
+        raise ValueError(f"expected {length} bytes, {len(body) - position} remain")
     timestamp_delta, position = read_varlong(body, position + 1)
     offset_delta, position = read_varint(body, position)
     key, position = read_bytes(body, position, end)
@@ -255,12 +255,12 @@ def _read_record(body: bytes, position: int, read: _ReadHeaders) -> tuple[Record
     if count:
         headers, position = read(body, position, end, count)
     if position != end:
-        raise ValueError(f"it claims {length} bytes, its fields take {length + position - end}")
+        raise ValueError(f"expected {length} bytes, its fields have {length + position - end}")
     return Record(offset_delta, timestamp_delta, key, value, headers), end
 
 
 def _encode_records(records: Sequence[NewRecord], base_timestamp: int) -> tuple[bytes, int]:
-    """The records one after the other, and the offset delta of the last."""
+    """The encoded records, and the offset delta of the last one."""
     out = bytearray()
     delta = -1
     for record in records:
@@ -285,7 +285,7 @@ def _append_bytes(out: bytearray, value: bytes | None) -> None:
         return
     size = len(value)
     if size < _ONE_BYTE_LENGTHS:
-        # The usual case, in line because a call costs more than reading the byte.
+        # The usual case, inline: a call costs more than the append.
         out.append(size << 1)
     else:
         append_varint(out, size)
@@ -293,7 +293,7 @@ def _append_bytes(out: bytearray, value: bytes | None) -> None:
 
 
 def seal_batch(header: BatchHeader, body: bytes) -> bytes:
-    """Header and body as one batch, with the right length and checksum."""
+    """Header and body as one batch, with length and checksum."""
     packed = pack_header(header._replace(batch_length=HEADER_SIZE + len(body) - LOG_OVERHEAD))
     covered = packed[CRC_START:]
     checksum = crc32c(body, crc32c(covered)).to_bytes(_CHECKSUM_SIZE, "big")

@@ -1,7 +1,7 @@
-"""Which records of a batch are refused, where its header is not enough to decide?
+"""Which records of a batch are rejected?
 
-Compacted topics need keys, and create times may have limits. Then every record is read, and the response names each
-refused one (KIP-467). `validation` checks all other batches by their header.
+Compacted topics require keys, and create times may have limits. Then every record is read, and the response contains
+each rejected record (KIP-467). `validation` checks all other batches by their header.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,23 +15,23 @@ from kafkad.core.log.settings import LogConfig
 from kafkad.core.types import NO_TIMESTAMP
 
 REPORTED_RECORDS: Final = 1000
-"""A batch may hold 100,000 bad records; the answer to it must not be larger than the batch."""
+"""A batch may have 100,000 invalid records; the response must not be larger than the batch."""
 READ_RECORDS: Final = 50_000
-"""Limit of records in a batch whose records must all be read: about 100 ms in which other requests wait."""
+"""Limit of records if all must be read: about 100 ms in which other requests wait."""
 READ_HEADERS: Final = 1_000_000
-"""The same of the headers that all these records have together."""
+"""The same limit for the headers of all these records together."""
 _NO_LIMIT: Final = 2**63 - 1
 
 
 class RecordError(NamedTuple):
-    """Which record of the batch is refused, and why."""
+    """A rejected record of the batch, with the reason."""
 
     batch_index: int
     message: str
 
 
 class InvalidRecords(KafkaError):
-    """A batch that is refused for some of its records."""
+    """A batch rejected because of some of its records."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: Sequence[RecordError]) -> None:
         super().__init__(code, message)
@@ -39,10 +39,10 @@ class InvalidRecords(KafkaError):
 
 
 def has_plausible_times(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    """Whether the header alone shows that every create time is acceptable, and which is the largest.
+    """Whether the header alone shows that every create time is in range, and what the largest is.
 
-    The oldest time is not in the header, so a limit for the past needs the records. So does a first record without a
-    time: librdkafka starts its search for the largest at 0, and the header then says 1970.
+    The oldest time is not in the header, so a limit for the past requires the records. So does a first record without
+    a time: librdkafka computes the largest time from 0, and the header then has 0.
     """
     earliest, latest = header.base_timestamp, header.max_timestamp
     return (
@@ -53,12 +53,12 @@ def has_plausible_times(header: BatchHeader, config: LogConfig, now_ms: int) -> 
 
 
 def check_records(records: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> int:
-    """Read every record; returns the largest create time, or raises with the refused ones.
+    """Read every record; return the largest create time, or raise `InvalidRecords` with the rejected ones.
 
-    A batch with too much to read is MESSAGE_TOO_LARGE: with that, producers send it again as smaller ones.
+    A batch with too many records is MESSAGE_TOO_LARGE: producers then split it.
     """
     if header.records_count > READ_RECORDS:
-        message = f"the batch has {header.records_count} records, {READ_RECORDS} are read at most"
+        message = f"the batch has {header.records_count} records, the limit is {READ_RECORDS}"
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, message)
     checks_time = config.message_timestamp_type != "LogAppendTime"
     errors: list[RecordError] = []
@@ -67,18 +67,18 @@ def check_records(records: memoryview, header: BatchHeader, config: LogConfig, n
     for index, (timestamp, has_key) in enumerate(_timestamps_and_keys(records, header, read_bytes(config))):
         latest = max(latest, timestamp)
         if config.is_compacted and not has_key:
-            errors.append(RecordError(index, "a compacted topic takes no records without a key"))
+            errors.append(RecordError(index, "a compacted topic does not accept records without a key"))
         elif checks_time and not _is_in_range(timestamp, config, now_ms):
             code = ErrorCode.INVALID_TIMESTAMP
             errors.append(RecordError(index, _out_of_range(timestamp, config, now_ms)))
     if errors:
-        message = f"{len(errors)} of {header.records_count} records are refused: {errors[0].message}"
+        message = f"{len(errors)} of {header.records_count} records are rejected: {errors[0].message}"
         raise InvalidRecords(code, message, errors[:REPORTED_RECORDS])
     return latest
 
 
 def read_bytes(config: LogConfig) -> int:
-    """The limit of decompressed bytes of a produced batch that must be read; a large `max.message.bytes` raises it."""
+    """The limit of decompressed bytes of a produced batch; a large `max.message.bytes` raises it."""
     return min(MAX_DECOMPRESSED_BYTES, max(READ_BYTES, 2 * config.max_message_bytes))
 
 

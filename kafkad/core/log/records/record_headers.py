@@ -1,8 +1,8 @@
 """How are the headers of a record read, or only checked?
 
-The producer chooses their number: a record of some megabytes may have millions, and a compressed batch of some
-kilobytes may hold it. A reader that wants no headers makes no object of any: it takes the end of the record, or checks
-them first. Readers raise `IndexError` and `ValueError`, as those of `varint` do.
+The producer chooses their number: a record of some megabytes may have millions, in a compressed batch of some
+kilobytes. A reader that ignores headers creates no objects: it skips to the end of the record, or checks the headers.
+Readers raise `IndexError` and `ValueError`, like those of `varint`.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 def read_headers(body: bytes, position: int, end: int, count: int) -> tuple[Headers, int]:
-    """The `count` headers from `position` on of a record that ends at `end`, and where they end."""
+    """The `count` headers from `position` on in a record that ends at `end`, and the end of the headers."""
     check_count(position, end, count)
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
@@ -21,16 +21,16 @@ def read_headers(body: bytes, position: int, end: int, count: int) -> tuple[Head
         if key is None:
             raise ValueError("a header has no key")
         value, position = read_bytes(body, position, end)
-        # Broken UTF-8 is the producer's affair; Java replaces it too.
+        # Invalid UTF-8 is replaced, as in Java.
         headers.append((key.decode("utf-8", "replace"), value))
     return headers, position
 
 
 def end_of_headers(body: bytes, position: int, end: int, count: int) -> int:
-    """Where the headers end that `read_headers` reads; raises where `read_headers` raises, and makes no objects."""
+    """The end of the headers; raises where `read_headers` raises, but creates no objects."""
     check_count(position, end, count)
     for _ in range(count):
-        # Lengths of one byte, the usual ones, are read in line because a call costs more than the rest.
+        # The usual lengths, of one byte, are read inline: a call would cost more than the rest.
         byte = body[position]
         if byte < 0x80:
             length = (byte >> 1) ^ -(byte & 1)
@@ -48,16 +48,16 @@ def end_of_headers(body: bytes, position: int, end: int, count: int) -> int:
             if length > 0:
                 position += length
         if position > end:
-            raise ValueError("a header leaves the record")
+            raise ValueError("a header exceeds the record")
     return position
 
 
 def read_bytes(body: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    """A key or a value, of a record or of a header, behind its length."""
+    """The key or value of a record or header, after its length."""
     length, position = read_varint(body, position)
     stop = position + max(length, 0)
     if stop > end:
-        raise ValueError(f"a field of {length} bytes leaves the record")
+        raise ValueError(f"a field of {length} bytes exceeds the record")
     return None if length < 0 else body[position:stop], stop
 
 

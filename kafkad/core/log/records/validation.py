@@ -1,8 +1,8 @@
-"""May what a client sent for one partition be appended?
+"""May the records that a client sent for one partition be appended?
 
-Constant work per batch: header, checksum and the first few records are checked; the rest is read only where the
-topic or a doubtful timestamp needs it (docs/decisions/003-no-record-decode.md). `producers` checks the sequence. The
-buffer is changed only after every check has passed.
+Constant work per batch: header, checksum and the first few records are checked. All records are read only if the topic
+or an implausible timestamp requires it (docs/decisions/003-no-record-decode.md). `producers` checks the sequence. The
+buffer is changed only after all checks.
 """
 
 from typing import Final, NamedTuple
@@ -20,7 +20,7 @@ from kafkad.core.log.records.batch import (
     set_log_append_time,
     set_max_timestamp,
 )
-from kafkad.core.log.records.compression import StaysTooLarge
+from kafkad.core.log.records.compression import CompressedTooLarge
 from kafkad.core.log.records.record import MalformedRecords, TooManyRecords, recompress, target_codec
 from kafkad.core.log.records.record_checks import (
     InvalidRecords,
@@ -37,18 +37,18 @@ _FIRST_ZSTD_VERSION: Final = 7
 
 
 class ValidatedBatch(NamedTuple):
-    """A batch to append, without offsets. A tuple, because one is made per produced batch."""
+    """A batch to append, without offsets. A tuple for speed: each produced batch makes one."""
 
     records: "memoryview"  # In quotes for mypyc, which does not find this class when it makes a NamedTuple.
     header: BatchHeader
 
 
 def validate_produce(records: memoryview, config: LogConfig, now_ms: int, *, produce_version: int) -> ValidatedBatch:
-    """The one batch that may be appended; raises the `KafkaError` that refuses it.
+    """The one batch to append; raises `KafkaError` for a rejected one.
 
-    The result is `records` itself unless `compression.type` asks for another codec. `records` must be
-    writable: with LogAppendTime it is stamped, and a largest create time that the header misstates is
-    corrected where the records had to be read anyway.
+    The result is `records` itself unless `compression.type` requires another codec. `records` must be writable: with
+    LogAppendTime the batch gets the time; a wrong largest create time in the header is corrected if the records were
+    read anyway.
     """
     header = _sole_header(records)
     check_size(header.size, config)
@@ -58,15 +58,15 @@ def validate_produce(records: memoryview, config: LogConfig, now_ms: int, *, pro
     _check_header(header)
     check_extent(records, header)
     if header.is_log_append_time:
-        # Apache Kafka accepts this where the topic has CreateTime, and clears the flag; no client sends it.
+        # Apache Kafka accepts this if the topic has CreateTime, and clears the flag; no client sends it.
         message = "a producer must not set the timestamp type LogAppendTime"
         raise InvalidRecords(ErrorCode.INVALID_TIMESTAMP, message, [RecordError(0, message)])
-    stamps = config.message_timestamp_type == "LogAppendTime"
+    is_log_append_time = config.message_timestamp_type == "LogAppendTime"
     latest = header.max_timestamp
-    if config.is_compacted or not (stamps or has_plausible_times(header, config, now_ms)):
+    if config.is_compacted or not (is_log_append_time or has_plausible_times(header, config, now_ms)):
         latest = check_records(records, header, config, now_ms)
     batch = records if target_codec(header, config) == header.codec_bits else _recompress(records, config)
-    if stamps:
+    if is_log_append_time:
         header = set_log_append_time(batch, 0, now_ms)
     elif latest != header.max_timestamp:
         header = set_max_timestamp(batch, 0, latest)
@@ -76,17 +76,17 @@ def validate_produce(records: memoryview, config: LogConfig, now_ms: int, *, pro
 
 
 def validate_follower(records: memoryview, *, log_end_offset: int, leader_epoch: int) -> list[BatchHeader]:
-    """The headers of the whole batches that a leader sent, in order from byte 0; raises `KafkaError`.
+    """The headers of the whole batches from a leader, in order from byte 0; raises `KafkaError`.
 
-    The leader has validated them, so only damage and wrong order are refused here. A batch that is cut off at the
-    end, and all from a newer leader epoch than the follower knows (KAFKA-18723), are left for the next fetch.
+    The leader has validated the batches, so only damage and wrong order are rejected. An incomplete batch at the end,
+    and batches from a leader epoch that is newer than the follower's (KAFKA-18723), are left for the next fetch.
     """
     headers: list[BatchHeader] = []
     position, expected = 0, log_end_offset
     while len(records) - position >= HEADER_SIZE:
         header = read_header(records, position)
         if header.magic != MAGIC or header.batch_length < SMALLEST_BATCH_LENGTH:
-            raise _corrupt(f"no record batch at byte {position} of what the leader sent")
+            raise _corrupt(f"no record batch at byte {position} of the leader's response")
         if header.size > len(records) - position or header.partition_leader_epoch > leader_epoch:
             break
         if not has_valid_crc(records, position, header):
@@ -103,10 +103,9 @@ def validate_follower(records: memoryview, *, log_end_offset: int, leader_epoch:
 
 
 def _sole_header(records: memoryview) -> BatchHeader:
-    """The header of the one whole batch of magic 2 that `records` must be.
+    """The header of `records`, which must be exactly one batch of magic 2.
 
-    A batch that is cut short is INVALID_RECORD, as in Apache Kafka: clients would send it again and again after
-    CORRUPT_MESSAGE.
+    A truncated batch is INVALID_RECORD, as in Apache Kafka: clients would retry after CORRUPT_MESSAGE for ever.
     """
     length = len(records)
     if length == 0:
@@ -127,17 +126,17 @@ def _sole_header(records: memoryview) -> BatchHeader:
     if size > length:
         raise invalid_record(f"the batch claims {size} bytes, {length} were sent")
     if size < length:
-        _refuse_rest(records, size)
+        _reject_trailing_bytes(records, size)
     if header.base_offset != 0:
         raise invalid_record(f"the base offset of a produced batch must be 0, found {header.base_offset}")
     return header
 
 
-def _refuse_rest(records: memoryview, size: int) -> None:
-    rest = len(records) - size
-    if rest >= HEADER_SIZE and HEADER_SIZE <= read_size(records, size) <= rest:
+def _reject_trailing_bytes(records: memoryview, size: int) -> None:
+    trailing = len(records) - size
+    if trailing >= HEADER_SIZE and HEADER_SIZE <= read_size(records, size) <= trailing:
         raise invalid_record("expected exactly one record batch for the partition, found more")
-    raise _corrupt(f"{rest} bytes follow the batch")
+    raise _corrupt(f"{trailing} bytes follow the batch")
 
 
 def check_size(size: int, config: LogConfig) -> None:
@@ -159,9 +158,9 @@ def _recompress(records: memoryview, config: LogConfig) -> memoryview:
         batch = memoryview(bytearray(recompress(records, config, max_bytes=read_bytes(config))))
     except TooManyRecords as too_many:
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(too_many)) from too_many
-    except StaysTooLarge as too_large:
-        most = config.max_message_bytes
-        message = f"as {config.compression_type} the batch takes more than max.message.bytes, which is {most}"
+    except CompressedTooLarge as too_large:
+        limit = config.max_message_bytes
+        message = f"compressed with {config.compression_type} the batch exceeds max.message.bytes, which is {limit}"
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, message) from too_large
     except MalformedRecords as malformed:
         raise invalid_record(str(malformed)) from malformed
@@ -172,11 +171,11 @@ def _recompress(records: memoryview, config: LogConfig) -> memoryview:
 def _check_codec(header: BatchHeader, produce_version: int) -> None:
     codec = header.codec_bits
     if codec > Codec.ZSTD:
-        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"no codec has the number {codec}")
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
     if codec == Codec.ZSTD and produce_version < _FIRST_ZSTD_VERSION:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"zstd needs Produce version {_FIRST_ZSTD_VERSION}, the request has {produce_version}",
+            f"zstd requires Produce version {_FIRST_ZSTD_VERSION}, the request has {produce_version}",
         )
 
 

@@ -1,7 +1,7 @@
-"""How are the lengths and deltas inside a record written? (zigzag varints, at most 32 or 64 bits)
+"""How are the lengths and deltas inside a record encoded? (zigzag varints, at most 32 or 64 bits)
 
-Readers get `bytes` and a position, and return the value with the position behind it; a number that does
-not end in time is a `ValueError`, the end of the bytes an `IndexError`.
+Readers take `bytes` and a position, and return the value and the position after it. They raise `ValueError` for a
+number that is too long, and `IndexError` at the end of the bytes.
 """
 
 
@@ -35,12 +35,12 @@ def read_varlong(data: bytes, position: int) -> tuple[int, int]:
     return value, position
 
 
-def _read_long_form(data: bytes, position: int, most_bytes: int) -> tuple[int, int]:
+def _read_long_form(data: bytes, position: int, max_bytes: int) -> tuple[int, int]:
     zigzag = 0
-    for shift in range(0, 7 * most_bytes, 7):
+    for shift in range(0, 7 * max_bytes, 7):
         byte = data[position]
         position += 1
         zigzag |= (byte & 0x7F) << shift
         if byte < 0x80:
             return (zigzag >> 1) ^ -(zigzag & 1), position
-    raise ValueError(f"varint has more than {most_bytes} bytes")
+    raise ValueError(f"varint has more than {max_bytes} bytes")

@@ -1,3 +1,1 @@
-"""How a partition's directory becomes a log after a clean stop or a crash: loading, scanning, checkpoints,
-leftovers.
-"""
+"""Loading a partition directory as a log, after a clean stop or a crash: recovery, checkpoints, leftover files."""

@@ -1,7 +1,7 @@
-"""What do the small text files of a log directory say?
+"""What do the checkpoint files of a log directory contain?
 
-Pure text in, values out; the files are written whole and atomically by the adapters. A file that can't be
-understood raises `CheckpointCorrupt` with what was expected, so that the caller can decide to do without it.
+Text in, values out; adapters write the files atomically. A file that can't be parsed raises `CheckpointCorrupt` with
+the expected content, and the caller decides whether the file is required.
 """
 
 import base64
@@ -17,12 +17,12 @@ LOG_START_OFFSETS = "log-start-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 
 _VERSION = "0"
-_MOST_DIGITS = 20
-_MOST_SHOWN = 60
+_MAX_DIGITS = 20
+_MAX_QUOTED = 60
 
 
 class CheckpointCorrupt(Exception):
-    """A checkpoint file that does not say what its format demands."""
+    """The content of a checkpoint file is not in its format."""
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
@@ -32,8 +32,8 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
-    """The entries of an offset checkpoint. Blank lines at the end are allowed, as in Apache Kafka, and a file without
-    any: Apache Kafka makes it before there is anything to write.
+    """The entries of an offset checkpoint. As in Apache Kafka, blank lines at the end are valid, and an empty file,
+    which Apache Kafka creates before the first write.
     """
     if not text:
         return {}
@@ -46,7 +46,7 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
         fields = line.split()
         partition, offset = map(_number, fields[1:]) if len(fields) == 3 else (None, None)
         if partition is None or offset is None or partition > LARGEST_PARTITION or offset > LARGEST_OFFSET:
-            raise CheckpointCorrupt(f"expected 'topic partition offset', found {_shown(line)}")
+            raise CheckpointCorrupt(f"expected 'topic partition offset', found {_quoted(line)}")
         offsets[TopicPartition(fields[0], partition)] = offset
     if len(offsets) != expected:
         raise CheckpointCorrupt(f"expected {expected} entries, found {len(offsets)}")
@@ -56,24 +56,24 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
 def _entry_count(lines: Iterator[str]) -> int:
     version = next(lines, "")
     if version.strip() != _VERSION:
-        raise CheckpointCorrupt(f"expected version {_VERSION}, found {_shown(version)}")
+        raise CheckpointCorrupt(f"expected version {_VERSION}, found {_quoted(version)}")
     line = next(lines, "")
     count = _number(line.strip())
     if count is None:
-        raise CheckpointCorrupt(f"expected the number of entries, found {_shown(line)}")
+        raise CheckpointCorrupt(f"expected the number of entries, found {_quoted(line)}")
     return count
 
 
 def _number(field: str) -> int | None:
-    """None for text that is no number, or a number larger than these files may hold."""
-    if not (field.isascii() and field.removeprefix("-").isdigit() and len(field) <= _MOST_DIGITS):
+    """None for text that is no number, or has too many digits."""
+    if not (field.isascii() and field.removeprefix("-").isdigit() and len(field) <= _MAX_DIGITS):
         return None
     return int(field)
 
 
-def _shown(text: str) -> str:
-    """The text found, cut for a log line: a damaged file may be one line of any length."""
-    return repr(text) if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]!r}…"
+def _quoted(text: str) -> str:
+    """The text, truncated for a log line: a damaged file may be one line of any length."""
+    return repr(text) if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]!r}…"
 
 
 def format_partition_metadata(topic_id: UUID) -> str:
@@ -84,9 +84,9 @@ def format_partition_metadata(topic_id: UUID) -> str:
 def parse_partition_metadata(text: str) -> UUID:
     fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
     if fields.get("version", "").strip() != _VERSION or "topic_id" not in fields:
-        raise CheckpointCorrupt(f"expected 'version: 0' and 'topic_id: …', found {_shown(text)}")
+        raise CheckpointCorrupt(f"expected 'version: 0' and 'topic_id: …', found {_quoted(text)}")
     try:
         raw = base64.b64decode(fields["topic_id"].strip() + "==", altchars=b"-_", validate=True)
         return UUID(bytes=raw)
     except (binascii.Error, ValueError) as error:
-        raise CheckpointCorrupt(f"expected a topic id of 22 characters, found {_shown(text)}") from error
+        raise CheckpointCorrupt(f"expected a topic id of 22 characters, found {_quoted(text)}") from error

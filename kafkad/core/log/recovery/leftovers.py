@@ -1,7 +1,7 @@
-"""What did an interrupted deletion, compaction or split leave behind, and how is it finished?
+"""Which files does an interrupted deletion, compaction or split leave, and how is it completed?
 
-`.deleted` files are removed. `.cleaned` files are incomplete and removed. `.swap` is complete and takes the place of
-the segments it covers, unless a `.cleaned` file at or below it shows that the group was not renamed as a whole.
+`.deleted` files are removed. `.cleaned` files are incomplete and removed. A `.swap` file is complete and replaces the
+segments it covers, unless a `.cleaned` file at or below it shows that not all files of the group were renamed.
 """
 
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ _OLD_DELETED = ".delete"
 
 
 def finish_interrupted(store: SegmentStore, found: Mapping[str, int]) -> dict[str, int]:
-    """Finish or undo what was under way; returns the directory's files with their sizes afterwards.
+    """Complete or undo interrupted operations; return the files of the directory with their sizes afterwards.
 
-    `found` are the files with their sizes before.
+    `found` has the files with their sizes before.
     """
     sizes = dict(found)
     if not any(name.endswith((DELETED, CLEANED, SWAP, _OLD_DELETED, ".tmp")) for name in sizes):
@@ -51,11 +51,11 @@ def _remove_partial(store: SegmentStore, sizes: dict[str, int]) -> None:
 
 
 def _complete_swaps(store: SegmentStore, sizes: dict[str, int], swaps: dict[str, SegmentFileName]) -> None:
-    """Remove what the swapped segments replace, then give them their names."""
+    """Remove the replaced segments, then rename the swapped ones."""
     logs = [(name, file) for name, file in swaps.items() if file.kind == LOG]
     if logs:
         first = min(file.base_offset for _, file in logs)
-        # Of an empty segment too: the transaction index of what it replaces has no successor.
+        # Also of an empty segment: the transaction indexes of the replaced segments must go.
         end = max(first + 1, *(_next_offset(store, name, sizes[name], file.base_offset) for name, file in logs))
         for name in sizes:
             file = parse_file_name(name)

@@ -1,6 +1,6 @@
-"""Files that are derived from a log are gone, although it was closed cleanly or synced: how is that noticed and mended?
+"""How are lost files detected and rebuilt that derive from a log, after a clean stop or below the recovery point?
 
-Recovery makes everything anew from the recovery point on; this is about files that are gone from below it.
+Recovery rebuilds all derived files from the recovery point on; this module is for files of older records.
 """
 
 from collections.abc import Generator
@@ -17,7 +17,7 @@ _BATCHES_A_STEP = 500
 
 def find_epochs(segments: Segments, epochs: LeaderEpochCache) -> Generator[Progress, None, None]:
     """Fill `epochs` from the headers of all batches, after the loss of `leader-epoch-checkpoint`."""
-    yield Progress(0, 0, f"{LEADER_EPOCHS} is gone or damaged: it is made anew from the batches")
+    yield Progress(0, 0, f"{LEADER_EPOCHS} is missing or damaged: rebuilding the leader epochs from the batches")
     epochs.clear()
     latest = -1
     for segment in segments:
@@ -29,14 +29,15 @@ def find_epochs(segments: Segments, epochs: LeaderEpochCache) -> Generator[Progr
                     latest = header.partition_leader_epoch
                     epochs.assign(latest, header.base_offset)
         except CorruptBatch as error:
-            # Below the recovery point nothing is truncated: its readers will find it too.
-            yield Progress(0, 0, f"segment {segment.base_offset} is damaged {error}: epochs behind that are not found")
+            # Below the recovery point nothing is truncated: readers detect the damage too.
+            found = "its later leader epochs are not found"
+            yield Progress(0, 0, f"segment {segment.base_offset} is damaged {error}: {found}")
 
 
 def has_lost_producers(segments: Segments, now_ms: int, expiration_ms: int) -> bool:
-    """Whether a log that was closed cleanly, and has no producer snapshot, should have one.
+    """Whether a cleanly closed log without a producer snapshot must have lost it.
 
-    The last batch is of a producer that has not expired, or in a transaction that nothing has ended.
+    True if the last batch is from a producer that has not expired, or in an open transaction.
     """
     last = _last_batch(segments)
     if last is None or last.producer_id < 0:

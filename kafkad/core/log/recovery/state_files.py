@@ -1,8 +1,8 @@
-"""How do a log's leader epochs and producers get to disk and back, and the lengths of its transaction indexes?
+"""How are leader epochs, producer state and the sizes of transaction indexes stored on disk?
 
 The owner's loop syncs a file only if it replaces entries that recovery could not rebuild. A lost first epoch and a
-lost snapshot are rebuilt from the batches after the recovery point, which moves only after both were synced. A torn
-file is recognised and ignored.
+lost snapshot are rebuilt from the batches after the recovery point, which advances only after both were synced. A torn
+file is detected and ignored.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,12 +17,12 @@ from kafkad.core.log.segments.log_segments import Segments
 from kafkad.core.ports import LogFile, NoSpaceLeft, SegmentStore
 
 _VERSION = "0"
-_LONGEST = 19
+_MAX_DIGITS = 19
 """Digits of an offset."""
 
 
 def write_epochs(store: SegmentStore, epochs: LeaderEpochCache, *, is_first: bool) -> LogFile | None:
-    """Write `leader-epoch-checkpoint`; synced unless it is the first one of this log, which is returned, still open."""
+    """Write `leader-epoch-checkpoint`, synced. The first one of a log is not synced, but returned open."""
     content = epochs.to_text().encode()
     if is_first:
         file = store.open(LEADER_EPOCHS, create=True)
@@ -34,7 +34,7 @@ def write_epochs(store: SegmentStore, epochs: LeaderEpochCache, *, is_first: boo
 
 
 def read_epochs(store: SegmentStore, sizes: Mapping[str, int]) -> list[EpochEntry] | None:
-    """The epochs on file; None if there is no file, or an empty or torn one."""
+    """The epochs on disk; None if the file is missing, empty or torn."""
     if not sizes.get(LEADER_EPOCHS):
         return None
     try:
@@ -44,7 +44,7 @@ def read_epochs(store: SegmentStore, sizes: Mapping[str, int]) -> list[EpochEntr
 
 
 def write_producers(store: SegmentStore, producers: ProducerStates, offset: int) -> LogFile:
-    """Write the snapshot of all that happened below `offset`; returns its file, still open and not synced."""
+    """Write the producer snapshot of `offset`; return its file, open and not synced."""
     file = store.open(file_name(offset, PRODUCER_SNAPSHOT), create=True)
     file.truncate(0)
     file.write_at((encode_snapshot(producers.active()),), 0)
@@ -52,7 +52,7 @@ def write_producers(store: SegmentStore, producers: ProducerStates, offset: int)
 
 
 def correct_producers(store: SegmentStore, producers: ProducerStates, offset: int) -> None:
-    """Write the snapshot of `offset` from the state of the log, and sync it."""
+    """Replace the snapshot of `offset` if it differs from `producers`, synced."""
     name = file_name(offset, PRODUCER_SNAPSHOT)
     content = encode_snapshot(producers.active())
     try:
@@ -70,7 +70,7 @@ def snapshot_offsets(names: Collection[str]) -> list[int]:
 
 
 def read_producers(store: SegmentStore, offset: int) -> list[ProducerEntry] | None:
-    """The producers as of `offset`; None when the snapshot is gone or damaged (it is removed then)."""
+    """The producers in the snapshot of `offset`; None if it is missing or damaged (then it is removed)."""
     name = file_name(offset, PRODUCER_SNAPSHOT)
     try:
         return decode_snapshot(store.read(name))
@@ -82,39 +82,39 @@ def read_producers(store: SegmentStore, offset: int) -> list[ProducerEntry] | No
 
 
 def write_aborted_counts(store: SegmentStore, segments: Segments) -> LogFile | None:
-    """Write how many entries each `.txnindex` has; returns the file, still open and not synced. None if it says so
-    already, or has no room to say it.
+    """Write the number of entries of each `.txnindex`; return the file, open and not synced. None if the file is up to
+    date, or the disk has no space.
     """
     counts = {segment.base_offset: segment.aborted.count for segment in segments if segment.aborted.count}
-    if counts == segments.aborted_on_file:
+    if counts == segments.stored_aborted_counts:
         return None
     lines = [_VERSION, str(len(counts)), *(f"{base} {count}" for base, count in counts.items())]
     content = "\n".join([*lines, ""]).encode()
     with suppress(NoSpaceLeft), ExitStack() as unless_written:
         file = store.open(ABORTED_COUNTS, create=True)
         unless_written.callback(file.close)
-        # Not cut before: what is there stays where there is no room.
+        # Truncated only after the write: without space the old content remains.
         file.write_at((content,), 0)
         file.truncate(len(content))
         unless_written.pop_all()
-        segments.aborted_on_file = counts
+        segments.stored_aborted_counts = counts
         return file
     return None
 
 
-def note_aborted_counts(store: SegmentStore, segments: Segments) -> None:
-    """The same without a sync: what was noted before may only cost the next start a look at the batches."""
+def store_aborted_counts(store: SegmentStore, segments: Segments) -> None:
+    """The same without a sync: outdated counts only make the next start read batches."""
     file = write_aborted_counts(store, segments)
     if file is not None:
         file.close()
 
 
 def read_aborted_counts(store: SegmentStore, sizes: Mapping[str, int]) -> dict[int, int]:
-    """The counts on file, by base offset; none if there is no file, or a torn one."""
+    """The stored counts, by base offset; empty if the file is missing or torn."""
     if not sizes.get(ABORTED_COUNTS):
         return {}
     fields = store.read(ABORTED_COUNTS).split()
-    if not all(field.isdigit() and len(field) <= _LONGEST for field in fields) or len(fields) < 2:
+    if not all(field.isdigit() and len(field) <= _MAX_DIGITS for field in fields) or len(fields) < 2:
         return {}
     version, expected, *numbers = map(int, fields)
     if version != int(_VERSION) or len(numbers) != 2 * expected:

@@ -1,4 +1,4 @@
-"""What a cleaning pass has written of neighbouring segments, to take their place."""
+"""The files that a cleaning pass has written to replace neighbouring segments."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, TIME_INDEX, TXN_I
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanedFiles:
-    """A segment that was written under names that end in `.cleaned`. `.txnindex` only with aborted transactions."""
+    """A segment in `.cleaned` files; `.txnindex` exists only with aborted transactions."""
 
     base_offset: int
     size: int

@@ -1,7 +1,7 @@
-"""Are there offsets without records between a sealed segment and the next one? Then its `.log` was cut between batches.
+"""Are there missing offsets between a sealed segment and the next one? Then its `.log` was truncated between batches.
 
-Nothing else shows that: each batch that is left is whole. Where a segment ends is found from its last index entry on,
-so little is read. Logs that are compacted have gaps of their own, and are left out.
+Nothing else detects that, as all remaining batches are whole. The end of a segment is found from its last index entry,
+so little is read. Compacted logs have gaps anyway and are skipped.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from kafkad.core.types import NOT_CLEANED
 
 
 class Gap(NamedTuple):
-    """The records from `start` to before `end` are not in the log; `name` is the file that lacks them."""
+    """The records from `start` to before `end` are missing in the file `name`."""
 
     name: str
     start: int
@@ -23,22 +23,22 @@ class Gap(NamedTuple):
 
 
 def find_gaps(log: PartitionLog) -> Iterator[Gap | None]:
-    """For each segment that was not looked at before, the gap behind it or None. Raises `StorageFailed`."""
+    """For each unchecked segment, the gap after it or None. Raises `StorageFailed`."""
     if log.config.is_compacted or log.cleaned_offset != NOT_CLEANED:
         return
     for segment in tuple(log.segments)[:-1]:
-        if segment.end_was_compared:
+        if segment.is_end_checked:
             continue
-        following = log.segments.after(segment)
-        if following is not None:
-            segment.end_was_compared = True
-            yield _gap(log, segment, following.base_offset)
+        next_segment = log.segments.after(segment)
+        if next_segment is not None:
+            segment.is_end_checked = True
+            yield _gap(log, segment, next_segment.base_offset)
 
 
 def _gap(log: PartitionLog, segment: Segment, end: int) -> Gap | None:
     try:
         start = max(segment.next_offset(), log.log_start_offset)
     except CorruptBatch:
-        # A damaged batch is named to those who read it.
+        # Readers report a damaged batch.
         return None
     return Gap(file_name(segment.base_offset, LOG), start, end) if start < end else None

@@ -1,8 +1,8 @@
-"""Where in a segment is an offset, and from which offset on may a timestamp be found?
+"""At which position of a segment is an offset, and from which offset on may a timestamp be found?
 
-Both indexes are sorted arrays on disk, sparse and always rebuildable: a reader walks batch headers forward from the
-entry below. The owner buffers new entries and writes several at once, so an index may lag behind the log. Preallocated,
-unused entries are zero. Whether the disk still has what was written is checked by look-ups (`indexed_batches`).
+Both indexes are sorted, sparse arrays on disk, and can be rebuilt: a reader scans batch headers from the entry below.
+The owner buffers new entries and writes several at once, so an index may lag behind the log. Preallocated, unused
+entries are zero. Look-ups check the entries against the log (`indexed_batches`).
 """
 
 from struct import Struct
@@ -17,30 +17,30 @@ LARGEST_RELATIVE_OFFSET = 2**31 - 1
 NO_ENTRY = (-1, -1)
 
 FLUSH_ENTRIES = 16
-"""Entries that the owner keeps in memory before it writes them: a cold look-up then walks at most this many
-index intervals further than it had to, and an append pays 1/16 of a system call."""
+"""Entries that the owner buffers before a write: a look-up then scans at most this many more index intervals, and an
+append costs 1/16 of a system call."""
 
 PAGE_BYTES = 4096
 
 
 class OffsetPosition(NamedTuple):
-    """The last offset of a batch, and the byte at which that batch starts."""
+    """The last offset of a batch, and the position of the batch."""
 
     offset: int
     position: int
 
 
 class TimestampOffset(NamedTuple):
-    """A timestamp, and the last offset of the batch that holds it."""
+    """A timestamp, and the last offset of its batch."""
 
     timestamp: int
     offset: int
 
 
 class IndexAppender:
-    """The writer of one index: the number of its entries, the newest one, and those not on disk yet.
+    """The writer of one index: the number of its entries, the newest one, and the entries not on disk yet.
 
-    Nothing is read before it is needed: 10,000 idle partitions must cost nothing.
+    Files are read on first use only: 10,000 idle partitions cost nothing.
     """
 
     __slots__ = ("_capacity", "_entry", "_flushed", "_is_extended", "_pending", "file", "last")
@@ -59,8 +59,8 @@ class IndexAppender:
         return self._flushed + len(self._pending) // self._entry.size
 
     @property
-    def room(self) -> int:
-        """How many more entries fit within segment.index.bytes."""
+    def free_entries(self) -> int:
+        """The number of entries that still fit into segment.index.bytes."""
         return self._capacity - self._flushed - len(self._pending) // self._entry.size
 
     def append(self, first: int, second: int) -> None:
@@ -71,7 +71,7 @@ class IndexAppender:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is buffered. The file is stretched to its full (sparse) length with the first entry."""
+        """Write the buffered entries. The first write extends the file to its full (sparse) size."""
         if not self._pending:
             return
         if not self._is_extended and self._capacity > self.entries:
@@ -82,20 +82,20 @@ class IndexAppender:
         self._pending = bytearray()
 
     def trim(self) -> None:
-        """Write everything and trim the unused tail: the segment is complete, or the log closes."""
+        """Write all entries and truncate the unused rest of the file."""
         self.flush()
         self.file.truncate(self._flushed * self._entry.size)
         self._is_extended = False
 
     def truncate_to_entries(self, entries: int) -> None:
-        """Forget all entries from number `entries` on, on disk too."""
+        """Remove all entries from number `entries` on, also on disk."""
         self.flush()
         self._flushed = min(entries, self._flushed)
         self.trim()
         self.last = self._last_on_disk()
 
     def at_or_before(self, target: int) -> tuple[int, int] | None:
-        """The greatest entry whose first number is ≤ `target`, found in memory or by a few reads."""
+        """The greatest entry whose first number is ≤ `target`, from memory or by a few reads."""
         pending = bytes(self._pending)
         if pending and self._entry.unpack_from(pending)[0] <= target:
             return greatest_entry(pending, self._entry, target)
@@ -117,7 +117,7 @@ class IndexAppender:
 
 
 def used_entries(file: LogFile, size: int, entry: Struct) -> int:
-    """How many entries of an index file are in use: all, or those before the zero tail of a preallocated one."""
+    """The number of used entries of an index file: all, or those before the preallocated zeros."""
     low, high = 0, size // entry.size
     if high == 0 or _is_used(file, entry, high - 1):
         return high
@@ -145,16 +145,16 @@ def lookup_timestamp(file: LogFile, size: int, base_offset: int, target: int) ->
 
 
 def last_timestamp(file: LogFile, size: int, base_offset: int) -> TimestampOffset:
-    """The newest entry of a time index: the largest timestamp in it, -1 for none (`known_time`)."""
+    """The newest entry of a time index, with its largest timestamp; -1 for none (`entry_time`)."""
     entries = used_entries(file, size, TIME_ENTRY)
     if entries == 0:
         return TimestampOffset(-1, base_offset)
     timestamp, relative = TIME_ENTRY.unpack(file.read_at(TIME_ENTRY.size, (entries - 1) * TIME_ENTRY.size))
-    return TimestampOffset(known_time(timestamp), base_offset + relative)
+    return TimestampOffset(entry_time(timestamp), base_offset + relative)
 
 
-def known_time(timestamp: int) -> int:
-    """The time of an entry. 0 means none: earlier versions wrote it for records without a time."""
+def entry_time(timestamp: int) -> int:
+    """The timestamp of an entry. 0 means none: earlier versions wrote it for records without a timestamp."""
     return timestamp or NO_TIMESTAMP
 
 
@@ -163,9 +163,9 @@ def _greatest(file: LogFile, size: int, entry: Struct, target: int) -> tuple[int
 
 
 def page_for(file: LogFile, size: int, entry: Struct, target: int) -> tuple[int, bytes]:
-    """(byte position, content) of the one page that can hold the greatest entry ≤ `target`.
+    """(byte position, content) of the one page that can contain the greatest entry ≤ `target`.
 
-    Binary search over pages by single reads: a 2 MB index costs nine small ones.
+    Binary search over pages by single reads: a 2 MB index takes nine small reads.
     """
     per_page = PAGE_BYTES // entry.size
     low, high = 0, -(-(size // entry.size) // per_page)
@@ -180,14 +180,14 @@ def page_for(file: LogFile, size: int, entry: Struct, target: int) -> tuple[int,
 
 
 def read_page(file: LogFile, size: int, entry: Struct, position: int) -> tuple[int, bytes]:
-    """`position` and the whole entries there, at most a page of them."""
+    """`position` and the whole entries from there on, at most a page."""
     page_bytes = PAGE_BYTES // entry.size * entry.size
     whole_bytes = size // entry.size * entry.size
     return position, file.read_at(min(page_bytes, whole_bytes - position), position)
 
 
 def first_entry_from(file: LogFile, size: int, base_offset: int, position: int) -> OffsetPosition | None:
-    """The first entry whose batch starts at byte `position` or after it; None when there is none."""
+    """The first entry whose batch is at byte `position` or after it; None if there is none."""
     low, high = 0, used_entries(file, size, OFFSET_ENTRY)
     found = None
     while low < high:
@@ -217,7 +217,7 @@ def greatest_entry(page: bytes, entry: Struct, target: int) -> tuple[int, int] |
 
 
 def entries_below(entries: bytes, key_at: int, entry_size: int, relative_offset: int) -> int:
-    """How many entries are about offsets below `relative_offset` (their four bytes stand at `key_at`)."""
+    """The number of entries with offsets below `relative_offset`; the offset of an entry is at byte `key_at`."""
     count = 0
     for start in range(key_at, len(entries), entry_size):
         if int.from_bytes(entries[start : start + 4], "big", signed=True) >= relative_offset:

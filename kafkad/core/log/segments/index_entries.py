@@ -1,6 +1,5 @@
-"""Which index entries does a segment have, from the first batch on? As Apache Kafka: one offset entry (the batch's last
-offset and its position) once more than index.interval.bytes came since the previous one, and with it the largest
-timestamp so far.
+"""Which index entries does a segment have? As in Apache Kafka: after more than index.interval.bytes, the next batch
+adds one offset entry (its last offset and its position) and one time entry with the largest timestamp so far.
 """
 
 from kafkad.core.log.segments.index import NO_ENTRY, OFFSET_ENTRY, TIME_ENTRY
@@ -8,7 +7,7 @@ from kafkad.core.types import NO_TIMESTAMP
 
 
 class IndexEntries:
-    """Both indexes of a segment, made in memory; `count` each batch, at last `finish`."""
+    """Both indexes of a segment, built in memory: `count` each batch, then `finish`."""
 
     __slots__ = (
         "_base_offset",
@@ -36,7 +35,7 @@ class IndexEntries:
         self.size = 0
 
     def count(self, size: int, last_offset: int, max_timestamp: int) -> None:
-        """A batch of `size` bytes at byte `self.size`, as in `Segment.count_batch`."""
+        """Add a batch of `size` bytes at byte `self.size`, as in `Segment.count_batch`."""
         if self.size == 0:
             self.first_timestamp = max_timestamp
         if max_timestamp > self.max_timestamp:
@@ -49,7 +48,7 @@ class IndexEntries:
         self.size += size
 
     def finish(self) -> None:
-        """The segment is complete: add the final time entry."""
+        """Add the final time entry of a complete segment."""
         if self.size:
             self._add_time_entry()
 

@@ -1,19 +1,19 @@
-"""Does an index entry lead to the batch that it names?
+"""Does an index entry lead to its batch?
 
-Indexes are derived from the log and not read when it is loaded: a bit that has flipped in one is found by the look-up
-that meets it. An offset entry is right if a batch begins at its position, and begins at or below its offset: Apache
-Kafka writes the last offset of an append of several batches, with the position of the first. A time entry is right if
-the batch with its offset has its timestamp as the largest one.
+Indexes are derived from the log and not read at loading: a look-up detects a flipped bit. An offset entry is valid if a
+batch with a base offset at or below its offset is at its position: Apache Kafka writes the last offset of an append of
+several batches, with the position of the first. A time entry is valid if the batch with its offset has its timestamp as
+the largest one.
 """
 
 from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, CorruptBatch, read_header_within
 from kafkad.core.log.records.batch_scan import ReadAt, find_batch, walk_batches
-from kafkad.core.log.segments.index import OffsetPosition, TimestampOffset, known_time
+from kafkad.core.log.segments.index import OffsetPosition, TimestampOffset, entry_time
 from kafkad.core.ports import LogFile
 
 
 class WrongIndex(Exception):
-    """An index of the segment from `base_offset` on contradicts the log, or the log is damaged at byte `position`."""
+    """An index of segment `base_offset` contradicts the log, or the log is damaged at byte `position`."""
 
     def __init__(self, base_offset: int, position: int, reason: str) -> None:
         super().__init__(f"at byte {position}: {reason}")
@@ -25,9 +25,7 @@ class WrongIndex(Exception):
 def find_from_entry(
     log: LogFile, base_offset: int, near: OffsetPosition, end: int, offset: int
 ) -> tuple[int, BatchHeader] | None:
-    """The first batch from the entry `near` on that holds `offset` or comes after it, below byte `end`. Raises
-    `WrongIndex`.
-    """
+    """The first batch with `offset` or a later one, from the entry `near` to byte `end`. Raises `WrongIndex`."""
     position = near.position
     if position == 0:
         return find_batch(log, 0, end, offset)
@@ -47,7 +45,7 @@ def find_from_entry(
 
 
 def contradiction(read_at: ReadAt, base_offset: int, entry: OffsetPosition, end: int) -> str:
-    """Why the offset entry is wrong, or its batch damaged; empty if it is right."""
+    """The error of an offset entry or its batch; empty if the entry is valid."""
     try:
         header = read_header_within(read_at(HEADER_SIZE, max(entry.position, 0)), entry.position, end)
     except CorruptBatch as damage:
@@ -58,14 +56,12 @@ def contradiction(read_at: ReadAt, base_offset: int, entry: OffsetPosition, end:
 def _wrong_offset(base_offset: int, entry: OffsetPosition, header: BatchHeader | None) -> str:
     if header is not None and entry.position >= 0 and base_offset <= header.base_offset <= entry.offset:
         return ""
-    begins = "no batch begins" if header is None else f"a batch from offset {header.base_offset} on begins"
-    return f"the index has offset {entry.offset} at byte {entry.position}, where {begins}"
+    found = "there is no batch" if header is None else f"a batch from offset {header.base_offset} on starts"
+    return f"the index has offset {entry.offset} at byte {entry.position}, where {found}"
 
 
 def check_time_entry(log: LogFile, base_offset: int, near: OffsetPosition, end: int, entry: TimestampOffset) -> int:
-    """Returns the position of the batch that the time entry names; `near` is the offset entry below it. Raises
-    `WrongIndex`.
-    """
+    """Return the position of the batch of a time entry; `near` is the offset entry below it. Raises `WrongIndex`."""
     try:
         found = find_from_entry(log, base_offset, near, end, entry.offset)
     except CorruptBatch as damage:
@@ -73,12 +69,12 @@ def check_time_entry(log: LogFile, base_offset: int, near: OffsetPosition, end: 
     if found is None or not is_time_of(found[1], entry):
         position = near.position if found is None else found[0]
         timestamp = None if found is None else found[1].largest_timestamp
-        what = f"the time index has time {entry.timestamp} for offset {entry.offset}, the log {timestamp}"
-        raise WrongIndex(base_offset, position, what)
+        error = f"the time index has timestamp {entry.timestamp} for offset {entry.offset}, the log has {timestamp}"
+        raise WrongIndex(base_offset, position, error)
     return found[0]
 
 
 def is_time_of(header: BatchHeader, entry: TimestampOffset) -> bool:
-    """Whether the entry names this batch, and its largest timestamp."""
-    holds = header.base_offset <= entry.offset <= header.last_offset
-    return holds and header.largest_timestamp == known_time(entry.timestamp)
+    """Whether the entry has an offset of this batch, and its largest timestamp."""
+    contains = header.base_offset <= entry.offset <= header.last_offset
+    return contains and header.largest_timestamp == entry_time(entry.timestamp)

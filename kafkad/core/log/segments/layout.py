@@ -1,8 +1,8 @@
-"""What are the names of a log's files and directories? (Apache Kafka's own names: LogFileUtils, UnifiedLog)
+"""What are the names of a log's files and directories? (Apache Kafka's names: LogFileUtils, UnifiedLog)
 
-A file name is its segment's first offset in twenty digits; a directory name is `<topic>-<partition>`, or
-`<topic>-<partition>.<unique id>-<state>` while the directory is being deleted (delete), moved here (future) or of no
-known partition (stray). Random ids are drawn by the caller.
+A file name is the base offset of its segment in twenty digits; a directory name is `<topic>-<partition>`, or
+`<topic>-<partition>.<unique id>-<state>` for a directory to be deleted (delete), the destination of a move (future) or
+an unknown partition (stray). The caller makes random ids.
 """
 
 import re
@@ -26,14 +26,14 @@ ABORTED_COUNTS = "kafkad-aborted-transactions"
 
 _FILE_NAME = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.deleted|\.cleaned|\.swap)?")
 _LARGEST_BASE_OFFSET = 2**63 - 2**31
-"""A segment reaches up to 2**31 - 1 offsets beyond its first, and offsets have 63 bits."""
-_LONGEST_NAME = 255
-"""NAME_MAX of the usual file systems, which the longest legal topic name nearly fills."""
+"""A segment has offsets up to 2**31 - 1 beyond its base offset, and offsets have 63 bits."""
+_MAX_NAME_BYTES = 255
+"""NAME_MAX of the usual file systems; the longest valid topic name is nearly as long."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFileName:
-    """A file name taken apart; `suffix` is empty or one of `.deleted`, `.cleaned`, `.swap`."""
+    """A parsed file name; `suffix` is empty or one of `.deleted`, `.cleaned`, `.swap`."""
 
     base_offset: int
     kind: str
@@ -42,7 +42,7 @@ class SegmentFileName:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryName:
-    """A partition directory's name taken apart; `state` is empty, `delete`, `future` or `stray`."""
+    """A parsed name of a partition directory; `state` is empty, `delete`, `future` or `stray`."""
 
     partition: TopicPartition
     state: str
@@ -53,7 +53,7 @@ def file_name(base_offset: int, kind: str, suffix: str = "") -> str:
 
 
 def parse_file_name(name: str) -> SegmentFileName | None:
-    """None for a file that is not a segment's (checkpoints, metadata, unknown files): such files are left alone."""
+    """None for files that belong to no segment (checkpoints, metadata, unknown files); they are ignored."""
     match = _FILE_NAME.fullmatch(name)
     if match is None or int(match[1]) > _LARGEST_BASE_OFFSET:
         return None
@@ -64,24 +64,24 @@ def directory_name(partition: TopicPartition) -> str:
     return f"{partition.topic}-{partition.partition}"
 
 
-def leaving_directory_name(partition: TopicPartition, unique_id: str, state: str) -> str:
-    """The name of a directory marked `delete` or `stray`; the topic is cut so that the name stays legal."""
+def marked_directory_name(partition: TopicPartition, unique_id: str, state: str) -> str:
+    """The name of a directory marked `delete` or `stray`; the topic is truncated to the maximum length."""
     ending = f"-{partition.partition}.{unique_id}-{state}"
-    return partition.topic[: _LONGEST_NAME - len(ending)] + ending
+    return partition.topic[: _MAX_NAME_BYTES - len(ending)] + ending
 
 
 def future_directory_name(partition: TopicPartition, unique_id: str) -> str:
-    """The name of a directory into which the partition is being moved."""
+    """The name of a directory to which the partition is moved."""
     return f"{directory_name(partition)}.{unique_id}-future"
 
 
 def can_be_moved(partition: TopicPartition) -> bool:
-    """Apache Kafka refuses it where the name of the new directory would be too long."""
-    return len(future_directory_name(partition, "0" * 32)) <= _LONGEST_NAME
+    """False if the name of the new directory is too long; Apache Kafka rejects the move too."""
+    return len(future_directory_name(partition, "0" * 32)) <= _MAX_NAME_BYTES
 
 
 def parse_directory_name(name: str) -> DirectoryName | None:
-    """None for the name of a directory that can't be a partition's."""
+    """None if the name is not that of a partition directory."""
     state = ""
     for candidate in ("delete", "future", "stray"):
         if name.endswith(f"-{candidate}") and "." in name:

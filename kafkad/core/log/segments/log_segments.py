@@ -1,7 +1,7 @@
-"""Which segments does a log consist of, in order; the last one is active.
+"""Which segments does a log have, in order? The last one is active.
 
-Files of a removed segment are renamed to `.deleted` at once, so that a crash can't bring it back, and unlinked
-later. Retention removes from the front, truncation from the back: what is left is contiguous at every step.
+Files of a removed segment are renamed to `.deleted` at once, so that a crash can't restore it, and unlinked later.
+Retention removes from the front, truncation from the end: the remaining segments are always contiguous.
 """
 
 from bisect import bisect_right
@@ -17,18 +17,18 @@ from kafkad.core.ports import NoSpaceLeft, SegmentStore
 class Segments:
     """The ordered segments of one log; never empty once loaded."""
 
-    __slots__ = ("_bases", "_sealed_bytes", "_segments", "_store", "aborted_on_file", "begun_swap")
+    __slots__ = ("_bases", "_sealed_bytes", "_segments", "_store", "pending_swap", "stored_aborted_counts")
 
     def __init__(self, store: SegmentStore, segments: Iterable[Segment] = ()) -> None:
         self._store = store
         self._segments = list(segments)
         self._bases = [segment.base_offset for segment in self._segments]
         self._sealed_bytes: int | None = None
-        """The size of all segments but the active one. Kept, because each publishing of a slot needs the total size."""
-        self.begun_swap: CleanedFiles | None = None
-        """What is to take the place of some, as loading would do now (`replacement`)."""
-        self.aborted_on_file: dict[int, int] = {}
-        """How many aborted transactions of which segment `kafkad-aborted-transactions` names."""
+        """The size of all segments but the active one. Cached, as each update of a slot needs the total size."""
+        self.pending_swap: CleanedFiles | None = None
+        """An interrupted replacement of segments, which loading would complete (`replacement`)."""
+        self.stored_aborted_counts: dict[int, int] = {}
+        """The content of `kafkad-aborted-transactions`: numbers of aborted transactions by base offset."""
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -59,30 +59,30 @@ class Segments:
         self._bases.append(segment.base_offset)
         self._sealed_bytes = None
 
-    def holding(self, offset: int) -> Segment | None:
-        """The segment that holds `offset`, or would hold it."""
+    def floor(self, offset: int) -> Segment | None:
+        """The segment with the greatest base offset ≤ `offset`."""
         number = bisect_right(self._bases, offset) - 1
         return self._segments[number] if number >= 0 else None
 
     def after(self, segment: Segment) -> Segment | None:
-        """The next one; None if it is the last, or none of these any more."""
+        """The next segment; None if `segment` is the last one or was removed."""
         number = bisect_right(self._bases, segment.base_offset)
-        is_here = number > 0 and self._segments[number - 1] is segment
-        return self._segments[number] if is_here and number < len(self._segments) else None
+        is_current = number > 0 and self._segments[number - 1] is segment
+        return self._segments[number] if is_current and number < len(self._segments) else None
 
     def from_offset(self, offset: int) -> list[Segment]:
-        """The segments that hold `offset` or anything after it."""
+        """The segments with `offset` or later ones."""
         return self._segments[max(bisect_right(self._bases, offset) - 1, 0) :]
 
     def remove_first(self, count: int) -> tuple[str, ...]:
-        """Remove the `count` oldest segments; returns the new names of their files."""
+        """Remove the `count` oldest segments; return the new names of their files."""
         removed = self._segments[:count]
         del self._segments[:count], self._bases[:count]
         self._sealed_bytes = None
         return self._rename(removed, may_keep_names=True)
 
     def remove_after(self, offset: int) -> tuple[str, ...]:
-        """Remove the segments that start above `offset`, the newest first."""
+        """Remove the segments that start above `offset`, newest first."""
         keep = bisect_right(self._bases, offset)
         removed = self._segments[keep:]
         del self._segments[keep:], self._bases[keep:]
@@ -90,35 +90,35 @@ class Segments:
         return self._rename(reversed(removed))
 
     def replace(self, sources: Sequence[Segment], cleaned: Segment) -> tuple[str, ...]:
-        """`cleaned` takes the place of neighbours; returns the new names of their files.
+        """Replace neighbouring segments by `cleaned`; return the new names of their files.
 
-        The first one's producer snapshot stays: it says what was before the segment.
+        The producer snapshot of the first one stays: it is the state before the segment.
         """
         first = self._segments.index(sources[0])
         after = first + len(sources)
         self._segments[first:after] = [cleaned]
         self._bases[first:after] = [cleaned.base_offset]
         self._sealed_bytes = None
-        waiting: list[str] = []
+        renamed: list[str] = []
         for segment in sources:
             segment.close()
             for name in segment.file_names():
-                if name != file_name(cleaned.base_offset, PRODUCER_SNAPSHOT) and self._set_aside(name):
-                    waiting.append(name + DELETED)
-        return tuple(waiting)
+                if name != file_name(cleaned.base_offset, PRODUCER_SNAPSHOT) and self._mark_deleted(name):
+                    renamed.append(name + DELETED)
+        return tuple(renamed)
 
     def move_to(self, store: SegmentStore, config: LogConfig) -> None:
-        """The same segments, whose files are in `store` as well; the old ones are closed."""
-        # The files of a swap that was begun are where the log was.
-        self._store, self.begun_swap = store, None
-        self.aborted_on_file = {}
-        moved = [segment.moved_to(store, config) for segment in self._segments]
+        """Continue with the copies of the files in `store`; close the old files."""
+        # The files of an interrupted swap are in the old directory.
+        self._store, self.pending_swap = store, None
+        self.stored_aborted_counts = {}
+        moved = [segment.with_store(store, config) for segment in self._segments]
         for segment in self._segments:
             segment.close()
         self._segments = moved
 
-    def _set_aside(self, name: str) -> bool:
-        """False if there is no such file, or not any more: without room for the longer name it goes at once."""
+    def _mark_deleted(self, name: str) -> bool:
+        """False if the file does not exist, or was unlinked as the directory has no space for the longer name."""
         try:
             self._store.rename(name, name + DELETED)
         except FileNotFoundError:
@@ -129,10 +129,10 @@ class Segments:
         return True
 
     def _rename(self, removed: Iterable[Segment], *, may_keep_names: bool = False) -> tuple[str, ...]:
-        """The longer name may need room in the directory. Without it, files whose names are never used again keep
-        them: after a crash their segments are there once more, below the log start.
+        """A longer name may require disk space. Without space, files whose names are never used again keep them: after
+        a crash their segments exist again, below the log start.
         """
-        waiting: list[str] = []
+        names: list[str] = []
         for segment in removed:
             segment.close()
             for name in segment.file_names():
@@ -143,7 +143,7 @@ class Segments:
                 except NoSpaceLeft:
                     if not may_keep_names:
                         raise
-                    waiting.append(name)
+                    names.append(name)
                 else:
-                    waiting.append(name + DELETED)
-        return tuple(waiting)
+                    names.append(name + DELETED)
+        return tuple(names)

@@ -1,7 +1,7 @@
-"""Where in one segment is an offset, asked again and again by readers that go forward?
+"""Where in one segment is an offset? For readers that read forward.
 
-A look-up ends in one page of the offset index. The page is kept, as the next look-up usually needs the same one.
-Index entries are added and never changed (a truncation gives a new generation, and so a new reader), so a kept page
+A look-up ends in one page of the offset index. The page is cached, as the next look-up usually needs the same one.
+Index entries are added and never changed (a truncation gives a new generation, and so a new reader), so a cached page
 stays valid from its first to its last entry.
 """
 
@@ -16,7 +16,7 @@ from kafkad.core.log.segments.index import (
 from kafkad.core.ports import LogFile
 
 _BEYOND = 1 << 31
-"""No relative offset is as large."""
+"""Larger than any relative offset."""
 
 
 class OffsetLookup:
@@ -30,40 +30,40 @@ class OffsetLookup:
         self._page = b""
         self._position = 0
         self._first = self._last = -1
-        """The page is good for relative offsets from `_first` to `_last`."""
+        """The page is valid for relative offsets from `_first` to `_last`."""
 
     def at_or_before(self, offset: int) -> OffsetPosition:
-        """The greatest entry whose offset is ≤ `offset`, or the segment's beginning. It may be wrong
-        (`find_from_entry`).
+        """The greatest entry with an offset ≤ `offset`, or the start of the segment. `find_from_entry` checks the
+        entry.
         """
         relative = offset - self._base_offset
         if not self._first <= relative <= self._last:
-            self._turn_to(relative)
+            self._load_page(relative)
         found = greatest_entry(self._page, OFFSET_ENTRY, relative)
         if found is None:
             return OffsetPosition(self._base_offset, 0)
         return OffsetPosition(self._base_offset + found[0], found[1])
 
-    def _turn_to(self, relative: int) -> None:
-        """Load the page that answers `relative`, unless the kept page does."""
+    def _load_page(self, relative: int) -> None:
+        """Load the page for `relative`."""
         size = self._file.size()
         if relative > self._last >= 0:
-            self._keep(read_page(self._file, size, OFFSET_ENTRY, self._position))
+            self._cache(read_page(self._file, size, OFFSET_ENTRY, self._position))
             if relative <= self._last or not self._is_full:
                 return
-        self._keep(page_for(self._file, size, OFFSET_ENTRY, relative))
+        self._cache(page_for(self._file, size, OFFSET_ENTRY, relative))
 
     @property
     def _is_full(self) -> bool:
-        """Only then can there be entries behind it."""
+        """Whether entries may follow the page."""
         return len(self._page) == PAGE_BYTES and any(self._page[-OFFSET_ENTRY.size :])
 
-    def _keep(self, found: tuple[int, bytes]) -> None:
+    def _cache(self, found: tuple[int, bytes]) -> None:
         self._position, self._page = found
         newest = greatest_entry(self._page, OFFSET_ENTRY, _BEYOND)
         if newest is None:
             self._first = self._last = -1
             return
         self._last = newest[0]
-        # Before the first index entry, the answer is the segment's beginning.
+        # Before the first index entry, the result is the start of the segment.
         self._first = OFFSET_ENTRY.unpack_from(self._page)[0] if self._position else 0

@@ -1,8 +1,8 @@
-"""Where is an offset, where the end, and which is the largest timestamp of a segment? For its owner, which can't wait
-for right indexes.
+"""Where in a segment is an offset, where is its end, and what is its largest timestamp? For the owner, which works with
+wrong indexes too.
 
-Behind a wrong entry it looks at earlier ones, twice as far away each time: an index of which nothing is right costs few
-looks. What it found wrong it tells, so that somebody has the indexes made anew (`index_mending`).
+After a wrong entry it tries earlier ones, at twice the distance each time: even an index without any valid entry takes
+few reads. Errors are recorded in `wrong_index`, and the indexes are rebuilt (`index_repair`).
 """
 
 from typing import Protocol
@@ -16,7 +16,7 @@ from kafkad.core.log.segments.index import (
     IndexAppender,
     OffsetPosition,
     TimestampOffset,
-    known_time,
+    entry_time,
 )
 from kafkad.core.log.segments.indexed_batches import contradiction, is_time_of
 from kafkad.core.ports import LogFile
@@ -24,7 +24,7 @@ from kafkad.core.types import NO_TIMESTAMP
 
 
 class OwnedSegment(Protocol):
-    """`wrong_index` gets what was found wrong."""
+    """A segment; `wrong_index` gets the last error of an index."""
 
     log: LogFile
     base_offset: int
@@ -36,7 +36,7 @@ class OwnedSegment(Protocol):
 
 
 class OwnerLookup:
-    """One look into a segment."""
+    """One look-up in a segment."""
 
     __slots__ = ("_base_offset", "_index", "_log", "_segment", "_size")
 
@@ -48,37 +48,35 @@ class OwnerLookup:
         self._index = segment.offset_index
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """The batch that holds `offset`, or the first one behind it. Raises `CorruptBatch`."""
+        """The batch with `offset`, or the first one after it. Raises `CorruptBatch`."""
         return find_batch(self._log, self.position_below(offset - self._base_offset), self._size, offset)
 
     def position_below(self, relative: int = LARGEST_RELATIVE_OFFSET) -> int:
-        """Where the batch of the greatest right entry of at most `relative` begins; 0 if there is none."""
-        index, lost = self._index, 0
+        """The position of the batch of the greatest valid entry ≤ `relative`; 0 if there is none."""
+        index, skipped = self._index, 0
         near = index.last if index.last[0] <= relative else index.at_or_before(relative)
         while near is not None and near not in (NO_ENTRY, (0, 0)):
             entry = OffsetPosition(self._base_offset + near[0], near[1])
-            wrong = contradiction(self._log.read_at, self._base_offset, entry, self._size)
-            if not wrong:
+            error = contradiction(self._log.read_at, self._base_offset, entry, self._size)
+            if not error:
                 return entry.position
-            self._segment.wrong_index = wrong
-            lost = max(2 * lost, relative - near[0] + 1)
-            near = index.at_or_before(relative - lost)
+            self._segment.wrong_index = error
+            skipped = max(2 * skipped, relative - near[0] + 1)
+            near = index.at_or_before(relative - skipped)
         return 0
 
     def next_offset(self) -> int:
-        """The offset after the last batch: from the last right entry the headers are walked to the end. Raises
-        `CorruptBatch`.
-        """
+        """The offset after the last batch, found in the headers after the last valid entry. Raises `CorruptBatch`."""
         next_offset = self._base_offset
         for at, header in walk_batches(self._log.read_at, self.position_below(), self._size):
             relative = header.last_offset - self._base_offset
             if header.base_offset < next_offset or not 0 <= relative <= LARGEST_RELATIVE_OFFSET:
-                raise CorruptBatch(at, f"expected offset {next_offset} or a little more, found {header.base_offset}")
+                raise CorruptBatch(at, f"expected offset {next_offset} or slightly more, found {header.base_offset}")
             next_offset = header.next_offset
         return next_offset
 
     def largest_time(self, times: IndexAppender) -> TimestampOffset:
-        """The largest timestamp, from the last right entry of the time index and the batches after it; up to a damaged
+        """The largest timestamp, from the last valid entry of the time index and the batches after it, up to a damaged
         one.
         """
         largest, position = self._last_time(times)
@@ -88,24 +86,24 @@ class OwnerLookup:
         return largest
 
     def _last_time(self, times: IndexAppender) -> tuple[TimestampOffset, int]:
-        """The last right entry of the time index, and from which byte on there may be larger timestamps."""
+        """The last valid entry of the time index, and the position after which larger timestamps may follow."""
         last = self._entry(*times.last)
-        if last.timestamp < 0 or self._is_right(last):
+        if last.timestamp < 0 or self._is_valid(last):
             # Each offset entry was written together with the largest timestamp so far.
             return last, self.position_below()
-        self._segment.wrong_index = f"the time index ends with time {last.timestamp} for offset {last.offset}"
+        self._segment.wrong_index = f"the time index ends with timestamp {last.timestamp} for offset {last.offset}"
         content, distance = times.read_all(), 2
         while (start := len(content) - distance * TIME_ENTRY.size) >= 0:
             earlier = self._entry(*TIME_ENTRY.unpack_from(content, start))
-            if self._is_right(earlier):
+            if self._is_valid(earlier):
                 return earlier, self.position_below(earlier.offset - self._base_offset)
             distance *= 2
         return TimestampOffset(NO_TIMESTAMP, self._base_offset), 0
 
     def _entry(self, timestamp: int, relative: int) -> TimestampOffset:
-        return TimestampOffset(known_time(timestamp), self._base_offset + relative)
+        return TimestampOffset(entry_time(timestamp), self._base_offset + relative)
 
-    def _is_right(self, entry: TimestampOffset) -> bool:
+    def _is_valid(self, entry: TimestampOffset) -> bool:
         try:
             found = self.find(entry.offset)
         except CorruptBatch:

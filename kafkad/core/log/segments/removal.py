@@ -1,8 +1,8 @@
-"""What is removed from a log, and in which order, so that a crash in between loses nothing else?
+"""Which records are removed from a log, in an order that is safe in a crash?
 
-From the front by retention and DeleteRecords, from the back by truncation. Readers may still have removed files
-open, so an effect unlinks them later. Before anything here the owner lowers what it published and waits for its
-readers (truncation), or publishes the new generation afterwards (the front: open files stay readable).
+Retention and DeleteRecords remove from the front, truncation from the end. Readers may have removed files open, so an
+effect unlinks the files later. Before a truncation the owner lowers the published end and waits for its readers; after
+a removal from the front it publishes the new generation, as open files stay readable.
 """
 
 from collections import deque
@@ -21,22 +21,22 @@ from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.types import NO_TIMESTAMP, LogPosition
 
-AT_ONCE = 64
-"""Segments removed in one step, which takes a few milliseconds."""
+SEGMENTS_PER_STEP = 64
+"""Segments removed in one step of a few milliseconds."""
 
 
 def cleanable_end_of(log: PartitionLog) -> int:
-    """What lies before may be compacted: it is stable, and on disk, and so are the markers that made it stable. A
-    record of which the later one with its key may be lost with the power has to stay.
+    """The end of the records that compaction may read: stable and on disk, as well as the markers that made them
+    stable. A record must stay if a power failure may lose the later record with its key.
     """
     end = min(log.last_stable_offset, log.recovery_point)
     unsynced = log.producers.transactions.first_unsynced(log.recovery_point)
     return end if unsynced is None else min(end, unsynced)
 
 
-def request_sync_of_sealed(log: PartitionLog, now_ms: int) -> bool:
-    """Sealed segments of a compacted log have to be on disk, and the markers of what began in them; after a crash,
-    nobody else may ask for that. True if some are not.
+def request_sealed_sync(log: PartitionLog, now_ms: int) -> bool:
+    """Request the sync of the unsynced sealed segments of a compacted log, and of the markers of their transactions:
+    after a crash nothing else requests it. Returns whether there are any.
     """
     end = max(log.segments.active.base_offset, log.producers.transactions.end_of_unsynced)
     if not log.config.is_compacted or log.recovery_point >= end:
@@ -45,13 +45,13 @@ def request_sync_of_sealed(log: PartitionLog, now_ms: int) -> bool:
     return True
 
 
-def each_segment(log: PartitionLog) -> Iterator[SegmentSummary]:
-    """The segments as cleanup policies see them, one at a time; those that are removed meanwhile are left out.
+def segment_summaries(log: PartitionLog) -> Iterator[SegmentSummary]:
+    """The segments for cleanup policies, one at a time; segments that are removed meanwhile are skipped.
 
-    The modification time of the file is read only where no record has a timestamp.
+    The modification time of the file is read only if no record has a timestamp.
     """
     for segment in tuple(log.segments):
-        if log.segments.holding(segment.base_offset) is not segment:
+        if log.segments.floor(segment.base_offset) is not segment:
             continue
         largest = segment.load_max_timestamp()
         modified = log.store.modified_ms(file_name(segment.base_offset, LOG)) if largest < 0 else largest
@@ -66,8 +66,8 @@ def each_segment(log: PartitionLog) -> Iterator[SegmentSummary]:
 
 
 def delete_records_before(log: PartitionLog, offset: int) -> list[UnlinkFiles]:
-    """DeleteRecords: the log starts at `offset` now. Segments wholly below it are removed: some of them now, the
-    others by `remove_passed`. Raises `KafkaError`.
+    """DeleteRecords: set the log start offset to `offset`. Segments below it are removed: some now, the others by
+    `remove_expired_segments`. Raises `KafkaError`.
     """
     if not 0 <= offset <= log.high_watermark.offset:
         raise KafkaError(
@@ -79,18 +79,18 @@ def delete_records_before(log: PartitionLog, offset: int) -> list[UnlinkFiles]:
     log.log_start_offset = offset
     log.epochs.truncate_from_start(offset)
     log.generation += 1
-    return remove_passed(log)
+    return remove_expired_segments(log)
 
 
-def has_passed(log: PartitionLog) -> bool:
-    """Whether there are segments that lie wholly below the start of the log."""
+def has_expired_segments(log: PartitionLog) -> bool:
+    """Whether a segment is completely below the log start offset."""
     return len(log.segments) > 1 and log.segments[1].base_offset <= log.log_start_offset
 
 
-def remove_passed(log: PartitionLog) -> list[UnlinkFiles]:
-    """Remove some of them: each needs its files renamed, and there may be ten thousand."""
+def remove_expired_segments(log: PartitionLog) -> list[UnlinkFiles]:
+    """Remove some segments below the log start offset: each requires renames, and there may be ten thousand."""
     count = 0
-    while count < AT_ONCE and count + 1 < len(log.segments):
+    while count < SEGMENTS_PER_STEP and count + 1 < len(log.segments):
         if log.segments[count + 1].base_offset > log.log_start_offset:
             break
         count += 1
@@ -98,7 +98,7 @@ def remove_passed(log: PartitionLog) -> list[UnlinkFiles]:
 
 
 def last_segment_below(log: PartitionLog, offset: int) -> int:
-    """The newest segment that ends at or below `offset`; -1 when there is none."""
+    """The base offset of the newest segment that ends at or below `offset`; -1 if there is none."""
     bases = log.segments.base_offsets
     ends = [*bases[1:], log.log_end_offset]
     return max((base for base, end in zip(bases, ends, strict=True) if end <= offset), default=-1)
@@ -107,20 +107,20 @@ def last_segment_below(log: PartitionLog, offset: int) -> int:
 def delete_segments(log: PartitionLog, up_to_base: int, now_ms: int) -> list[UnlinkFiles]:
     """Retention: remove the segments with base offsets up to and including `up_to_base`, as DeleteRecords does.
 
-    When that is all of them, a new active one is rolled first; an empty active one stays. One for whose successor the
-    disk has no room stays for now.
+    To remove all of them, a new active segment is rolled first; an empty active one stays. Without disk space for the
+    new segment the newest one stays for now.
     """
     count = sum(1 for base in log.segments.base_offsets if base <= up_to_base)
-    if count == len(log.segments) and not _can_begin_anew(log, now_ms, is_only=count == 1):
+    if count == len(log.segments) and not _roll_for_removal(log, now_ms, is_only=count == 1):
         count -= 1
     if count == 0:
         return []
     log.log_start_offset = max(log.log_start_offset, log.segments[count].base_offset)
     log.epochs.truncate_from_start(log.log_start_offset)
-    return remove_passed(log)
+    return remove_expired_segments(log)
 
 
-def _can_begin_anew(log: PartitionLog, now_ms: int, *, is_only: bool) -> bool:
+def _roll_for_removal(log: PartitionLog, now_ms: int, *, is_only: bool) -> bool:
     if log.segments.active.size == 0:
         return False
     try:
@@ -135,8 +135,8 @@ def _can_begin_anew(log: PartitionLog, now_ms: int, *, is_only: bool) -> bool:
 def _remove_first(log: PartitionLog, count: int) -> list[UnlinkFiles]:
     if count == 0:
         return []
-    begun = log.segments.begun_swap
-    if begun is not None and begun.base_offset < log.segments[count].base_offset:
+    swap = log.segments.pending_swap
+    if swap is not None and swap.base_offset < log.segments[count].base_offset:
         abort_swap(log)
     names = log.segments.remove_first(count)
     log.generation += 1
@@ -147,14 +147,14 @@ def _remove_first(log: PartitionLog, count: int) -> list[UnlinkFiles]:
 
 
 def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles]:
-    """Truncate the log so that it ends at `offset`, or where the batch holding it begins.
+    """Truncate the log to end at `offset`, or at the start of the batch with `offset`.
 
-    The newest segments are removed first, and the directory is synced before anything can be appended again: a
-    segment that came back after a crash would overlap with newer ones.
+    The newest segments are removed first, and the directory is synced before the next append: a segment that
+    reappeared after a crash would overlap newer ones.
     """
     assert offset >= 0, f"can't truncate to {offset}"
     if offset >= log.log_end_offset:
-        _forget_epoch_without_records(log)
+        _remove_empty_epoch(log)
         return []
     if offset < log.segments[0].base_offset:
         return truncate_fully_and_start_at(log, offset, now_ms)
@@ -162,22 +162,22 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles
     log.recovery_point = min(log.recovery_point, offset)
     log.truncations += 1
     names = log.segments.remove_after(offset)
-    _forget_snapshots_after(log, offset)
-    # Sync before truncating: a gap in the middle of the log would look like one that compaction leaves.
+    _remove_snapshots_after(log, offset)
+    # Sync before the truncation: a gap in the log would look like a gap of compaction.
     log.store.sync_directory()
     active = log.segments.active
     active.truncate_to(offset, now_ms)
     log.log_end_offset = active.next_offset()
     log.recovery_point = min(log.recovery_point, log.log_end_offset)
     log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
-    _settle(log, now_ms)
+    _update_after_truncation(log, now_ms)
     if log.high_watermark.offset >= log.log_end_offset:
         log.high_watermark = log.log_end
     return [_unlink(log, names)] if names else []
 
 
-def _forget_epoch_without_records(log: PartitionLog) -> None:
-    """This replica led for a while and appended nothing: its epoch would part it from the next leader for ever."""
+def _remove_empty_epoch(log: PartitionLog) -> None:
+    """Remove the epoch of a leader that appended nothing: it would diverge from every later leader."""
     if log.epochs.truncate_from_end(log.log_end_offset):
         write_epochs(log.store, log.epochs, is_first=False)
         log.generation += 1
@@ -189,40 +189,40 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> 
     log.recovery_point = min(log.recovery_point, offset)
     log.truncations += 1
     names = log.segments.remove_after(-1)
-    _forget_snapshots_after(log, -1)
+    _remove_snapshots_after(log, -1)
     segment = Segment.create(log.store, log.config, offset, now_ms=now_ms)
-    noted = log.segments.aborted_on_file
+    stored_counts = log.segments.stored_aborted_counts
     log.segments = Segments(log.store, [segment])
-    log.segments.aborted_on_file = noted
+    log.segments.stored_aborted_counts = stored_counts
     log.log_start_offset = log.log_end_offset = log.recovery_point = offset
     log.epochs.clear()
-    _settle(log, now_ms)
+    _update_after_truncation(log, now_ms)
     log.high_watermark = LogPosition(offset, offset, 0)
     return [_unlink(log, names)]
 
 
-def _settle(log: PartitionLog, now_ms: int) -> None:
-    """Update everything that depends on the log end."""
+def _update_after_truncation(log: PartitionLog, now_ms: int) -> None:
+    """Update all state that depends on the log end."""
     had_epochs = log.epochs.latest_epoch is not None
     log.epochs.truncate_from_end(log.log_end_offset)
     if had_epochs:
         write_epochs(log.store, log.epochs, is_first=False)
     log.segments.active.log.sync()
     log.store.sync_directory()
-    log.forget_tail()
+    log.reset_after_truncation()
     transactions = log.producers.transactions
     unsafe = transactions.unsafe()
     snapshots = snapshot_offsets(log.store.sizes())
     start, end = log.log_start_offset, log.log_end_offset
     steps = rebuild_steps(log.store, log.segments, log.producers, snapshots, start, end, now_ms)
-    # In one go: the tail of a log that is truncated is short.
+    # In one step: the truncated part of a log is short.
     deque(steps, maxlen=0)
     transactions.keep_unsafe(unsafe, log.log_end_offset)
     transactions.replicated(min(log.high_watermark.offset, log.log_end_offset))
     log.generation += 1
 
 
-def _forget_snapshots_after(log: PartitionLog, offset: int) -> None:
+def _remove_snapshots_after(log: PartitionLog, offset: int) -> None:
     for snapshot in snapshot_offsets(log.store.sizes()):
         if snapshot > offset:
             log.store.unlink(file_name(snapshot, PRODUCER_SNAPSHOT))
@@ -233,6 +233,6 @@ def _unlink(log: PartitionLog, names: tuple[str, ...]) -> UnlinkFiles:
 
 
 def remove_files(log: PartitionLog, effect: UnlinkFiles) -> None:
-    """Unlink removed files. Absent files are no error, so this may be repeated."""
+    """Unlink removed files; idempotent, as missing files are no error."""
     for name in effect.names:
         log.store.unlink(name)

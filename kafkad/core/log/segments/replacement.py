@@ -1,39 +1,41 @@
-"""How does a cleaned segment take the place of those that it was made of? (UnifiedLog.replaceSegments)
+"""How does a cleaned segment replace its source segments? (UnifiedLog.replaceSegments)
 
-In three steps, and after each the names of the directory have to be synced, by whoever calls them, before the next:
-`remove_older_cleaned`, `begin_swap`, `finish_swap`. What the cleaned files hold is on disk before. During the last step
-nobody may have a position in the segments, or open them by name: the caller has told the readers, and has waited for
-them. A crash before the second step leaves the log as it was; after it, loading finishes what was begun
-(`recovery.leftovers`), so a log that changes otherwise meanwhile takes it back first (`abort_swap`).
+In three steps: `remove_older_cleaned`, `begin_swap`, `finish_swap`. The caller syncs the directory after each of them,
+and the contents of the cleaned files before the first. During the last step no reader may have a position in the
+segments, or open them by name: the caller has notified the readers and waited for them. A crash before the second step
+leaves the log unchanged; after it, loading completes the swap (`recovery.leftovers`). So any other change of these
+segments must abort the swap first (`abort_swap`).
 """
 
 from collections.abc import Sequence
 
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.recovery.state_files import note_aborted_counts
+from kafkad.core.log.recovery.state_files import store_aborted_counts
 from kafkad.core.log.segments.cleaned_files import CleanedFiles
 from kafkad.core.log.segments.layout import CLEANED, SWAP, file_name, parse_file_name
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 
 
-def are_still_there(log: PartitionLog, sources: Sequence[Segment]) -> bool:
-    """Whether these are segments of the log, one after the other, and none of them is active."""
+def are_current(log: PartitionLog, sources: Sequence[Segment]) -> bool:
+    """Whether `sources` are contiguous segments of the log, without the active one."""
     if not sources:
         return False
     bases = log.segments.base_offsets
     if sources[0].base_offset not in bases:
         return False
     first = bases.index(sources[0].base_offset)
-    present = [log.segments[number] for number in range(first, min(first + len(sources), len(bases) - 1))]
-    return len(present) == len(sources) and all(mine is other for mine, other in zip(sources, present, strict=True))
+    current = [log.segments[number] for number in range(first, min(first + len(sources), len(bases) - 1))]
+    return len(current) == len(sources) and all(
+        source is segment for source, segment in zip(sources, current, strict=True)
+    )
 
 
 def begin_swap(log: PartitionLog, cleaned: CleanedFiles) -> None:
-    """When this is on disk, there is no way back. Raises `NoSpaceLeft` with the log as it was, and `StorageFailed`."""
+    """Rename the cleaned files to `.swap`. Raises `NoSpaceLeft` (the log is unchanged) and `StorageFailed`."""
     store = log.store
-    log.segments.begun_swap = cleaned
+    log.segments.pending_swap = cleaned
     try:
         for kind in cleaned.kinds():
             store.rename(file_name(cleaned.base_offset, kind, CLEANED), file_name(cleaned.base_offset, kind, SWAP))
@@ -43,12 +45,12 @@ def begin_swap(log: PartitionLog, cleaned: CleanedFiles) -> None:
 
 
 def abort_swap(log: PartitionLog) -> None:
-    """What was begun is removed, and stays away: loading would finish it."""
+    """Remove the files of a pending swap durably: loading would complete it."""
     segments = log.segments
-    cleaned, segments.begun_swap = segments.begun_swap, None
+    cleaned, segments.pending_swap = segments.pending_swap, None
     if cleaned is None:
         return
-    # The log's first: a swap without it is none.
+    # The `.log` file first: without it the swap is void.
     for kind in cleaned.kinds():
         log.store.unlink(file_name(cleaned.base_offset, kind, SWAP))
         log.store.unlink(file_name(cleaned.base_offset, kind, CLEANED))
@@ -56,36 +58,36 @@ def abort_swap(log: PartitionLog) -> None:
 
 
 def finish_swap(log: PartitionLog, sources: Sequence[Segment]) -> UnlinkFiles:
-    """Put what was begun in the place of `sources`, which begin with the same offset; returns the files to remove when
-    that is on disk. Raises `StorageFailed`.
+    """Replace `sources` by the pending swap, which has the same base offset; return the files to remove once the names
+    are on disk. Raises `StorageFailed`.
     """
     segments = log.segments
-    cleaned, segments.begun_swap = segments.begun_swap, None
-    assert cleaned is not None and cleaned.base_offset == sources[0].base_offset and are_still_there(log, sources)
-    waiting = log.segments.replace(sources, _segment(log, sources[0], cleaned))
+    cleaned, segments.pending_swap = segments.pending_swap, None
+    assert cleaned is not None and cleaned.base_offset == sources[0].base_offset and are_current(log, sources)
+    removed = log.segments.replace(sources, _segment(log, sources[0], cleaned))
     try:
         for kind in cleaned.kinds():
             log.store.rename(file_name(cleaned.base_offset, kind, SWAP), file_name(cleaned.base_offset, kind))
     except NoSpaceLeft as no_space:
-        # The log is not as it was any more: the next start makes the rest of the swap.
+        # The log has changed already: the next start completes the swap.
         raise StorageFailed(str(no_space)) from no_space
-    note_aborted_counts(log.store, log.segments)
+    store_aborted_counts(log.store, log.segments)
     log.rewrites += 1
     log.generation += 1
-    log.forget_positions()
+    log.clear_positions()
     if log.high_watermark.segment_base in {segment.base_offset for segment in sources}:
         log.high_watermark = log.position_of(log.high_watermark.offset)
-    return UnlinkFiles(names=waiting, delay_ms=log.config.file_delete_delay_ms, generation=log.generation)
+    return UnlinkFiles(names=removed, delay_ms=log.config.file_delete_delay_ms, generation=log.generation)
 
 
 def remove_older_cleaned(log: PartitionLog, cleaned: CleanedFiles) -> bool:
-    """Remove what passes have left that did not come to their end; whether there was anything.
+    """Remove the cleaned files of aborted passes; return whether there were any.
 
-    It must not come back: to loading, one of an offset that is not higher would say that the swap was only begun. Those
-    of higher offsets may be written right now, by the same pass.
+    They must not reappear: loading undoes a swap if a `.cleaned` file has the same or a lower offset. The running pass
+    may be writing cleaned files of higher offsets.
     """
-    wanted = {file_name(cleaned.base_offset, kind, CLEANED) for kind in cleaned.kinds()}
-    others = [name for name in _cleaned_names(log, cleaned.base_offset) if name not in wanted]
+    current = {file_name(cleaned.base_offset, kind, CLEANED) for kind in cleaned.kinds()}
+    others = [name for name in _cleaned_names(log, cleaned.base_offset) if name not in current]
     for name in others:
         log.store.unlink(name)
     return bool(others)

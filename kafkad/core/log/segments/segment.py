@@ -1,8 +1,8 @@
-"""One segment as its owner sees it: its end, its index entries, whether it is full.
+"""One segment for its owner: its end, its index entries, whether it is full.
 
-Bytes are in the file before this object counts them. Index entries follow Apache Kafka's rule: one offset entry (the
-batch's last offset and its position) once more than index.interval.bytes came since the previous one, and with it the
-largest timestamp so far. A segment loaded from disk reads its indexes when it is first asked.
+Bytes are in the file before this object counts them. Index entries follow Apache Kafka's rule: after more than
+index.interval.bytes, the next batch adds one offset entry (its last offset and its position) and one time entry with
+the largest timestamp so far. A segment loaded from disk reads its indexes on first use.
 """
 
 from struct import Struct
@@ -27,7 +27,7 @@ from kafkad.core.types import NO_TIMESTAMP
 
 
 class Segment:
-    """A mutable, slotted object: one per segment, touched by every append."""
+    """The writer's state of one segment; mutable and slotted, since each append changes it."""
 
     __slots__ = (
         "_index_interval_bytes",
@@ -40,9 +40,9 @@ class Segment:
         "base_offset",
         "bytes_since_index_entry",
         "created_ms",
-        "end_was_compared",
         "first_timestamp",
-        "index_was_checked",
+        "is_end_checked",
+        "is_index_checked",
         "is_index_full",
         "is_prepared",
         "log",
@@ -84,11 +84,11 @@ class Segment:
         self.is_index_full = False
         self.is_prepared = size == 0
         self.wrong_index = ""
-        """What a look-up has found wrong in an index: it has to be made anew (`index_mending`)."""
-        self.index_was_checked = False
-        """All entries were compared with the log, and are right."""
-        self.end_was_compared = False
-        """With the base offset of the next segment (`gaps`)."""
+        """The error that a look-up found in an index; the index must be rebuilt (`index_repair`)."""
+        self.is_index_checked = False
+        """All entries were compared with the log and are valid."""
+        self.is_end_checked = False
+        """The end was compared with the base offset of the next segment (`gaps`)."""
 
     @classmethod
     def create(
@@ -99,8 +99,8 @@ class Segment:
             store.open(file_name(base_offset, kind), create=True)
         return cls(store, config, base_offset, size=0, now_ms=now_ms, roll_jitter=roll_jitter)
 
-    def moved_to(self, store: SegmentStore, config: LogConfig) -> "Segment":
-        """This segment over copies of its files."""
+    def with_store(self, store: SegmentStore, config: LogConfig) -> "Segment":
+        """This segment with the copies of its files in `store`."""
         moved = Segment(
             store,
             config,
@@ -120,7 +120,7 @@ class Segment:
         return moved
 
     def file_names(self) -> tuple[str, ...]:
-        """Every name that may exist for this segment, its producer snapshot included."""
+        """Every name that may exist for this segment, including its producer snapshot."""
         return tuple(
             file_name(self.base_offset, kind) for kind in (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, PRODUCER_SNAPSHOT)
         )
@@ -135,28 +135,28 @@ class Segment:
         max_timestamp: int,
         last_offset: int,
         now_ms: int,
-        ahead: int = 0,
-        first_ahead: int = NO_TIMESTAMP,
+        preceding_bytes: int = 0,
+        preceding_timestamp: int = NO_TIMESTAMP,
     ) -> bool:
-        """Whether these records must go to a new segment, when `ahead` bytes are in it before them. If it is empty now,
-        `first_ahead` is the timestamp of the first batch of those.
+        """Whether these records require a new segment, if `preceding_bytes` are appended before them.
+        `preceding_timestamp` is that of the first preceding batch; only used if the segment is empty.
         """
         if last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET or self.is_index_full:
             return True
-        before = self.size + ahead
-        if before == 0:
+        start = self.size + preceding_bytes
+        if start == 0:
             return False
-        if before > config.segment_bytes - size:
+        if start > config.segment_bytes - size:
             return True
-        first = self.first_timestamp if self.size else first_ahead
-        waited = max_timestamp - first if first >= 0 else now_ms - self.created_ms
-        most_ms = config.most_segment_ms
+        first = self.first_timestamp if self.size else preceding_timestamp
+        age = max_timestamp - first if first >= 0 else now_ms - self.created_ms
+        max_ms = config.max_segment_ms
         if config.segment_jitter_ms:
-            most_ms -= int(self.roll_jitter * min(config.segment_jitter_ms, most_ms))
-        return waited > most_ms
+            max_ms -= int(self.roll_jitter * min(config.segment_jitter_ms, max_ms))
+        return age > max_ms
 
     def count_batch(self, last_offset: int, max_timestamp: int, size: int) -> None:
-        """A batch of `size` bytes was written at the end of the file: count it, and index it if due."""
+        """Count a batch of `size` bytes, which was written at the end of the file; index it if due."""
         if self.size == 0:
             self.first_timestamp = max_timestamp
         if max_timestamp > self.max_timestamp:
@@ -174,13 +174,13 @@ class Segment:
             offsets.append(last_offset - self.base_offset, self.size)
             self._add_time_entry(times)
         except NoSpaceLeft:
-            # The entries stay in memory until the next ones are written: an index may lag, the log may not.
+            # The entries stay in memory until the next write: an index may lag behind the log.
             pass
-        self._look_whether_full()
+        self._update_is_full()
 
-    def _look_whether_full(self) -> None:
-        # One time entry is kept free for the final one, which a roll adds without asking.
-        self.is_index_full = self.offset_index.room <= 0 or self.time_index.room <= 1
+    def _update_is_full(self) -> None:
+        # One time entry is reserved for the final one, which a roll adds without a check.
+        self.is_index_full = self.offset_index.free_entries <= 0 or self.time_index.free_entries <= 1
 
     def _add_time_entry(self, times: IndexAppender) -> None:
         if self.max_timestamp > times.last[0]:
@@ -208,18 +208,18 @@ class Segment:
         return IndexAppender(file, entry, max_bytes=self._max_index_bytes, entries=entries)
 
     @property
-    def has_no_index_bytes(self) -> bool:
-        """No entry was ever added, so there is nothing to trim, truncate or write."""
+    def has_empty_indexes(self) -> bool:
+        """Whether there is nothing to trim, truncate or write."""
         return self._offsets is None and self._times is None and self._index_sizes == (0, 0)
 
     def prepare_append(self) -> None:
-        """Learn from disk what a segment written by an earlier process holds: its first and largest timestamp, and
-        whether its indexes are full.
+        """Load the state of a segment written by an earlier process: first and largest timestamp, and whether its
+        indexes are full.
         """
         self.is_prepared = True
         self.load_first_timestamp()
         self.load_max_timestamp()
-        self._look_whether_full()
+        self._update_is_full()
 
     def load_first_timestamp(self) -> int:
         """The largest timestamp of the first batch."""
@@ -232,7 +232,7 @@ class Segment:
     def load_max_timestamp(self) -> int:
         """The largest timestamp, from the last time index entry and the batches after it.
 
-        Damage is no error here: it is the readers' matter, and who asks for the ages of segments is the owner.
+        Damage is no error here: the owner only needs the age; readers detect damage.
         """
         if self.max_timestamp == NO_TIMESTAMP and self.size:
             found = OwnerLookup(self).largest_time(self.time_index)
@@ -241,17 +241,17 @@ class Segment:
         return self.max_timestamp
 
     def next_offset(self) -> int:
-        """The offset after the last batch: from the last index entry the headers are walked to the end.
+        """The offset after the last batch, found in the headers after the last index entry.
 
-        Raises `CorruptBatch` where the log is damaged.
+        Raises `CorruptBatch` for a damaged log.
         """
         if self.size == 0:
             return self.base_offset
         return OwnerLookup(self).next_offset()
 
     def position_of(self, offset: int) -> int:
-        """Where the batch that holds `offset` starts, or a damaged one before it, behind which nobody reads; otherwise
-        the end of the segment.
+        """The position of the batch with `offset`, or of a damaged batch before it, beyond which no reader gets;
+        otherwise the end of the segment.
         """
         try:
             found = OwnerLookup(self).find(offset)
@@ -259,9 +259,9 @@ class Segment:
             return damage.position
         return self.size if found is None else found[0]
 
-    def rebuild_started(self) -> None:
-        """Reset counts and indexes; recovery counts every batch again."""
-        if not self.has_no_index_bytes:
+    def reset(self) -> None:
+        """Reset counts and indexes before recovery counts all batches."""
+        if not self.has_empty_indexes:
             self.offset_index.truncate_to_entries(0)
             self.time_index.truncate_to_entries(0)
         self.size = 0
@@ -274,8 +274,8 @@ class Segment:
         self.wrong_index = ""
 
     def complete(self) -> None:
-        """The segment is complete: add the final time entry and trim the indexes."""
-        if self.size == 0 and self.has_no_index_bytes:
+        """Complete the segment: add the final time entry and trim the indexes."""
+        if self.size == 0 and self.has_empty_indexes:
             return
         self.load_max_timestamp()
         self._add_time_entry(self.time_index)
@@ -283,8 +283,8 @@ class Segment:
         self.time_index.trim()
 
     def flush_indexes(self) -> None:
-        """Write the entries in memory. On a full disk they stay in memory: the batches are in the log, and recovery
-        walks on from the last entry on disk.
+        """Write the entries in memory. On a full disk they stay in memory: recovery continues from the last entry on
+        disk.
         """
         for index in (self._offsets, self._times):
             try:
@@ -294,13 +294,13 @@ class Segment:
                 continue
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Truncate from the batch that holds `offset` on."""
+        """Truncate from the batch with `offset` on."""
         position = self.position_of(offset)
         offsets, times = self.offset_index, self.time_index
         offsets.truncate_to_entries(entries_below(offsets.read_all(), 0, OFFSET_ENTRY.size, offset - self.base_offset))
         times.truncate_to_entries(entries_below(times.read_all(), 8, TIME_ENTRY.size, offset - self.base_offset))
         self.log.truncate(position)
-        # After the log: a crash in between leaves one entry too many, which loading drops, never one too few.
+        # After the log: a crash in between leaves an extra entry, which loading drops.
         self.aborted.truncate_to(offset)
         self.size = position
         self.bytes_since_index_entry = 0
@@ -312,8 +312,8 @@ class Segment:
             self.first_timestamp = NO_TIMESTAMP
         self.load_max_timestamp()
 
-    def take_indexes(self, entries: IndexEntries) -> None:
-        """These are the entries now. Readers of the old files must be told. Raises `StorageFailed`, `NoSpaceLeft`."""
+    def replace_indexes(self, entries: IndexEntries) -> None:
+        """Replace all entries; readers need a new generation. Raises `StorageFailed`, `NoSpaceLeft`."""
         for kind, content in ((OFFSET_INDEX, entries.offsets), (TIME_INDEX, entries.times)):
             self._store.replace(file_name(self.base_offset, kind), bytes(content))
         self._close_indexes()
@@ -323,11 +323,11 @@ class Segment:
         self.offset_of_max_timestamp = entries.offset_of_max_timestamp
         self.bytes_since_index_entry = entries.bytes_since_entry
         self.wrong_index = ""
-        self._look_whether_full()
+        self._update_is_full()
 
     @property
     def index_bytes(self) -> tuple[int, int]:
-        """The bytes of both indexes of a sealed segment; nothing is read for it."""
+        """The sizes of both indexes of a sealed segment, without reads."""
         offsets, times = self._offsets, self._times
         return (
             self._index_sizes[0] if offsets is None else offsets.entries * OFFSET_ENTRY.size,
@@ -335,7 +335,7 @@ class Segment:
         )
 
     def sync_files(self) -> tuple[LogFile, ...]:
-        """The files that must be synced so that this segment survives a power loss."""
+        """The files to sync so that the segment survives a power failure."""
         offsets = self._offsets.file if self._offsets else self._store.open(file_name(self.base_offset, OFFSET_INDEX))
         times = self._times.file if self._times else self._store.open(file_name(self.base_offset, TIME_INDEX))
         return (self.log, offsets, times, *self.aborted.files())

@@ -1,8 +1,8 @@
 """Which transactions of a segment were aborted? Its `.txnindex` file, in Apache Kafka's format.
 
-One entry for each abort marker that the segment holds, in the order of the markers, so that last offsets and last
-stable offsets ascend. Segments without an aborted transaction have no file. An entry is in the file before the
-marker is in the log, so a reader that may pass the marker finds the entry. Like every index it can be rebuilt.
+One entry for each abort marker in the segment, in the order of the markers, so that last offsets and last stable
+offsets ascend. Segments without an aborted transaction have no file. An entry is in the file before the marker is in
+the log: a reader that may pass the marker finds the entry. Like every index it can be rebuilt.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ ENTRY_LAYOUT = Struct(">hqqqq")
 ENTRY_SIZE = ENTRY_LAYOUT.size
 _LAST_OFFSET = Struct(">18xq8x")
 TO_BE_REBUILT = bytes(1)
-"""Instead of a lost index until `TransactionIndex.rebuild`: a start that comes in between sees that this is none."""
+"""Placeholder for a lost index until `TransactionIndex.rebuild`, also for a restart in between."""
 _ENTRIES_PER_READ = 120
 """One page."""
 
 
 class AbortedTransaction(NamedTuple):
-    """`last_offset` is the marker's offset; `last_stable_offset` is that of the partition after the marker."""
+    """`last_offset` is the marker's offset; `last_stable_offset` is the partition's after the marker."""
 
     producer_id: int
     first_offset: int
@@ -34,12 +34,12 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """The writer of one segment's index. The file is opened with the first entry."""
+    """The writer of the index of one segment. The first entry opens the file."""
 
     __slots__ = ("_file", "_has_file", "_is_torn", "_name", "_store", "size")
 
     def __init__(self, store: SegmentStore, base_offset: int, size: int | None = None) -> None:
-        """`size`: the bytes of the file, if there is one; a part of an entry at its end is written over."""
+        """`size`: the size of the file, if it exists; an incomplete entry at its end is overwritten."""
         self._store = store
         self._name = file_name(base_offset, TXN_INDEX)
         self._file: LogFile | None = None
@@ -53,20 +53,20 @@ class TransactionIndex:
         file.write_at((ENTRY_LAYOUT.pack(_VERSION, *aborted),), self.size)
         self.size += ENTRY_SIZE
 
-    def take_back(self) -> None:
-        """The marker of the newest entry could not be written."""
+    def remove_last(self) -> None:
+        """Remove the newest entry, whose marker was not written."""
         self._truncate(self.size - ENTRY_SIZE)
 
     def truncate_to(self, offset: int) -> None:
-        """Forget the markers at `offset` and after it."""
+        """Remove the entries of markers at `offset` and after it."""
         if self.size:
             size = first_entry_ending_at(self._opened(), self.size, offset) * ENTRY_SIZE
             if size < self.size:
                 self._truncate(size)
 
     def rebuild(self, entries: Sequence[AbortedTransaction]) -> None:
-        """Set the entries found in the segment. A file with other content is replaced and synced: the segment may be
-        below the recovery point, where no later recovery would rebuild the index.
+        """Replace all entries, synced if they differ: the segment may be below the recovery point, where no later
+        recovery would rebuild the index.
         """
         if not self._is_torn and self.entries() == entries:
             return
@@ -88,7 +88,7 @@ class TransactionIndex:
         return unpack_entries(self._opened().read_at(self.size, 0)) if self.size else []
 
     def files(self) -> tuple[LogFile, ...]:
-        """The files to sync with the segment. An empty file too: truncated entries might come back."""
+        """The files to sync with the segment, also an empty one: truncated entries might reappear."""
         return (self._opened(),) if self._has_file else ()
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class TransactionIndex:
         return self._file
 
     def _truncate(self, size: int) -> None:
-        """Truncate and sync: a flush that begins at the very end of the segment would not sync it."""
+        """Truncate and sync: a flush from the end of the segment on would not sync the file."""
         file = self._opened()
         file.truncate(size)
         file.sync()
@@ -116,7 +116,7 @@ def unpack_entries(content: bytes) -> list[AbortedTransaction]:
 
 
 def is_plausible(content: bytes, base_offset: int) -> bool:
-    """Whether a file can be the index of the segment that begins at `base_offset`."""
+    """Whether the content is plausible for the index of segment `base_offset`."""
     if len(content) % ENTRY_SIZE or any(row[0] != _VERSION for row in ENTRY_LAYOUT.iter_unpack(content)):
         return False
     ends = [base_offset - 1, *(entry.last_offset for entry in unpack_entries(content))]

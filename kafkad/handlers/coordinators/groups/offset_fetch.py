@@ -9,7 +9,7 @@ from uuid import UUID
 from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.offsets.commit import BY_TOPIC_ID_FROM
-from kafkad.core.groups.offsets.fetch import MANY
+from kafkad.core.groups.offsets.fetch import MAX_BUILT_ROWS
 from kafkad.core.groups.offsets.messages import (
     FetchedGroup,
     FetchedPartition,
@@ -41,7 +41,7 @@ def pack(reply: FetchReply, version: int) -> bytes:
 def pack_in_steps(reply: FetchReply, version: int) -> tuple[int, Reading[bytes]] | None:
     """With how many partitions it tells of; None: they are few enough for `pack`."""
     partitions = sum(len(topic.partitions) for group in reply.groups for topic in group.topics)
-    return (partitions, pack_fetch_in_steps(version, reply.groups)) if partitions > MANY else None
+    return (partitions, pack_fetch_in_steps(version, reply.groups)) if partitions > MAX_BUILT_ROWS else None
 
 
 def refuse(request: Any, version: int, code: ErrorCode) -> bytes:

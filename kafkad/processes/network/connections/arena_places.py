@@ -61,7 +61,7 @@ class ArenaPlaces:
             return None
         extent = self._arena.reserve(size)
         if extent is not None:
-            queue.took(connection, size)
+            queue.granted(connection, size)
         return extent
 
     def wait(self, connection: Connection, size: int) -> None:

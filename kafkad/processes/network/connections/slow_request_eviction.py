@@ -15,7 +15,7 @@ from kafkad.core.waiting.slow_requests import (
     CheckedTransfer,
     SlowRequests,
     Transfer,
-    enough_of,
+    select_for_bytes,
 )
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.frame_reader import FrameReader
@@ -50,7 +50,7 @@ class SlowRequestEviction:
             return
         reader = self._reader
         if not (reader.places.is_short or reader.starved or reader.space.is_short):
-            self._requests.forget()
+            self._requests.reset()
             self.next_check_ms = None
             release_free_memory()
             return
@@ -60,7 +60,7 @@ class SlowRequestEviction:
         came = STUCK_BYTES if reader.starved else reader.came
         reader.came = 0
         begun = list(self._begun())
-        seen = self._requests.look(begun, came)
+        seen = self._requests.check(begun, came)
         if not is_first:
             self._say(begun, now_ms)
             abandoned = self._clear_arena(seen) + self._clear_private(seen)
@@ -88,10 +88,10 @@ class SlowRequestEviction:
         reader = self._reader
         abandoned = []
         for begun, _progress, is_slow in reversed(seen):
-            filling = begun.who.filling
+            filling = begun.owner.filling
             if filling is None or filling.arena_extent is None or not (is_slow or reader.starved):
                 continue
-            if not reader.move_out(begun.who) and is_slow and reader.starved:
+            if not reader.move_out(begun.owner) and is_slow and reader.starved:
                 abandoned.append(begun)
         return abandoned
 
@@ -99,12 +99,14 @@ class SlowRequestEviction:
         space = self._reader.space
         if not space.is_short:
             return []
-        slow = [each.begun._replace(held=space.held_by(each.begun.who)) for each in seen if each.is_slow]
-        return enough_of([begun for begun in slow if begun.held], space.surplus)
+        slow = [each.transfer._replace(held_bytes=space.held_by(each.transfer.owner)) for each in seen if each.is_slow]
+        return select_for_bytes([begun for begun in slow if begun.held_bytes], space.surplus)
 
     def _abandon(self, abandoned: Sequence[_Transfer]) -> None:
         for begun in abandoned:
-            self._close(begun.who, f"its request of {begun.held} bytes comes too slowly while others wait for memory")
+            self._close(
+                begun.owner, f"its request of {begun.held_bytes} bytes comes too slowly while others wait for memory"
+            )
 
     def _say(self, begun: Sequence[_Transfer], now_ms: int) -> None:
         """Log this once, and again when it lasts."""
@@ -114,13 +116,13 @@ class SlowRequestEviction:
         log.warning(
             "memory for requests is short: %d requests that have begun hold %d bytes of it: %s",
             len(begun),
-            sum(each.held for each in begun),
+            sum(each.held_bytes for each in begun),
             _names(begun),
         )
 
 
 def _names(begun: Sequence[Transfer[Connection]]) -> str:
     """The connections with the most unread bytes, and how many."""
-    most = sorted(begun, key=lambda each: each.held, reverse=True)
-    named = ", ".join(f"{each.who.peer} {each.held} bytes" for each in most[:NAMED])
+    most = sorted(begun, key=lambda each: each.held_bytes, reverse=True)
+    named = ", ".join(f"{each.owner.peer} {each.held_bytes} bytes" for each in most[:NAMED])
     return named + (f" and {len(most) - NAMED} more" if len(most) > NAMED else "")

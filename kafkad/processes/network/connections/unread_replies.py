@@ -8,7 +8,7 @@ last look are closed, those with the most unread bytes first. Below the limit no
 from collections.abc import Callable, Iterable
 
 from kafkad.adapters.operating_system.process_limits import release_free_memory
-from kafkad.core.waiting.slow_requests import CHECK_INTERVAL_MS, STUCK_BYTES, SlowRequests, Transfer, enough_of
+from kafkad.core.waiting.slow_requests import CHECK_INTERVAL_MS, STUCK_BYTES, SlowRequests, Transfer, select_for_bytes
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.wire.api_table import API_VERSIONS, DESCRIBE_PRODUCERS, FETCH, PRODUCE
 
@@ -77,7 +77,7 @@ class UnreadReplies:
 
         Returns whether there is room now.
         """
-        self._most = sum(each.held for each in self._holders())
+        self._most = sum(each.held_bytes for each in self._holders())
         return not self.is_over
 
     def forget(self, connection: Connection) -> None:
@@ -89,13 +89,15 @@ class UnreadReplies:
         if self.next_check_ms is not None and now_ms < self.next_check_ms:
             return
         if not self.waiting:
-            self._requests.forget()
+            self._requests.reset()
             self.next_check_ms = None
             release_free_memory()
             return
         self.next_check_ms = now_ms + CHECK_INTERVAL_MS
-        seen = self._requests.look(self._holders(), STUCK_BYTES)
-        slow = sorted((each.begun for each in seen if each.is_slow), key=lambda begun: begun.held, reverse=True)
-        closed = enough_of([begun for begun in slow if begun.held], self._most - self._limit // 2)
+        seen = self._requests.check(self._holders(), STUCK_BYTES)
+        slow = sorted(
+            (each.transfer for each in seen if each.is_slow), key=lambda begun: begun.held_bytes, reverse=True
+        )
+        closed = select_for_bytes([begun for begun in slow if begun.held_bytes], self._most - self._limit // 2)
         for begun in closed:
-            close(begun.who, f"it does not read its replies, {begun.held} bytes, while others wait for memory")
+            close(begun.owner, f"it does not read its replies, {begun.held_bytes} bytes, while others wait for memory")

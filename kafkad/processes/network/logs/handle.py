@@ -30,7 +30,7 @@ class LogHandle:
             return
         if self.is_whole:
             manifest, facts = before.learnt
-            self.reader.facts.take_over(facts, manifest, self.reader.manifest)
+            self.reader.facts.inherit(facts, manifest, self.reader.manifest)
         else:
             self.learnt = before.learnt
 

@@ -30,6 +30,6 @@ def _look(reader: LogReader, look: Callable[[LogReader], Found], files: FileCach
     store = reader.store
     assert isinstance(store, SegmentFiles), "a network process reads files"
     try:
-        return look(reader.apart(SegmentFiles(store.directory, files)))
+        return look(reader.with_store(SegmentFiles(store.directory, files)))
     finally:
         files.close_all()

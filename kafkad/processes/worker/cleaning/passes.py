@@ -19,7 +19,7 @@ from kafkad.core.log.segments.cleaned_files import CleanedFiles
 from kafkad.core.log.segments.removal import cleanable_end_of
 from kafkad.core.log.segments.replacement import (
     abort_swap,
-    are_still_there,
+    are_current,
     begin_swap,
     finish_swap,
     remove_older_cleaned,
@@ -210,7 +210,7 @@ class Cleanings:
         grant = swap.grant
         # A pass that began since has files of the same names.
         is_of_this_pass = self._grants.get(grant.owned.slot) is grant
-        if not (is_of_this_pass and _holds(grant) and are_still_there(grant.log, swap.sources)):
+        if not (is_of_this_pass and _holds(grant) and are_current(grant.log, swap.sources)):
             self._not_done(swap)
             return
         try:

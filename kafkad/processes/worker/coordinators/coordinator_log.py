@@ -89,8 +89,8 @@ class CoordinatorPartition:
         segment: Segment | None = segments[0]
         position, next_offset = 0, segments[0].base_offset
         while segment is not None:
-            if segments.holding(segment.base_offset) is not segment:
-                segment = segments.holding(next_offset) or segments[0]
+            if segments.floor(segment.base_offset) is not segment:
+                segment = segments.floor(next_offset) or segments[0]
                 position = segment.position_of(next_offset)
             if position >= segment.size:
                 segment, position = _following(segments, segment), 0

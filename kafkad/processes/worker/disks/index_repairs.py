@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.segments.index_mending import mend_indexes
+from kafkad.core.log.segments.index_repair import repair_indexes
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions, log_no_space
 from kafkad.processes.worker.owned import OwnedPartition
@@ -51,11 +51,11 @@ class IndexRepairs:
         if partition_log is None or not owned.is_online:
             return
         segments, truncations = partition_log.segments, partition_log.truncations
-        segment = segments.holding(base_offset)
-        if segment is None or segment.base_offset != base_offset or segment.index_was_checked:
+        segment = segments.floor(base_offset)
+        if segment is None or segment.base_offset != base_offset or segment.is_index_checked:
             return
         is_active = segment is segments.active
-        steps = mend_indexes(segment, partition_log.config.index_interval_bytes, is_active=is_active)
+        steps = repair_indexes(segment, partition_log.config.index_interval_bytes, is_active=is_active)
         while True:
             try:
                 next(steps)
@@ -68,7 +68,7 @@ class IndexRepairs:
             yield
             # Sealed meanwhile: there is a last time entry now, for which another look is due.
             is_same = owned.log is partition_log and owned.is_online and partition_log.segments is segments
-            if not is_same or partition_log.truncations != truncations or segments.holding(base_offset) is not segment:
+            if not is_same or partition_log.truncations != truncations or segments.floor(base_offset) is not segment:
                 return
             if is_active and segment is not segments.active:
                 return

@@ -337,7 +337,7 @@ class Moves:
 
 
 def _may_be_copied(partition_log: PartitionLog | None) -> bool:
-    return partition_log is not None and partition_log.segments.begun_swap is None
+    return partition_log is not None and partition_log.segments.pending_swap is None
 
 
 def _is_there(copy: _Copy) -> bool:

@@ -3,9 +3,9 @@
 import pytest
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.classic.join import GROUP_METADATA_BYTES
+from kafkad.core.groups.classic.join import MAX_METADATA_BYTES
 from kafkad.core.groups.classic.messages import Joined, LeavingMember
-from kafkad.core.groups.classic.protocol import LONGEST_ID
+from kafkad.core.groups.classic.protocol import MAX_ID_BYTES
 from kafkad.core.groups.config import GroupConfig
 from kafkad.core.groups.records import GroupMetadata
 from tests.core.coordinator.memory_log import Refused
@@ -43,18 +43,18 @@ def test_new_static_member_joins_at_once_under_its_instance_id() -> None:
 @pytest.mark.parametrize("letter", ["a", "\u00e4"])
 def test_a_member_id_fits_any_string_however_long_the_instance_id_is(version: int, letter: str) -> None:
     bed = ClassicBed()
-    instance_id = letter * (LONGEST_ID // len(letter.encode()))
+    instance_id = letter * (MAX_ID_BYTES // len(letter.encode()))
     token = bed.join(instance_id=instance_id, version=version)
     bed.advance(DELAY_MS)
     member_id = bed.joined(token).member_id
-    assert LONGEST_ID - 2 <= len(member_id.encode()) <= LONGEST_ID
+    assert MAX_ID_BYTES - 2 <= len(member_id.encode()) <= MAX_ID_BYTES
     assert member_id.startswith(letter * 1_000)
     assert member_id.endswith("-1")
 
 
 def test_log_lines_quote_the_beginnings_of_names() -> None:
     """679 joins with names of 32 KB wrote 44 MB of log."""
-    long = "a" * LONGEST_ID
+    long = "a" * MAX_ID_BYTES
     bed = ClassicBed()
     token = bed.join(group_id=long, instance_id=long, version=8, reason=long)
     bed.advance(DELAY_MS)
@@ -177,7 +177,7 @@ def test_leader_that_joins_a_stable_group_again_makes_it_rebalance() -> None:
     leader, _ = bed.stable(2)
     bed.join(leader, reason="cached metadata has changed")
     assert bed.state == "PreparingRebalance"
-    assert bed.lines[-1].endswith(f"member {leader} leads and joins again: cached metadata has changed")
+    assert bed.lines[-1].endswith(f"member {leader} is the leader and rejoins: cached metadata has changed")
 
 
 def test_member_with_other_metadata_makes_the_group_rebalance() -> None:
@@ -251,7 +251,7 @@ def test_stable_group_of_full_size_takes_no_new_member() -> None:
 def test_group_takes_no_more_metadata_than_its_leader_can_be_sent_at_once() -> None:
     """Its leader is sent that of all members: hundreds of megabytes stopped the worker."""
     bed = ClassicBed()
-    half = (("range", bytes(GROUP_METADATA_BYTES // 2)),)
+    half = (("range", bytes(MAX_METADATA_BYTES // 2)),)
     (first, first_token), (second, second_token) = (bed.member(protocols=half) for _ in range(2))
     _, refused = bed.member(protocols=RANGE)
     assert bed.joined(refused).code is ErrorCode.GROUP_MAX_SIZE_REACHED

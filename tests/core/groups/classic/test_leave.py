@@ -51,7 +51,7 @@ def test_member_that_leaves_makes_the_others_rebalance() -> None:
     bed.leave(LeavingMember(member_id=leader, reason="the consumer is being closed"))
     assert bed.heartbeat(follower, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     assert bed.group.leader == follower
-    assert bed.lines[-1].endswith(f"left: {leader} (the consumer is being closed)")
+    assert bed.lines[-1].endswith(f"members left: {leader} (the consumer is being closed)")
 
 
 def test_last_member_that_leaves_empties_the_group_at_once() -> None:

@@ -141,8 +141,8 @@ def test_member_whose_session_ends_makes_the_others_rebalance() -> None:
     bed.advance(1)
     assert bed.state == "PreparingRebalance"
     assert bed.lines[-1] == (
-        f"group {GROUP}: rebalance of 1 member(s), generation 1, state Stable before: "
-        f"session of member {follower} timed out"
+        f"group {GROUP}: preparing rebalance of 1 member(s) in state Stable with generation 1: "
+        f"session of member {follower} expired"
     )
     assert bed.joined(bed.join(leader)).generation == 2
 
@@ -216,7 +216,7 @@ def test_member_that_joins_and_does_not_sync_is_out() -> None:
         bed.advance(5_000)
     assert list(bed.group.members) == [leader]
     assert bed.state == "PreparingRebalance"
-    assert bed.lines[-1].endswith(f"no sync within the rebalance timeout from {follower}")
+    assert bed.lines[-1].endswith(f"no SyncGroup within the rebalance timeout from {follower}")
 
 
 def test_nobody_is_out_for_syncing_late_once_all_have_synced() -> None:
@@ -236,8 +236,8 @@ def test_each_rebalance_is_told_once_with_its_cause() -> None:
     bed.join(follower, protocols=OTHER, reason="topics changed")
     bed.join(leader)
     assert bed.lines == [
-        f"group {GROUP}: rebalance of 2 member(s), generation 1, state Stable before: "
-        f"member {follower} joins with other metadata: topics changed"
+        f"group {GROUP}: preparing rebalance of 2 member(s) in state Stable with generation 1: "
+        f"member {follower} rejoins with changed metadata: topics changed"
     ]
 
 
@@ -246,7 +246,7 @@ def test_end_of_a_session_is_caused_by_the_address_of_its_member() -> None:
     bed.stable(1)
     bed.hosts.clear()
     bed.advance(600_000)
-    assert "empty since" in bed.lines[-1]
+    assert "empty in generation" in bed.lines[-1]
     assert set(bed.hosts) == {"127.0.0.1"}
 
 

@@ -11,7 +11,7 @@ from kio.schema.types import TopicName
 from kio.serial import entity_writer
 from kio.static.primitive import i32
 
-from kafkad.core.groups.classic.subscription import MOST_NAMES, subscribed_topics
+from kafkad.core.groups.classic.subscription import MAX_NAMES, subscribed_topics
 
 
 def subscription(*topics: str, version: int = 0, user_data: bytes | None = None, more: bytes = b"") -> bytes:
@@ -58,7 +58,7 @@ def test_one_that_can_not_be_read_makes_the_group_unknown(broken: bytes) -> None
 
 
 def test_more_names_of_all_members_than_are_read_make_the_group_unknown() -> None:
-    half = pack(">hi", 0, MOST_NAMES // 2) + bytes(MOST_NAMES) + pack(">i", -1)
+    half = pack(">hi", 0, MAX_NAMES // 2) + bytes(MAX_NAMES) + pack(">i", -1)
     assert topics_of(half, half, subscription()) == {""}
     assert topics_of(half, half + b"owned partitions") == {""}
     assert topics_of(half, half + b"owned partitions", subscription("a")) is None

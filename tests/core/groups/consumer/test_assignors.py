@@ -125,10 +125,10 @@ def test_members_with_different_topics_cost_little_more_than_their_topics(assign
     assert CountedUUID.looks < subscriptions + 20 * len(topics)
 
 
-def test_a_balance_that_takes_too_long_is_given_up_and_every_partition_has_its_owner(
+def test_a_balance_that_takes_too_long_is_abandoned_and_every_partition_has_its_owner(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(uniform, "_LOOKS", 3)
+    monkeypatch.setattr(uniform, "_MAX_VISITS", 3)
     topics = [UUID(int=number + 1) for number in range(50)]
     members = by_id(*(member(f"m{number:02}", *topics[number:]) for number in range(30)))
     decided = uniform_assignment(members, dict.fromkeys(topics, 2))

@@ -71,7 +71,7 @@ def test_topics_that_many_members_name_are_looked_up_once_for_all_of_them(monkey
 
 
 def test_a_group_takes_no_more_names_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscribed_names, "SUBSCRIBED_BYTES", 200, raising=False)
+    monkeypatch.setattr(subscribed_names, "MAX_SUBSCRIBED_BYTES", 200, raising=False)
     bed = ConsumerBed()
     settle(*[Client(bed, f"m{number}", *again(FEW)) for number in range(5)])
     other = bed.say(Client(bed, "other", *(f"other-{number}" for number in range(5))).first())

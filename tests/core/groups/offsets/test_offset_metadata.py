@@ -10,7 +10,7 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.classic.group import ClassicGroup
 from kafkad.core.groups.group import PartitionCheck
 from kafkad.core.groups.offsets import fetch
-from kafkad.core.groups.offsets.expiration import DELETION_TIMER, EXPIRY_TIMER, STEP_OFFSETS, STEP_TOMBSTONES
+from kafkad.core.groups.offsets.expiration import DELETION_TIMER, EXPIRY_TIMER, OFFSETS_PER_STEP, TOMBSTONES_PER_STEP
 from kafkad.core.groups.offsets.messages import (
     FetchedPartition,
     GroupFetch,
@@ -161,7 +161,7 @@ def test_all_topics_are_fetched_with_none_and_several_groups_at_once() -> None:
 
 
 def test_what_is_told_of_very_many_offsets_does_not_change_while_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "MANY", 2)
+    monkeypatch.setattr(fetch, "MAX_BUILT_ROWS", 2)
     bed = offsets_bed()
     for partition in range(4):
         _commit(bed, plain("g", one("orders", partition, 7)))
@@ -381,12 +381,12 @@ def test_deleted_group_leaves_nothing_behind() -> None:
     bed = offsets_bed()
     _commit(bed, plain("g", one("orders", 0, 1), one("orders", 1, 2)))
     _txn_commit(bed, in_transaction("g", _PRODUCER, one("orders", 1, 3), one("payments", 0, 5)))
-    records = bed.shard.offsets.all_removed("g")
+    records = bed.shard.offsets.removal_records("g")
     assert [(each.topic, each.partition) for each in records] == [("orders", 0), ("orders", 1), ("payments", 0)]
     bed.perform(Outcome(records=records))
     bed.write_marker(_PRODUCER, 0, is_commit=True)
     assert bed.shard.offsets.count == 0
-    assert bed.shard.offsets.all_removed("g") == []
+    assert bed.shard.offsets.removal_records("g") == []
 
 
 def _delete_topic(bed: GroupBed, topic_id: UUID) -> None:
@@ -414,26 +414,26 @@ def test_topic_that_is_deleted_takes_its_offsets_with_it() -> None:
 
 def test_many_offsets_of_a_deleted_topic_go_in_several_batches() -> None:
     topics = FewTopics()
-    topics.by_name["orders"] = (ORDERS, 2 * STEP_TOMBSTONES + 1)
+    topics.by_name["orders"] = (ORDERS, 2 * TOMBSTONES_PER_STEP + 1)
     bed = offsets_bed(topics)
-    commits = [PartitionCommit(partition, 1) for partition in range(2 * STEP_TOMBSTONES + 1)]
+    commits = [PartitionCommit(partition, 1) for partition in range(2 * TOMBSTONES_PER_STEP + 1)]
     _commit(bed, plain("g", TopicCommit("orders", commits)))
     before = len(bed.log.written)
     _delete_topic(bed, ORDERS)
-    assert _largest_batch(bed, before) == STEP_TOMBSTONES
+    assert _largest_batch(bed, before) == TOMBSTONES_PER_STEP
     assert bed.shard.offsets.count == 0
 
 
 def test_groups_are_looked_at_for_a_deleted_topic_in_steps() -> None:
     bed = offsets_bed()
-    for number in range(STEP_OFFSETS + 1):
-        _commit(bed, plain(f"g{number}", one("orders" if number in (0, STEP_OFFSETS) else "payments", 0, 1)))
+    for number in range(OFFSETS_PER_STEP + 1):
+        _commit(bed, plain(f"g{number}", one("orders" if number in (0, OFFSETS_PER_STEP) else "payments", 0, 1)))
     bed.perform(bed.shard.offsets.topics_deleted({"orders": {ORDERS}}, bed.moment))
-    assert bed.shard.offsets.count == STEP_OFFSETS + 1, "nothing happens at once"
+    assert bed.shard.offsets.count == OFFSETS_PER_STEP + 1, "nothing happens at once"
     before = len(bed.log.written)
     bed.advance(0)
     assert len(bed.log.written) == before + 2
-    assert bed.shard.offsets.count == STEP_OFFSETS - 1
+    assert bed.shard.offsets.count == OFFSETS_PER_STEP - 1
     assert bed.runtime.deadline_of(DELETION_TIMER) is None
 
 
@@ -539,7 +539,7 @@ def test_offset_for_which_a_transaction_is_open_does_not_expire() -> None:
 
 def test_every_group_comes_to_its_turn() -> None:
     bed = offsets_bed(offsets_retention_ms=HOUR_MS, offsets_retention_check_interval_ms=HOUR_MS)
-    for number in range(STEP_OFFSETS // 2 + 1):
+    for number in range(OFFSETS_PER_STEP // 2 + 1):
         _commit(bed, plain(f"g{number}", one("orders", 0, 1)))
     bed.advance(3 * HOUR_MS)
     assert bed.shard.offsets.count == len(bed.shard.groups) == 0
@@ -552,7 +552,9 @@ def _hourly(partitions: int) -> GroupBed:
     return offsets_bed(topics, offsets_retention_ms=HOUR_MS, offsets_retention_check_interval_ms=HOUR_MS)
 
 
-@pytest.mark.parametrize(("groups", "partitions", "batches"), [(4, STEP_TOMBSTONES, 5), (1, 3 * STEP_TOMBSTONES, 4)])
+@pytest.mark.parametrize(
+    ("groups", "partitions", "batches"), [(4, TOMBSTONES_PER_STEP, 5), (1, 3 * TOMBSTONES_PER_STEP, 4)]
+)
 def test_step_of_expiry_is_bounded(groups: int, partitions: int, batches: int) -> None:
     bed = _hourly(partitions)
     for number in range(groups):
@@ -563,7 +565,7 @@ def test_step_of_expiry_is_bounded(groups: int, partitions: int, batches: int) -
     bed.advance(3 * HOUR_MS)
     assert bed.shard.offsets.count == len(bed.shard.groups) == 0
     assert len(bed.log.written) == before + batches
-    assert _largest_batch(bed, before) <= STEP_TOMBSTONES + 1
+    assert _largest_batch(bed, before) <= TOMBSTONES_PER_STEP + 1
 
 
 def test_expiry_that_the_log_refuses_is_tried_again() -> None:

@@ -126,7 +126,9 @@ def test_a_wrong_record_count_is_found_by_deep_iteration() -> None:
 
 def test_a_record_beyond_its_batch_is_found_by_deep_iteration() -> None:
     log = source(sealed(batch(0, 3), last_offset_delta=1))
-    assert problems(list(dump_log(log, 0, deep=True))) == ["the batch at byte 0 ends at offset 1, it has a record at 2"]
+    assert problems(list(dump_log(log, 0, deep=True))) == [
+        "the batch at byte 0 ends at offset 1, but has a record at offset 2"
+    ]
 
 
 def test_an_unassigned_codec_is_shown_by_its_number() -> None:
@@ -140,7 +142,7 @@ def test_aborted_transactions_are_shown() -> None:
     assert list(dump_txn_index(source(content))) == [
         Line(kind="txnindex", fields=dict(zip(names, [0, 7, 10, 20, 21], strict=True)))
     ]
-    assert problems(list(dump_txn_index(source(content + b"x")))) == ["1 bytes at the end are not a whole entry"]
+    assert problems(list(dump_txn_index(source(content + b"x")))) == ["1 bytes at the end are an incomplete entry"]
     assert problems(list(dump_txn_index(source(b"\0\5" + content[2:])))) == ["expected entries of version 0, found 5"]
 
 

@@ -62,8 +62,8 @@ def test_offsets_that_do_not_grow_are_named() -> None:
 
 
 def test_half_an_entry_is_named() -> None:
-    assert problems(offsets((3, SIZE), tail=b"abc")) == ["3 bytes at the end of x.index are not a whole entry"]
-    assert problems(times(tail=b"abcde")) == ["5 bytes at the end of x.timeindex are not a whole entry"]
+    assert problems(offsets((3, SIZE), tail=b"abc")) == ["3 bytes at the end of x.index are an incomplete entry"]
+    assert problems(times(tail=b"abcde")) == ["5 bytes at the end of x.timeindex are an incomplete entry"]
 
 
 def test_times_that_name_the_largest_time_of_a_batch_are_right() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.reading.log_reader import (
-    MOST_OPEN,
+    MAX_OPEN_SEGMENTS,
     SEGMENTS_A_STEP,
     Extent,
     FoundOffset,
@@ -232,7 +232,7 @@ def test_times_of_1970_in_the_index_of_an_earlier_version_are_none() -> None:
     log = load(store)
     for _ in range(40):
         records = memoryview(bytearray(sealed(bytes(batch(1, timestamp=-1)), max_timestamp=0)))
-        log.append_judged(records, read_header(records), leader_epoch=0, now_ms=NOW)
+        log.append_validated(records, read_header(records), leader_epoch=0, now_ms=NOW)
     assert LogReader(store, log.manifest()).max_timestamp(log.log_end) == FoundOffset(-1, 0, 0)
     append(log, batch(1, timestamp=NOW))
     assert LogReader(store, log.manifest()).max_timestamp(log.log_end) == FoundOffset(NOW, 40, 0)
@@ -344,7 +344,7 @@ def test_search_by_time_over_many_segments_goes_in_steps_and_keeps_few_of_them()
     found, steps = searched(lambda: reader.offset_for_timestamp(last, log.log_end))
     assert found == FoundOffset(last, SEGMENTS - 1, 0)
     assert steps == SEGMENTS // SEGMENTS_A_STEP
-    assert len(reader._segments) <= MOST_OPEN
+    assert len(reader._segments) <= MAX_OPEN_SEGMENTS
 
 
 def test_second_search_by_time_opens_the_segment_that_it_finds_and_the_newest() -> None:
@@ -362,7 +362,7 @@ def test_second_search_by_time_opens_the_segment_that_it_finds_and_the_newest() 
 def test_what_a_reader_apart_has_learnt_the_reader_knows() -> None:
     log = of_many_segments(FakeStore())
     reader = LogReader(log.store, log.manifest())
-    searched(lambda: reader.apart(log.store).max_timestamp(log.log_end))
+    searched(lambda: reader.with_store(log.store).max_timestamp(log.log_end))
     assert len(reader.facts.max_timestamps) == SEGMENTS
 
 
@@ -377,7 +377,7 @@ def test_later_generation_takes_over_what_is_known_of_its_segments() -> None:
     log.roll(log.log_end_offset, NOW)
     store = OpenedNames(log.store)  # type: ignore[arg-type]
     new = LogReader(store, log.manifest())
-    new.facts.take_over(old.facts, old.manifest, new.manifest)
+    new.facts.inherit(old.facts, old.manifest, new.manifest)
     first = new.manifest.segment_bases[0]
     assert 0 < first == min(new.facts.max_timestamps)
     assert new.max_timestamp(log.log_end) == FoundOffset(NOW + 10 * (SEGMENTS - 1), SEGMENTS - 1, 0)
@@ -391,7 +391,7 @@ def test_log_with_another_history_takes_nothing_over() -> None:
     searched(lambda: old.max_timestamp(log.log_end))
     other = replace(log.manifest(), epochs=((0, 0), (1, 50)))
     new = LogReader(log.store, other)
-    new.facts.take_over(old.facts, old.manifest, other)
+    new.facts.inherit(old.facts, old.manifest, other)
     assert new.facts.max_timestamps == {}
 
 
@@ -410,4 +410,4 @@ def test_reader_that_goes_through_many_segments_keeps_few_of_them() -> None:
     reader = LogReader(log.store, log.manifest())
     for offset in range(SEGMENTS):
         assert fetched(reader, reader.locate(offset, log.log_end, 100)) == [(offset, offset)]
-    assert len(reader._segments) <= MOST_OPEN
+    assert len(reader._segments) <= MAX_OPEN_SEGMENTS

@@ -57,7 +57,7 @@ def test_a_flipped_bit_ends_what_is_intact(at: int) -> None:
     survey = surveyed((0, bytes(content)))
     assert survey.batches == 1
     (damage,) = survey.damage
-    assert damage.startswith(f"0.log: {2 * second} bytes from byte {second} on are not intact")
+    assert damage.startswith(f"0.log: {2 * second} bytes from byte {second} on are damaged")
 
 
 def test_a_torn_tail_is_damage() -> None:

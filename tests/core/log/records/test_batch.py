@@ -111,8 +111,8 @@ def test_walking_a_file_reads_of_large_batches_the_headers_only() -> None:
 @pytest.mark.parametrize(
     ("tail", "reason"),
     [
-        (PLAIN[:-1], "has 115 bytes, the file 114"),
-        (PLAIN[:40], "40 bytes are left"),
+        (PLAIN[:-1], "has 115 bytes, 114 remain"),
+        (PLAIN[:40], "40 bytes remain"),
         (bytes(100), "magic 2, found 0"),
         (PLAIN[:8] + (48).to_bytes(4, "big") + PLAIN[12:], "length 48"),
         (PLAIN[:8] + b"\xff\xff\xff\xff" + PLAIN[12:], "length -1"),

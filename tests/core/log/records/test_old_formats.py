@@ -3,7 +3,7 @@
 import pytest
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from kafkad.core.log.records.old_formats import OldMessage, OldMessageFormat, old_message_at, refuse_old_message
+from kafkad.core.log.records.old_formats import OldMessage, OldMessageFormat, old_message_at, reject_old_message
 from tests.core.log.batches import batch
 from tests.core.log.fake_store import FakeFile, FakeStore
 from tests.core.log.old_messages import old_messages
@@ -55,4 +55,4 @@ def test_the_refusal_names_the_file_the_byte_and_the_way_out() -> None:
     before = bytes(batch(2))
     content = before + old_messages(0, [b"a value"])
     with pytest.raises(OldMessageFormat, match=rf"00\.log .* magic 0 at byte {len(before)} .* Apache Kafka broker"):
-        refuse_old_message(file_with(content), "00.log", len(before), len(content))
+        reject_old_message(file_with(content), "00.log", len(before), len(content))

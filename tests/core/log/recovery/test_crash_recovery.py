@@ -178,8 +178,8 @@ def test_recovery_tells_how_far_it_is_and_what_it_cut() -> None:
     steps = list(load_steps(store, request))
     assert all(step.bytes_done <= step.bytes_total for step in steps)
     assert steps[-1].bytes_done > 0
-    (finding,) = [step.finding for step in steps if step.finding]
-    assert "cut" in finding
+    (message,) = [step.message for step in steps if step.message]
+    assert "truncated" in message
 
 
 @pytest.mark.parametrize("tear", [None, 0.0, 0.5])
@@ -241,7 +241,7 @@ def test_recovery_tells_how_many_segments_are_left() -> None:
     for _ in range(60):
         append(log, batch(2))
     request = LoadRequest(partition=PARTITION, config=SMALL, was_clean=False, now_ms=NOW)
-    left = [step.segments_left for step in load_steps(store, request) if step.segments_left]
+    left = [step.remaining_segments for step in load_steps(store, request) if step.remaining_segments]
     assert left == sorted(left, reverse=True)
     assert (left[0], left[-1]) == (len(log.segments), 1)
 

@@ -108,7 +108,7 @@ def test_what_is_removed_with_a_log_that_is_gone_is_named(*, was_clean: bool) ->
     store.unlink(file_name(bases[1], LOG))
     said = findings(store, was_clean=was_clean, recovery_point=60)
     assert said == [
-        f"there is no {file_name(bases[1], LOG)}: {file_name(bases[1], kind)} is removed"
+        f"removed {file_name(bases[1], kind)}: {file_name(bases[1], LOG)} does not exist"
         for kind in (OFFSET_INDEX, TIME_INDEX)
     ]
 
@@ -119,7 +119,7 @@ def test_a_segment_that_was_emptied_is_named(*, was_clean: bool) -> None:
     bases = closed(store).segments.base_offsets
     store.open(file_name(bases[1], LOG)).truncate(0)
     (line,) = findings(store, was_clean=was_clean, recovery_point=60)
-    assert line.startswith(f"{file_name(bases[1], LOG)} is empty and its indexes are not")
+    assert line.startswith(f"{file_name(bases[1], LOG)} is empty, but its indexes are not")
     assert load(store, was_clean=was_clean, recovery_point=60).log_end_offset == 60
     assert findings(store, was_clean=was_clean, recovery_point=60) == []
 
@@ -159,7 +159,7 @@ def lines_of(store: FakeStore, recovery_point: int) -> tuple[PartitionLog, list[
     said: list[str] = []
     while True:
         try:
-            said += [finding] if (finding := next(steps).finding) else []
+            said += [message] if (message := next(steps).message) else []
         except StopIteration as finished:
             return finished.value, said
 
@@ -238,7 +238,7 @@ def test_garbage_after_the_end_of_a_cleanly_closed_log_is_found_and_cut() -> Non
 
 def findings(store: FakeStore, **known: Any) -> list[str]:
     request = LoadRequest(partition=TopicPartition("t", 0), config=SMALL, now_ms=NOW, **known)
-    return [progress.finding for progress in load_steps(store, request) if progress.finding]
+    return [progress.message for progress in load_steps(store, request) if progress.message]
 
 
 def test_a_cleanly_closed_log_that_lost_its_end_keeps_what_is_left_of_it() -> None:
@@ -272,7 +272,7 @@ def test_records_that_were_synced_and_are_gone_are_named(was_clean: bool) -> Non
         store.unlink(f"{log.segments.base_offsets[-1]:020d}{kind}")
     end = log.segments.base_offsets[-1]
     (line,) = findings(store, was_clean=was_clean, recovery_point=60)
-    assert line == f"its log ends at {end}, where the checkpoints say that it was synced up to 60"
+    assert line == f"the log ends at offset {end}, but the checkpoints have recovery point 60: records are lost"
 
 
 def test_a_new_partition_has_lost_nothing() -> None:
@@ -283,7 +283,7 @@ def test_what_a_log_start_beyond_the_end_takes_away_is_named() -> None:
     store = FakeStore()
     closed(store)
     (line,) = findings(store, was_clean=True, recovery_point=60, log_start_offset=100)
-    assert line.startswith("its log ends at 60,") and "begins at 100: it begins anew there" in line
+    assert line.startswith("the log ends at offset 60,") and "log start offset 100: the log starts empty" in line
 
 
 def compacted(store: FakeStore, suffix: str) -> list[int]:

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.segments.removal import cleanable_end_of, request_sync_of_sealed, truncate_to
+from kafkad.core.log.segments.removal import cleanable_end_of, request_sealed_sync, truncate_to
 from kafkad.core.log.settings import LogConfig
 from tests.core.log.batches import NOW, load
 from tests.core.log.fake_store import FakeStore
@@ -44,10 +44,10 @@ def test_a_transaction_whose_marker_is_not_on_disk_is_not_compacted() -> None:
 
 def test_the_marker_is_synced_for_whoever_wants_to_compact() -> None:
     log = ended_in_the_next_segment(FakeStore())
-    assert request_sync_of_sealed(log, NOW)
+    assert request_sealed_sync(log, NOW)
     sync(log)
     assert cleanable_end_of(log) == log.recovery_point == 3
-    assert not request_sync_of_sealed(log, NOW)
+    assert not request_sealed_sync(log, NOW)
 
 
 def test_transactions_within_a_segment_need_no_sync_of_the_active_one() -> None:
@@ -60,7 +60,7 @@ def test_transactions_within_a_segment_need_no_sync_of_the_active_one() -> None:
     end(log)
     log.advance_high_watermark(log.log_end_offset)
     assert cleanable_end_of(log) == 3
-    assert not request_sync_of_sealed(log, NOW)
+    assert not request_sealed_sync(log, NOW)
 
 
 def test_the_next_process_does_not_take_the_marker_for_synced() -> None:
@@ -70,7 +70,7 @@ def test_the_next_process_does_not_take_the_marker_for_synced() -> None:
     loaded = reload(store, log)
     assert loaded.last_stable.offset == 3
     assert cleanable_end_of(loaded) == 0
-    assert request_sync_of_sealed(loaded, NOW)
+    assert request_sealed_sync(loaded, NOW)
     sync(loaded)
     assert cleanable_end_of(loaded) == 3
 

@@ -43,7 +43,7 @@ def test_entries_are_written_several_at_once_and_the_file_is_preallocated() -> N
     appender.append(100, 100)
     appender.trim()
     assert store.sizes()["index"] == (FLUSH_ENTRIES + 1) * 8
-    assert appender.room == 1003 // 8 - FLUSH_ENTRIES - 1
+    assert appender.free_entries == 1003 // 8 - FLUSH_ENTRIES - 1
 
 
 def test_truncating_an_index_forgets_written_and_buffered_entries() -> None:

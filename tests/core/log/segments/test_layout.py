@@ -7,7 +7,7 @@ from kafkad.core.log.segments.layout import (
     SegmentFileName,
     directory_name,
     file_name,
-    leaving_directory_name,
+    marked_directory_name,
     parse_directory_name,
     parse_file_name,
 )
@@ -59,7 +59,7 @@ def test_directory_names_are_taken_apart(name: str, parsed: DirectoryName | None
 def test_the_longest_topic_name_stays_legal_when_its_directory_leaves() -> None:
     partition = TopicPartition("t" * 249, 123)
     assert parse_directory_name(directory_name(partition)) == DirectoryName(partition, "")
-    leaving = leaving_directory_name(partition, "0" * 32, "delete")
+    leaving = marked_directory_name(partition, "0" * 32, "delete")
     assert len(leaving) == 255
     parsed = parse_directory_name(leaving)
     assert parsed is not None

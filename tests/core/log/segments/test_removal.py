@@ -14,13 +14,13 @@ from kafkad.core.log.records.batch import read_header
 from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.segments.index import TIME_ENTRY
 from kafkad.core.log.segments.removal import (
-    AT_ONCE,
+    SEGMENTS_PER_STEP,
     delete_records_before,
     delete_segments,
-    each_segment,
-    has_passed,
+    has_expired_segments,
+    remove_expired_segments,
     remove_files,
-    remove_passed,
+    segment_summaries,
     truncate_fully_and_start_at,
     truncate_to,
 )
@@ -153,7 +153,7 @@ def test_a_flush_that_began_before_a_truncation_does_not_move_the_recovery_point
 def test_segments_are_described_with_their_newest_time() -> None:
     store = FakeStore()
     log = filled(store)
-    described = tuple(each_segment(log))
+    described = tuple(segment_summaries(log))
     assert [segment.base_offset for segment in described] == log.segments.base_offsets
     assert described[-1].largest_timestamp_ms == NOW + 40
     assert [segment.is_active for segment in described] == [False] * (len(described) - 1) + [True]
@@ -165,7 +165,7 @@ def test_without_timestamps_the_files_own_time_counts() -> None:
     store.now_ms = 4711
     log = load(store)
     append(log, batch(1, timestamp=-1))
-    (segment,) = tuple(each_segment(log))
+    (segment,) = tuple(segment_summaries(log))
     assert (segment.largest_timestamp_ms, segment.last_modified_ms) == (-1, 4711)
 
 
@@ -197,7 +197,7 @@ def test_a_damaged_batch_of_a_sealed_segment_costs_nobody_its_owner(damage: Call
     times = store.open("00000000000000000000.timeindex")
     times.truncate(times.size() - TIME_ENTRY.size)
     again = load(store, config=config, was_clean=True, recovery_point=80)
-    first = next(each_segment(again))
+    first = next(segment_summaries(again))
     assert first.first_timestamp_ms == NOW + 1
     assert NOW <= first.largest_timestamp_ms < NOW + len(batches) + 1
     assert again.position_of(batches[-1][1].last_offset).position == batches[-1][0]
@@ -221,7 +221,7 @@ def log_of_an_earlier_version(store: FakeStore, batches: int = 40) -> PartitionL
     log = load(store)
     for _ in range(batches):
         records = memoryview(bytearray(sealed(bytes(batch(1, timestamp=-1)), max_timestamp=0)))
-        log.append_judged(records, read_header(records), leader_epoch=0, now_ms=NOW)
+        log.append_validated(records, read_header(records), leader_epoch=0, now_ms=NOW)
     return log
 
 
@@ -232,11 +232,11 @@ def test_records_of_1970_in_logs_of_earlier_versions_have_no_time(*, was_clean: 
     log_of_an_earlier_version(store).close()
     log = load(store, was_clean=was_clean)
     assert len(log.segments) > 2
-    assert {(each.largest_timestamp_ms, each.last_modified_ms) for each in tuple(each_segment(log))} == {(-1, NOW)}
+    assert {(each.largest_timestamp_ms, each.last_modified_ms) for each in tuple(segment_summaries(log))} == {(-1, NOW)}
     append(log, batch(1, timestamp=-1), now_ms=NOW)
-    assert tuple(each_segment(log))[-1].largest_timestamp_ms == -1
+    assert tuple(segment_summaries(log))[-1].largest_timestamp_ms == -1
     append(log, batch(1, timestamp=NOW), now_ms=NOW)
-    assert tuple(each_segment(log))[-1].largest_timestamp_ms == NOW
+    assert tuple(segment_summaries(log))[-1].largest_timestamp_ms == NOW
 
 
 def test_records_without_a_time_roll_a_segment_by_the_clock() -> None:
@@ -359,27 +359,27 @@ def test_a_crash_at_any_step_of_a_removal_leaves_all_that_was_to_stay(removal: s
 
 def test_very_many_segments_are_removed_some_at_a_time() -> None:
     log = filled(FakeStore())
-    while len(log.segments) < 3 * AT_ONCE:
+    while len(log.segments) < 3 * SEGMENTS_PER_STEP:
         append(log, batch(2))
         log.roll(log.log_end_offset, NOW)
     log.advance_high_watermark(log.log_end_offset)
     removed = delete_records_before(log, log.log_end_offset)
     assert log.log_start_offset == log.log_end_offset
     steps = 0
-    while has_passed(log):
+    while has_expired_segments(log):
         before = len(log.segments)
-        removed += remove_passed(log)
-        assert 0 < before - len(log.segments) <= AT_ONCE
+        removed += remove_expired_segments(log)
+        assert 0 < before - len(log.segments) <= SEGMENTS_PER_STEP
         steps += 1
     assert (steps, len(log.segments)) == (2, 1)
-    assert remove_passed(log) == []
+    assert remove_expired_segments(log) == []
     assert log.high_watermark == log.log_end
     assert all(effect.names for effect in removed)
 
 
 def test_segments_that_go_while_they_are_described_are_left_out() -> None:
     log = filled(FakeStore())
-    described = each_segment(log)
+    described = segment_summaries(log)
     next(described)
     bases = log.segments.base_offsets
     delete_segments(log, bases[1], NOW)

@@ -22,7 +22,7 @@ from kafkad.core.log.segments.layout import (
     file_name,
 )
 from kafkad.core.log.segments.removal import delete_records_before, remove_files, truncate_to
-from kafkad.core.log.segments.replacement import abort_swap, are_still_there, begin_swap
+from kafkad.core.log.segments.replacement import abort_swap, are_current, begin_swap
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import NoSpaceLeft
 from tests.amounts import amount
@@ -261,7 +261,7 @@ def test_records_that_are_deleted_while_a_swap_is_begun_do_not_come_back() -> No
     start = sources[-1].next_offset()
     for effect in delete_records_before(writer.log, start):
         remove_files(writer.log, effect)
-    assert not are_still_there(writer.log, sources)
+    assert not are_current(writer.log, sources)
     writer.store.lose_power(Random(0))
     writer.store.kill()
     loaded = load(writer.store, config=CONFIG, recovery_point=writer.log.log_end_offset)
@@ -323,8 +323,8 @@ def test_segments_that_were_removed_meanwhile_are_not_replaced() -> None:
     writer = a_log()
     (first, _), (other, _), *_ = written(writer.store, writer.log)
     delete_records_before(writer.log, writer.log.segments[1].base_offset)
-    assert not are_still_there(writer.log, first)
-    assert are_still_there(writer.log, other)
+    assert not are_current(writer.log, first)
+    assert are_current(writer.log, other)
 
 
 def test_positions_in_replaced_segments_are_looked_up_again() -> None:

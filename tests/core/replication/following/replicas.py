@@ -84,7 +84,7 @@ class Leader:
         return Fetched(0, self.session, [] if self.row is None else [self.response(self.row)])
 
     def end_of(self, epoch: int) -> tuple[int, int]:
-        return self.log.epochs.end_offset_led(epoch, self.log.log_end_offset, self.epoch)
+        return self.log.epochs.end_offset_as_leader(epoch, self.log.log_end_offset, self.epoch)
 
     def response(self, row: PartitionToFetch) -> PartitionFetched:
         error, diverging = self.check(row.current_leader_epoch), (NO_LEADER_EPOCH, -1)

@@ -47,7 +47,7 @@ def _last_epoch_is_not_said(patch: Patch) -> None:
 
 
 def _epochs_without_records_stay(patch: Patch) -> None:
-    patch.setattr(removal, "_forget_epoch_without_records", lambda _log: None)
+    patch.setattr(removal, "_remove_empty_epoch", lambda _log: None)
 
 
 def _truncation_is_left_out(patch: Patch) -> None:

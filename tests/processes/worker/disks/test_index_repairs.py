@@ -9,7 +9,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.log.records.batch import read_header
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
-from kafkad.core.log.segments.index_mending import BATCHES_A_STEP
+from kafkad.core.log.segments.index_repair import BATCHES_A_STEP
 from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, TIME_INDEX, file_name
 from kafkad.core.log.segments.segment import Segment
 from tests.processes.pieces import TOPIC, Client, Pieces
@@ -119,7 +119,7 @@ def test_a_batch_that_is_damaged_where_the_index_names_it_is_no_fault_of_the_ind
         assert read_fetched(body)[TOPIC, 0].error == ErrorCode.CORRUPT_MESSAGE
     assert _first(client, entries[6][0]) == entries[6][0]
     assert index.read_bytes() == before
-    assert _segment(pieces).index_was_checked
+    assert _segment(pieces).is_index_checked
     assert not _lines(caplog, "built anew")
     assert len(_lines(caplog, "can't read")) == 1
 

@@ -13,7 +13,7 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.controller.deltas import BrokersChanged, PartitionsChanged, ReplicasRemoved, TopicConfigChanged
 from kafkad.core.controller.image import NO_OWNER, NO_SLOT, Broker, Partition
 from kafkad.core.errors import ErrorCode
-from kafkad.core.log.partition_log import REMEMBERED_POSITIONS
+from kafkad.core.log.partition_log import CACHED_POSITIONS
 from kafkad.core.metrics.catalogue import (
     BYTES_OUT,
     FAILED_ISR_UPDATES,
@@ -136,12 +136,12 @@ def test_a_log_whose_committed_end_can_not_be_read_takes_its_log_directory_offli
 ) -> None:
     """The place of a high watermark that is far behind is looked up in the files, when the slot is published."""
     client = pieces.connect()
-    for _ in range(REMEMBERED_POSITIONS + 2):
+    for _ in range(CACHED_POSITIONS + 2):
         append(client)
     incarnation = pieces.registry.incarnation(WORKER)
     fetched(client, SECOND, 1)
     fail_reads(pieces.directory())
-    fetch_as(client, THIRD, REMEMBERED_POSITIONS + 2)
+    fetch_as(client, THIRD, CACHED_POSITIONS + 2)
     pieces.run(lambda: pieces.published().state == STATE_OFFLINE, "the partition is offline")
     pieces.settle()
     assert [message.cause for message in pieces.heard if isinstance(message, LogDirFailed)]

@@ -10,7 +10,7 @@ from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.reading.log_reader import FoundOffset, LogReader
 from kafkad.core.log.records.batch import CorruptBatch, read_header
 from kafkad.core.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
-from kafkad.core.log.segments.index_mending import BATCHES_A_STEP, mend_indexes
+from kafkad.core.log.segments.index_repair import BATCHES_A_STEP, repair_indexes
 from kafkad.core.log.segments.indexed_batches import WrongIndex
 from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, TIME_INDEX, file_name
 from kafkad.core.log.segments.removal import truncate_to
@@ -56,13 +56,13 @@ def _flips(kind: str, base: int, every: int = 1) -> Iterator[FakeStore]:
 
 
 def _mend(log: PartitionLog, base: int) -> str:
-    segment = log.segments.holding(base)
+    segment = log.segments.floor(base)
     assert segment is not None
     return _mended(segment, is_active=segment is log.segments.active)
 
 
 def _mended(segment: Segment, *, is_active: bool) -> str:
-    steps = mend_indexes(segment, SMALL.index_interval_bytes, is_active=is_active)
+    steps = repair_indexes(segment, SMALL.index_interval_bytes, is_active=is_active)
     while True:
         try:
             next(steps)
@@ -169,7 +169,7 @@ def test_what_was_wrong_is_named_and_both_indexes_are_right_again() -> None:
     store.flip_bit(name, 7, 0)
     before = STORE.read(name), STORE.read(file_name(BASES[1], TIME_INDEX))
     log = _opened(store)
-    assert _mend(log, BASES[1]).startswith(f"{name}, entry 0: it has offset ")
+    assert _mend(log, BASES[1]).startswith(f"{name}, entry 0: offset ")
     assert (store.read(name), store.read(file_name(BASES[1], TIME_INDEX))) == before
     check_indexes(store)
 
@@ -181,7 +181,7 @@ def test_indexes_that_are_right_stay_and_are_not_compared_again() -> None:
     changes = store.changes
     assert [_mend(log, base) for base in BASES] == [""] * len(BASES)
     assert store.changes == changes
-    assert all(segment.index_was_checked for segment in log.segments)
+    assert all(segment.is_index_checked for segment in log.segments)
 
 
 def test_an_active_segment_grows_while_its_indexes_are_made_anew() -> None:
@@ -192,7 +192,7 @@ def test_an_active_segment_grows_while_its_indexes_are_made_anew() -> None:
     log.close()
     store.flip_bit(file_name(0, OFFSET_INDEX), 7, 1)
     log = load(store, config=SMALL_INTERVALS, was_clean=True)
-    steps = mend_indexes(log.segments.active, SMALL_INTERVALS.index_interval_bytes, is_active=True)
+    steps = repair_indexes(log.segments.active, SMALL_INTERVALS.index_interval_bytes, is_active=True)
     for number in range(2 * BATCHES_A_STEP, 2 * BATCHES_A_STEP + 50):
         next(steps, None)
         append(log, batch(1, timestamp=NOW + number))
