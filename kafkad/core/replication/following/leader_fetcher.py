@@ -57,7 +57,7 @@ class LeaderFetcher:
         self.backoff_ms = backoff_ms
         self._may_use_topic_ids = may_use_topic_ids
         self._quota = quota
-        self.log_rate_limit: list[LoggedProblem] = []
+        self.problems: list[LoggedProblem] = []
         """Taken by the caller."""
         self._session = FetchSessionHandler()
         self._partitions: dict[PartitionId, FollowedPartition] = {}
@@ -319,9 +319,7 @@ class LeaderFetcher:
     def _pause(self, partition: FollowedPartition, cause: str, text: str, now_ms: int) -> None:
         partition.retry_ms = now_ms + self.backoff_ms
         self.left_alone.add(partition.id)
-        self.log_rate_limit.append(
-            LoggedProblem(partition.id, cause, f"{partition.name} is not fetched for a while: {text}")
-        )
+        self.problems.append(LoggedProblem(partition.id, cause, f"{partition.name} is not fetched for a while: {text}"))
 
 
 _CODES = frozenset(code.value for code in ErrorCode)

@@ -340,11 +340,11 @@ class HostEvents:
             # The logs are loaded: Apache Kafka registers at that moment, too.
             self._membership.begin_to_register()
         self._hosting.acknowledged(self._removals.reusable(applied))
-        self._requests.turn(now_ms)
+        self._requests.tick(now_ms)
         self._requests.send_ready(applied, now_ms)
         self._moves.replies.send_ready(applied, (), now_ms)
         self._tell_of_room()
-        self._log_dir_events.turn(now_ms, is_registered=self._membership.broker is not None)
+        self._log_dir_events.tick(now_ms, is_registered=self._membership.broker is not None)
         if self._elected is not None:
             self._elected.finish_pass(now_ms)
             self._is_to_count |= self._context.block[ACTIVE_CONTROLLER] != self._elected.is_elected
