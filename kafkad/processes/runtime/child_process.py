@@ -92,7 +92,7 @@ class ChildProcess:
         """The work of each pass, after its frames are handled."""
         raise NotImplementedError
 
-    def next_deadline_ms(self) -> int | None:
+    def next_deadline_ms(self) -> float | None:
         """When the next pass has work even if nothing comes in (monotonic clock); a past time: at once."""
         raise NotImplementedError
 
@@ -150,9 +150,9 @@ class ChildProcess:
         """Open and close links as the process registry says; a new controller is asked for its metadata."""
         changes = self.peers.follow()
         for change in changes:
-            self.peer_changed(change)
             if change.peer == CONTROLLER and not isinstance(change, PeerGone):
                 self.request_snapshot()
+            self.peer_changed(change)
         self.peers.settle(changes)
 
     def request_snapshot(self) -> None:

@@ -34,7 +34,7 @@ class NextController:
     def __init__(self, handler: ControllerRequests, now_ms: int) -> None:
         self.frames: list[bytes] = []
         self._handler = handler
-        handler.connected(self.frames.append, 0, now_ms)
+        handler.connected(self.frames.append, now_ms)
 
     def handle(self, registry: ProcessRegistry, what: str) -> None:
         """Begin to."""
@@ -168,7 +168,7 @@ def test_a_broker_that_stops_without_its_controller_lets_nobody_wait_for_another
 ) -> None:
     """All connections stayed open without a word for fifteen seconds: the one that had asked was not quiet."""
     handler = pieces.network.request_handlers.controller
-    handler.connected(lambda _frame: None, 0, now_ms(pieces))
+    handler.connected(lambda _frame: None, now_ms(pieces))
     client = sent(pieces, create_topic("late"))
     for happens in (handler.disconnected, handler.end) if dies_first else (handler.end, handler.disconnected):
         happens()
@@ -251,7 +251,7 @@ def test_any_number_of_clients_may_wait_for_one_topic(pieces: Pieces) -> None:
     for _ in range(5_000):
         handler.create_topics(connection, frozenset({"wanted"}), answers.append, now_ms(pieces))
     (token,) = handler._questions
-    handler.heard(AutoCreated(token, {"wanted": 0}))
+    handler.handle(AutoCreated(token, {"wanted": 0}))
     assert answers == [{"wanted": 0}] * 5_000
 
 
