@@ -116,7 +116,7 @@ class Cleaner:
 
     def _say(self, message: ControlMessage, cleaner: ProcessKey = CLEANER) -> None:
         self._pieces.worker._work.has_news = True
-        self._pieces.worker.cleanings.hear(cleaner, message)
+        self._pieces.worker.cleanings.handle(cleaner, message)
 
     def close(self) -> None:
         self._threads.close()

@@ -103,7 +103,7 @@ class Cleanings:
         self._due_ms = 0
         self._turns = Turns()
 
-    def hear(self, cleaner: ProcessKey, message: ControlMessage) -> None:
+    def handle(self, cleaner: ProcessKey, message: ControlMessage) -> None:
         match message:
             case CleaningRequest():
                 self._grant(cleaner, message)

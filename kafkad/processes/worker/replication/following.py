@@ -133,7 +133,7 @@ class Following:
     def next_deadline_ms(self) -> int | None:
         return self._look_ms
 
-    def hear(self, peer: ProcessKey, frame: bytes) -> None:
+    def handle(self, peer: ProcessKey, frame: bytes) -> None:
         """A FOLLOW frame; its records stay in the arena until they are answered."""
         self._orders.extend((peer, order) for order in unpack_orders(frame))
 

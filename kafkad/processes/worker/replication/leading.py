@@ -92,7 +92,7 @@ class Leading:
 
     # Progress.
 
-    def hear(self, frame: bytes) -> None:
+    def handle(self, frame: bytes) -> None:
         """A FOLLOWER_FETCHED frame. What is not about this log in this leader epoch is dropped.
 
         What comes before the log is loaded waits for that: it is said once to a worker that replaces another.
