@@ -1,22 +1,11 @@
-"""The controller process's loop: receives requests and reports, sends metadata and replies, writes checkpoints."""
+"""The controller process: handles requests and reports, sends metadata and replies, writes checkpoints."""
 
 import logging
 from collections.abc import Callable, Mapping
 
 from kafkad.adapters.files.log_directory import LogDirectoryUnusable
-from kafkad.adapters.links.messaging import PeerGone, PeerReplaced
-from kafkad.adapters.links.supervision_channel import (
-    BrokerStateChanged,
-    ChannelClosed,
-    Fatal,
-    LeadershipMoved,
-    ProcessesChanged,
-    Ready,
-    Reload,
-    Status,
-    Stop,
-    Stopped,
-)
+from kafkad.adapters.links.messaging import PeerChange, PeerGone, PeerReplaced
+from kafkad.adapters.links.supervision_channel import ChannelClosed, Fatal, LeadershipMoved, Ready, Status
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
@@ -29,14 +18,13 @@ from kafkad.processes.controller.cluster.events import HostEvents
 from kafkad.processes.controller.events import ControllerEvents, EveryDirectoryFailed, Send
 from kafkad.processes.controller.startup import Opened, open_controller
 from kafkad.processes.runtime.child import ChildContext
-from kafkad.processes.runtime.event_loop import IDLE, EventLoop
-from kafkad.processes.runtime.peers import Peers
+from kafkad.processes.runtime.child_process import ChildProcess
 from kafkad.wire.processes.controller_messages import unpack_message
 
 log = logging.getLogger(__name__)
 
 Events = ControllerEvents | HostEvents
-"""A single broker decides by itself; one in a cluster is told."""
+"""A single broker decides by itself; in a cluster, the elected controller decides."""
 MakeEvents = Callable[[Send], Events]
 CHECK_INTERVAL_MS = 2
 """How often a new incarnation checks whether the workers have switched to it; it does nothing else until then."""
@@ -67,145 +55,122 @@ def _abandon(context: ChildContext, fatal: Fatal) -> None:
         log.critical("the supervisor is gone: %s", fatal.text)
 
 
-class ControllerProcess:
+class ControllerProcess(ChildProcess):
     """`run` returns when the broker stops."""
 
     def __init__(self, context: ChildContext) -> None:
-        self._context = context
-        self._registry = context.registry
-        self._is_stopping = False
-        self.loop = EventLoop(block=context.block)
-        self.loop.watch(context.channel.fd, self._on_channel)
+        super().__init__(context)
         self._events: Events | None = None
-        self._peers: Peers | None = None
-        self._reread: Mapping[str, str] | None = None
-        """The reread configuration, if it came before the controller was started."""
+        self._static: Mapping[str, str] | None = None
+        """The configuration file, if it was read again before the store was open."""
         self._has_begun_shutdown = False
 
     def run(self) -> None:
         self._wait_for_workers()
-        if self._is_stopping:
+        if self.is_done:
             return
-        context = self._context
-        handover = ControllerHandover(context.table)
-        make = self._open_single(handover) if context.config.cluster is None else self._open_in_cluster(handover)
-        if make is None:
-            return
-        self._peers = Peers(self.loop, self._registry, context.runtime_dir, context.key, self._on_frames)
-        events = self._events = make(self._peers.send)
-        self._apply_reread()
-        self._follow_registry()
-        events.begin()
-        context.channel.send(Ready())
-        if self._registry.broker_state == BrokerState.PENDING_CONTROLLED_SHUTDOWN:
-            # SIGTERM came while this incarnation started: its message found nobody who could act on it.
-            self._begin_controlled_shutdown()
-        while not self._is_stopping:
-            self.loop.run_once(self._timeout_ms())
-            events.finish_pass(monotonic_ms())
-        self._leave(events, self._peers)
+        handover = ControllerHandover(self.context.table)
+        make = self._open_single(handover) if self.context.config.cluster is None else self._open_in_cluster(handover)
+        if make is not None:
+            self.open_links()
+            self._events = make(self.peers.send)
+            super().run()
+
+    def begin(self) -> None:
+        self._reload_events()
+        self.follow_registry()
+        self.events.begin()
+        self.context.channel.send(Ready())
+        # SIGTERM may have come while this incarnation started, which could not act on its message.
+        self.broker_state_changed(self.registry.broker_state)
+
+    @property
+    def events(self) -> Events:
+        assert self._events is not None, "links are opened after the store"
+        return self._events
+
+    # Opening the store.
 
     def _wait_for_workers(self) -> None:
         """Wait until no worker can act on messages of the previous incarnation: then the slots are complete."""
-        if self._context.incarnation == FIRST_INCARNATION:
+        if self.context.incarnation == FIRST_INCARNATION:
             return
-        while not self._is_stopping and not self._registry.is_seen_by_all(self._context.key, "worker"):
+        while not self.is_done and not self.registry.is_seen_by_all(self.context.key, "worker"):
             self.loop.run_once(CHECK_INTERVAL_MS)
 
     def _open_single(self, handover: ControllerHandover) -> MakeEvents | None:
         opened = self._open(handover)
         if opened is None:
             return None
-        return lambda send: ControllerEvents(self._context, handover, opened, send, monotonic_ms())
+        return lambda send: ControllerEvents(self.context, handover, opened, send, monotonic_ms())
 
     def _open_in_cluster(self, handover: ControllerHandover) -> MakeEvents | None:
         """None if the broker stops while it waits for ZooKeeper."""
-        opening = ClusterOpening(self._context, self.loop, handover)
-        while not self._is_stopping and not opening.is_done:
+        opening = ClusterOpening(self.context, self.loop, handover)
+        while not self.is_done and not opening.is_done:
             self.loop.run_once()
-        if self._is_stopping:
+        if self.is_done:
             opening.abandon()
             return None
         return opening.events
 
     def _open(self, handover: ControllerHandover) -> Opened | None:
-        """None if the broker stops. A full disk refuses the broker's start; later, all other processes go on."""
-        has_said_so = False
-        while not self._is_stopping:
+        """None if the broker stops. A full disk prevents the start of the broker; later, the other processes run on."""
+        has_logged = False
+        while not self.is_done:
             try:
-                return open_controller(self._context, handover)
+                return open_controller(self.context, handover)
             except NoSpaceLeft as error:
-                if self._context.incarnation == FIRST_INCARNATION:
+                if self.context.incarnation == FIRST_INCARNATION:
                     raise StorageFailed(str(error)) from error
-                if not has_said_so:
-                    log.error("no topics can be changed before there is room again: %s", error)
-                has_said_so = True
+                if not has_logged:
+                    log.error("no topics can be changed before there is disk space again: %s", error)
+                has_logged = True
             self.loop.run_once(SPACE_CHECK_MS)
         return None
 
-    def _on_channel(self, _events: int) -> None:
-        try:
-            messages = self._context.channel.receive()
-        except ChannelClosed:
-            self._is_stopping = True
-            return
-        for message in messages:
-            match message:
-                case ProcessesChanged():
-                    self._follow_registry()
-                case Stop():
-                    self._is_stopping = True
-                case BrokerStateChanged(BrokerState.PENDING_CONTROLLED_SHUTDOWN):
-                    self._begin_controlled_shutdown()
-                case Reload(static):
-                    self._reread = static
-                    self._apply_reread()
-                case _:
-                    continue
+    # What comes in.
 
-    def _begin_controlled_shutdown(self) -> None:
-        is_requested = (
-            self._context.config.values["controlled.shutdown.enable"] is True and not self._has_begun_shutdown
-        )
-        if isinstance(self._events, HostEvents) and is_requested:
+    def handle(self, peer: ProcessKey, frame: bytes) -> None:
+        # Each message may wait for a sync of the store; a hundred of them on a slow disk are no hang.
+        self.loop.beat()
+        self.events.handle(peer, unpack_message(frame), monotonic_ms())
+
+    def follow_registry(self) -> None:
+        if self._events is not None:
+            super().follow_registry()
+
+    def peer_changed(self, change: PeerChange) -> None:
+        if isinstance(change, PeerGone | PeerReplaced):
+            self.events.peer_ended(change.peer)
+        if not isinstance(change, PeerGone):
+            self.events.peer_linked(change.peer)
+
+    def reload(self, static: Mapping[str, str]) -> None:
+        self._static = static
+        self._reload_events()
+
+    def _reload_events(self) -> None:
+        if self._events is not None and self._static is not None:
+            self._events.reload(self._static)
+            self._static = None
+
+    def broker_state_changed(self, state: int) -> None:
+        is_enabled = self.context.config.values["controlled.shutdown.enable"] is True
+        is_due = state == BrokerState.PENDING_CONTROLLED_SHUTDOWN and not self._has_begun_shutdown
+        if isinstance(self._events, HostEvents) and is_enabled and is_due:
             self._has_begun_shutdown = True
-            self._events.begin_controlled_shutdown(lambda: self._context.channel.send(LeadershipMoved()))
+            self._events.begin_controlled_shutdown(lambda: self.context.channel.send(LeadershipMoved()))
 
-    def _apply_reread(self) -> None:
-        if self._events is not None and self._reread is not None:
-            self._events.reread(self._reread)
-            self._reread = None
+    # The work of each pass.
 
-    def _follow_registry(self) -> None:
-        if self._peers is None or self._events is None:
-            return
-        changes = self._peers.follow()
-        for change in changes:
-            if isinstance(change, PeerGone | PeerReplaced):
-                self._events.peer_ended(change.peer)
-            if not isinstance(change, PeerGone):
-                self._events.peer_linked(change.peer)
-        self._peers.settle(changes)
+    def tick(self, now_ms: int) -> None:
+        self.events.tick(now_ms)
 
-    def _on_frames(self, peer: ProcessKey, frames: list[bytes]) -> None:
-        assert self._events is not None, "links are opened after the store"
-        now_ms = monotonic_ms()
-        for frame in frames:
-            # Each may wait for a sync of the store; a hundred of them on a slow disk are no hang.
-            self.loop.beat()
-            self._events.heard(peer, unpack_message(frame), now_ms)
+    def next_deadline_ms(self) -> int | None:
+        return self.events.next_deadline_ms
 
-    def _timeout_ms(self) -> float:
-        assert self._events is not None
-        deadline_ms = self._events.next_deadline_ms
-        return IDLE if deadline_ms is None else max(0, deadline_ms - monotonic_ms())
-
-    def _leave(self, events: Events, peers: Peers) -> None:
+    def finish(self) -> bool:
         """The workers have stopped, so their slots are final."""
-        self._context.channel.send(Status("writing checkpoints"))
-        is_clean = events.finish()
-        peers.close()
-        try:
-            self._context.channel.send(Stopped(is_clean=is_clean))
-        except ChannelClosed:
-            log.warning("ends: the supervisor has died")
+        self.context.channel.send(Status("writing checkpoints"))
+        return self.events.finish()

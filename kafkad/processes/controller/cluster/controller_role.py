@@ -237,7 +237,7 @@ class ControllerRole:
             reply = partial(self._membership.read_features, reply)
         self._left(handled.outcome, reply)
 
-    def heard(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> bool:
+    def handle(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> bool:
         match message:
             case IsrChangeRequest():
                 self._isr_changes.wanted(peer, message)
@@ -342,7 +342,7 @@ class ControllerRole:
             broker = watched.destination.broker_id
             self._do(lambda store: self._controller.broker_answers(store, broker, watched.epoch))
 
-    def finish_pass(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         self._next_term.tick(now_ms)
         self._refusals.watch(self._watched())
         self._refusals.tick()

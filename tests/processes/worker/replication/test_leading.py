@@ -360,11 +360,11 @@ def test_progress_of_an_older_epoch_says_nothing(pieces: Pieces) -> None:
     rows = pieces.image.topics[TOPIC].partitions
     pieces.publish(PartitionsChanged(TOPIC, (replace(rows[0], leader_epoch=2, partition_epoch=2),)), to=(WORKER,))
     led = pieces.worker.partitions.by_slot[pieces.slot()]
-    hear, pieces.worker.leading.handle = pieces.worker.leading.hear, lambda frame: late.append(frame)  # type: ignore[method-assign]
+    handle, pieces.worker.leading.handle = pieces.worker.leading.handle, lambda frame: late.append(frame)  # type: ignore[method-assign]
     late: list[bytes] = []
     pieces.run(lambda: late and led.leader_epoch == 2, "the worker knows of the next epoch")
     for frame in late:
-        hear(frame)
+        handle(frame)
     assert committed(pieces) == (0, 1)
 
 
