@@ -24,7 +24,7 @@ from kafkad.processes.network.produce_requests import ProduceRequests
 from kafkad.processes.runtime import rings
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.worker import loading, owner_questions
-from kafkad.processes.worker.shell import WorkerProcess
+from kafkad.processes.worker.loop import WorkerProcess
 from kafkad.processes.worker.slot_publisher import SlotPublisher
 from kafkad.wire.processes.descriptors import unpack_watches, watched_slot
 from tests.simulation.casting import Shape

@@ -14,7 +14,7 @@ import pytest
 
 from bench.brokers.processes import WITHIN_S
 from kafkad.core.connections.log_rate_limit import LogRateLimit
-from kafkad.processes.fetcher.shell import leader_timeouts
+from kafkad.processes.fetcher.loop import leader_timeouts
 from kafkad.processes.runtime.broker_connections import (
     LONGEST_PAUSE_MS,
     BrokerConnections,
