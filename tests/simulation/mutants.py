@@ -53,9 +53,9 @@ class LooksAtProducersOnly(WorkerProcess):
     """Answers questions, and then forgets that they may give some part of it work."""
 
     def _on_question(self, peer: ProcessKey, frame: bytes) -> None:
-        before = self._work.has_news
+        before = self.has_news
         super()._on_question(peer, frame)
-        self._work.has_news = before
+        self.has_news = before
 
 
 class DeafToIncarnations(RingReader):

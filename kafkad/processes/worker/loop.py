@@ -20,10 +20,10 @@ from kafkad.core.metrics.catalogue import BYTES_IN
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.child_process import ChildProcess
+from kafkad.processes.runtime.turns import STEP_S
 from kafkad.processes.worker.assembly import Assembly
 from kafkad.processes.worker.closing import close_logs
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.processes.worker.pass_work import PassWork
 from kafkad.processes.worker.replication.roles import Roles
 from kafkad.wire.processes.cleaning_messages import CleaningEnded, CleaningRequest, SwapRequest
 from kafkad.wire.processes.controller_messages import (
@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 
 MOVED_NOTICE_MS = 5_000
 """The least time between two messages to the controller that checkpoints are due."""
+_NEVER_MS = 2**62
 
 
 class WorkerProcess(ChildProcess):
@@ -56,6 +57,10 @@ class WorkerProcess(ChildProcess):
         self._now_ms = monotonic_ms()
         self._applied = 0
         self._is_ready = False
+        self.has_news = True
+        """Whether more came in than appends and watches since the last wait: any part may have work."""
+        self._due_ms = 0
+        """Until then no part has work unless something comes in."""
         self._failed_dirs: set[int] = set()
         self._next_notice_ms = 0
         self._early: list[tuple[ProcessKey, bytes]] = []
@@ -75,9 +80,8 @@ class WorkerProcess(ChildProcess):
         self.marker_writer = assembly.marker_writer
         self.coordinator_messages = assembly.coordinator_messages
         self._slot_publisher = assembly.slot_publisher
+        self._other_brokers = assembly.other_brokers
         self._roles = Roles(assembly)
-        progress = partial(self.registry.set_progress, context.key)
-        self._work = PassWork(assembly, loaded=self.loaded, progress=progress)
         self.room = assembly.room
         self.room.written(self._now_ms, 0)
         self.loop.watch(self.upkeep.doorbell, self._on_upkeep)
@@ -99,14 +103,14 @@ class WorkerProcess(ChildProcess):
             self._handle_of_controller(unpack_message(frame))
         elif peer.role == "network" and frame[0] == APPEND:
             if self.appender.append(peer.index, frame):
-                self._work.has_news = True
+                self.has_news = True
         elif peer.role == "fetcher":
-            self._work.has_news = True
+            self.has_news = True
             self.following.handle(peer, frame)
         elif not self.image.cluster_id:
             self._early.append((peer, frame))
         elif frame[0] == FOLLOWER_FETCHED:
-            self._work.has_news = True
+            self.has_news = True
             self.leading.handle(frame)
         elif frame[0] == WATCH:
             self._slot_publisher.watch(peer, frame)
@@ -114,7 +118,7 @@ class WorkerProcess(ChildProcess):
             self._on_question(peer, frame)
 
     def _on_question(self, peer: ProcessKey, frame: bytes) -> None:
-        self._work.has_news = True
+        self.has_news = True
         if frame[0] == COORDINATION:
             self.coordinator_messages.handle(peer, unpack_coordination(frame))
         elif isinstance(message := unpack_control(frame), CleaningRequest | SwapRequest | CleaningEnded):
@@ -123,7 +127,7 @@ class WorkerProcess(ChildProcess):
             self.questions.answer(peer, message)
 
     def _handle_of_controller(self, message: ControllerMessage) -> None:
-        self._work.has_news = True
+        self.has_news = True
         if isinstance(message, IsrChangeDone):
             self.leading.answered(message)
         else:
@@ -131,7 +135,7 @@ class WorkerProcess(ChildProcess):
             self.coordinator_messages.granted(message)
 
     def metadata_changed(self, before: MetadataImage, delta: MetadataDelta) -> None:
-        self._work.has_news = True
+        self.has_news = True
         self.partitions.apply(self.image, delta)
         self._roles.metadata_changed(delta.changes)
         early, self._early = self._early, []
@@ -140,27 +144,27 @@ class WorkerProcess(ChildProcess):
 
     def metadata_applied(self) -> None:
         """Later, when all its logs are loaded: see `_note_applied`."""
-        self._work.has_news = True
+        self.has_news = True
 
     def configure(self, config: BrokerConfig) -> None:
         super().configure(config)
         self.partitions.configure(config)
 
     def reload(self, static: Mapping[str, str]) -> None:
-        self._work.has_news = True
+        self.has_news = True
         super().reload(static)
         self.coordinator_shards.configure()
 
     def _on_upkeep(self, events: int) -> None:
-        self._work.has_news = True
+        self.has_news = True
         self.upkeep.rung(events)
 
     def _on_moves(self, events: int) -> None:
-        self._work.has_news = True
+        self.has_news = True
         self.moves.rung(events)
 
     def peer_changed(self, change: PeerChange) -> None:
-        self._work.has_news = True
+        self.has_news = True
         if change.peer.role == "worker":
             self.coordinator_messages.worker_changed(change.peer)
         elif change.peer.role == "network":
@@ -183,14 +187,81 @@ class WorkerProcess(ChildProcess):
 
     def tick(self, now_ms: int) -> None:
         """Passes that only append skip the other parts until something else comes in or is due."""
-        work = self._work
-        if work.is_due(now_ms):
-            work.tick(now_ms)
+        if now_ms >= self._due_ms or (self._other_brokers is not None and self._other_brokers.has_heard):
+            self.has_news = True
+        if self.has_news:
+            self._tick_before_publishing(now_ms)
         self._publish_dirty()
         self.appender.answer()
-        if work.has_news:
-            work.tidy_up(now_ms)
+        if self.has_news:
+            self._tick_after_results(now_ms)
             self._note_applied()
+
+    def _tick_before_publishing(self, now_ms: int) -> None:
+        """The parts that may change logs."""
+        self.loader.try_again(now_ms)
+        if not self.loader.is_idle:
+            self.loader.work(STEP_S, self.loaded)
+            self.registry.set_progress(self.context.key, *self.loader.progress)
+        self.appender.tick()
+        self.leading.tick(now_ms)
+        self.following.tick(now_ms)
+        self.questions.tick()
+        self.cleanings.tick(now_ms)
+        self.moves.tick(now_ms)
+        if self.coordinator_messages.has_turns:
+            self.coordinator_messages.take_turns()
+        if self.marker_writer.is_busy:
+            self.marker_writer.work(STEP_S)
+        self.coordinator_shards.settle()
+
+    def _tick_after_results(self, now_ms: int) -> None:
+        """What follows from the published slots, and what is due by the clock."""
+        self.following.answer()
+        self.marker_writer.respond_to_written()
+        self.appender.expire(now_ms)
+        self.questions.pending_deletes.expire(now_ms)
+        self.coordinator_shards.work(STEP_S, now_ms)
+        self.coordinator_messages.work(now_ms)
+        removal_due_ms = self.partitions.removal_due_ms
+        if removal_due_ms is not None and removal_due_ms <= now_ms:
+            self.partitions.remove_left(now_ms)
+        self.upkeep.remove_due(now_ms)
+        self.room.check_again(now_ms)
+        self._replication_log.tick(now_ms)
+        self.periodic.run(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        appends = self._slot_publisher.has_dirty or self.appender.is_busy or self.appender.has_waiting
+        if self.has_news or appends:
+            self.has_news = False
+            self._due_ms = 0 if self._is_busy() else self._next_due_ms()
+        return self._due_ms if self._due_ms < _NEVER_MS else None
+
+    def _is_busy(self) -> bool:
+        coordinates = self.coordinator_shards.is_busy or self.coordinator_messages.is_busy
+        appends = self._slot_publisher.has_dirty or self.appender.is_busy or self.marker_writer.is_busy
+        answers = self.following.is_busy or self.questions.is_busy or self.cleanings.is_busy
+        return appends or coordinates or answers or not self.loader.is_idle
+
+    def _next_due_ms(self) -> int:
+        deadlines = (
+            self.appender.next_deadline_ms,
+            self.leading.next_deadline_ms,
+            self.following.next_deadline_ms,
+            self._replication_log.next_deadline_ms,
+            self.questions.pending_deletes.next_deadline_ms,
+            self.periodic.next_ms,
+            self.loader.try_again_ms,
+            self.coordinator_shards.next_deadline_ms,
+            self.coordinator_messages.next_deadline_ms,
+            self.partitions.removal_due_ms,
+            self.upkeep.next_deadline_ms,
+            self.cleanings.next_deadline_ms,
+            self.moves.next_deadline_ms,
+            self.room.next_check_ms,
+        )
+        return min((deadline for deadline in deadlines if deadline is not None), default=_NEVER_MS)
 
     def touched(self, owned: OwnedPartition) -> None:
         """The log has changed: publish it when the pass ends."""
@@ -208,11 +279,11 @@ class WorkerProcess(ChildProcess):
         """The high watermark of a changed log is up to date."""
         self.upkeep.collect(owned)
         if self.periodic.note(owned):
-            self._work.has_news = True
+            self.has_news = True
 
     def flushed(self, owned: OwnedPartition) -> None:
         """More of a log is on disk: publish and answer the appends that waited for that when the pass ends."""
-        self._work.has_news = True
+        self.has_news = True
         self.appender.flush_ended()
         if not owned.is_dirty:
             self.touched(owned)
@@ -228,7 +299,7 @@ class WorkerProcess(ChildProcess):
         self._slot_publisher.publish(owned)
 
     def loaded(self, owned: OwnedPartition) -> None:
-        self._work.has_news = True
+        self.has_news = True
         self.touched(owned)
         self._roles.loaded(owned)
         self.questions.shorten(owned)
@@ -259,24 +330,24 @@ class WorkerProcess(ChildProcess):
         return self.peers.send(peer, frame)
 
     def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None:
-        self._work.has_news = True
+        self.has_news = True
         self.upkeep.remove_later(owned, effect)
 
     def withdrawn(self, owned: OwnedPartition) -> None:
         """The partition has left this worker: answer the requests that wait for it."""
-        self._work.has_news = True
+        self.has_news = True
         owned.state = owned.state if owned.state != STATE_ONLINE else STATE_OFFLINE
         self._roles.withdrawn(owned)
 
     def role_changed(self, owned: OwnedPartition) -> None:
-        self._work.has_news = True
+        self.has_news = True
         self._roles.changed(owned)
         if not owned.is_dirty:
             self.touched(owned)
 
     def log_dir_failed(self, log_dir: int, cause: str) -> None:
         """The directory has failed: nothing is written there any more, and its partitions go offline."""
-        self._work.has_news = True
+        self.has_news = True
         self.room.forget(log_dir, monotonic_ms())
         lost = self.partitions.take_offline(log_dir)
         if not lost and log_dir in self._failed_dirs:
@@ -292,7 +363,7 @@ class WorkerProcess(ChildProcess):
 
     def free_up_space(self, log_dir: int) -> None:
         """The directory is short of room: what was removed goes at once, and cleaners look for more."""
-        self._work.has_news = True
+        self.has_news = True
         self.upkeep.hurry(log_dir)
         self.partitions.hurry(log_dir)
         for cleaner in self.registry.role("cleaner"):
@@ -300,12 +371,9 @@ class WorkerProcess(ChildProcess):
 
     def report_full_directories(self) -> None:
         """In a cluster others lead the partitions of log directories without room."""
-        self._work.has_news = True
+        self.has_news = True
         if self.context.config.cluster is not None:
             self.notify_controller(LogDirsWithoutRoom(sorted(self.room.without_room)))
-
-    def next_deadline_ms(self) -> int | None:
-        return self._work.due_ms()
 
     def finish(self) -> bool:
         """A clean stop: sync and publish all appends."""
