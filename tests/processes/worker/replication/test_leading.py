@@ -143,8 +143,7 @@ def test_a_log_whose_committed_end_can_not_be_read_takes_its_log_directory_offli
     fail_reads(pieces.directory())
     fetch_as(client, THIRD, REMEMBERED_POSITIONS + 2)
     pieces.run(lambda: pieces.published().state == STATE_OFFLINE, "the partition is offline")
-    pieces.settle()
-    assert [message.cause for message in pieces.heard if isinstance(message, LogDirFailed)]
+    pieces.run(lambda: any(isinstance(each, LogDirFailed) for each in pieces.heard), "the controller is notified")
     assert pieces.registry.incarnation(WORKER) == incarnation
 
 
