@@ -27,17 +27,17 @@ from kafkad.plugin_loading import Plugins
 from kafkad.processes.cleaner import compactor, segment_transfers
 from kafkad.processes.cleaner import main as cleaner_main
 from kafkad.processes.controller import main as controller_main
-from kafkad.processes.fetcher.shell import FetcherProcess
+from kafkad.processes.fetcher.loop import FetcherProcess
 from kafkad.processes.network import assembly as network_assembly
 from kafkad.processes.network.logs import page_cache_prefetch, reading_threads
-from kafkad.processes.network.shell import NetworkProcess
+from kafkad.processes.network.loop import NetworkProcess
 from kafkad.processes.runtime import event_loop
 from kafkad.processes.runtime.child import ChildContext, SharedState
 from kafkad.processes.supervisor.resources import Resources, take_resources
 from kafkad.processes.worker import assembly as worker_assembly
 from kafkad.processes.worker import upkeep
+from kafkad.processes.worker.loop import WorkerProcess
 from kafkad.processes.worker.moving import moves
-from kafkad.processes.worker.shell import WorkerProcess
 from tests.simulation.epoll import SimulatedEpoll, VirtualDescriptors
 from tests.simulation.scheduler import Scheduler, Strand
 

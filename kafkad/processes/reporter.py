@@ -1,31 +1,23 @@
-"""The process that shows metrics: it runs the reporters that are switched on, and the HTTP pages.
+"""The process that exports metrics: it runs the configured reporters and serves the HTTP pages.
 
 It reads the counters and the partition table on request, and topic names from the controller's metadata. Nothing
 here is on a data path; a reporter that fails ends this process, and no client notices.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import PurePath
 
 from kafkad import __version__
-from kafkad.adapters.links.messaging import PeerGone
+from kafkad.adapters.links.messaging import PeerChange
 from kafkad.adapters.links.port_holder import describe_holder
 from kafkad.adapters.links.prometheus_http import HttpPages, health_page
-from kafkad.adapters.links.supervision_channel import (
-    BrokerStateChanged,
-    Fatal,
-    ProcessesChanged,
-    Ready,
-    Reload,
-    Stop,
-    Stopped,
-)
+from kafkad.adapters.links.supervision_channel import Fatal
 from kafkad.adapters.operating_system.clocks import monotonic_ms
-from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessKey
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig
-from kafkad.config.dynamic import with_static
-from kafkad.core.controller.deltas import MetadataGap, apply, decode
+from kafkad.core.controller.deltas import MetadataDelta
+from kafkad.core.controller.image import MetadataImage
 from kafkad.core.metrics.metric import MetricsReporter, MetricsSnapshot, Page
 from kafkad.core.metrics.snapshot import GroupLag
 from kafkad.core.settings.values import integer
@@ -34,12 +26,10 @@ from kafkad.core.supervision.exit_codes import REFUSED
 from kafkad.hookspecs import BrokerInfo
 from kafkad.plugin_loading import chosen
 from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.child_process import ChildProcess
 from kafkad.processes.runtime.compaction_page import CompactionPage
-from kafkad.processes.runtime.event_loop import IDLE, EventLoop
 from kafkad.processes.runtime.metrics_view import MetricsView
-from kafkad.processes.runtime.peers import Peers
 from kafkad.wire.processes.cleaning_messages import Compactions
-from kafkad.wire.processes.controller_messages import DELTA, SnapshotRequest, pack_message
 from kafkad.wire.processes.coordinator_messages import (
     COORDINATION,
     GroupLags,
@@ -54,51 +44,41 @@ log = logging.getLogger(__name__)
 POLLING_INTERVAL = "kafka.metrics.polling.interval.secs"
 
 
-class ReporterProcess:
+class ReporterProcess(ChildProcess):
     """One incarnation of the reporter. Without polled reporters and requests it sleeps."""
 
     def __init__(self, context: ChildContext) -> None:
-        self._context = context
-        self._loop = EventLoop(block=context.block)
+        super().__init__(context)
         self._view = MetricsView(
             context.shared, context.config.log_dirs.log_dirs, per_partition=context.config.metrics.per_partition
         )
         self._pages: HttpPages | None = None
         self._reporters: list[MetricsReporter] = []
-        self._peers = Peers(self._loop, context.registry, context.runtime_dir, context.key, on_frames=self._on_frames)
-        self._compactions = CompactionPage(context.registry.role("cleaner"), self._peers.send)
-        self._has_told_started = False
-        self._has_told_stopping = False
-        self._is_done = False
-        self._config = context.config
-        self._polling_ms = _polling_ms(self._config)
+        self._polled: list[MetricsReporter] = []
+        self.open_links()
+        self._compactions = CompactionPage(context.registry.role("cleaner"), self.peers)
+        self._has_reported_start = False
+        self._has_reported_stop = False
+        self._polling_ms = _polling_ms(self.config)
         self._poll_at_ms = monotonic_ms() + self._polling_ms
 
-    def run(self) -> None:
-        """Runs until the supervisor stops it."""
-        context = self._context
+    def begin(self) -> None:
         self._listen()
         self._start_reporters()
-        self._loop.watch(context.channel.fd, self._on_channel)
-        self._follow()
-        context.channel.send(Ready())
-        self._look_at_broker()
-        while not self._is_done:
-            self._loop.run_once(self._timeout_ms())
-            self._act_on_time()
+        super().begin()
+        self._notify_plugins()
+
+    def finish(self) -> bool:
         for reporter in self._reporters:
             reporter.stop()
         if self._pages is not None:
             self._pages.close()
-        self._peers.close()
-        context.channel.send(Stopped())
+        return True
 
     def snapshot(self) -> MetricsSnapshot:
-        """Group lags are those of the previous request: the workers are asked now, but no one waits for their
-        answers.
-        """
-        for worker in self._context.registry.role("worker"):
-            self._peers.send(worker, pack_coordination(LagsRequest()))
+        """Group lags are those of the previous request: the workers send new ones later."""
+        for worker in self.registry.role("worker"):
+            self.peers.send(worker, pack_coordination(LagsRequest()))
         return self._view.snapshot()
 
     def add_page(self, path: str, render: Callable[[], Page]) -> None:
@@ -107,7 +87,7 @@ class ReporterProcess:
             self._pages.add_page(path, render)
 
     def _listen(self) -> None:
-        place = self._context.config.metrics
+        place = self.context.config.metrics
         if place.listener is None:
             return
         try:
@@ -119,126 +99,103 @@ class ReporterProcess:
             if place.listener_is_default:
                 # The default listener, which another broker on this machine has already: no reason for a warning.
                 log.debug("%s", message)
-            elif self._context.incarnation > 1:
+            elif self.context.incarnation > 1:
                 log.warning("%s", message)
             else:
-                self._context.channel.send(Fatal(text=message, exit_code=REFUSED))
+                self.context.channel.send(Fatal(text=message, exit_code=REFUSED))
             return
         self._pages.add_page("/health", self._health)
         self._pages.add_page("/cleaner", lambda: self._compactions.render(self._view.image))
-        self._loop.watch(self._pages.fileno(), self._serve_pages)
+        self.loop.watch(self._pages.fileno(), self._serve_pages)
 
     def _health(self) -> Page:
-        return health_page(self._context.registry.broker_state)
+        return health_page(self.context.registry.broker_state)
 
     def _serve_pages(self, _events: int) -> None:
         assert self._pages is not None, "watched as long as it is there"
         self._pages.serve_ready(monotonic_ms())
 
     def _start_reporters(self) -> None:
-        plugins, config = self._context.plugins, self._context.config
+        plugins, config = self.context.plugins, self.context.config
         if plugins is None:
             return
         for name in config.plugins.metrics_reporters:
             reporter = chosen(plugins.metrics_reporters, name, "kafkad.metrics.reporters")
             reporter.start(config.texts.static, self)
             self._reporters.append(reporter)
+        self._polled = [reporter for reporter in self._reporters if reporter.is_polled]
 
-    def _polled(self) -> list[MetricsReporter]:
-        return [reporter for reporter in self._reporters if reporter.is_polled]
+    # The work of each pass.
 
-    def _timeout_ms(self) -> float:
+    def next_deadline_ms(self) -> int | None:
         deadlines = [self._pages.next_deadline_ms()] if self._pages is not None else []
-        if self._polled():
+        if self._polled:
             deadlines.append(self._poll_at_ms)
-        known = [deadline for deadline in deadlines if deadline is not None]
-        return max(0, min(known) - monotonic_ms()) if known else IDLE
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
-    def _act_on_time(self) -> None:
-        now_ms = monotonic_ms()
+    def tick(self, now_ms: int) -> None:
         if self._pages is not None:
             due_ms = self._pages.next_deadline_ms()
             if due_ms is not None and due_ms <= now_ms:
                 self._pages.serve_ready(now_ms)
         if now_ms >= self._poll_at_ms:
             self._poll_at_ms = now_ms + self._polling_ms
-            polled = self._polled()
-            snapshot = self.snapshot() if polled else None
-            for reporter in polled:
-                assert snapshot is not None, "made because somebody wants it"
+            snapshot = self.snapshot() if self._polled else None
+            for reporter in self._polled:
+                assert snapshot is not None, "there is one if any reporter is polled"
                 reporter.report(snapshot)
 
-    def _on_channel(self, _events: int) -> None:
-        for message in self._context.channel.receive():
-            match message:
-                case ProcessesChanged():
-                    self._follow()
-                case BrokerStateChanged():
-                    self._look_at_broker()
-                case Reload(static=static):
-                    self._reread(static)
-                case Stop():
-                    self._is_done = True
-                case _:
-                    continue
+    # What comes in.
 
-    def _reread(self, static: Mapping[str, str]) -> None:
+    def configure(self, config: BrokerConfig) -> None:
         """Reporters get their settings at the start; only the polling interval can change."""
-        self._config = with_static(self._config, static)
-        self._polling_ms = _polling_ms(self._config)
+        super().configure(config)
+        self._polling_ms = _polling_ms(config)
         self._poll_at_ms = min(self._poll_at_ms, monotonic_ms() + self._polling_ms)
 
-    def _follow(self) -> None:
-        changes = self._peers.follow()
-        for change in changes:
-            if change.peer == CONTROLLER and not isinstance(change, PeerGone):
-                self._ask_snapshot()
-            elif change.peer.role == "cleaner":
-                self._compactions.forget(change.peer)
-            elif change.peer.role == "worker":
-                self._view.group_lags.pop(change.peer, None)
-                self._peers.send(change.peer, pack_coordination(LagsRequest()))
-        self._peers.settle(changes)
+    def broker_state_changed(self, state: int) -> None:
+        self._notify_plugins()
 
-    def _ask_snapshot(self) -> None:
-        self._peers.send(CONTROLLER, pack_message(SnapshotRequest(self._view.image.version)))
+    def peer_changed(self, change: PeerChange) -> None:
+        if change.peer.role == "cleaner":
+            self._compactions.forget(change.peer)
+        elif change.peer.role == "worker":
+            self._view.group_lags.pop(change.peer, None)
+            self.peers.send(change.peer, pack_coordination(LagsRequest()))
 
-    def _on_frames(self, peer: ProcessKey, frames: list[bytes]) -> None:
-        for frame in frames:
-            if frame[0] == COORDINATION:
-                message = unpack_coordination(frame)
-                assert isinstance(message, GroupLags), f"{type(message).__name__} is not for the reporter"
-                self._view.group_lags[peer] = [GroupLag(*row) for row in message.rows]
-            elif frame[0] == CONTROL:
-                answer = unpack_control(frame)
-                assert isinstance(answer, Compactions), f"{type(answer).__name__} is not for the reporter"
-                self._compactions.heard(peer, answer)
-            elif frame[0] == DELTA:
-                try:
-                    self._view.image = apply(self._view.image, decode(memoryview(frame)[1:]))
-                except MetadataGap:
-                    self._ask_snapshot()
-                self._look_at_broker()
+    def metadata_changed(self, before: MetadataImage, delta: MetadataDelta) -> None:
+        self._view.image = self.image
+        self._notify_plugins()
 
-    def _look_at_broker(self) -> None:
-        """Tell the plugins that observe; a broker has started once it serves and is known by its cluster id."""
-        plugins, state = self._context.plugins, self._context.registry.broker_state
+    def handle(self, peer: ProcessKey, frame: bytes) -> None:
+        if frame[0] == COORDINATION:
+            lags = unpack_coordination(frame)
+            assert isinstance(lags, GroupLags), f"{type(lags).__name__} is not for the reporter"
+            self._view.group_lags[peer] = [GroupLag(*row) for row in lags.rows]
+        elif frame[0] == CONTROL:
+            compactions = unpack_control(frame)
+            assert isinstance(compactions, Compactions), f"{type(compactions).__name__} is not for the reporter"
+            self._compactions.update(peer, compactions)
+
+    def _notify_plugins(self) -> None:
+        """A broker has started once it serves and its cluster id is known."""
+        plugins, state = self.context.plugins, self.registry.broker_state
         if plugins is None:
             return
         if state in (BrokerState.RUNNING_AS_BROKER, BrokerState.RUNNING_AS_CONTROLLER):
-            if self._view.image.cluster_id and not self._has_told_started:
-                self._has_told_started = True
+            if self.image.cluster_id and not self._has_reported_start:
+                self._has_reported_start = True
                 plugins.broker_started(self._info())
-        elif state >= BrokerState.PENDING_CONTROLLED_SHUTDOWN and not self._has_told_stopping:
-            self._has_told_stopping = True
+        elif state >= BrokerState.PENDING_CONTROLLED_SHUTDOWN and not self._has_reported_stop:
+            self._has_reported_stop = True
             plugins.broker_stopping(self._info())
 
     def _info(self) -> BrokerInfo:
-        context = self._context
+        context = self.context
         return BrokerInfo(
             version=__version__,
             broker_id=context.config.node_id,
-            cluster_id=self._view.image.cluster_id,
+            cluster_id=self.image.cluster_id,
             listeners=tuple(
                 f"{listener.name}://{endpoint}"
                 for (listener, _), endpoint in zip(context.listeners, context.endpoints, strict=True)

@@ -28,9 +28,9 @@ from kafkad.core.controller.image import Broker, Listener, MetadataImage, Partit
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.plugin_loading import load as load_plugins
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
-from kafkad.processes.fetcher.shell import FetcherProcess
-from kafkad.processes.network.shell import NetworkProcess
-from kafkad.processes.worker.shell import WorkerProcess
+from kafkad.processes.fetcher.loop import FetcherProcess
+from kafkad.processes.network.loop import NetworkProcess
+from kafkad.processes.worker.loop import WorkerProcess
 from kafkad.wire.processes.controller_messages import (
     ControllerMessage,
     ProducerIdsGranted,

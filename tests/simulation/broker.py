@@ -26,10 +26,10 @@ from kafkad.core.ports import StorageFailed
 from kafkad.core.supervision.broker_state import BrokerState, enter, leaving
 from kafkad.core.supervision.stop_sequence import StopSequence
 from kafkad.plugin_loading import Plugins
-from kafkad.processes.network.shell import NetworkProcess
+from kafkad.processes.network.loop import NetworkProcess
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.supervisor.resources import Resources
-from kafkad.processes.worker.shell import WorkerProcess
+from kafkad.processes.worker.loop import WorkerProcess
 from tests.one_thread import PROCESSES, Incarnation, OneThreadBroker
 from tests.simulation.ports import Ports
 from tests.simulation.scheduler import MS, NS, Timers, Violated

@@ -5,8 +5,8 @@ import os
 from kafkad.adapters.shared_memory.partition_table import SLOTS
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.core.types import TopicPartition
-from kafkad.processes.network.shell import NetworkProcess
-from kafkad.processes.worker.shell import WorkerProcess
+from kafkad.processes.network.loop import NetworkProcess
+from kafkad.processes.worker.loop import WorkerProcess
 from tests.simulation.broker import Broker
 from tests.simulation.requests import Partition
 from tests.simulation.scheduler import Violated

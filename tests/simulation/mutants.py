@@ -24,7 +24,7 @@ from kafkad.processes.network.produce_requests import ProduceRequests
 from kafkad.processes.runtime import rings
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.worker import loading, owner_questions
-from kafkad.processes.worker.shell import WorkerProcess
+from kafkad.processes.worker.loop import WorkerProcess
 from kafkad.processes.worker.slot_publisher import SlotPublisher
 from kafkad.wire.processes.descriptors import unpack_watches, watched_slot
 from tests.simulation.casting import Shape
@@ -53,9 +53,9 @@ class LooksAtProducersOnly(WorkerProcess):
     """Answers questions, and then forgets that they may give some part of it work."""
 
     def _on_question(self, peer: ProcessKey, frame: bytes) -> None:
-        before = self._work.has_news
+        before = self.has_news
         super()._on_question(peer, frame)
-        self._work.has_news = before
+        self.has_news = before
 
 
 class DeafToIncarnations(RingReader):

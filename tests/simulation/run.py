@@ -9,9 +9,9 @@ from pathlib import Path
 
 from kafkad.plugin_loading import Plugins
 from kafkad.plugin_loading import load as load_plugins
-from kafkad.processes.network.shell import NetworkProcess
+from kafkad.processes.network.loop import NetworkProcess
 from kafkad.processes.runtime.child import ChildContext
-from kafkad.processes.worker.shell import WorkerProcess
+from kafkad.processes.worker.loop import WorkerProcess
 from tests.one_thread import installed
 from tests.simulation.broker import Broker
 from tests.simulation.casting import RETAINED, Cast, Shape, draw_cast, draw_config, draw_topics

@@ -4,6 +4,6 @@ It writes compacted segments under names of its own, and renames nothing. An err
 affects only the partition that it was asked about.
 """
 
-from kafkad.processes.cleaner.shell import main
+from kafkad.processes.cleaner.loop import main
 
 __all__ = ["main"]

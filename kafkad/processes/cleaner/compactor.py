@@ -26,11 +26,12 @@ from kafkad.core.metrics.catalogue import (
 )
 from kafkad.core.metrics.histograms import Block
 from kafkad.core.ports import StorageFailed
+from kafkad.processes.cleaner.early_checks import EarlyChecks
 from kafkad.processes.cleaner.log_states import LogKey, LogStates
 from kafkad.processes.cleaner.planning import PlannedRewrite
-from kafkad.processes.cleaner.policy_questions import CheckAgain
 from kafkad.processes.cleaner.time_limit import CallTooLong
 from kafkad.processes.cleaner.unfinished_work import UnfinishedWork, Work
+from kafkad.processes.runtime.peers import Sender
 from kafkad.wire.processes.cleaning_messages import (
     NO_GRANT,
     CleaningEnded,
@@ -90,20 +91,20 @@ class Compactor:
 
     def __init__(
         self,
-        config: Callable[[], BrokerConfig],
+        config: BrokerConfig,
         cleaners: int,
-        send: Callable[[ProcessKey, bytes], bool],
+        peers: Sender,
         block: Block,
         unfinished: UnfinishedWork,
-        check_again: CheckAgain,
+        early_checks: EarlyChecks,
     ) -> None:
-        self._config = config
+        self.config = config
         self._cleaners = cleaners
-        self._send = send
+        self._peers = peers
         self._block = block
         self._unfinished = unfinished
         self._planned: dict[int, PlannedRewrite] = {}
-        self.states = LogStates(block, check_again)
+        self.states = LogStates(block, early_checks)
         self._pass: _Pass | None = None
         self._stepped_ms = 0
         self._unpaid_bytes = 0
@@ -149,10 +150,10 @@ class Compactor:
     @property
     def _paid_ms(self) -> int:
         """When the last step is paid for; a rate that has changed since counts at once."""
-        rate = self._config().log_cleaner.log_cleaner_io_max_bytes_per_second / self._cleaners
+        rate = self.config.log_cleaner.log_cleaner_io_max_bytes_per_second / self._cleaners
         return self._stepped_ms + (int(1000 * self._unpaid_bytes / rate) if 0 < rate < _UNTHROTTLED else 0)
 
-    def work(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         """Take one step, or begin with the next log."""
         current = self._pass
         if current is None:
@@ -172,7 +173,7 @@ class Compactor:
         self._close()
         self._threads.close()
 
-    def hear(self, worker: ProcessKey, message: CleaningGranted | Swapped) -> None:
+    def handle(self, worker: ProcessKey, message: CleaningGranted | Swapped) -> None:
         current = self._pass
         if current is None or current.owner != worker or current.planned.slot != message.slot:
             return
@@ -185,7 +186,7 @@ class Compactor:
                 current.steps = self._steps(current, message)
             case Swapped() if current.steps is not None and message.grant == current.number:
                 swap, current.swap = current.swap, None
-                assert swap is not None, "the owner answers what it was not asked"
+                assert swap is not None, "the owner was asked for a swap"
                 swap.done.set_result(message.done)
 
     def _begin(self) -> None:
@@ -196,7 +197,7 @@ class Compactor:
         self._pass = _Pass(planned)
         offsets = planned.effect.first_dirty_offset, planned.effect.first_uncleanable_offset
         wanted = CleaningRequest(planned.slot, planned.short_id, planned.policy, *offsets)
-        if not self._send(self._pass.owner, pack_control(wanted)):
+        if not self._peers.send(self._pass.owner, pack_control(wanted)):
             self._pass = None
 
     def _steps(self, current: _Pass, granted: CleaningGranted) -> "Steps":
@@ -205,7 +206,7 @@ class Compactor:
         # It takes 15 MB that an idle broker does not pay.
         rewriting = import_module("kafkad.processes.cleaner.rewriting")
         keep_freed_memory()
-        config = self._config()
+        config = self.config
         settings = config.log_cleaner
         limits = rewriting.PassLimits(
             map_bytes=settings.log_cleaner_dedupe_buffer_size // self._cleaners,
@@ -255,7 +256,7 @@ class Compactor:
                 progress.add_done_callback(self._ring)
             case swap:
                 current.swap = swap
-                if not self._send(current.owner, pack_control(swap.wanted)):
+                if not self._peers.send(current.owner, pack_control(swap.wanted)):
                     self._close()
 
     def _ring(self, _done: object) -> None:
@@ -310,7 +311,7 @@ class Compactor:
     def _end(self, current: _Pass, cleaned_offset: int) -> None:
         if current.granted is not None:
             message = CleaningEnded(current.planned.slot, current.granted.grant, cleaned_offset)
-            self._send(current.owner, pack_control(message))
+            self._peers.send(current.owner, pack_control(message))
             release_free_memory()
 
     def _close(self) -> None:

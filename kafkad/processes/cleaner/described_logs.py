@@ -5,7 +5,7 @@ One log after the other, for some milliseconds in each pass: the cleaner goes on
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
@@ -15,6 +15,7 @@ from kafkad.processes.cleaner.log_states import LogKey
 from kafkad.processes.cleaner.planning import PlannedRewrite, PlannedTransfer, Planner, SeenLog
 from kafkad.processes.cleaner.segment_transfers import SegmentTransfers
 from kafkad.processes.cleaner.unfinished_work import UnfinishedWork, Work
+from kafkad.processes.runtime.peers import Sender
 from kafkad.wire.processes.descriptors import SegmentsOf, pack_control
 
 log = logging.getLogger(__name__)
@@ -32,13 +33,13 @@ class DescribedLogs:
         compactor: Compactor,
         segment_transfers: SegmentTransfers,
         unfinished: UnfinishedWork,
-        send: Callable[[ProcessKey, bytes], bool],
+        peers: Sender,
     ) -> None:
         self._planner = planner
         self._compactor = compactor
         self._transfers = segment_transfers
         self._unfinished = unfinished
-        self._send = send
+        self._peers = peers
         self._waiting: deque[tuple[ProcessKey, SegmentsOf]] = deque()
         self._left_alone: set[LogKey] = set()
         """Logs that cleaners have died of."""
@@ -50,7 +51,7 @@ class DescribedLogs:
     def add(self, worker: ProcessKey, logs: Sequence[SegmentsOf]) -> None:
         self._waiting.extend((worker, described) for described in logs)
 
-    def work(self, config: BrokerConfig) -> None:
+    def tick(self, config: BrokerConfig) -> None:
         """Plan for at least one."""
         end_ms = monotonic_ms() + STEP_MS
         while self._waiting:
@@ -72,7 +73,7 @@ class DescribedLogs:
                 key = LogKey(order.topic.id, order.partition.index, order.partition.log_dir)
                 self._compactor.states.seen(key, order.found)
             else:
-                self._send(worker, pack_control(order))
+                self._peers.send(worker, pack_control(order))
 
     def _is_left_alone(self, slot: int) -> bool:
         """Whether cleaners have died of this log, and it is not yet time to try again."""

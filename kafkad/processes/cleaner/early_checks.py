@@ -45,8 +45,8 @@ class EarlyChecks:
         """The directory is nearly full."""
         self._log_dirs.add(log_dir)
 
-    def failed(self, topic_id: UUID, partition: int, until_ms: int) -> None:
-        """Something is not tried again with this partition before `until_ms`, but then."""
+    def retry(self, topic_id: UUID, partition: int, until_ms: int) -> None:
+        """Check the partition at `until_ms`: something failed that is not tried again before."""
         self._later.add((until_ms, topic_id, partition))
         self._first_later_ms = until_ms if self._first_later_ms is None else min(until_ms, self._first_later_ms)
 

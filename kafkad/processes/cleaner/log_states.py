@@ -19,7 +19,7 @@ from kafkad.core.metrics.catalogue import (
     of_log_dir,
 )
 from kafkad.core.metrics.histograms import Block
-from kafkad.processes.cleaner.policy_questions import CheckAgain
+from kafkad.processes.cleaner.early_checks import EarlyChecks
 from kafkad.wire.processes.cleaning_messages import CompactionFigures, CompactionRow
 
 _WHEN_CHANGED = 0
@@ -47,9 +47,9 @@ class _State:
 class LogStates:
     """By log, with the quarantine of those that can't be compacted; clocks are monotonic unless they say otherwise."""
 
-    def __init__(self, block: Block, check_again: CheckAgain) -> None:
+    def __init__(self, block: Block, early_checks: EarlyChecks) -> None:
         self._block = block
-        self._check_again = check_again
+        self._early_checks = early_checks
         self._states: dict[LogKey, _State] = {}
         self._places: dict[tuple[UUID, int], LogKey] = {}
         self._quarantine: Quarantine[LogKey] = Quarantine()
@@ -109,7 +109,7 @@ class LogStates:
         """Returns the milliseconds until it may be tried again."""
         self._of(key).failure = reason
         pause_ms = self._quarantine.failed(key, now_ms)
-        self._check_again(key.topic_id, key.partition, now_ms + pause_ms)
+        self._early_checks.retry(key.topic_id, key.partition, now_ms + pause_ms)
         self._count_uncleanable()
         return pause_ms
 

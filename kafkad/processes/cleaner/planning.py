@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from operator import eq
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from kafkad.config import BrokerConfig
@@ -30,8 +30,9 @@ from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.core.retention import bytes_to_export
 from kafkad.core.settings.option import Setting
+from kafkad.processes.cleaner.early_checks import EarlyChecks
 from kafkad.processes.cleaner.log_states import LogKey
-from kafkad.processes.cleaner.policy_questions import CheckAgain, PolicyQuestions
+from kafkad.processes.cleaner.policy_questions import PolicyQuestions
 from kafkad.processes.cleaner.slow_policies import Question
 from kafkad.processes.cleaner.topic_settings import TopicSettings
 from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsOf, short_topic_id
@@ -43,7 +44,13 @@ DELETE = "delete"
 DELETE_EXPORTED = "delete-exported"
 _NOTHING = -1
 
-ReadSlot = Callable[[int], PartitionSlot]
+
+class SlotReader(Protocol):
+    """The partition table."""
+
+    def read(self, slot: int) -> PartitionSlot: ...
+
+
 RequestedPartitions = dict[int, list[tuple[int, int]]]
 """(slot, short_id) of partitions, by the worker to ask."""
 
@@ -79,7 +86,7 @@ class PlannedTransfer(NamedTuple):
 
 
 class Planner:
-    """The metadata image of this process; `share` says which slots belong to it.
+    """Plans for the slots of cleaner `index` of `cleaners`.
 
     `topic_configs` are the rows that plugins have added.
     """
@@ -87,14 +94,16 @@ class Planner:
     def __init__(
         self,
         policies: Mapping[str, CleanupPolicy],
-        read_slot: ReadSlot,
-        share: Callable[[int], bool],
+        table: SlotReader,
+        *,
+        cleaners: int,
+        index: int,
         topic_configs: Mapping[str, Setting],
-        check_again: CheckAgain,
+        early_checks: EarlyChecks,
     ) -> None:
-        self._policies = PolicyQuestions(policies, check_again)
-        self._read_slot = read_slot
-        self._share = share
+        self._policies = PolicyQuestions(policies, early_checks)
+        self._table = table
+        self._cleaners, self._index = cleaners, index
         self._settings = TopicSettings(topic_configs)
         self._image = MetadataImage()
         self._asked: dict[int, tuple[Topic, Partition]] = {}
@@ -193,7 +202,7 @@ class Planner:
 
     def _has_moved(self, row: Partition) -> bool:
         """Whether there are other segments, or more of them lies below the offset up to which may be compacted."""
-        slot = self._read_slot(row.slot)
+        slot = self._table.read(row.slot)
         # Markers in the active segment are synced only where a sealed segment waits for them.
         on_disk = slot.recovery_point if row.slot in self._held_up else min(slot.recovery_point, slot.leo_segment)
         seen = (slot.generation, slot.lso_segment, on_disk)
@@ -215,9 +224,9 @@ class Planner:
         return wanted
 
     def _may_have_something(self, topic: Topic, row: Partition) -> bool:
-        if row.owner < 0 or row.slot < 0 or row.log_dir < 0 or not self._share(row.slot):
+        if row.owner < 0 or row.slot < 0 or row.log_dir < 0 or row.slot % self._cleaners != self._index:
             return False
-        slot = self._read_slot(row.slot)
+        slot = self._table.read(row.slot)
         is_empty = slot.segment_count == 1 and slot.size_bytes == 0
         return slot.state == STATE_ONLINE and slot.topic_id == topic.id.bytes and not is_empty
 

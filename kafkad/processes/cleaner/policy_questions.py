@@ -20,6 +20,7 @@ from kafkad.core.cleanup import (
     TransferSegments,
 )
 from kafkad.core.log.settings import LogConfig
+from kafkad.processes.cleaner.early_checks import EarlyChecks
 from kafkad.processes.cleaner.slow_policies import MOST_IN_A_ROW, Question, SlowPolicies
 from kafkad.processes.cleaner.time_limit import CallTooLong, in_time
 
@@ -31,17 +32,15 @@ _NOT_RETURNED = (
 )
 _OF_A_FOLDER = "kafkad_plugin_"
 """Modules of plugins that are files of a folder (`plugin_discovery`) have this before their names."""
-CheckAgain = Callable[[UUID, int, int], None]
-"""Is told a partition, and when something that is not done with it now is to be tried again (monotonic clock)."""
 _LEFT_ALONE = "policy %r of plugin %s is not asked about any partition for %d s: it has not returned %d times in a row"
 
 
 class PolicyQuestions:
     """The policies by name, and those that are not asked."""
 
-    def __init__(self, policies: Mapping[str, CleanupPolicy], check_again: CheckAgain) -> None:
+    def __init__(self, policies: Mapping[str, CleanupPolicy], early_checks: EarlyChecks) -> None:
         self._policies = policies
-        self._check_again = check_again
+        self._early_checks = early_checks
         self._quarantined: set[Question] = set()
         self._slow = SlowPolicies()
 
@@ -66,7 +65,7 @@ class PolicyQuestions:
             return []
         not_before_ms = self._slow.not_before_ms(question)
         if monotonic_ms() < not_before_ms:
-            self._check_again(question.topic_id, question.partition, not_before_ms)
+            self._early_checks.retry(question.topic_id, question.partition, not_before_ms)
             return []
         policy = self._policies[question.policy]
         try:
@@ -91,7 +90,7 @@ class PolicyQuestions:
         pause_ms = self._slow.leave_alone(name, now_ms)
         if pause_ms is not None:
             log.error(_LEFT_ALONE, name, plugin, pause_ms // 1000, MOST_IN_A_ROW)
-        self._check_again(question.topic_id, question.partition, self._slow.not_before_ms(question))
+        self._early_checks.retry(question.topic_id, question.partition, self._slow.not_before_ms(question))
 
 
 def _check(effects: list[CleanupEffect]) -> None:

@@ -4,9 +4,10 @@ A look at some logs before the next round is due goes behind what is still to be
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.processes.runtime.peers import Sender
 from kafkad.wire.processes.descriptors import SegmentsRequest, pack_control
 
 CHUNK = 200
@@ -16,8 +17,8 @@ CHUNK = 200
 class Rounds:
     """The questions still to send; `part_id`s tell answers of this round from late ones."""
 
-    def __init__(self, send: Callable[[ProcessKey, bytes], bool]) -> None:
-        self._send = send
+    def __init__(self, peers: Sender) -> None:
+        self._peers = peers
         self._last_id = 0
         self._waiting: dict[int, deque[SegmentsRequest]] = {}
         self._open: dict[int, int] = {}
@@ -42,8 +43,8 @@ class Rounds:
             if worker not in self._open:
                 self._ask_next(worker)
 
-    def answered(self, worker: int, part_id: int) -> bool:
-        """False for an answer that came too late."""
+    def take(self, worker: int, part_id: int) -> bool:
+        """The worker has described a chunk. False if that comes too late."""
         if self._open.get(worker) != part_id:
             return False
         self._ask_next(worker)
@@ -60,7 +61,7 @@ class Rounds:
         if not chunks:
             return
         question = chunks.popleft()
-        if self._send(ProcessKey("worker", worker), pack_control(question)):
+        if self._peers.send(ProcessKey("worker", worker), pack_control(question)):
             self._open[worker] = question.part_id
         else:
             self.worker_ended(worker)

@@ -17,8 +17,8 @@ from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.cleanup import SealedSegment, SegmentSummary
 from kafkad.core.log.segments.layout import LOG, file_name
-from kafkad.core.partition_slot import PartitionSlot
-from kafkad.processes.cleaner.planning import PlannedTransfer
+from kafkad.processes.cleaner.planning import PlannedTransfer, SlotReader
+from kafkad.processes.runtime.peers import Sender
 from kafkad.wire.processes.descriptors import CleanupOrdered, pack_control, short_topic_id
 
 log = logging.getLogger(__name__)
@@ -50,12 +50,12 @@ class SegmentTransfers:
     def __init__(
         self,
         log_dirs: Sequence[str],
-        read_slot: Callable[[int], PartitionSlot],
-        send: Callable[[ProcessKey, bytes], bool],
+        table: SlotReader,
+        peers: Sender,
     ) -> None:
         self._log_dirs = log_dirs
-        self._read_slot = read_slot
-        self._send = send
+        self._table = table
+        self._peers = peers
         self._threads = HelperThreads(THREADS, "hand-over")
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._under_way: dict[int, tuple[_Task, Future[None]]] = {}
@@ -99,7 +99,7 @@ class SegmentTransfers:
         except OSError:
             return None
         # Looked at after opening: a topic that was deleted meanwhile, and made anew, has other files of these names.
-        is_ours = self._read_slot(plan.slot).topic_id == plan.topic.id.bytes
+        is_ours = self._table.read(plan.slot).topic_id == plan.topic.id.bytes
         if not is_ours or os.fstat(file.fileno()).st_size != segment.size_bytes:
             file.close()
             return None
@@ -134,7 +134,7 @@ class SegmentTransfers:
             next_offset,
             plan.effect.reason,
         )
-        self._send(ProcessKey("worker", plan.partition.owner), pack_control(order))
+        self._peers.send(ProcessKey("worker", plan.partition.owner), pack_control(order))
 
     def _failed(self, task: _Task, error: BaseException) -> None:
         """Once, until it works again."""

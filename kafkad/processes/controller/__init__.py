@@ -5,6 +5,6 @@ responses to clients. This package opens the store, sends deltas, holds replies 
 them, and checkpoints offsets. It never blocks on a client.
 """
 
-from kafkad.processes.controller.shell import main
+from kafkad.processes.controller.loop import main
 
 __all__ = ["main"]

@@ -145,7 +145,7 @@ class ControllerEvents:
         if peer.role == "worker":
             self._topic_deletions.worker_ended(peer.index)
 
-    def reread(self, static: Mapping[str, str]) -> None:
+    def reload(self, static: Mapping[str, str]) -> None:
         self._tables.reread(static)
         workers = self._controller.settings.workers
         self._controller.settings = settings_of(self._tables.broker, workers=workers)
@@ -154,7 +154,7 @@ class ControllerEvents:
     def _cordon(self) -> None:
         self._controller.cordon(cordoned_dirs(self._tables.broker))
 
-    def heard(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> None:
+    def handle(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> None:
         self._now_ms = now_ms
         match message:
             case AdminRequest():
@@ -350,7 +350,7 @@ class ControllerEvents:
         """Before any process hears of a slot, record it for the next controller of this broker."""
         self._handover.keep(self._controller.slots_ever_used, self._offline)
 
-    def finish_pass(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         """Go on with expensive work, and with work that waited for other processes or for a time."""
         self._now_ms = now_ms
         if self._turns:

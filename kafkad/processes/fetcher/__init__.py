@@ -1,6 +1,6 @@
-"""The process that follows leaders on other brokers: it fetches, the owners of the logs append. See `shell`."""
+"""The process that follows leaders on other brokers: it fetches, the owners of the logs append. See `loop`."""
 
-from kafkad.processes.fetcher.shell import FetcherProcess
+from kafkad.processes.fetcher.loop import FetcherProcess
 from kafkad.processes.runtime.child import ChildContext
 
 

@@ -1,11 +1,12 @@
-"""One leader as this fetcher sees it: a connection, the partitions that it is asked for, and the memory of its answer.
+"""One leader of followed partitions: the requests to it, and the arena memory of its response.
 
-The room for a whole answer is reserved before the request leaves. A part of it is lent to each owner that gets records,
-until that owner says that they are in its log.
+Memory for the whole response is reserved before the request leaves. It is lent to the owners that get records of it,
+until the records are in their logs.
 """
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
@@ -16,7 +17,8 @@ from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.metrics.catalogue import FETCHER_BYTES, FETCHER_REQUESTS
 from kafkad.core.quotas.replication_quota import ReplicaQuota
 from kafkad.core.replication.following.leader_fetcher import LeaderFetcher
-from kafkad.core.replication.following.requests import FollowerFetch, FollowOrder, OffsetQuery
+from kafkad.core.replication.following.requests import FollowerFetch, OffsetQuery
+from kafkad.processes.fetcher.owner_orders import NO_EXTENT, OwnerOrders
 from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination, Request
 from kafkad.wire.api_table import FETCH, LIST_OFFSETS
 from kafkad.wire.messages.follower_fetch import (
@@ -31,44 +33,41 @@ from kafkad.wire.primitives import MalformedRequest
 
 log = logging.getLogger(__name__)
 
-_NOWHERE = -1
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchesOfAllLeaders:
+    """What all leaders of a fetcher process have in common."""
+
+    connections: BrokerConnections
+    arena: Arena
+    orders: OwnerOrders
+    limits: FetchLimits
+    broker_id: int
+    backoff_ms: int
+    quota: ReplicaQuota
+    versions: ProtocolVersions
+    block: CounterBlock
 
 
 class Leader:
-    """`deliver(owner, order, extent)` takes an order to the owner of the log; records lie in the arena's `extent`."""
+    """One leader. `tick` it when it `is_due`, when it `is_starved`, and at the deadlines of its `fetcher`."""
 
-    def __init__(
-        self,
-        connections: BrokerConnections,
-        arena: Arena,
-        limits: FetchLimits,
-        *,
-        broker_id: int,
-        backoff_ms: int,
-        quota: ReplicaQuota,
-        versions: ProtocolVersions,
-        block: CounterBlock,
-        deliver: Callable[[int, FollowOrder, int], None],
-        changed: Callable[["Leader"], None],
-    ) -> None:
-        self.fetcher = LeaderFetcher(backoff_ms, quota, may_use_topic_ids=versions.fetch > WITH_NAMES)
-        self._versions = versions
-        self._block = block
+    def __init__(self, shared: FetchesOfAllLeaders) -> None:
+        self.fetcher = LeaderFetcher(
+            shared.backoff_ms, shared.quota, may_use_topic_ids=shared.versions.fetch > WITH_NAMES
+        )
+        self._shared = shared
         self.destination: Destination | None = None
         """None while its address is not known."""
         self.broker_epoch = -1
-        """Our own, as the metadata has it."""
-        self._connections = connections
-        self._arena = arena
-        self._limits = limits
-        self._broker_id = broker_id
-        self._deliver = deliver
-        self._changed = changed
+        """Of this broker, as the metadata has it."""
         self._log_rate_limit = LogRateLimit()
-        self._extent = _NOWHERE
+        self._extent = NO_EXTENT
         self._frame_length = 0
         self.is_starved = False
-        """There was no room for an answer."""
+        """There was no space in the arena for a response."""
+        self.is_due = True
+        """Something has happened since the last tick."""
 
     def move_to(self, destination: Destination | None) -> None:
         """The leader's broker has this address now."""
@@ -76,36 +75,39 @@ class Leader:
             return
         before, self.destination = self.destination, destination
         if before is not None:
-            self._connections.drop(before)
+            self._shared.connections.drop(before)
 
     def tick(self, now_ms: int) -> None:
-        """Ask owners and the leader what is to be asked now."""
+        """Send what is pending to the owners and to the leader."""
+        self.is_due = False
+        shared = self._shared
         for owner, order in self.fetcher.describe_orders(now_ms):
-            self._deliver(owner, order, _NOWHERE)
-        if self.destination is None or self._extent != _NOWHERE:
+            shared.orders.add(owner, order)
+        if self.destination is None or self._extent != NO_EXTENT:
             return
-        extent = self._arena.reserve(self._limits.max_bytes + RESPONSE_SLACK)
+        extent = shared.arena.reserve(shared.limits.max_bytes + RESPONSE_SLACK)
         self.is_starved = extent is None
         if extent is None:
             return
-        wanted = self.fetcher.next_request(now_ms)
-        if wanted is None:
-            self._arena.release(extent)
+        request = self.fetcher.next_request(now_ms)
+        if request is None:
+            shared.arena.release(extent)
             return
         self._extent = extent
-        if isinstance(wanted, FollowerFetch):
-            self._fetch(wanted)
+        if isinstance(request, FollowerFetch):
+            self._fetch(request)
         else:
-            self._list_offsets(wanted)
+            self._list_offsets(request)
 
-    def _fetch(self, wanted: FollowerFetch) -> None:
-        version, body = encode_fetch(wanted, self._limits, self._broker_id, self.broker_epoch, self._versions.fetch)
-        self._block[FETCHER_REQUESTS] += 1
+    def _fetch(self, fetch: FollowerFetch) -> None:
+        shared = self._shared
+        version, body = encode_fetch(fetch, shared.limits, shared.broker_id, self.broker_epoch, shared.versions.fetch)
+        shared.block[FETCHER_REQUESTS] += 1
         self._send(FETCH, version, body, partial(self._fetched, version))
 
-    def _list_offsets(self, wanted: list[OffsetQuery]) -> None:
-        body = encode_list_offsets(wanted, self._broker_id)
-        self._send(LIST_OFFSETS, self._versions.list_offsets, body, self._listed)
+    def _list_offsets(self, queries: list[OffsetQuery]) -> None:
+        body = encode_list_offsets(queries, self._shared.broker_id)
+        self._send(LIST_OFFSETS, self._shared.versions.list_offsets, body, self._listed)
 
     def _send(self, api_key: int, version: int, body: bytes, on_reply: Callable[[memoryview], None]) -> None:
         assert self.destination is not None, "checked by the caller"
@@ -118,34 +120,34 @@ class Leader:
             on_failure=self._failed,
             place=self._place,
         )
-        self._connections.send(self.destination, request)
+        self._shared.connections.send(self.destination, request)
 
     def _place(self, length: int) -> memoryview:
-        """Memory for the whole answer. One that is longer than it should be gets more, or private memory at last."""
+        """Memory for the whole response. A longer one than requested gets a larger extent, or private memory."""
         self._frame_length = length
-        if length > self._limits.max_bytes + RESPONSE_SLACK:
-            self._arena.release(self._extent)
-            extent = self._arena.reserve(length)
-            self._extent = _NOWHERE if extent is None else extent
+        arena = self._shared.arena
+        if length > self._shared.limits.max_bytes + RESPONSE_SLACK:
+            arena.release(self._extent)
+            extent = arena.reserve(length)
+            self._extent = NO_EXTENT if extent is None else extent
             if extent is None:
                 return memoryview(bytearray(length))
-        return self._arena.view[self._extent : self._extent + length]
+        return arena.view[self._extent : self._extent + length]
 
     def _fetched(self, version: int, body: memoryview) -> None:
         now_ms = monotonic_ms()
         extent = self._extent
         try:
-            if extent == _NOWHERE:
-                raise MalformedRequest(f"there is no room for its answer of {self._frame_length} bytes")
+            if extent == NO_EXTENT:
+                raise MalformedRequest(f"its response of {self._frame_length} bytes does not fit the memory")
             response = decode_fetch(body, version, extent + self._frame_length - len(body))
         except MalformedRequest as error:
             self._unreadable(str(error))
             return
-        orders = self.fetcher.fetched(response, now_ms)
-        for owner, order in orders:
-            self._block[FETCHER_BYTES] += order.length
-            self._deliver(owner, order, extent if order.length else _NOWHERE)
-        self._answered(now_ms)
+        for owner, order in self.fetcher.fetched(response, now_ms):
+            self._shared.block[FETCHER_BYTES] += order.length
+            self._shared.orders.add(owner, order, extent if order.length else NO_EXTENT)
+        self._request_ended(now_ms)
 
     def _listed(self, body: memoryview) -> None:
         now_ms = monotonic_ms()
@@ -155,31 +157,31 @@ class Leader:
             self._unreadable(str(error))
             return
         for owner, order in self.fetcher.offsets_listed(rows, now_ms):
-            self._deliver(owner, order, _NOWHERE)
-        self._answered(now_ms)
+            self._shared.orders.add(owner, order)
+        self._request_ended(now_ms)
 
     def _unreadable(self, reason: str) -> None:
         if self._log_rate_limit.is_due(reason, monotonic_ms()):
-            log.warning("nothing is fetched from %s for a while: %s", self.destination, reason)
+            log.warning("cannot read the response of %s, fetching again after a pause: %s", self.destination, reason)
         self._failed(reason)
 
     def _failed(self, _reason: str) -> None:
-        """What is wrong with a connection is said by whoever makes it."""
+        """`BrokerConnections` logs what is wrong with a connection."""
         now_ms = monotonic_ms()
         self.fetcher.failed(now_ms)
-        self._answered(now_ms)
+        self._request_ended(now_ms)
 
-    def _answered(self, now_ms: int) -> None:
-        if self._extent != _NOWHERE:
-            self._arena.release(self._extent)
-            self._extent = _NOWHERE
-        self.complain(now_ms)
-        self._changed(self)
+    def _request_ended(self, now_ms: int) -> None:
+        if self._extent != NO_EXTENT:
+            self._shared.arena.release(self._extent)
+            self._extent = NO_EXTENT
+        self.log_problems(now_ms)
+        self.is_due = True
 
-    def complain(self, now_ms: int) -> None:
+    def log_problems(self, now_ms: int) -> None:
         """One line for each partition, cause and minute."""
-        log_rate_limit = self.fetcher.problems
-        for complaint in log_rate_limit:
-            if self._log_rate_limit.is_due((complaint.about, complaint.cause), now_ms):
-                log.warning("%s (leader: %s)", complaint.text, self.destination)
-        log_rate_limit.clear()
+        problems = self.fetcher.problems
+        for problem in problems:
+            if self._log_rate_limit.is_due((problem.about, problem.cause), now_ms):
+                log.warning("%s (leader: %s)", problem.text, self.destination)
+        problems.clear()

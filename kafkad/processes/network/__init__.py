@@ -1,6 +1,6 @@
-"""The process that owns connections: framing, order of replies, all reads of records. See `shell`."""
+"""The process that owns connections: framing, order of replies, all reads of records. See `loop`."""
 
-from kafkad.processes.network.shell import NetworkProcess
+from kafkad.processes.network.loop import NetworkProcess
 from kafkad.processes.runtime.child import ChildContext
 
 

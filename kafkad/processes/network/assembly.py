@@ -92,7 +92,7 @@ class Assembly:
         assert context.plugins is not None, "the supervisor loads the plugins before it forks"
         processes = len(registry.role("network"))
         self._leader_quota = replication_quota(
-            context.plugins, config, ReplicationSide.LEADER, processes, self._count_throttled
+            context.plugins, config, ReplicationSide.LEADER, processes, context.block, THROTTLED_LEADER_BYTES
         )
         files = FileCache(context.open_files.files_of_network, read_only=True)
         self.turns = Turns()
@@ -127,9 +127,6 @@ class Assembly:
         self.request_handlers.view.cleanup_policy = _cleanup_policy(config)
         self.request_handlers.view.cordoned_dirs = cordoned_dirs(config)
         self._leader_quota.configure(config)
-
-    def _count_throttled(self, size: int) -> None:
-        self._block[THROTTLED_LEADER_BYTES] += size
 
     def _searches(self, threads: ReadingThreads) -> LogSearches:
         return LogSearches(threads, partial(FileCache, self._files_of_search, read_only=True))

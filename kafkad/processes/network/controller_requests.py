@@ -30,7 +30,6 @@ from kafkad.wire.processes.controller_messages import (
     AutoCreated,
     AutoCreateRequest,
     ControllerMessage,
-    SnapshotRequest,
     pack_message,
     unpack_message,
 )
@@ -99,11 +98,10 @@ class ControllerRequests:
         self.held_bytes = 0
         """The total size of the open requests."""
 
-    def connected(self, send: Callable[[bytes], None], have_version: int, now_ms: int) -> None:
+    def connected(self, send: Callable[[bytes], None], now_ms: int) -> None:
         """There is a link to a (new) incarnation of the controller."""
         if self._send is not None:
             self.disconnected()
-        send(pack_message(SnapshotRequest(have_version)))
         self.expire(now_ms)
         self._send = send
         self._look_ms = now_ms + SLOW_MS
@@ -171,15 +169,6 @@ class ControllerRequests:
             if not question.waiting:
                 self._taken(token)
 
-    def ask_snapshot(self, have_version: int) -> None:
-        if self._send is not None:
-            self._send(pack_message(SnapshotRequest(have_version)))
-
-    def tell(self, message: ControllerMessage) -> None:
-        """Send a message without an answer; a new controller gets this information by itself."""
-        if self._send is not None:
-            self._send(pack_message(message))
-
     def forward(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
         """Let the controller answer."""
         reply = self._answers.open(connection, frame, context)
@@ -213,7 +202,7 @@ class ControllerRequests:
         else:
             self._note_deadline(token, question)
 
-    def heard(self, message: ControllerMessage) -> None:
+    def handle(self, message: ControllerMessage) -> None:
         """Take an answer. One to a closed request (sent twice, or given up) is ignored."""
         match message:
             case AdminReply(token, body, reason):

@@ -10,7 +10,6 @@ from kafkad.core.controller.deltas import (
     Snapshot,
     TopicCreated,
     TopicDeleted,
-    apply,
 )
 from kafkad.core.controller.image import NO_LEADER, NO_OWNER, NO_SLOT, MetadataImage, Partition, Topic
 from kafkad.core.controller.topics.names import is_internal
@@ -22,9 +21,6 @@ class Moved(NamedTuple):
 
     changed: list[int]
     gone: list[int]
-
-
-NOTHING_MOVED = Moved([], [])
 
 
 class MetadataCopy:
@@ -41,11 +37,8 @@ class MetadataCopy:
         """Whether no snapshot has come yet."""
         return not self.image.cluster_id
 
-    def apply(self, delta: MetadataDelta) -> Moved:
-        """Apply a delta. Raises MetadataGap."""
-        image = apply(self.image, delta)
-        if image is self.image:
-            return NOTHING_MOVED
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> Moved:
+        """`image` is the metadata after `delta`."""
         self.image = image
         moved = Moved([], [])
         for change in delta.changes:

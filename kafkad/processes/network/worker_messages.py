@@ -26,7 +26,7 @@ class WorkerMessages:
         self._logs = logs
         self._table = table
 
-    def hear(self, frame: bytes, now_ms: int) -> None:
+    def handle(self, frame: bytes, now_ms: int) -> None:
         kind = frame[0]
         if kind == APPENDED:
             self._request_handlers.produce.appended(frame)
@@ -39,7 +39,7 @@ class WorkerMessages:
         else:
             self._control(frame)
 
-    def settle(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         """All messages of this pass were handled: waiting requests look once at all news of logs."""
         if self._logs.has_news:
             self._logs.has_news = False

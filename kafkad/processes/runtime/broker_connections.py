@@ -71,7 +71,7 @@ class Request:
 
 
 class BrokerConnections:
-    """Call `turn` in each pass of the loop; it may sleep until `next_deadline_ms`."""
+    """Call `tick` in each pass of the loop; it may sleep until `next_deadline_ms`."""
 
     def __init__(
         self,
@@ -101,8 +101,8 @@ class BrokerConnections:
         if connection is not None:
             connection.end("it is not needed any more")
 
-    def turn(self) -> None:
-        """Give up what is late, connect again where the pause is over."""
+    def tick(self) -> None:
+        """Abort what is late, and connect again after pauses."""
         now_ms = self._shared.clock()
         for connection in list(self._connections.values()):
             if connection.deadline_ms is not None and connection.deadline_ms <= now_ms:

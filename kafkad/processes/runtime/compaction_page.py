@@ -1,11 +1,11 @@
-"""The page /cleaner: what the cleaners know of each compacted log, as JSON.
+"""The page /cleaner: the state of each compacted log, as JSON.
 
-A page is made at once, so it shows the answers to earlier requests and asks for new ones. Who wants to know how things
-are now asks until `answered` has reached the `asked` of the first page.
+A page is made at once from the latest responses of the cleaners, and requests new ones. A client that needs the present
+state reads the page until `answered` has reached the `asked` of the first page.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from uuid import UUID
 
 import msgspec
@@ -13,35 +13,36 @@ import msgspec
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.metrics.metric import Page
+from kafkad.processes.runtime.peers import Sender
 from kafkad.wire.processes.cleaning_messages import CompactionRow, Compactions, CompactionsRequest
 from kafkad.wire.processes.descriptors import pack_control
 
 
 class CompactionPage:
-    """`cleaners` are all there may be; `send` says whether one can be reached."""
+    """`cleaners` are all that the configuration has."""
 
-    def __init__(self, cleaners: Iterable[ProcessKey], send: Callable[[ProcessKey, bytes], bool]) -> None:
+    def __init__(self, cleaners: Iterable[ProcessKey], peers: Sender) -> None:
         self._cleaners = tuple(cleaners)
-        self._send = send
-        self._asked = 0
-        self._answers: dict[ProcessKey, Compactions] = {}
+        self._peers = peers
+        self._requested = 0
+        self._latest: dict[ProcessKey, Compactions] = {}
 
-    def heard(self, cleaner: ProcessKey, answer: Compactions) -> None:
-        self._answers[cleaner] = answer
+    def update(self, cleaner: ProcessKey, compactions: Compactions) -> None:
+        self._latest[cleaner] = compactions
 
     def forget(self, cleaner: ProcessKey) -> None:
-        """Its incarnation is gone, and what it knew."""
-        self._answers.pop(cleaner, None)
+        """Its incarnation has ended, and its state with it."""
+        self._latest.pop(cleaner, None)
 
     def render(self, image: MetadataImage) -> Page:
-        self._asked += 1
-        frame = pack_control(CompactionsRequest(self._asked))
-        reached = [cleaner for cleaner in self._cleaners if self._send(cleaner, frame)]
-        answers = [self._answers.get(cleaner) for cleaner in reached]
-        rows = [_row(row, image) for answer in self._answers.values() for row in answer.rows]
+        self._requested += 1
+        frame = pack_control(CompactionsRequest(self._requested))
+        reached = [cleaner for cleaner in self._cleaners if self._peers.send(cleaner, frame)]
+        latest = [self._latest.get(cleaner) for cleaner in reached]
+        rows = [_row(row, image) for compactions in self._latest.values() for row in compactions.rows]
         content = {
-            "asked": self._asked,
-            "answered": min((0 if answer is None else answer.number for answer in answers), default=0),
+            "asked": self._requested,
+            "answered": min((0 if each is None else each.number for each in latest), default=0),
             "partitions": sorted((row for row in rows if row is not None), key=_place),
         }
         return Page(content_type="application/json", body=json.dumps(content).encode() + b"\n")

@@ -8,6 +8,7 @@ incarnations is used any more.
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import zmq
 
@@ -19,6 +20,12 @@ from kafkad.processes.runtime.rings import RINGED_ROLES, Rings
 
 _THREADS = 2
 """Those of a ZeroMQ context."""
+
+
+class Sender(Protocol):
+    """`Peers`, for parts that send frames to other processes."""
+
+    def send(self, peer: ProcessKey, frame: bytes, *, wakes: bool = True) -> bool: ...
 
 
 class Peers:

@@ -1,7 +1,7 @@
-"""The process that owns partitions: the only writer of their logs. See `shell`."""
+"""The process that owns partitions: the only writer of their logs. See `loop`."""
 
 from kafkad.processes.runtime.child import ChildContext
-from kafkad.processes.worker.shell import WorkerProcess
+from kafkad.processes.worker.loop import WorkerProcess
 
 
 def main(context: ChildContext) -> None:

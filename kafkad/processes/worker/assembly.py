@@ -61,7 +61,7 @@ class Shell(Protocol):
 
     def free_up_space(self, log_dir: int) -> None: ...
 
-    def tell_room(self) -> None: ...
+    def report_full_directories(self) -> None: ...
 
     def send_to_network(self, network: int, frame: bytes) -> None: ...
 
@@ -69,7 +69,7 @@ class Shell(Protocol):
 
     def reach(self, peer: ProcessKey, frame: bytes) -> bool: ...
 
-    def tell(self, message: ControllerMessage) -> None: ...
+    def notify_controller(self, message: ControllerMessage) -> None: ...
 
     def advanced(self, owned: OwnedPartition) -> None: ...
 
@@ -151,7 +151,7 @@ class Assembly:
             max_lag_ms=lag_ms,
             live=lambda: self.partitions.image.brokers,
             touched=shell.touched,
-            tell=shell.tell,
+            tell=shell.notify_controller,
             lines=self.replication_log.lines,
             block=context.block,
         )
@@ -210,7 +210,7 @@ class Assembly:
             least_free=self._least_free_bytes,
             publish=shell.publish,
             touched=shell.touched,
-            tell=shell.tell,
+            tell=shell.notify_controller,
             files_removed=partial(_files_removed, shell, len(context.registry.role("network"))),
             failed=shell.log_dir_failed,
         )
@@ -224,10 +224,12 @@ class Assembly:
             withdrawn=shell.withdrawn,
             role_changed=shell.role_changed,
             state_changed=lambda owned: self.leading.take(owned),
-            tell=shell.tell,
+            tell=shell.notify_controller,
             is_short_of_space=self._is_short_of_space,
         )
-        self.room = DiskSpace(context.log_directories, self._least_free_bytes, shell.free_up_space, shell.tell_room)
+        self.room = DiskSpace(
+            context.log_directories, self._least_free_bytes, shell.free_up_space, shell.report_full_directories
+        )
 
     def _is_short_of_space(self, log_dir: int) -> bool:
         return log_dir in self.room.short
@@ -278,7 +280,7 @@ class Assembly:
             producer_ids,
             lags,
             export_offsets,
-            shell.tell,
+            shell.notify_controller,
             others,
         )
         return transaction_verification

@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
@@ -18,11 +18,9 @@ from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.adapters.shared_memory.process_registry import GRACE_CHECK_MS, GraceMark, ProcessRegistry
-from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.config.entities.topic import topic_log_config, unknown_topic_configs, unreadable_topic_configs
 from kafkad.core.controller.deltas import (
-    BrokerConfigChanged,
     MetadataDelta,
     PartitionsAdded,
     PartitionsChanged,
@@ -32,7 +30,7 @@ from kafkad.core.controller.deltas import (
     TopicCreated,
     TopicDeleted,
 )
-from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage, Partition, Topic
+from kafkad.core.controller.image import MetadataImage, Partition, Topic
 from kafkad.core.log.segments.layout import marked_directory_name
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, PartitionSlot
@@ -128,8 +126,6 @@ class Partitions:
                     self._drop(topic_id.bytes, slots)
                 case TopicConfigChanged(name, _):
                     self._reconfigure(image.topics[name])
-                case BrokerConfigChanged():
-                    self._broker_config_changed()
                 case Snapshot():
                     self._take_snapshot(image)
 
@@ -138,15 +134,9 @@ class Partitions:
         """The present configuration, with all changes since the start."""
         return self._config
 
-    def reload(self, static: Mapping[str, str]) -> None:
-        """The properties file has these values now; the supervisor has left out options that need a restart."""
-        self._config = with_static(self._config, static)
-        self._reconfigure_all()
-
-    def _broker_config_changed(self) -> None:
-        configs = self.image.broker_configs
-        own = configs.get(str(self._config.node_id), {})
-        self._config = apply_dynamic(self._config, configs.get(DEFAULT_BROKER, {}), own)
+    def configure(self, config: BrokerConfig) -> None:
+        """The options of the broker, which all topics inherit, have changed."""
+        self._config = config
         self._reconfigure_all()
 
     def _take_snapshot(self, image: MetadataImage) -> None:
@@ -155,7 +145,7 @@ class Partitions:
             self._drop(self.by_slot[slot].topic_id, (slot,))
         for topic in image.topics.values():
             self._take(topic, topic.partitions)
-        self._broker_config_changed()
+        self._reconfigure_all()
 
     def _take(self, topic: Topic, partitions: tuple[Partition, ...]) -> None:
         config: LogConfig | None = None

@@ -21,6 +21,7 @@ from kafkad.core.log.segments.removal import segment_summaries
 from kafkad.core.log.segments.replacement import are_current
 from kafkad.core.metrics.catalogue import BLOCK_WORDS
 from kafkad.processes.cleaner.compactor import Compactor
+from kafkad.processes.cleaner.early_checks import EarlyChecks
 from kafkad.processes.cleaner.planning import PlannedRewrite
 from kafkad.processes.cleaner.unfinished_work import UnfinishedWork
 from kafkad.wire.processes.cleaning_messages import (
@@ -154,27 +155,28 @@ class Compacting:
         self.block = [0] * BLOCK_WORDS
         self.logs: dict[int, OwnedLog] = {}
         self._heard: list[ControlMessage] = []
-        self.looks: list[tuple[UUID, int, int]] = []
-        """What is to be looked at again, and when."""
+        self.early_checks = EarlyChecks()
         self.compactor = Compactor(
-            lambda: self._config,
+            self._config,
             cleaners,
-            self._send,
+            self,
             self.block,
             UnfinishedWork(self.block),
-            lambda *look: self.looks.append(look),
+            self.early_checks,
         )
 
     def configure(self, **options: str) -> None:
         named = [(name.replace("_", "."), text) for name, text in options.items()]
         self._config = configured(("log.dirs", str(self._folder)), *named)
+        if hasattr(self, "compactor"):
+            self.compactor.config = self._config
 
     def log(self, topic: str) -> OwnedLog:
         owned = OwnedLog(self._folder, len(self.logs), topic)
         self.logs[owned.slot] = owned
         return owned
 
-    def _send(self, peer: ProcessKey, frame: bytes) -> bool:
+    def send(self, peer: ProcessKey, frame: bytes, *, wakes: bool = True) -> bool:
         assert peer == WORKER
         self._heard.append(unpack_control(frame))
         return True
@@ -185,15 +187,15 @@ class Compacting:
         for message in heard:
             match message:
                 case CleaningRequest():
-                    self.compactor.hear(WORKER, self.logs[message.slot].grant(message))
+                    self.compactor.handle(WORKER, self.logs[message.slot].grant(message))
                 case SwapRequest():
-                    self.compactor.hear(WORKER, self.logs[message.slot].swap(message))
+                    self.compactor.handle(WORKER, self.logs[message.slot].swap(message))
                 case CleaningEnded():
                     self.logs[message.slot].end(message)
 
     def step(self) -> None:
         """What one pass of the cleaner's loop does."""
-        self.compactor.work(1 << 60)
+        self.compactor.tick(1 << 60)
         self.answer()
         if self.compactor.next_step_ms is None and not self.compactor.is_idle and not self._heard:
             poll = select.poll()

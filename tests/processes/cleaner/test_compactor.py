@@ -185,7 +185,7 @@ def test_a_rate_that_is_raised_in_the_midst_of_a_pause_ends_it(make: Make) -> No
     compacting.step()
     compacting.step()
     before_ms = compacting.compactor.next_step_ms
-    compacting.compactor.work(monotonic_ms())
+    compacting.compactor.tick(monotonic_ms())
     assert compacting.compactor.next_step_ms == before_ms, "nothing is done meanwhile"
     assert pause_ms() > 60_000
     compacting.configure(**_rate(1_000_000_000))

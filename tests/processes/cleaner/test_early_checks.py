@@ -54,7 +54,7 @@ def test_changes_one_after_the_other_are_looked_at_together() -> None:
 def test_what_failed_is_looked_at_when_its_pause_ends() -> None:
     looks = EarlyChecks()
     for topic, partition, until_ms in ((1, 0, 70_000), (1, 1, 65_000), (2, 0, 90_000), (1, 1, 65_000)):
-        looks.failed(UUID(int=topic), partition, until_ms)
+        looks.retry(UUID(int=topic), partition, until_ms)
     assert looks.due_ms == 65_000
     assert looks.take(70_000) == (set(), set(), {(UUID(int=1), 0), (UUID(int=1), 1)})
     assert looks.due_ms == 90_000
@@ -62,7 +62,7 @@ def test_what_failed_is_looked_at_when_its_pause_ends() -> None:
 
 def test_a_pause_that_ends_right_after_a_look_waits_for_the_next() -> None:
     looks = EarlyChecks()
-    looks.failed(UUID(int=1), 0, 70_000)
+    looks.retry(UUID(int=1), 0, 70_000)
     looks.needs_space(0)
     looks.take(69_900)
     assert looks.due_ms == 69_900 + PAUSE_MS

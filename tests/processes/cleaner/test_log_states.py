@@ -11,6 +11,7 @@ from kafkad.core.metrics.catalogue import (
     UNCLEANABLE_PARTITIONS,
     of_log_dir,
 )
+from kafkad.processes.cleaner.early_checks import EarlyChecks
 from kafkad.processes.cleaner.log_states import LogKey, LogStates
 from kafkad.wire.processes.cleaning_messages import CompactionFigures, CompactionRow
 
@@ -30,16 +31,12 @@ def found(dirty: int, *, clean: int = 0, overdue_ms: int = 0, next_check_ms: int
     )
 
 
-def _nobody(*look: object) -> None:
-    """Whoever is told of a pause."""
-
-
 def rows(states: LogStates) -> list[CompactionRow]:
     return list(states.rows(None, (), {}, 1000, 5000))
 
 
 def test_a_log_is_shown_as_it_was_at_the_last_look() -> None:
-    states = LogStates([0] * BLOCK_WORDS, _nobody)
+    states = LogStates([0] * BLOCK_WORDS, EarlyChecks())
     key = LogKey(A, 0, 0)
     states.seen(key, found(300, clean=100))
     states.compacted(key, FIGURES)
@@ -48,7 +45,7 @@ def test_a_log_is_shown_as_it_was_at_the_last_look() -> None:
 
 
 def test_the_state_says_what_is_done_with_a_log() -> None:
-    states = LogStates([0] * BLOCK_WORDS, _nobody)
+    states = LogStates([0] * BLOCK_WORDS, EarlyChecks())
     keys = [LogKey(A, number, 0) for number in range(4)]
     for key in keys:
         states.seen(key, found(1))
@@ -64,7 +61,7 @@ def test_the_state_says_what_is_done_with_a_log() -> None:
 
 def test_uncleanable_logs_are_counted_by_directory_with_their_dirty_bytes() -> None:
     block = [0] * BLOCK_WORDS
-    states = LogStates(block, _nobody)
+    states = LogStates(block, EarlyChecks())
     for number, log_dir in enumerate((0, 1, 1)):
         states.seen(LogKey(A, number, log_dir), found(100 * (number + 1)))
         states.failed(LogKey(A, number, log_dir), "damaged", 0)
@@ -78,7 +75,7 @@ def test_uncleanable_logs_are_counted_by_directory_with_their_dirty_bytes() -> N
 
 def test_the_dirtiest_log_and_the_one_that_waits_longest_are_told() -> None:
     block = [0] * BLOCK_WORDS
-    states = LogStates(block, _nobody)
+    states = LogStates(block, EarlyChecks())
     states.seen(LogKey(A, 0, 0), found(1, clean=3))
     states.seen(LogKey(A, 1, 0), found(1, clean=1, overdue_ms=65_000))
     states.seen(LogKey(B, 0, 0), found(9))
@@ -90,7 +87,7 @@ def test_the_dirtiest_log_and_the_one_that_waits_longest_are_told() -> None:
 
 
 def test_a_log_that_another_policy_could_not_write_anew_stays_in_quarantine() -> None:
-    states = LogStates([0] * BLOCK_WORDS, _nobody)
+    states = LogStates([0] * BLOCK_WORDS, EarlyChecks())
     states.failed(LogKey(A, 0, 0), "the policy failed", 0)
     states.keep(lambda topic_id: False)
     assert states.is_quarantined(LogKey(A, 0, 0), 1)
@@ -98,7 +95,7 @@ def test_a_log_that_another_policy_could_not_write_anew_stays_in_quarantine() ->
 
 def test_a_log_that_was_moved_to_another_directory_is_tried_there() -> None:
     block = [0] * BLOCK_WORDS
-    states = LogStates(block, _nobody)
+    states = LogStates(block, EarlyChecks())
     states.seen(LogKey(A, 0, 0), found(1))
     states.failed(LogKey(A, 0, 0), "damaged", 0)
     states.seen(LogKey(A, 0, 1), found(1))
@@ -108,7 +105,7 @@ def test_a_log_that_was_moved_to_another_directory_is_tried_there() -> None:
 
 
 def test_a_log_is_looked_at_again_when_a_lag_ends() -> None:
-    states = LogStates([0] * BLOCK_WORDS, _nobody)
+    states = LogStates([0] * BLOCK_WORDS, EarlyChecks())
     key = LogKey(A, 0, 0)
     assert not states.needs_check(key, 0, 9000)
     states.seen(key, found(1, next_check_ms=9000))
@@ -119,11 +116,12 @@ def test_a_log_is_looked_at_again_when_a_lag_ends() -> None:
 
 
 def test_a_log_that_can_not_be_compacted_is_looked_at_again_when_its_pause_ends() -> None:
-    looks: list[tuple[UUID, int, int]] = []
-    states = LogStates([0] * BLOCK_WORDS, lambda *look: looks.append(look))
+    checks = EarlyChecks()
+    states = LogStates([0] * BLOCK_WORDS, checks)
     key = LogKey(A, 3, 0)
     states.seen(key, found(1, next_check_ms=9000))
     pause_ms = states.failed(key, "damaged", 1000)
-    assert looks == [(A, 3, 1000 + pause_ms)]
+    assert checks.due_ms == 1000 + pause_ms
+    assert checks.take(1000 + pause_ms)[2] == {(A, 3)}
     assert not states.needs_check(key, 1000 + pause_ms - 1, 9000)
     assert states.needs_check(key, 1000 + pause_ms, 9000)

@@ -8,6 +8,7 @@ from kafkad.core.controller.image import MetadataImage, Partition, Topic
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.plugins.compaction import Compaction
 from kafkad.plugins.retention import Retention
+from kafkad.processes.cleaner.early_checks import EarlyChecks
 from kafkad.processes.cleaner.log_states import LogKey
 from kafkad.processes.cleaner.planning import PlannedRewrite, Planner
 from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentRow, SegmentsOf
@@ -19,21 +20,50 @@ CONFIG = configured()
 NOW = 1_700_000_000_000
 
 
+class OneSlot:
+    """A partition table with one slot."""
+
+    def __init__(self, slot: PartitionSlot) -> None:
+        self.slot = slot
+
+    def read(self, slot: int) -> PartitionSlot:
+        return self.slot
+
+
+def planner_of(policies: dict[str, CleanupPolicy], table: OneSlot) -> Planner:
+    return Planner(policies, table, cleaners=1, index=0, topic_configs={}, early_checks=EarlyChecks())
+
+
 class Looks:
     """A planner with one compacted log, of which the test says what its owner has published."""
 
     def __init__(self) -> None:
-        self.slot = PartitionSlot(
-            topic_id=ID.bytes, state=STATE_ONLINE, segment_count=2, size_bytes=1000, leo_segment=10, recovery_point=10
+        self._table = OneSlot(
+            PartitionSlot(
+                topic_id=ID.bytes,
+                state=STATE_ONLINE,
+                segment_count=2,
+                size_bytes=1000,
+                leo_segment=10,
+                recovery_point=10,
+            )
         )
         self.wanted: set[LogKey] = set()
-        self.planner = Planner({"compact": Compaction()}, lambda _: self.slot, lambda _: True, {}, lambda *_: None)
+        self.planner = planner_of({"compact": Compaction()}, self._table)
         row = Partition(
             index=0, slot=SLOT, owner=0, log_dir=0, leader=1, leader_epoch=0, partition_epoch=0, replicas=(1,), isr=(1,)
         )
         topic = Topic(name="t", id=ID, partitions=(row,), configs={"cleanup.policy": "compact"})
         image = MetadataImage(version=1, topics={"t": topic}, names_by_id={ID: "t"})
         self.planner.apply(image, snapshot(image))
+
+    @property
+    def slot(self) -> PartitionSlot:
+        return self._table.slot
+
+    @slot.setter
+    def slot(self, slot: PartitionSlot) -> None:
+        self._table.slot = slot
 
     def look(self) -> bool:
         """Whether the owner is asked for the segments of the log."""
@@ -79,7 +109,7 @@ def _planned(cleanup_policy: str, *, is_cleaner_enabled: str) -> list[type]:
         topic_id=ID.bytes, state=STATE_ONLINE, segment_count=2, size_bytes=1000, leo_segment=10, recovery_point=10
     )
     policies: dict[str, CleanupPolicy] = {"compact": Compaction(), "delete": Retention()}
-    planner = Planner(policies, lambda _: slot, lambda _: True, {}, lambda *_: None)
+    planner = planner_of(policies, OneSlot(slot))
     row = Partition(
         index=0, slot=SLOT, owner=0, log_dir=0, leader=1, leader_epoch=0, partition_epoch=0, replicas=(1,), isr=(1,)
     )

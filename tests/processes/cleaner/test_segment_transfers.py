@@ -36,12 +36,12 @@ class Archive:
         self.fails_at: int | None = None
         self.may_continue = threading.Event()
         self.may_continue.set()
-        self.segment_transfers = SegmentTransfers([str(folder)], self._slot, self._send)
+        self.segment_transfers = SegmentTransfers([str(folder)], self, self)
 
-    def _slot(self, _slot: int) -> PartitionSlot:
+    def read(self, slot: int) -> PartitionSlot:
         return PartitionSlot(topic_id=self.topic_id.bytes)
 
-    def _send(self, peer: ProcessKey, frame: bytes) -> bool:
+    def send(self, peer: ProcessKey, frame: bytes, *, wakes: bool = True) -> bool:
         order = unpack_control(frame)
         assert peer == WORKER
         assert isinstance(order, CleanupOrdered)

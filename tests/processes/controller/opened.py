@@ -96,12 +96,12 @@ class PlayedEvents:
         return deadline_ms is None or deadline_ms > self._now_ms
 
     def hear(self, peer: ProcessKey, message: ControllerMessage) -> None:
-        self.events.heard(peer, message, self._now_ms)
+        self.events.handle(peer, message, self._now_ms)
 
     def turn(self, later_ms: int = 0) -> None:
         """One pass of the controller, so much later than the one before."""
         self._now_ms += later_ms
-        self.events.finish_pass(self._now_ms)
+        self.events.tick(self._now_ms)
 
     def apply(self) -> None:
         """The others apply all metadata that they were sent."""

@@ -72,7 +72,7 @@ class Handed:
     def finish(self) -> None:
         """On a busy machine even one request may take more than a pass."""
         while self.requests.is_under_way:
-            self.requests.turn(NOW_MS)
+            self.requests.tick(NOW_MS)
 
     def answered(self) -> int:
         self.requests.send_ready(self.host.image.version, NOW_MS)
@@ -197,7 +197,7 @@ def test_a_large_request_is_carried_out_over_many_passes_and_answered_at_its_end
     passes = 0
     while handed.requests.is_under_way:
         assert handed.answered() == 0
-        handed.requests.turn(NOW_MS)
+        handed.requests.tick(NOW_MS)
         passes += 1
     assert passes > 3
     assert handed.answered() == 1
@@ -212,7 +212,7 @@ def test_a_small_request_waits_for_the_large_one_before_it() -> None:
     handed.begin()
     assert handed.host.image.topics["t"].partitions[0].partition_epoch < 7
     while handed.requests.is_under_way:
-        handed.requests.turn(NOW_MS)
+        handed.requests.tick(NOW_MS)
     assert handed.answered() == 2
     assert [type(each) for each in handed.answers] == [LeaderAndIsrResponse, UpdateMetadataResponse]
     assert handed.host.image.topics["t"].partitions[0].partition_epoch == 7
@@ -227,7 +227,7 @@ def test_a_session_that_ends_in_the_middle_of_a_request_ends_the_request() -> No
     handed.requests.abandon()
     handed.host.session_lost()
     before = handed.host.image
-    handed.requests.turn(NOW_MS)
+    handed.requests.tick(NOW_MS)
     assert (handed.host.image is before, handed.answered()) == (True, 0)
 
 

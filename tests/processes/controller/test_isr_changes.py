@@ -28,6 +28,6 @@ def test_the_controller_hears_in_which_lives_brokers_have_the_records() -> None:
     changes = IsrChanges(host, lambda _peer, _frame: True, nobody, alter_here, protocol_versions("3.9"))
     changes.wanted(ProcessKey("worker", 0), IsrChangeRequest(5, TOPIC.bytes, 3, 7, 2, [1, 3], [-1, 40]))
     changes.registered(Broker(id=1, epoch=9, listeners=(), rack=None))
-    changes.turn(0)
+    changes.tick(0)
     ((partition,),) = (topic.partitions for topic in asked[0].topics)
     assert partition.new_isr_with_epochs == (IsrMember(broker_id=1), IsrMember(broker_id=3, broker_epoch=40))

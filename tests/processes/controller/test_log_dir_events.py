@@ -25,7 +25,7 @@ class Told:
         self.log_dir_events = LogDirEvents(3, lambda *work: self.works.append(work), lambda: self.now_ms)
 
     def turn(self) -> None:
-        self.log_dir_events.turn(self.now_ms, is_registered=self.is_registered)
+        self.log_dir_events.tick(self.now_ms, is_registered=self.is_registered)
 
     def end(self, error: Exception | None = None) -> None:
         """The work is done, or failed."""

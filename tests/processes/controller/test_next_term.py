@@ -18,10 +18,10 @@ def test_what_zookeeper_refuses_is_tried_again_after_a_pause(error: Coordination
     runs: list[int] = []
     term = NextTerm(lambda: runs.append(1), lambda: 5)
     term.ended(error)
-    term.turn(4 + RETRY_MS)
+    term.tick(4 + RETRY_MS)
     assert (runs, term.next_deadline_ms) == ([], 5 + RETRY_MS)
-    term.turn(5 + RETRY_MS)
-    term.turn(6 + RETRY_MS)
+    term.tick(5 + RETRY_MS)
+    term.tick(6 + RETRY_MS)
     assert (runs, term.next_deadline_ms) == ([1], None)
 
 

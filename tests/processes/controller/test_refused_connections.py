@@ -75,7 +75,7 @@ class Watcher:
             next_ms = self.refusals.next_deadline_ms
             if next_ms is not None and next_ms - self.now_ms <= 1_000:
                 self.now_ms = max(self.now_ms, next_ms)
-            self.refusals.turn()
+            self.refusals.tick()
 
 
 @pytest.fixture

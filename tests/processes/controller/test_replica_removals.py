@@ -63,9 +63,9 @@ class Scene:
         self.tick()
 
     def tick(self) -> None:
-        self.requests.turn(NOW_MS)
+        self.requests.tick(NOW_MS)
         while self.requests.is_under_way:
-            self.requests.turn(NOW_MS)
+            self.requests.tick(NOW_MS)
 
     def answer(self, *, applied: int | None = None, now_ms: int = NOW_MS) -> list[ErrorCode]:
         """What StopReplica was answered for each partition, when the workers have applied what it changed."""

@@ -9,7 +9,7 @@ import pytest
 
 from kafkad.core.metrics.catalogue import FAILED_PARTITIONS
 from kafkad.core.replication.following.followed_partition import FollowedPartition
-from kafkad.processes.fetcher.shell import FetcherProcess
+from kafkad.processes.fetcher.loop import FetcherProcess
 from tests.processes.fetcher.two_brokers import NAME, TwoBrokers
 from tests.processes.pieces import FETCHER, NETWORK, WORKER
 

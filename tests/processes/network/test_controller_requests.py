@@ -34,7 +34,7 @@ class NextController:
     def __init__(self, handler: ControllerRequests, now_ms: int) -> None:
         self.frames: list[bytes] = []
         self._handler = handler
-        handler.connected(self.frames.append, 0, now_ms)
+        handler.connected(self.frames.append, now_ms)
 
     def handle(self, registry: ProcessRegistry, what: str) -> None:
         """Begin to."""
@@ -135,7 +135,7 @@ def test_a_request_that_a_slow_controller_does_not_answer_in_the_time_that_it_na
     controller = NextController(handler, now_ms(pieces))
     client, unknown = sent(pieces, create_topic("late")), sent(pieces, metadata(["new"]))
     began_ms = now_ms(pieces)
-    (asked, _) = (unpack_message(frame) for frame in controller.frames[1:])
+    (asked, _) = (unpack_message(frame) for frame in controller.frames)
     assert isinstance(asked, AdminRequest)
     assert handler.next_deadline_ms is not None and handler.next_deadline_ms <= began_ms + SLOW_MS
     for second in range(31):
@@ -149,7 +149,7 @@ def test_a_request_that_a_slow_controller_does_not_answer_in_the_time_that_it_na
     assert (topic.name, int(topic.error_code)) == ("late", ErrorCode.REQUEST_TIMED_OUT)
     assert handler.next_deadline_ms is None
     assert handler.held_bytes == 0
-    handler.heard(AdminReply(asked.token, b"too late", ""))
+    handler.handle(AdminReply(asked.token, b"too late", ""))
     pieces.settle()
     assert not client.replies
 
@@ -168,7 +168,7 @@ def test_a_broker_that_stops_without_its_controller_lets_nobody_wait_for_another
 ) -> None:
     """All connections stayed open without a word for fifteen seconds: the one that had asked was not quiet."""
     handler = pieces.network.request_handlers.controller
-    handler.connected(lambda _frame: None, 0, now_ms(pieces))
+    handler.connected(lambda _frame: None, now_ms(pieces))
     client = sent(pieces, create_topic("late"))
     for happens in (handler.disconnected, handler.end) if dies_first else (handler.end, handler.disconnected):
         happens()
@@ -251,7 +251,7 @@ def test_any_number_of_clients_may_wait_for_one_topic(pieces: Pieces) -> None:
     for _ in range(5_000):
         handler.create_topics(connection, frozenset({"wanted"}), answers.append, now_ms(pieces))
     (token,) = handler._questions
-    handler.heard(AutoCreated(token, {"wanted": 0}))
+    handler.handle(AutoCreated(token, {"wanted": 0}))
     assert answers == [{"wanted": 0}] * 5_000
 
 

@@ -10,7 +10,7 @@ import pytest
 from kafkad.core.controller.deltas import FeaturesChanged
 from kafkad.core.errors import ErrorCode
 from kafkad.processes.network import coordinator_requests
-from kafkad.processes.worker import pass_work
+from kafkad.processes.worker import loop as worker_loop
 from kafkad.wire.api_table import CONSUMER_GROUP_HEARTBEAT
 from tests.handlers.kio_calls import KioApi
 from tests.processes.group_requests import (
@@ -182,7 +182,7 @@ def test_who_lists_all_groups_lets_others_go_first(pieces: Pieces, monkeypatch: 
     with_offsets_topic(pieces, partitions=8)
     lister, other = pieces.connect(), pieces.connect()
     assert committed_code(other, "g", 7) == 0
-    monkeypatch.setattr(pass_work, "STEP_S", 0)
+    monkeypatch.setattr(worker_loop, "STEP_S", 0)
     lister.send(asked(LIST))
     other.send(heartbeat())
     pieces.run(lambda: other.replies, "the heartbeat is answered")

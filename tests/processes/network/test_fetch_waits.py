@@ -64,7 +64,7 @@ def test_one_append_that_wakes_many_gives_others_their_turn(pieces: Pieces) -> N
     writer.send(produce({(TOPIC, 0): batch()}))
     pieces.run(lambda: pieces.network.request_handlers.fetch.is_busy, "the first are answered")
     assert len(pieces.network.request_handlers.fetch) == 2 * LOOKS_A_PASS
-    assert pieces.network._timeout_ms() == 0
+    assert pieces.network.timeout_ms() == 0
     assert other.ask(api_versions())
     for reader in readers:
         assert read_fetched(reader.reply())[TOPIC, 0].records
@@ -233,14 +233,14 @@ def test_stop_answers_every_long_poll_and_ends(pieces: Pieces) -> None:
     pieces.settle()
     pieces.stop(NETWORK, deadline_ms=pieces.network._now_ms + LONG_MS)
     assert client.reply()
-    pieces.run(lambda: pieces.network._is_done, "the network process is done long before its deadline")
+    pieces.run(lambda: pieces.network.is_done, "the network process is done long before its deadline")
 
 
 def test_stop_before_anything_was_accepted_is_a_stop(pieces: Pieces) -> None:
     pieces.kill(WORKER)
     pieces.replace(NETWORK)
     pieces.stop(NETWORK, deadline_ms=pieces.network._now_ms + LONG_MS)
-    pieces.run(lambda: pieces.network._is_done, "the network process is done")
+    pieces.run(lambda: pieces.network.is_done, "the network process is done")
 
 
 def test_acks_0_in_flight_is_written_before_a_stop_ends(pieces: Pieces) -> None:
@@ -251,8 +251,8 @@ def test_acks_0_in_flight_is_written_before_a_stop_ends(pieces: Pieces) -> None:
     pieces.stop(NETWORK, deadline_ms=pieces.network._now_ms + LONG_MS)
     for _ in range(3):
         pieces.turn(NETWORK)
-    assert not pieces.network._is_done
-    pieces.run(lambda: pieces.network._is_done, "the network process is done")
+    assert not pieces.network.is_done
+    pieces.run(lambda: pieces.network.is_done, "the network process is done")
     assert pieces.published().leo_offset == 1
 
 

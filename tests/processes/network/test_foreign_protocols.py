@@ -189,7 +189,7 @@ def test_peer_that_does_not_read_its_replies_keeps_nobody_waiting_when_the_broke
     stuck.sock.send(fetch({(TOPIC, 0): 0}))
     pieces.settle()
     network = pieces.network
-    network._begin_stop(network.clients.now_ms + 3_600_000)
+    network.stop(network.clients.now_ms + 3_600_000)
     pieces.run(lambda: quiet.is_closed and polls.is_closed, "those who have got everything see the end")
     assert len(polls.replies) == 1
     assert not network.clients.is_quiet()
@@ -204,8 +204,7 @@ def test_peer_that_is_cut_off_again_and_again_has_one_line_a_minute_and_a_count(
         client.send(b"GET / HTTP/1.1\r\n\r\n")
         pieces.run(lambda client=client: client.is_closed, "the connection is closed")  # type: ignore[misc]
     assert len(_lines(caplog)) == 1
-    pieces.network._now_ms += QUIET_MS
-    pieces.network._tick()
+    pieces.network.tick(pieces.network._now_ms + QUIET_MS)
     (count,) = _lines(caplog)[1:]
     assert count == "29 more connections from 127.0.0.1 were closed or turned away in the minute after that"
     assert pieces.network._peer_log.next_ms is None

@@ -14,7 +14,7 @@ import pytest
 
 from bench.brokers.processes import WITHIN_S
 from kafkad.core.connections.log_rate_limit import LogRateLimit
-from kafkad.processes.fetcher.shell import leader_timeouts
+from kafkad.processes.fetcher.loop import leader_timeouts
 from kafkad.processes.runtime.broker_connections import (
     LONGEST_PAUSE_MS,
     BrokerConnections,
@@ -193,7 +193,7 @@ def test_a_request_that_repeats_is_sent_again_after_a_pause(
     first.close()
     run_until(loop, lambda: connections.next_deadline_ms is not None and connections.next_deadline_ms < 2_000)
     clock.now_ms += LONGEST_PAUSE_MS
-    connections.turn()
+    connections.tick()
     second = other.accept()
     loop.run_once(100)
     correlation_id, _ = read_request(second)
@@ -215,7 +215,7 @@ def test_another_request_fails_and_the_next_goes_on(
     run_until(loop, lambda: heard.failures != [])
     assert heard.failures == ["it closed the connection without an answer"]
     clock.now_ms += LONGEST_PAUSE_MS
-    connections.turn()
+    connections.tick()
     second = other.accept()
     loop.run_once(100)
     assert read_request(second)[1].endswith(b"second")
@@ -232,7 +232,7 @@ def test_a_broker_that_does_not_listen_is_tried_again(
     with socket.create_server((to.host, to.port)) as listener:
         listener.settimeout(WITHIN_S)
         clock.now_ms += 100
-        connections.turn()
+        connections.tick()
         accepted, _ = listener.accept()
         accepted.settimeout(WITHIN_S)
         loop.run_once(100)
@@ -249,7 +249,7 @@ def test_a_silent_peer_is_given_up(loop: EventLoop, connections: BrokerConnectio
     loop.run_once(100)
     read_request(connection)
     clock.now_ms += 500
-    connections.turn()
+    connections.tick()
     assert heard.failures == ["it did not answer in time"]
     assert connection.recv(1) == b""
 
@@ -279,7 +279,7 @@ def test_a_peer_that_is_no_broker_is_named_once_and_left(
         connections.send(other.destination, heard.request())
         clock.now_ms += LONGEST_PAUSE_MS
         with caplog.at_level(logging.WARNING):
-            connections.turn()
+            connections.tick()
             connection = other.accept()
             loop.run_once(100)
             read_request(connection)
@@ -427,7 +427,7 @@ def test_each_failed_attempt_to_connect_is_followed_by_a_more_patient_one(
             to = Destination(2, "127.0.0.1", nobody.getsockname()[1])
             for wait_ms in (300, 600, 1_000, 1_000):
                 made.send(to, replace(heard.request(), longest_pause_ms=0))
-                made.turn()
+                made.tick()
                 assert made.next_deadline_ms == clock.now_ms + wait_ms
                 failed = len(heard.failures)
                 run_until(loop, lambda failed=failed: len(heard.failures) > failed)  # type: ignore[misc]
@@ -470,7 +470,7 @@ def test_a_connection_that_is_not_accepted_is_given_up(connections: BrokerConnec
             each.connect_ex(("127.0.0.1", port))
         connections.send(Destination(2, "127.0.0.1", port), heard.request())
         clock.now_ms += ConnectionTimeouts().setup_ms
-        connections.turn()
+        connections.tick()
         for each in filling:
             each.close()
     assert heard.failures == ["it did not accept the connection in time"]

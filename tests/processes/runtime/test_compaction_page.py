@@ -21,9 +21,9 @@ class Cleaners:
     def __init__(self) -> None:
         self.reached = {FIRST, SECOND}
         self.asked: dict[ProcessKey, int] = {}
-        self.page = CompactionPage((FIRST, SECOND), self._send)
+        self.page = CompactionPage((FIRST, SECOND), self)
 
-    def _send(self, cleaner: ProcessKey, frame: bytes) -> bool:
+    def send(self, cleaner: ProcessKey, frame: bytes, *, wakes: bool = True) -> bool:
         message = unpack_control(frame)
         assert isinstance(message, CompactionsRequest)
         self.asked[cleaner] = message.number
@@ -32,7 +32,7 @@ class Cleaners:
     def answer(self, cleaner: ProcessKey, *rows: CompactionRow) -> None:
         answer = unpack_control(pack_control(Compactions(self.asked[cleaner], list(rows))))
         assert isinstance(answer, Compactions)
-        self.page.heard(cleaner, answer)
+        self.page.update(cleaner, answer)
 
     def content(self) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(self.page.render(IMAGE).body)

@@ -115,8 +115,8 @@ class Cleaner:
         self._say(CleaningEnded(granted.slot, granted.grant, NO_GRANT))
 
     def _say(self, message: ControlMessage, cleaner: ProcessKey = CLEANER) -> None:
-        self._pieces.worker._work.has_news = True
-        self._pieces.worker.cleanings.hear(cleaner, message)
+        self._pieces.worker.has_news = True
+        self._pieces.worker.cleanings.handle(cleaner, message)
 
     def close(self) -> None:
         self._threads.close()

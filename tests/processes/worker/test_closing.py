@@ -6,7 +6,7 @@ import pytest
 
 from kafkad.adapters.files import segment_files
 from kafkad.adapters.links.supervision_channel import Stopped
-from kafkad.processes.worker import pass_work
+from kafkad.processes.worker import loop as worker_loop
 from kafkad.processes.worker.closing import AT_A_TIME, close_logs
 from kafkad.processes.worker.owned import OwnedPartition
 from tests.processes.pieces import TOPIC, WORKER, Pieces
@@ -63,7 +63,7 @@ def test_a_stop_while_something_loads_closes_the_others_and_is_not_called_clean(
     pieces: Pieces, owned: list[OwnedPartition], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pieces.kill(WORKER)
-    monkeypatch.setattr(pass_work, "STEP_S", 1e-6)
+    monkeypatch.setattr(worker_loop, "STEP_S", 1e-6)
     pieces.begin(WORKER)
     by_slot = pieces.worker.partitions.by_slot
     client = pieces.connect()

@@ -335,6 +335,6 @@ def test_sealed_segments_that_are_not_on_disk_are_synced_when_a_cleaner_looks_at
     partition_log = log_of(pieces)
     partition_log.recovery_point = 0
     owned = pieces.worker.partitions.by_slot[pieces.slot()]
-    pieces.worker._work.has_news = True
+    pieces.worker.has_news = True
     pieces.worker.questions.answer(CLEANER, SegmentsRequest(1, [(owned.slot, owned.short_id)]))
     pieces.run(lambda: partition_log.recovery_point == 2, "the sealed segment is synced")

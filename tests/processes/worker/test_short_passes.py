@@ -42,6 +42,6 @@ def test_an_append_that_starts_a_timer_is_what_the_worker_wakes_up_for(pieces: P
     _append(pieces, producer_id=7, producer_epoch=0, base_sequence=0)
     due_ms = pieces.worker.periodic.next_ms
     assert due_ms is not None
-    woken_ms = pieces.worker._work.due_ms()
+    woken_ms = pieces.worker.next_deadline_ms()
     assert woken_ms is not None
     assert woken_ms <= due_ms

@@ -18,8 +18,8 @@ from kafkad.core.groups.records import OffsetCommitted
 from kafkad.core.replication.leading.led_partition import LedPartition
 from kafkad.core.types import BrokerId
 from kafkad.processes.network.logs.readers import LogReaders
+from kafkad.processes.worker.loop import WorkerProcess
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.processes.worker.shell import WorkerProcess
 from tests.simulation.cluster.casting import ClusterShape
 from tests.simulation.cluster.run import ClusterMutation
 from tests.simulation.ports import Patch

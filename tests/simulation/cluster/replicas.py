@@ -13,8 +13,8 @@ from kafkad.adapters.shared_memory.partition_table import SLOTS
 from kafkad.core.controller.store import nodes
 from kafkad.core.log.records.batch import read_header
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
+from kafkad.processes.worker.loop import WorkerProcess
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.processes.worker.shell import WorkerProcess
 from tests.simulation.broker import Broker
 from tests.simulation.cluster.admin_requests import PartitionMetadata
 from tests.simulation.cluster.ensemble import Ensemble

@@ -237,7 +237,7 @@ class ControllerRole:
             reply = partial(self._membership.read_features, reply)
         self._left(handled.outcome, reply)
 
-    def heard(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> bool:
+    def handle(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> bool:
         match message:
             case IsrChangeRequest():
                 self._isr_changes.wanted(peer, message)
@@ -342,17 +342,17 @@ class ControllerRole:
             broker = watched.destination.broker_id
             self._do(lambda store: self._controller.broker_answers(store, broker, watched.epoch))
 
-    def finish_pass(self, now_ms: int) -> None:
-        self._next_term.turn(now_ms)
+    def tick(self, now_ms: int) -> None:
+        self._next_term.tick(now_ms)
         self._refusals.watch(self._watched())
-        self._refusals.turn()
+        self._refusals.tick()
         if self._controlled_shutdown is not None:
-            self._controlled_shutdown.turn(now_ms)
-        self._leader_balance.turn(self.is_elected, now_ms)
-        self._deletion_retries.turn(self._has_deletions_to_retry, now_ms)
-        self._broker_channels.turn()
-        self._forwarding.turn(partial(self.asked, now_ms=now_ms) if self.is_elected else None)
-        self._isr_changes.turn(now_ms)
+            self._controlled_shutdown.tick(now_ms)
+        self._leader_balance.tick(self.is_elected, now_ms)
+        self._deletion_retries.tick(self._has_deletions_to_retry, now_ms)
+        self._broker_channels.tick()
+        self._forwarding.tick(partial(self.asked, now_ms=now_ms) if self.is_elected else None)
+        self._isr_changes.tick(now_ms)
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -154,7 +154,7 @@ class HostEvents:
         if peer.role == "worker":
             self._removals.worker_ended(peer.index)
 
-    def reread(self, static: Mapping[str, str]) -> None:
+    def reload(self, static: Mapping[str, str]) -> None:
         self._config = with_static(self._config, static)
         self._reconfigure()
 
@@ -164,7 +164,7 @@ class HostEvents:
         self._config = apply_dynamic(self._config, configs.get(DEFAULT_BROKER, {}), own)
         self._hosting.cordon(cordoned_dirs(self._config))
 
-    def heard(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> None:
+    def handle(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> None:
         self._now_ms = now_ms
         match message:
             case AdminRequest() if message.context.api_key in MESSAGES:  # Repeated until it is answered: no mark.
@@ -192,7 +192,7 @@ class HostEvents:
             case PartitionMoved():
                 self._moves.ended(message)
             case _:
-                if self._elected is None or not self._elected.heard(peer, message, now_ms):
+                if self._elected is None or not self._elected.handle(peer, message, now_ms):
                     log.debug("%s said %s, which nobody handles", peer, type(message).__name__)
 
     def _asked(self, peer: ProcessKey, message: AdminRequest) -> None:
@@ -329,7 +329,7 @@ class HostEvents:
             count_offline(self._context.block, self._offline)
             self._gauges.count(self._hosting.image)
 
-    def finish_pass(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         self._now_ms = now_ms
         if self._membership.refused is not None:
             raise self._membership.refused
@@ -340,13 +340,13 @@ class HostEvents:
             # The logs are loaded: Apache Kafka registers at that moment, too.
             self._membership.begin_to_register()
         self._hosting.acknowledged(self._removals.reusable(applied))
-        self._requests.turn(now_ms)
+        self._requests.tick(now_ms)
         self._requests.send_ready(applied, now_ms)
         self._moves.replies.send_ready(applied, (), now_ms)
         self._tell_of_room()
-        self._log_dir_events.turn(now_ms, is_registered=self._membership.broker is not None)
+        self._log_dir_events.tick(now_ms, is_registered=self._membership.broker is not None)
         if self._elected is not None:
-            self._elected.finish_pass(now_ms)
+            self._elected.tick(now_ms)
             self._is_to_count |= self._context.block[ACTIVE_CONTROLLER] != self._elected.is_elected
             self._context.block[ACTIVE_CONTROLLER] = self._elected.is_elected
         self._count()

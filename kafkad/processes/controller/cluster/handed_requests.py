@@ -85,7 +85,7 @@ class HandedRequests:
     def add_in_steps(self, reading: Reading, answering: Answering, now_ms: int) -> None:
         """A request that is still to be read, and whose answer is to be written."""
         self._queue.append(self._carry_out(reading, answering))
-        self.turn(now_ms)
+        self.tick(now_ms)
 
     @property
     def is_under_way(self) -> bool:
@@ -93,7 +93,7 @@ class HandedRequests:
         is_waiting = self._is_reading or self._is_read_due or self._awaits_removal
         return bool(self._queue) and not is_waiting
 
-    def turn(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         """Go on with what waits for nothing else, for the time of one step."""
         self._now_ms = now_ms
         self._awaits_removal = False
@@ -149,7 +149,7 @@ class HandedRequests:
         elif not isinstance(error, CoordinationError):
             raise error
         self._is_read_due = error is not None and bool(self._queue) and not self._is_connected()
-        self.turn(self._now_ms)
+        self.tick(self._now_ms)
 
     @property
     def _told_by(self) -> tuple[int, int]:
@@ -181,7 +181,7 @@ class HandedRequests:
         Unanswered, the controller would wait for its whole timeout, and nobody would lead or follow meanwhile.
         """
         self._is_read_due = False
-        self.turn(self._now_ms)
+        self.tick(self._now_ms)
         self._compare()
 
     def abandon(self) -> None:

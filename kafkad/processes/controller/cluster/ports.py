@@ -59,13 +59,13 @@ class Elected(Protocol):
     def asked(self, peer: ProcessKey, request: AdminRequest, now_ms: int) -> None:
         """A request that the host does not answer by itself; it is answered by AdminReply."""
 
-    def heard(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> bool:
+    def handle(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> bool:
         """A message of another local process that the host does not know; False if nobody does."""
 
     def begin_controlled_shutdown(self, tries: int, pause_ms: int, done: Callable[[], None]) -> None:
         """The broker is about to stop: let others lead in its place, then call `done`."""
 
-    def finish_pass(self, now_ms: int) -> None: ...
+    def tick(self, now_ms: int) -> None: ...
 
     @property
     def next_deadline_ms(self) -> int | None: ...

@@ -44,7 +44,7 @@ class _State:
 
 
 class RefusedConnections:
-    """Call `turn` in each pass of the loop; it may sleep until `next_deadline_ms`."""
+    """Call `tick` in each pass of the loop; it may sleep until `next_deadline_ms`."""
 
     def __init__(
         self,
@@ -118,8 +118,8 @@ class RefusedConnections:
             self._ask(watched.destination, LONGEST_PAUSE_MS)
         self._refuses(watched)
 
-    def turn(self) -> None:
-        self._connections.turn()
+    def tick(self) -> None:
+        self._connections.tick()
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -103,7 +103,7 @@ class Cleanings:
         self._due_ms = 0
         self._turns = Turns()
 
-    def hear(self, cleaner: ProcessKey, message: ControlMessage) -> None:
+    def handle(self, cleaner: ProcessKey, message: ControlMessage) -> None:
         match message:
             case CleaningRequest():
                 self._grant(cleaner, message)
@@ -125,10 +125,6 @@ class Cleanings:
     @property
     def next_deadline_ms(self) -> int | None:
         return self._due_ms if self._waiting else None
-
-    def tick(self) -> None:
-        if self._turns:
-            self._turns.work()
 
     # Granting.
 
@@ -249,8 +245,10 @@ class Cleanings:
         self._waiting.append((swap, self._registry.grace_marks()))
         self._due_ms = 0
 
-    def work(self, now_ms: int) -> None:
-        """Make the swaps that no reader stands in the way of any more."""
+    def tick(self, now_ms: int) -> None:
+        """Send pending grants, and make the swaps whose files no reader uses any more."""
+        if self._turns:
+            self._turns.work()
         if not self._waiting or now_ms < self._due_ms:
             return
         self._due_ms = now_ms + GRACE_CHECK_MS

@@ -75,7 +75,7 @@ class Coordination:
         coordinator_shards.markers = marker_channel
         coordinator_shards.offset_verification = OffsetVerifications(transaction_verification)
 
-    def hear(self, peer: ProcessKey, message: CoordinationMessage) -> None:
+    def handle(self, peer: ProcessKey, message: CoordinationMessage) -> None:
         match message:
             case CoordinatorRequest():
                 if self._queued or self._has_to_wait(message):
@@ -150,7 +150,7 @@ class Coordination:
         """A (new) incarnation of the controller: questions to the old one are lost."""
         self._producer_ids.failed()
 
-    def given(self, block: ProducerIdsGranted) -> None:
+    def granted(self, block: ProducerIdsGranted) -> None:
         self._producer_ids.add(block.first, block.count)
 
     def close(self) -> None:

@@ -174,7 +174,7 @@ class Moves:
             deadlines.append(0)
         return min(deadlines, default=None)
 
-    def work(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         self._left.look(now_ms)
         for _ in range(self._at_a_time - len(self._copies)):
             self._begin()

@@ -133,7 +133,7 @@ class Following:
     def next_deadline_ms(self) -> int | None:
         return self._look_ms
 
-    def hear(self, peer: ProcessKey, frame: bytes) -> None:
+    def handle(self, peer: ProcessKey, frame: bytes) -> None:
         """A FOLLOW frame; its records stay in the arena until they are answered."""
         self._orders.extend((peer, order) for order in unpack_orders(frame))
 
@@ -155,7 +155,7 @@ class Following:
         if row := self._early.pop(owned.slot, None):
             self._orders.append(row)
 
-    def work(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         """Before the pass publishes: for one step perform what came, then what readers do not hold up any more."""
         until_ns = monotonic_ns() + STEP_NS
         while self._orders:

@@ -92,7 +92,7 @@ class Leading:
 
     # Progress.
 
-    def hear(self, frame: bytes) -> None:
+    def handle(self, frame: bytes) -> None:
         """A FOLLOWER_FETCHED frame. What is not about this log in this leader epoch is dropped.
 
         What comes before the log is loaded waits for that: it is said once to a worker that replaces another.
@@ -162,7 +162,7 @@ class Leading:
             self._due_ms[owned.slot] = due_ms
             heappush(self._looks, (due_ms, owned.slot))
 
-    def work(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         """Look at the partitions whose followers may be behind for too long by now."""
         due = []
         while self._looks and self._looks[0][0] <= now_ms:

@@ -23,7 +23,7 @@ class ReplicationLog:
     def next_deadline_ms(self) -> int | None:
         return self._not_before_ms if self.lines else None
 
-    def work(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         if self.lines and now_ms >= self._not_before_ms:
             self._not_before_ms = now_ms + PAUSE_MS
             self.write()

@@ -26,16 +26,16 @@ def test_first_request_that_comes_after_the_stop_began_is_answered(pieces: Piece
     stop(pieces)
     pieces.settle()
     assert early.is_closed, "it has had its answer"
-    assert not late.is_closed and not pieces.network._is_done
+    assert not late.is_closed and not pieces.network.is_done
     assert late.ask(api_versions())
-    pieces.run(lambda: pieces.network._is_done and late.is_closed, "nobody else is waited for")
+    pieces.run(lambda: pieces.network.is_done and late.is_closed, "nobody else is waited for")
 
 
 def test_large_first_request_is_answered_too(pieces: Pieces) -> None:
     client = pieces.connect()
     stop(pieces)
     assert client.ask(heartbeat("g" * 1_000))
-    pieces.run(lambda: pieces.network._is_done, "nobody else is waited for")
+    pieces.run(lambda: pieces.network.is_done, "nobody else is waited for")
 
 
 def test_second_request_that_comes_after_the_stop_began_is_not_taken(pieces: Pieces) -> None:
@@ -43,7 +43,7 @@ def test_second_request_that_comes_after_the_stop_began_is_not_taken(pieces: Pie
     client.ask(api_versions())
     stop(pieces)
     client.send(api_versions())
-    pieces.run(lambda: pieces.network._is_done and client.is_closed, "the network process is done")
+    pieces.run(lambda: pieces.network.is_done and client.is_closed, "the network process is done")
     assert not client.replies
 
 
@@ -52,9 +52,9 @@ def test_connection_that_stays_silent_is_waited_for_only_so_long(pieces: Pieces)
     connection = connection_of(pieces, client)
     stop(pieces)
     pieces.settle()
-    assert not pieces.network._is_done
+    assert not pieces.network.is_done
     network = pieces.network
     assert next_abandoned_ms(network.clients, network._now_ms) == connection.last_active_ms + FIRST_REQUEST_MS
     connection.last_active_ms -= FIRST_REQUEST_MS
-    pieces.run(lambda: pieces.network._is_done and client.is_closed, "it is given up")
+    pieces.run(lambda: pieces.network.is_done and client.is_closed, "it is given up")
     assert not client.replies

@@ -64,7 +64,7 @@ def test_others_have_their_turn_while_a_group_is_told_of_very_many_offsets(
     ):
         monkeypatch.setattr(f"kafkad.{name}", 10, raising=False)
     monkeypatch.setattr("kafkad.wire.messages.offset_replies.STEP", 10, raising=False)
-    monkeypatch.setattr("kafkad.processes.worker.pass_work.STEP_S", 0.0)
+    monkeypatch.setattr("kafkad.processes.worker.loop.STEP_S", 0.0)
     client.send(framed(OFFSET_FETCH, 2, text("g") + b"\xff\xff\xff\xff"))
     client.pump()
     pieces.turn(NETWORK)

@@ -63,7 +63,7 @@ def test_while_a_shard_is_loaded_clients_come_again(pieces: Pieces, monkeypatch:
     client = pieces.connect()
     assert committed_code(client, "g", 7) == 0
     pieces.replace(WORKER)
-    monkeypatch.setattr("kafkad.processes.worker.pass_work.STEP_S", 0.0)
+    monkeypatch.setattr("kafkad.processes.worker.loop.STEP_S", 0.0)
     pieces.run_until_known()
     assert committed(client, "g")[0] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     monkeypatch.undo()
@@ -156,7 +156,7 @@ def _joined(pieces: Pieces, count: int, monkeypatch: pytest.MonkeyPatch) -> list
     members = [pieces.connect() for _ in range(count)]
     for member in members:
         member.send(join())
-    monkeypatch.setattr("kafkad.processes.worker.pass_work.STEP_S", 0.0)
+    monkeypatch.setattr("kafkad.processes.worker.loop.STEP_S", 0.0)
     pieces.run(lambda: _answered(members), "the first member is answered")
     return members
 

@@ -143,8 +143,7 @@ def test_a_log_whose_committed_end_can_not_be_read_takes_its_log_directory_offli
     fail_reads(pieces.directory())
     fetch_as(client, THIRD, CACHED_POSITIONS + 2)
     pieces.run(lambda: pieces.published().state == STATE_OFFLINE, "the partition is offline")
-    pieces.settle()
-    assert [message.cause for message in pieces.heard if isinstance(message, LogDirFailed)]
+    pieces.run(lambda: any(isinstance(each, LogDirFailed) for each in pieces.heard), "the controller is notified")
     assert pieces.registry.incarnation(WORKER) == incarnation
 
 
@@ -360,11 +359,11 @@ def test_progress_of_an_older_epoch_says_nothing(pieces: Pieces) -> None:
     rows = pieces.image.topics[TOPIC].partitions
     pieces.publish(PartitionsChanged(TOPIC, (replace(rows[0], leader_epoch=2, partition_epoch=2),)), to=(WORKER,))
     led = pieces.worker.partitions.by_slot[pieces.slot()]
-    hear, pieces.worker.leading.hear = pieces.worker.leading.hear, lambda frame: late.append(frame)  # type: ignore[method-assign]
+    handle, pieces.worker.leading.handle = pieces.worker.leading.handle, lambda frame: late.append(frame)  # type: ignore[method-assign]
     late: list[bytes] = []
     pieces.run(lambda: late and led.leader_epoch == 2, "the worker knows of the next epoch")
     for frame in late:
-        hear(frame)
+        handle(frame)
     assert committed(pieces) == (0, 1)
 
 

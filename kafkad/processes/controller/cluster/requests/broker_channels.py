@@ -130,8 +130,8 @@ class BrokerChannels:
             ),
         )
 
-    def turn(self) -> None:
-        self._connections.turn()
+    def tick(self) -> None:
+        self._connections.tick()
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -49,7 +49,7 @@ class ControlledShutdown:
             return None
         return self._state.wait_deadline_ms if self._broker() is None else self._state.next_deadline_ms
 
-    def turn(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         if self._is_told:
             return
         broker = self._broker()

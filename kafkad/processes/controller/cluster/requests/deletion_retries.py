@@ -14,7 +14,7 @@ class DeletionRetries:
         self._ask = ask
         self.next_deadline_ms: int | None = None
 
-    def turn(self, are_there_any: bool, now_ms: int) -> None:
+    def tick(self, are_there_any: bool, now_ms: int) -> None:
         if not are_there_any:
             self.next_deadline_ms = None
         elif self.next_deadline_ms is None:

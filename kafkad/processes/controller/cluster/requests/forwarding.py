@@ -172,7 +172,7 @@ class RequestForwarding:
         self._refusals.tell(made.values(), self._host.internal_topics)
         return {name: int(result.code) for name, result in made.items()}
 
-    def turn(self, answer_here: AnswerHere | None) -> None:
+    def tick(self, answer_here: AnswerHere | None) -> None:
         """`answer_here`: this broker was elected, so that it answers what was held for a controller."""
         held, self._held = self._held, deque()
         now_ms = monotonic_ms()
@@ -187,7 +187,7 @@ class RequestForwarding:
             else:
                 self._held.append((until_ms, peer, message))
         for connections in self._all():
-            connections.turn()
+            connections.tick()
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -66,7 +66,7 @@ class IsrChanges:
     def next_deadline_ms(self) -> int | None:
         return self._retry_ms if self._waiting else None
 
-    def turn(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         if self._sent or not self._waiting or self._broker is None:
             return
         if self._retry_ms is not None and now_ms < self._retry_ms:

@@ -26,7 +26,7 @@ class LeaderBalance:
         self._look = look
         self.next_deadline_ms: int | None = None
 
-    def turn(self, is_elected: bool, now_ms: int) -> None:
+    def tick(self, is_elected: bool, now_ms: int) -> None:
         if not is_elected or not self._is_enabled:
             self.next_deadline_ms = None
         elif self.next_deadline_ms is None:

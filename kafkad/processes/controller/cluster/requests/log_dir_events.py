@@ -19,7 +19,7 @@ Read = Callable[[Callable[[CoordinationStore], str], Callable[["Future[str]"], N
 
 
 class LogDirEvents:
-    """Call `turn` in each pass of the loop; it may sleep until `next_deadline_ms`.
+    """Call `tick` in each pass of the loop; it may sleep until `next_deadline_ms`.
 
     `read` does work with the present session, in the store's thread.
     """
@@ -35,7 +35,7 @@ class LogDirEvents:
         """One more change: the controller may have asked before about the others."""
         self.next_deadline_ms = self._clock()
 
-    def turn(self, now_ms: int, *, is_registered: bool) -> None:
+    def tick(self, now_ms: int, *, is_registered: bool) -> None:
         if self.next_deadline_ms is None or now_ms < self.next_deadline_ms:
             return
         if not is_registered:

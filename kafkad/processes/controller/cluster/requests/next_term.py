@@ -22,7 +22,7 @@ class NextTerm:
         else:
             self._run()
 
-    def turn(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         if self.next_deadline_ms is not None and self.next_deadline_ms <= now_ms:
             self.next_deadline_ms = None
             self._run()

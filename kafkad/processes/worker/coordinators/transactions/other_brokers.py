@@ -98,8 +98,8 @@ class OtherBrokers:
     def work(self) -> None:
         """In each pass that has news: send what waits, give up what is late."""
         self.has_heard = False
-        self._to_writers.turn()
-        self._to_coordinators.turn()
+        self._to_writers.tick()
+        self._to_coordinators.tick()
         for broker in self._markers.ready():
             self._send_markers(broker, self._markers.take(broker))
         for broker in self._verifications.ready():

@@ -3,18 +3,15 @@
 It owns its connections and makes all reads of logs; it writes no log and decides nothing about one.
 """
 
-import logging
 from functools import partial
 
 from kafkad.adapters.links.messaging import PeerChange, PeerGone
-from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE, full_fence
 from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessKey
 from kafkad.config import BrokerConfig
-from kafkad.config.dynamic import apply_dynamic, with_static
-from kafkad.core.controller.deltas import BrokerConfigChanged, MetadataGap, Snapshot, decode
-from kafkad.core.controller.image import DEFAULT_BROKER
+from kafkad.core.controller.deltas import MetadataDelta
+from kafkad.core.controller.image import MetadataImage
 from kafkad.core.metrics.catalogue import ARENA_EXHAUSTED, ARENA_SIZE, ARENA_USED
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.processes.network.assembly import Assembly
@@ -24,38 +21,30 @@ from kafkad.processes.network.connections.graceful_close import next_abandoned_m
 from kafkad.processes.network.dispatch import RequestHandlers
 from kafkad.processes.network.worker_messages import WorkerMessages
 from kafkad.processes.runtime.child import ChildContext
-from kafkad.processes.runtime.event_loop import IDLE
-from kafkad.processes.runtime.peers import Peers
-from kafkad.processes.runtime.rings import Rings
-from kafkad.wire.processes.controller_messages import DELTA, Applied, ControllerMessage, QuotaCounts, unpack_message
+from kafkad.processes.runtime.child_process import ChildProcess
+from kafkad.wire.processes.controller_messages import Applied, QuotaCounts, unpack_message
 from kafkad.wire.processes.descriptors import APPEND, WATCH, frames_of
 from kafkad.wire.processes.follower_progress import FOLLOWER_FETCHED
-
-log = logging.getLogger(__name__)
 
 _APPEND, _WATCH = bytes((APPEND,)), bytes((WATCH,))
 _FOLLOWER_FETCHED = bytes((FOLLOWER_FETCHED,))
 _NEVER_MS = 2**62
 
 
-class NetworkProcess:
+class NetworkProcess(ChildProcess):
     """One incarnation of one network process: the loop and the events that are not requests."""
 
     def __init__(self, context: ChildContext) -> None:
-        self._context = context
-        self._registry = context.registry
         self._slot = context.registry.slot(context.key)
         self._block = context.block
         self._block[ARENA_SIZE] = context.arenas[context.key.index].size
         self._now_ms = monotonic_ms()
         self._due_ms = 0.0
-        """Until then the clock orders nothing; known before each wait."""
+        """Until then nothing is due by the clock; computed before each wait."""
         self._stop_at_ms: int | None = None
-        self._is_done = False
-        self._config = context.config
         assembly = Assembly(self, context, self._now_ms)
+        super().__init__(context, assembly.loop)
         self._assembly = assembly
-        self.loop = assembly.loop
         self._turns = assembly.turns
         self.acceptor = assembly.acceptor
         self.clients = assembly.clients
@@ -67,31 +56,20 @@ class NetworkProcess:
         self.request_handlers: RequestHandlers = assembly.request_handlers
         self._worker_messages = WorkerMessages(assembly.request_handlers, assembly.logs, context.table)
         self._workers = context.registry.role("worker")
-        rings = Rings(context.key, context.shared.rings, context.shared.doorbells, self._on_frames)
-        self.peers = Peers(self.loop, context.registry, context.runtime_dir, context.key, self._on_frames, rings)
-        self.loop.watch(context.channel.fd, self._on_channel)
+        self.open_links(with_rings=True)
 
-    def run(self) -> None:
-        """Until the broker stops."""
-        self._follow_registry()
-        self._context.channel.send(Ready())
-        while not self._is_done:
-            self.turn(self._timeout_ms())
-        self._leave()
-
-    def turn(self, timeout_ms: float) -> None:
+    def run_pass(self, timeout_ms: float) -> None:
         """One pass. At its end all messages and replies that are ready are sent."""
         self.loop.run_once(timeout_ms)
         if self.loop.is_crowded:
             self._admission.look(self._now_ms)
-        self._tick()
-        self._finish_pass()
+        self.tick(self._now_ms)
 
-    # Callbacks of the loop.
+    # What comes in.
 
     def woke(self) -> None:
         """A pass begins: the same time holds for all of it."""
-        self._registry.enter_pass(self._slot)
+        self.registry.enter_pass(self._slot)
         self.clients.now_ms = self._now_ms = monotonic_ms()
 
     def on_others(self, fd: int, events: int) -> None:
@@ -103,73 +81,39 @@ class NetworkProcess:
             self.clients.now_ms = self._now_ms = monotonic_ms()
             self._admission.add_pending(fd, self._now_ms)
 
-    def _on_frames(self, peer: ProcessKey, frames: list[bytes]) -> None:
-        for frame in frames:
-            if peer.role == "worker":
-                self._worker_messages.hear(frame, self._now_ms)
-            elif frame[0] == DELTA:
-                self._on_delta(frame)
-            else:
-                self._on_message(unpack_message(frame))
-
-    def _on_message(self, message: ControllerMessage) -> None:
+    def handle(self, peer: ProcessKey, frame: bytes) -> None:
+        if peer.role == "worker":
+            self._worker_messages.handle(frame, self._now_ms)
+            return
+        message = unpack_message(frame)
         if isinstance(message, QuotaCounts):
             self.request_handlers.throttle.heard(message.rows, self._now_ms)
         else:
-            self.request_handlers.controller.heard(message)
+            self.request_handlers.controller.handle(message)
 
-    def _on_delta(self, frame: bytes) -> None:
-        try:
-            delta = decode(memoryview(frame)[1:])
-            moved = self.copy.apply(delta)
-        except MetadataGap:
-            self.request_handlers.controller.ask_snapshot(self.copy.image.version)
-            return
-        image = self.copy.image
-        self.request_handlers.view.image = image
-        if any(isinstance(change, BrokerConfigChanged | Snapshot) for change in delta.changes):
-            configs = image.broker_configs
-            own = configs.get(str(self._config.node_id), {})
-            self._reconfigure(apply_dynamic(self._config, configs.get(DEFAULT_BROKER, {}), own))
+    def metadata_changed(self, before: MetadataImage, delta: MetadataDelta) -> None:
+        moved = self.copy.apply(self.image, delta)
+        self.request_handlers.view.image = self.image
         for slot in moved.gone:
             self.logs.forget(slot)
         if moved.changed or moved.gone:
             self.request_handlers.fetch.metadata_changed(moved.changed, moved.gone)
-        self._registry.set_applied_version(self._context.key, image.version)
-        self.request_handlers.controller.tell(Applied(image.version))
 
-    def _reconfigure(self, config: BrokerConfig) -> None:
-        if config is self._config:
-            return
-        self._config = config
-        self.care.look_for_idle(config.network.connections_max_idle_ms, self._now_ms)
-        self._assembly.reconfigure(config)
+    def metadata_applied(self) -> None:
+        super().metadata_applied()
+        self.notify_controller(Applied(self.image.version))
 
-    def _on_channel(self, _events: int) -> None:
-        try:
-            messages = self._context.channel.receive()
-        except ChannelClosed:
-            self._is_done = True
-            return
-        for message in messages:
-            match message:
-                case ProcessesChanged():
-                    self._follow_registry()
-                case Stop(deadline_ms):
-                    self._begin_stop(deadline_ms)
-                case Reload(static):
-                    self._reconfigure(with_static(self._config, static))
-                case _:
-                    continue
+    def configure(self, config: BrokerConfig) -> None:
+        if config is not self.config:
+            super().configure(config)
+            self.care.look_for_idle(config.network.connections_max_idle_ms, self._now_ms)
+            self._assembly.reconfigure(config)
 
-    def _follow_registry(self) -> None:
-        changes = self.peers.follow()
-        for change in changes:
-            if change.peer.role == "worker":
-                self._worker_changed(change)
-            elif change.peer == CONTROLLER:
-                self._controller_changed(change)
-        self.peers.settle(changes)
+    def peer_changed(self, change: PeerChange) -> None:
+        if change.peer.role == "worker":
+            self._worker_changed(change)
+        elif change.peer == CONTROLLER:
+            self._controller_changed(change)
 
     def _worker_changed(self, change: PeerChange) -> None:
         index = change.peer.index
@@ -185,19 +129,24 @@ class NetworkProcess:
     def _controller_changed(self, change: PeerChange) -> None:
         if isinstance(change, PeerGone):
             self.request_handlers.controller.disconnected()
-            return
-        send = partial(self._send, CONTROLLER)
-        self.request_handlers.controller.connected(send, self.copy.image.version, self._now_ms)
+        else:
+            self.request_handlers.controller.connected(partial(self._send, CONTROLLER), self._now_ms)
 
     # The work of every pass.
 
-    def _tick(self) -> None:
-        now = self._now_ms
-        self._worker_messages.settle(now)
-        if now >= self._due_ms or not (self.care.is_calm and self._admission.is_open):
-            self._tick_all(now)
+    def tick(self, now_ms: int) -> None:
+        self._worker_messages.tick(now_ms)
+        if now_ms >= self._due_ms or not (self.care.is_calm and self._admission.is_open):
+            self._tick_all(now_ms)
         if self._turns:
             self._turns.work()
+        self.clients.flush()
+        self._send_outgoing()
+        self.peers.ring()
+        self._count()
+        # After the replies have left: nothing else may wake this process before the deadline.
+        if self._stop_at_ms is not None and (now_ms >= self._stop_at_ms or self.clients.is_quiet()):
+            self.is_done = True
 
     def _tick_all(self, now: int) -> None:
         """The others have work only when it is due, or while some connection waits."""
@@ -218,16 +167,7 @@ class NetworkProcess:
     def _exchange_counts(self) -> None:
         rows = self.request_handlers.throttle.take_counts()
         if rows:
-            self.request_handlers.controller.tell(QuotaCounts(rows))
-
-    def _finish_pass(self) -> None:
-        self.clients.flush()
-        self._send_outgoing()
-        self.peers.ring()
-        self._count()
-        # After the replies have left: nothing else may wake this process before the deadline.
-        if self._stop_at_ms is not None and (self._now_ms >= self._stop_at_ms or self.clients.is_quiet()):
-            self._is_done = True
+            self.notify_controller(QuotaCounts(rows))
 
     def _count(self) -> None:
         reader, block = self.clients.reader, self._block
@@ -272,10 +212,10 @@ class NetworkProcess:
     def ask_owner(self, worker: int, frame: bytes) -> bool:
         return self.peers.send(self._workers[worker], frame)
 
-    def _timeout_ms(self) -> float:
+    def next_deadline_ms(self) -> float | None:
         request_handlers = self.request_handlers
         if self._turns or request_handlers.fetch.is_busy or self.care.is_busy:
-            self._due_ms = 0.0
+            self._due_ms = 0
             return 0
         deadlines = (
             request_handlers.fetch.next_deadline_ms,
@@ -287,16 +227,15 @@ class NetworkProcess:
             self._stop_at_ms,
             next_abandoned_ms(self.clients, self._now_ms) if self._stop_at_ms is not None else None,
         )
-        known = [deadline for deadline in deadlines if deadline is not None]
-        self._due_ms = due_ms = min(known, default=_NEVER_MS)
-        return max(0, due_ms - monotonic_ms()) if known else IDLE
+        self._due_ms = due_ms = min((each for each in deadlines if each is not None), default=_NEVER_MS)
+        return due_ms if due_ms < _NEVER_MS else None
 
     def directory_of(self, slot: int, published: PartitionSlot) -> str | None:
         known = self.copy.names.get(slot)
         if known is None:
             return None
         topic, partition = known
-        return f"{self._context.config.log_dirs.log_dirs[published.log_dir]}/{topic}-{partition}"
+        return f"{self.context.config.log_dirs.log_dirs[published.log_dir]}/{topic}-{partition}"
 
     def connection_lost(self, connection: Connection) -> None:
         self.request_handlers.fetch.connection_lost(connection)
@@ -307,11 +246,8 @@ class NetworkProcess:
 
     # Stopping.
 
-    def _begin_stop(self, deadline_ms: int) -> None:
-        """Take no new connections and no new requests.
-
-        Requests under way are answered until shortly before the deadline.
-        """
+    def stop(self, deadline_ms: int) -> None:
+        """Accept no new connections and requests; pending requests are handled until shortly before the deadline."""
         self._stop_at_ms = max(self._now_ms, deadline_ms - STOP_MARGIN_MS)
         self._admission.close()
         self.clients.stop_reading()
@@ -319,15 +255,11 @@ class NetworkProcess:
         self.request_handlers.fetch.respond_to_all(self._now_ms)
         self.request_handlers.coordinators.respond_to_all()
 
-    def _leave(self) -> None:
+    def finish(self) -> bool:
         self.clients.part()
         self._peer_log.close()
         self._assembly.close()
-        self.peers.close()
-        try:
-            self._context.channel.send(Stopped())
-        except ChannelClosed:
-            log.warning("ends: the supervisor has died")
+        return True
 
 
 STOP_MARGIN_MS = 500

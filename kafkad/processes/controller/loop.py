@@ -1,0 +1,176 @@
+"""The controller process: handles requests and reports, sends metadata and replies, writes checkpoints."""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from kafkad.adapters.files.log_directory import LogDirectoryUnusable
+from kafkad.adapters.links.messaging import PeerChange, PeerGone, PeerReplaced
+from kafkad.adapters.links.supervision_channel import ChannelClosed, Fatal, LeadershipMoved, Ready, Status
+from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
+from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
+from kafkad.core.controller.startup.reconciliation import UnusableMetadata
+from kafkad.core.ports import NoSpaceLeft, StorageFailed
+from kafkad.core.supervision.broker_state import BrokerState
+from kafkad.core.supervision.exit_codes import FAILED, REFUSED
+from kafkad.processes.controller.cluster.assembly import ClusterOpening
+from kafkad.processes.controller.cluster.events import HostEvents
+from kafkad.processes.controller.events import ControllerEvents, EveryDirectoryFailed, Send
+from kafkad.processes.controller.startup import Opened, open_controller
+from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.child_process import ChildProcess
+from kafkad.wire.processes.controller_messages import unpack_message
+
+log = logging.getLogger(__name__)
+
+Events = ControllerEvents | HostEvents
+"""A single broker decides by itself; in a cluster, the elected controller decides."""
+MakeEvents = Callable[[Send], Events]
+CHECK_INTERVAL_MS = 2
+"""How often a new incarnation checks whether the workers have switched to it; it does nothing else until then."""
+SPACE_CHECK_MS = 1_000
+"""How often an incarnation retries its start while the disk is full."""
+
+
+def main(context: ChildContext) -> None:
+    """One incarnation of the controller. An error that the next incarnation would meet again is sent as `Fatal`."""
+    try:
+        ControllerProcess(context).run()
+    except (LogDirectoryUnusable, UnusableMetadata) as refusal:
+        _abandon(context, Fatal(str(refusal), REFUSED))
+    except EveryDirectoryFailed as offline:
+        _abandon(context, Fatal(str(offline), FAILED))
+    except NoSpaceLeft:
+        # The change was interrupted: the next incarnation completes it when there is room.
+        raise
+    except StorageFailed as failure:
+        _abandon(context, Fatal(f"the coordination store can't be used: {failure}", FAILED))
+
+
+def _abandon(context: ChildContext, fatal: Fatal) -> None:
+    """The supervisor logs the reason in its one line about the end of the broker."""
+    try:
+        context.channel.send(fatal)
+    except ChannelClosed:
+        log.critical("the supervisor is gone: %s", fatal.text)
+
+
+class ControllerProcess(ChildProcess):
+    """`run` returns when the broker stops."""
+
+    def __init__(self, context: ChildContext) -> None:
+        super().__init__(context)
+        self._events: Events | None = None
+        self._static: Mapping[str, str] | None = None
+        """The configuration file, if it was read again before the store was open."""
+        self._has_begun_shutdown = False
+
+    def run(self) -> None:
+        self._wait_for_workers()
+        if self.is_done:
+            return
+        handover = ControllerHandover(self.context.table)
+        make = self._open_single(handover) if self.context.config.cluster is None else self._open_in_cluster(handover)
+        if make is not None:
+            self.open_links()
+            self._events = make(self.peers.send)
+            super().run()
+
+    def begin(self) -> None:
+        self._reload_events()
+        self.follow_registry()
+        self.events.begin()
+        self.context.channel.send(Ready())
+        # SIGTERM may have come while this incarnation started, which could not act on its message.
+        self.broker_state_changed(self.registry.broker_state)
+
+    @property
+    def events(self) -> Events:
+        assert self._events is not None, "links are opened after the store"
+        return self._events
+
+    # Opening the store.
+
+    def _wait_for_workers(self) -> None:
+        """Wait until no worker can act on messages of the previous incarnation: then the slots are complete."""
+        if self.context.incarnation == FIRST_INCARNATION:
+            return
+        while not self.is_done and not self.registry.is_seen_by_all(self.context.key, "worker"):
+            self.loop.run_once(CHECK_INTERVAL_MS)
+
+    def _open_single(self, handover: ControllerHandover) -> MakeEvents | None:
+        opened = self._open(handover)
+        if opened is None:
+            return None
+        return lambda send: ControllerEvents(self.context, handover, opened, send, monotonic_ms())
+
+    def _open_in_cluster(self, handover: ControllerHandover) -> MakeEvents | None:
+        """None if the broker stops while it waits for ZooKeeper."""
+        opening = ClusterOpening(self.context, self.loop, handover)
+        while not self.is_done and not opening.is_done:
+            self.loop.run_once()
+        if self.is_done:
+            opening.abandon()
+            return None
+        return opening.events
+
+    def _open(self, handover: ControllerHandover) -> Opened | None:
+        """None if the broker stops. A full disk prevents the start of the broker; later, the other processes run on."""
+        has_logged = False
+        while not self.is_done:
+            try:
+                return open_controller(self.context, handover)
+            except NoSpaceLeft as error:
+                if self.context.incarnation == FIRST_INCARNATION:
+                    raise StorageFailed(str(error)) from error
+                if not has_logged:
+                    log.error("no topics can be changed before there is disk space again: %s", error)
+                has_logged = True
+            self.loop.run_once(SPACE_CHECK_MS)
+        return None
+
+    # What comes in.
+
+    def handle(self, peer: ProcessKey, frame: bytes) -> None:
+        # Each message may wait for a sync of the store; a hundred of them on a slow disk are no hang.
+        self.loop.beat()
+        self.events.handle(peer, unpack_message(frame), monotonic_ms())
+
+    def follow_registry(self) -> None:
+        if self._events is not None:
+            super().follow_registry()
+
+    def peer_changed(self, change: PeerChange) -> None:
+        if isinstance(change, PeerGone | PeerReplaced):
+            self.events.peer_ended(change.peer)
+        if not isinstance(change, PeerGone):
+            self.events.peer_linked(change.peer)
+
+    def reload(self, static: Mapping[str, str]) -> None:
+        self._static = static
+        self._reload_events()
+
+    def _reload_events(self) -> None:
+        if self._events is not None and self._static is not None:
+            self._events.reload(self._static)
+            self._static = None
+
+    def broker_state_changed(self, state: int) -> None:
+        is_enabled = self.context.config.values["controlled.shutdown.enable"] is True
+        is_due = state == BrokerState.PENDING_CONTROLLED_SHUTDOWN and not self._has_begun_shutdown
+        if isinstance(self._events, HostEvents) and is_enabled and is_due:
+            self._has_begun_shutdown = True
+            self._events.begin_controlled_shutdown(lambda: self.context.channel.send(LeadershipMoved()))
+
+    # The work of each pass.
+
+    def tick(self, now_ms: int) -> None:
+        self.events.tick(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        return self.events.next_deadline_ms
+
+    def finish(self) -> bool:
+        """The workers have stopped, so their slots are final."""
+        self.context.channel.send(Status("writing checkpoints"))
+        return self.events.finish()
