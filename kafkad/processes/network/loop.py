@@ -215,7 +215,7 @@ class NetworkProcess(ChildProcess):
     def next_deadline_ms(self) -> float | None:
         request_handlers = self.request_handlers
         if self._turns or request_handlers.fetch.is_busy or self.care.is_busy:
-            self._due_ms = 0
+            self._due_ms = 0.0
             return 0
         deadlines = (
             request_handlers.fetch.next_deadline_ms,
