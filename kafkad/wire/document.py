@@ -1,7 +1,6 @@
-"""What does docs/apis.md say about the supported requests?
+"""Generates docs/apis.md, the page of supported requests, from the API table.
 
-The page is generated from the API table, so that it can't differ from the broker: `python -m kafkad.wire.document`
-writes docs/apis.md below the current folder.
+`python -m kafkad.wire.document` writes docs/apis.md in the current folder.
 """
 
 import sys

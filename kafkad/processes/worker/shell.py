@@ -29,9 +29,9 @@ from kafkad.wire.processes.controller_messages import (
     DELTA,
     Applied,
     ControllerMessage,
+    FullLogDirs,
     IsrChangeDone,
     LogDirFailed,
-    LogDirsWithoutRoom,
     LogsMoved,
     ProducerIdsGranted,
     SnapshotRequest,
@@ -335,7 +335,7 @@ class WorkerProcess:
         """In a cluster others lead the partitions of log directories without room."""
         self._work.has_news = True
         if self._context.config.cluster is not None:
-            self.tell(LogDirsWithoutRoom(sorted(self.room.without_room)))
+            self.tell(FullLogDirs(sorted(self.room.without_room)))
 
     def _timeout_ms(self) -> float:
         due_ms = self._work.due_ms()
