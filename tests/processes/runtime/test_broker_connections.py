@@ -259,14 +259,14 @@ def test_a_silent_peer_is_given_up(loop: EventLoop, connections: BrokerConnectio
     [
         (
             b"HTTP/1.1 400 Bad Request",
-            "the peer does not speak Kafka's protocol:  it sent text that starts with 'HTTP'",
+            "the peer does not speak Kafka's protocol: it sent text that starts with 'HTTP'",
         ),
         (
             struct.pack(">i", 2**31 - 1),
-            "the peer does not speak Kafka's protocol:  it sent a response length of 2147483647",
+            "the peer does not speak Kafka's protocol: it sent a response length of 2147483647",
         ),
-        (struct.pack(">i", -1), "the peer does not speak Kafka's protocol:  it sent a response length of -1"),
-        (b"\x15\x03\x03\x00", "the peer does not speak Kafka's protocol:  it sent a TLS alert"),
+        (struct.pack(">i", -1), "the peer does not speak Kafka's protocol: it sent a response length of -1"),
+        (b"\x15\x03\x03\x00", "the peer does not speak Kafka's protocol: it sent a TLS alert"),
         (struct.pack(">ii", 4, 77), "the peer sent a response with an unknown correlation id"),
         (struct.pack(">i", 100) + b"half", "the peer closed the connection within a response"),
     ],
