@@ -91,7 +91,7 @@ class Watch:
         return seen is not None and incarnation.watchdog.judge(
             now_ms,
             cpu_ticks=seen.cpu_ticks,
-            wants_on=seen.wants_on,
+            wants_on=seen.is_active,
             may_work_on=not incarnation.is_ready,
         )
 
