@@ -131,7 +131,7 @@ def kafkad_register_topic_configs(settings: Mapping[str, str]) -> Sequence[Topic
     Called: once at start-up, in the supervisor. CreateTopics and the config requests then accept, check, store and
     describe them, in the controller process; `plan` of every cleanup policy gets their values in
     `config.plugin_configs`. None: registers nothing. An exception here stops the start; a validator that raises
-    refuses the value, with INVALID_CONFIG to the client that has sent it.
+    rejects the value, with INVALID_CONFIG in the response.
     """
     raise NotImplementedError
 

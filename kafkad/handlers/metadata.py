@@ -32,8 +32,8 @@ def unknown_topics(request: MetadataRequest, context: RequestContext, view: Brok
         return frozenset()
     if _is_invalid(topics, context.version):
         return frozenset()
-    known = view.image.topics
-    names = {topic.name for topic in topics if topic.name is not None and topic.name not in known}
+    existing = view.image.topics
+    names = {topic.name for topic in topics if topic.name is not None and topic.name not in existing}
     return frozenset(name for name in names if is_legal(name))
 
 
@@ -83,7 +83,7 @@ def _pack(
 def _by_name(
     topics: Iterable[RequestedTopic], context: RequestContext, view: BrokerView, errors: Mapping[str, int]
 ) -> Generator[Waits, Any, list[bytes]]:
-    known: dict[str, Topic] = {}
+    existing: dict[str, Topic] = {}
     missing: dict[str, bytes] = {}
     topics_by_name = view.image.topics
     for number, requested in enumerate(topics, 1):
@@ -93,12 +93,12 @@ def _by_name(
         assert name is not None
         topic = topics_by_name.get(name)
         if topic is not None:
-            known[name] = topic
+            existing[name] = topic
         elif name not in missing:
             error = _missing_topic_error(name, errors)
             count_error(error)
             missing[name] = pack_topic(context.version, error, name, NO_TOPIC_ID, is_internal(name), ())
-    found = yield from _packed(known.values(), context, view)
+    found = yield from _packed(existing.values(), context, view)
     return [*found, *missing.values()]
 
 
@@ -118,7 +118,7 @@ def _by_id(
     topics: Iterable[RequestedTopic], context: RequestContext, view: BrokerView
 ) -> Generator[Waits, Any, tuple[list[bytes], list[bytes]]]:
     """The unknown topics, and the known topics."""
-    known: dict[bytes, Topic] = {}
+    existing: dict[bytes, Topic] = {}
     missing: dict[bytes, bytes] = {}
     image = view.image
     for number, (topic_id, _name) in enumerate(topics, 1):
@@ -126,11 +126,11 @@ def _by_id(
             yield Pause.TURN
         topic = image.topic_by_id(UUID(bytes=topic_id))
         if topic is not None:
-            known[topic_id] = topic
+            existing[topic_id] = topic
         elif topic_id != NO_TOPIC_ID:
             count_error(ErrorCode.UNKNOWN_TOPIC_ID)
             missing[topic_id] = pack_topic(context.version, ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id, False, ())
-    return list(missing.values()), (yield from _packed(known.values(), context, view))
+    return list(missing.values()), (yield from _packed(existing.values(), context, view))
 
 
 def _missing_topic_error(name: str, errors: Mapping[str, int]) -> int:
