@@ -195,7 +195,7 @@ def _long_bytes(body: memoryview, at: int) -> int:
 def _tags(body: memoryview, at: int, tagged: dict[int, Step], state: GuardState) -> int:
     if at < len(body) and not body[at]:
         return at + 1
-    start, kept, cuts = at, [], state.cuts
+    start, known_fields, cuts = at, [], state.cuts
     count, at = read_uvarint(body, at)
     state.allowance.take(count)
     for _ in range(count):
@@ -208,7 +208,7 @@ def _tags(body: memoryview, at: int, tagged: dict[int, Step], state: GuardState)
             tagged[tag](content, 0)
             if len(cuts) != cuts_before:
                 raise MalformedRequest("a tagged field contains an unknown tagged field")
-            kept.append(bytes(body[field_at:at]))
-    if len(kept) != count:
-        cuts.append((start, at, uvarint(len(kept)) + b"".join(kept)))
+            known_fields.append(bytes(body[field_at:at]))
+    if len(known_fields) != count:
+        cuts.append((start, at, uvarint(len(known_fields)) + b"".join(known_fields)))
     return at

@@ -44,23 +44,23 @@ def most_elements(api_key: int) -> int:
 class Allowance:
     """The number of elements that one request may still have. Tagged fields count too: they are an array."""
 
-    __slots__ = ("_most", "left")
+    __slots__ = ("_most", "remaining")
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self.left = most
+        self.remaining = most
 
     def renew(self) -> None:
         """Begin the next request."""
-        self.left = self._most
+        self.remaining = self._most
 
     def take(self, count: int) -> None:
         """Subtract an array of `count` elements; a null array has a negative `count`. Raises MalformedRequest."""
         if count > 0:
-            self.left -= count
-            if self.left < 0:
+            self.remaining -= count
+            if self.remaining < 0:
                 raise MalformedRequest(
-                    f"its arrays have {self._most - self.left} elements or more, at most {self._most} are allowed"
+                    f"its arrays have {self._most - self.remaining} elements or more, at most {self._most} are allowed"
                 )
 
 

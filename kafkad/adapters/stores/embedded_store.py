@@ -79,12 +79,12 @@ class EmbeddedStore:
             # Otherwise rollback data would be in a file in /var/tmp, which may be full or missing.
             self._database.execute("PRAGMA temp_store = MEMORY")
             self._database.executescript(SCHEMA)
-            (found,) = self._database.execute("PRAGMA quick_check(1)").fetchone()
+            (check_result,) = self._database.execute("PRAGMA quick_check(1)").fetchone()
         except sqlite3.DatabaseError as error:
             kind = NoSpaceLeft if _is_full(error) else StorageFailed
             raise kind(f"coordination store {path}: {error}") from error
-        if found != "ok":
-            raise StorageFailed(f"coordination store {path} is damaged: {_in_one_line(found)}")
+        if check_result != "ok":
+            raise StorageFailed(f"coordination store {path} is damaged: {_in_one_line(check_result)}")
 
     def _reserve_space(self, path: Path) -> None:
         """Reserve space for small changes on a full disk, so that topics can be deleted or their retention changed.
@@ -114,10 +114,10 @@ class EmbeddedStore:
         return node
 
     def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
-        found = self._read(paths[0] if paths else "/", lambda: [self._tree.find(path) for path in paths])
+        nodes = self._read(paths[0] if paths else "/", lambda: [self._tree.find(path) for path in paths])
         if watch:
-            self._data_watches.update(path for path, node in zip(paths, found, strict=True) if node is not None)
-        return found
+            self._data_watches.update(path for path, node in zip(paths, nodes, strict=True) if node is not None)
+        return nodes
 
     def exists(self, path: str, *, watch: bool = False) -> NodeStat | None:
         node = self._read(path, lambda: self._tree.find(path))

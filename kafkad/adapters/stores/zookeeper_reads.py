@@ -43,21 +43,21 @@ class MultiRead:
         return bytes(request + _HEADER.pack(-1, True, -1))
 
     def deserialize(self, buffer: bytes, offset: int) -> list[Node | KazooException]:
-        found: list[Node | KazooException] = []
+        results: list[Node | KazooException] = []
         while True:
             operation, is_end, _ = _HEADER.unpack_from(buffer, offset)
             offset += _HEADER.size
             if is_end:
-                return found
+                return results
             (number,) = _INT.unpack_from(buffer, offset)
             offset += _INT.size
             if operation == _ERROR:
-                found.append(EXCEPTIONS[number]())
+                results.append(EXCEPTIONS[number]())
                 continue
             # The length of the data, negative for null.
             end = offset + max(number, 0)
             stat = _STAT.unpack_from(buffer, end)
-            found.append(Node(bytes(buffer[offset:end]), _stat(stat)))
+            results.append(Node(bytes(buffer[offset:end]), _stat(stat)))
             offset = end + _STAT.size
 
 

@@ -6,10 +6,10 @@ from typing import Any
 from kafkad.wire.cluster.schema import Field, FormOf, string, struct_of
 
 
-def flat(made: Callable[..., Any], fields: Sequence[Field]) -> FormOf:
+def flat(create: Callable[..., Any], fields: Sequence[Field]) -> FormOf:
     """Pairs (topic name, state), encoded as one structure that begins with the name."""
     return struct_of(
-        lambda *, topic_name, **values: (topic_name, made(**values)),
+        lambda *, topic_name, **values: (topic_name, create(**values)),
         [Field("topic_name", string, value=lambda pair: pair[0]), *(_of_second(field) for field in fields)],
     )
 

@@ -31,7 +31,7 @@ def by_topic(partitions: Iterable[Partition]) -> tuple[PartitionsOfTopic, ...]:
     topics: dict[str, list[int]] = {}
     for name, partition in partitions:
         topics.setdefault(name, []).append(partition)
-    return tuple(PartitionsOfTopic(name=name, partitions=tuple(found)) for name, found in topics.items())
+    return tuple(PartitionsOfTopic(name=name, partitions=tuple(indexes)) for name, indexes in topics.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

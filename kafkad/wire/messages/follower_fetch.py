@@ -97,10 +97,10 @@ def _consecutive(rows: Iterable[PartitionToFetch]) -> list[list[PartitionToFetch
 
 
 def _by_topic(rows: Iterable[PartitionToFetch]) -> list[list[PartitionToFetch]]:
-    found: dict[bytes, list[PartitionToFetch]] = {}
+    by_topic: dict[bytes, list[PartitionToFetch]] = {}
     for row in rows:
-        found.setdefault(row.id[0], []).append(row)
-    return list(found.values())
+        by_topic.setdefault(row.id[0], []).append(row)
+    return list(by_topic.values())
 
 
 def _topic(row: PartitionToFetch, fetch: FollowerFetch) -> bytes:
@@ -165,11 +165,11 @@ def _checked(count: int) -> int:
 
 
 def encode_list_offsets(rows: Sequence[OffsetQuery], replica_id: int) -> bytes:
-    found: dict[str, list[OffsetQuery]] = {}
+    by_topic: dict[str, list[OffsetQuery]] = {}
     for row in rows:
-        found.setdefault(row.name.topic, []).append(row)
-    parts = [I32.pack(replica_id), b"\x00", uvarint(len(found) + 1)]
-    for topic, topic_rows in found.items():
+        by_topic.setdefault(row.name.topic, []).append(row)
+    parts = [I32.pack(replica_id), b"\x00", uvarint(len(by_topic) + 1)]
+    for topic, topic_rows in by_topic.items():
         parts += (compact_string(topic), uvarint(len(topic_rows) + 1))
         for row in topic_rows:
             parts.append(_OFFSET_ROW.pack(row.name.partition, row.current_leader_epoch, row.timestamp) + EMPTY_TAGS)

@@ -68,8 +68,8 @@ class _Kind(NamedTuple):
     key: Fields
     values: tuple[Fields, ...]
     written: int
-    made: Callable[..., Any]
-    removed: Callable[..., Any]
+    record_type: Callable[..., Any]
+    tombstone_type: Callable[..., Any]
 
 
 def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
@@ -81,7 +81,7 @@ def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
     key_type = _KEY_TYPES[type(record)]
     kind = _KINDS[key_type]
     key = I16.pack(key_type) + kind.key.write(record)
-    if type(record) is kind.removed:
+    if type(record) is kind.tombstone_type:
         return key, None
     return key, I16.pack(kind.written) + kind.values[kind.written].write(record)
 
@@ -98,7 +98,7 @@ def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
         return None
     fields = read_all(kind.key, memoryview(key), I16.size, f"the key of {kind.name}")
     record: GroupRecord
-    record = kind.removed(**fields) if value is None else kind.made(**fields, **_read_value(kind, value))
+    record = kind.tombstone_type(**fields) if value is None else kind.record_type(**fields, **_read_value(kind, value))
     return record
 
 
@@ -255,4 +255,8 @@ _KINDS = {
         ConsumerGroupRegularExpressionRemoved,
     ),
 }
-_KEY_TYPES = {made: key_type for key_type, kind in _KINDS.items() for made in (kind.made, kind.removed)}
+_KEY_TYPES = {
+    record_type: key_type
+    for key_type, kind in _KINDS.items()
+    for record_type in (kind.record_type, kind.tombstone_type)
+}

@@ -56,8 +56,8 @@ def _names(groups: tuple[DescribedConsumerGroup, ...], topics: Topics) -> dict[U
         for assignment in (member.assignment, member.target)
         for topic in assignment
     }
-    found = {topic: topics.name_of(topic) for topic in ids}
-    return {topic: name for topic, name in found.items() if name is not None}
+    names = {topic: topics.name_of(topic) for topic in ids}
+    return {topic: name for topic, name in names.items() if name is not None}
 
 
 def _group(messages: Codec, group: DescribedConsumerGroup, reply: Described, version: int) -> Any:
@@ -99,6 +99,6 @@ def _assignment(messages: Codec, assignment: Assignment, reply: Described) -> An
             "TopicPartitions", topic_id=topic, topic_name=reply.names[topic], partitions=tuple(sorted(indexes))
         )
         for topic, indexes in sorted(assignment.items())
-        if topic in reply.names  # deleted topics are left out
+        if topic in reply.names  # without deleted topics
     )
     return messages.part("Assignment", topic_partitions=rows)

@@ -26,10 +26,10 @@ def portions_of(topics: Sequence[Any], field: str) -> list[tuple[Any, ...]]:
             if remaining <= 1:
                 portions.append(tuple(portion))
                 portion, remaining = [], PORTION
-            part = partitions[at : at + remaining - 1]
-            portion.append(topic if len(part) == len(partitions) else replace(topic, **{field: part}))
-            remaining -= 1 + len(part)
-            at += len(part)
+            chunk = partitions[at : at + remaining - 1]
+            portion.append(topic if len(chunk) == len(partitions) else replace(topic, **{field: chunk}))
+            remaining -= 1 + len(chunk)
+            at += len(chunk)
             if at >= len(partitions):
                 break
     return [*portions, tuple(portion)] if portion else portions
