@@ -259,7 +259,7 @@ def _weight(shape: Batched, element: Any) -> int:
 
 
 def merge(api_key: int, name: str, version: int, responses: Sequence[bytes]) -> bytes:
-    """One response body, joined from those of the pieces in their order."""
+    """The response body, joined from the responses to the pieces in order."""
     if len(responses) == 1:
         return responses[0]
     shape = shape_of(api_key, version)
