@@ -26,7 +26,7 @@ the only exception, ApiVersions with an unknown version gets UNSUPPORTED_VERSION
 | network process | the network process of the connection, from shared memory and files |
 | owner | the workers that own the partitions |
 | coordinator | the worker that owns the group's or transactional id's partition of the internal topic |
-| controller process | the controller process of this broker; in a cluster it forwards some requests to the elected controller |
+| controller process | the controller process of this broker, which forwards some requests to an elected controller |
 """
 
 
