@@ -51,7 +51,7 @@ def test_start_that_finds_no_room_for_a_process_is_one_line_and_leaves_nothing(
     assert broker.wait_for_end() == 2
     lines = broker.log().splitlines()
     (said,) = (line for line in lines if "CRITICAL" in line)
-    assert "the broker stops" in said and "raise ulimit -u, TasksMax= or pids.max" in said
+    assert "the broker stops" in said and "(ulimit -u, TasksMax=, pids.max)" in said
     assert "Traceback" not in broker.log()
     assert broker.is_marked_clean() or "can't start more threads" in broker.log(), broker.log()
 
