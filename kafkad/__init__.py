@@ -4,17 +4,17 @@ The core decides. The wire translates. Handlers connect. Processes act. Plugins 
 
 core/       the rules, pure: log, cleaning, replication, controller, hosting, coordinator, groups, transactions,
             waiting, sessions, quotas
-wire/       bytes to messages and back: framing, headers, the API table, hot responses
-handlers/   one module per API: request to reply, or to something that waits
-adapters/   one outside thing each: files, shared memory, ZeroMQ links, coordination stores
-export/     topics into tables, by way of the files or of a client; no part of the broker
-client/     a synchronous Kafka client for our own commands; no part of the broker
-processes/  the shells: supervisor, network, worker, controller, cleaner, reporter; in a cluster the fetcher, too
-plugins/    the defaults of every choice, loaded like anyone else's (hooks: hookspecs.py, what authors import: api.py)
+wire/       bytes to messages and back: framing, headers, the API table, frequent responses
+handlers/   one module per API: request to response, or to a pending operation
+adapters/   access to one external resource each: files, shared memory, ZeroMQ links, coordination stores
+export/     topics to tables, from segment files or with a client; not part of the broker
+client/     a synchronous Kafka client for kafkad's commands; not part of the broker
+processes/  the shells: supervisor, network, worker, controller, cleaner, reporter; in a cluster also the fetcher
+plugins/    the built-in plugins, loaded like all others (hooks: hookspecs.py, imports of plugins: api.py)
 config/     server.properties to frozen settings
 cli/        the command line
 
-All of it is plain Python; most of it can be compiled too (`make native`), and native.py says which of the two runs.
+All code is plain Python; most of it can be compiled (`make native`). native.py selects compiled or interpreted code.
 """
 
 from importlib import import_module
@@ -31,7 +31,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    """`kafkad.hookimpl`, named as in pytest, tox and datasette; imported only when it is used."""
+    """`kafkad.hookimpl`, imported on first use; the name is the same as in pytest, tox and datasette."""
     if name == "hookimpl":
         return import_module("kafkad.hookspecs").hookimpl
     raise AttributeError(f"module 'kafkad' has no attribute {name!r}")

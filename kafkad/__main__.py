@@ -3,5 +3,5 @@
 from kafkad.cli import main
 
 if __name__ == "__main__":
-    # The name of the installed command, also for shell completion.
+    # The name of the installed command, which shell completion requires.
     main(prog_name="kafkad")

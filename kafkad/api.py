@@ -1,11 +1,11 @@
-"""Everything that the author of a plugin imports.
+"""The public API for plugins.
 
-`hookimpl` marks an implementation of a hook. The hooks and their contracts are in kafkad/hookspecs.py, how to write
-a plugin is told in docs/plugins.md, and `kafkad.testing` has tests that each object can be put through. What is not
-named here may change with any version; what is, changes only together with `HOOKSPEC_VERSION`.
+`hookimpl` marks an implementation of a hook. kafkad/hookspecs.py has the hooks and their contracts, docs/plugins.md
+describes how to write a plugin, `kafkad.testing` has test suites for the objects of plugins. Names in this module
+change only together with `HOOKSPEC_VERSION`; all others may change in any version.
 
-The rules that the built-in plugins are made of (`preferred_leader`, `range_assignment`, `ClientQuotas`, …) are here
-too, for plugins that differ in one point only.
+The rules of the built-in plugins (`preferred_leader`, `range_assignment`, `ClientQuotas`, …) are here too, for plugins
+that change one detail.
 """
 
 from kafkad.core.cleaning.cleanable import CleanableRange, cleanable_range

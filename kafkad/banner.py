@@ -1,6 +1,6 @@
-"""The first lines of a broker that serves: where it is, what it advertises, where the data is, what to try.
+"""The banner of a ready broker: its addresses, its data directories, and commands to try.
 
-Pure text from facts; when it is printed is decided in `kafkad.startup`.
+`kafkad.startup` prints it.
 """
 
 import os
@@ -19,7 +19,7 @@ _EVERY_INTERFACE = frozenset({"", "0.0.0.0", "::"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A broker that serves; `endpoints` are those of its listeners, in the order of the configuration."""
+    """A ready broker; `endpoints` are the addresses of its listeners, in the order of the configuration."""
 
     config: BrokerConfig
     endpoints: tuple[Endpoint, ...]
@@ -34,14 +34,14 @@ class Ready:
 
 
 def advertised_text(listener: Listener, port: int) -> str:
-    """The advertised address of the listener, in words; `port` is its real one."""
+    """The text about the listener's advertised address; `port` is the bound port."""
     if listener.advertised is None:
         return "to each client the address that it connected to"
     return str(replace(listener.advertised, port=listener.advertised.port or port))
 
 
 def exposed(config: BrokerConfig) -> list[str]:
-    """One line for each listener that other machines can reach, because there is no authentication."""
+    """A warning for each listener that other machines can reach, because there is no authentication."""
     return [
         f"no authentication on {listener.endpoint} ({listener.name}): any client that can connect may read, write and "
         "delete everything"
@@ -55,10 +55,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def banner(ready: Ready, *, is_for_terminal: bool = True) -> str:
-    """The first lines of a broker that serves: where it is, where the data is, and what to try next.
-
-    The journal of a service gets the facts alone.
-    """
+    """The banner; without `is_for_terminal` it has no commands to try."""
     config = ready.config
     name = f"kafkad {__version__} ({mode()}): broker {config.node_id}"
     lines = [f"{name} is ready after {ready.ready_s:.2f} s{', Ctrl-C stops it' if is_for_terminal else ''}"]
@@ -73,7 +70,7 @@ def banner(ready: Ready, *, is_for_terminal: bool = True) -> str:
 
 
 def _hints(bootstrap: str) -> tuple[str, str]:
-    """One line for a shell and one for Python, ready to be pasted."""
+    """A shell command and a Python command that produce and consume."""
     if shutil.which("kcat"):
         shell = f"echo hello | kcat -P -b {bootstrap} -t demo && kcat -C -b {bootstrap} -t demo -e"
     else:
@@ -90,6 +87,6 @@ def _hints(bootstrap: str) -> tuple[str, str]:
 
 
 def _interpreter() -> str:
-    """The interpreter that runs this broker, as it is typed in the folder where it was started."""
+    """The path of this broker's Python interpreter, relative to the current folder if it is below."""
     relative = os.path.relpath(sys.executable)
     return sys.executable if relative.startswith("..") else relative

@@ -1,8 +1,8 @@
-"""Does compiled code run, or the same code interpreted?
+"""Selects compiled or interpreted code.
 
-Python itself prefers a compiled module to the .py beside it. In a checkout the .py may have been changed since
-`make native`: its record of what it compiled is compared, and when anything differs all of kafkad runs interpreted.
-What is installed has no such record.
+Python prefers a compiled module to the .py beside it. In a checkout a .py may have changed since `make native`, which
+records the state of all compiled files: if any file differs from the record, all modules run interpreted. Installations
+have no record.
 """
 
 import os
@@ -13,39 +13,39 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 RECORD = FOLDER / "compiled.json"
-"""Written by `make native`: for each module its time of change and size."""
+"""Written by `make native`: the modification time and size of each module."""
 PLAIN = "KAFKAD_INTERPRETED"
-"""Set to `all` or to packages (`kafkad.processes kafkad.adapters`): these run interpreted, for tests."""
+"""Environment variable for tests: `all`, or packages that run interpreted (`kafkad.processes kafkad.adapters`)."""
 _WITNESS = "kafkad.core.log.partition_log"
 
 
 def choose() -> None:
-    """Before any module of ours is imported."""
-    wanted = os.environ.get(PLAIN, "").split()
-    if wanted == ["all"]:
+    """Called before any other module of kafkad is imported."""
+    interpreted_packages = os.environ.get(PLAIN, "").split()
+    if interpreted_packages == ["all"]:
         _interpret([FOLDER])
         return
-    # Whatever imports kafkad pays for what is imported above: json only where there is a record.
+    # json is imported only if there is a record, because all importers of kafkad pay for the imports of this module.
     if RECORD.exists() and is_stale(import_module("json").loads(RECORD.read_text())):
         print("kafkad: changed since `make native`, so nothing compiled is used", file=sys.stderr)
         _interpret([FOLDER])
         return
-    if wanted:
-        _interpret([FOLDER.joinpath(*package.split(".")[1:]) for package in wanted])
+    if interpreted_packages:
+        _interpret([FOLDER.joinpath(*package.split(".")[1:]) for package in interpreted_packages])
 
 
 def is_stale(record: dict[str, list[int]], checkout: Path = FOLDER.parent) -> bool:
-    """Whether a module has been changed, removed or renamed since."""
+    """Whether a module has been changed, removed or renamed since `make native`."""
     return any(state_of(checkout / name) != state for name, state in record.items())
 
 
 def state_of(path: Path) -> list[int]:
-    """What differs once it has been changed."""
+    """The file's modification time and size; empty for a missing file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return []
-    return [found.st_mtime_ns, found.st_size]
+    return [status.st_mtime_ns, status.st_size]
 
 
 def mode() -> str:
@@ -56,7 +56,7 @@ def mode() -> str:
 
 
 def _interpret(folders: list[Path]) -> None:
-    """Below these folders, Python finds .py only."""
+    """Make Python import only .py files below these folders."""
     inside = tuple(f"{folder}{os.sep}" for folder in folders)
 
     def find_no_library(path: str) -> FileFinder:

@@ -1,6 +1,6 @@
-"""Where do plugins come from? Our own modules, installed packages, the files of a folder.
+"""Finds plugins: the built-in ones, entry points of installed packages, the files of a folder.
 
-Finding is cheap and imports nothing; `load` runs the plugin's code.
+Nothing is imported until `load`, which runs the plugin's code.
 """
 
 import os
@@ -18,11 +18,11 @@ from kafkad.plugins import BUILT_IN
 
 ENTRY_POINT_GROUP = "kafkad"
 PACKAGES = "packages"
-"""Below the plugins folder: a folder for each package that `kafkad plugins install` has put there."""
+"""A subfolder of the plugins folder, with a folder for each package of `kafkad plugins install`."""
 
 
 class PluginFailed(Exception):
-    """A plugin can't be used: which one, where it is, and why."""
+    """A plugin can't be used; the message has its name, its source and the cause."""
 
     def __init__(self, name: str, source: str, cause: str) -> None:
         super().__init__(f"plugin {name} ({source}): {cause}")
@@ -42,7 +42,7 @@ class FoundPlugin:
 
 
 def built_in() -> Iterator[FoundPlugin]:
-    """The defaults, in their order."""
+    """The built-in plugins, in order."""
     for module in BUILT_IN:
         name = module.rpartition(".")[2]
         yield FoundPlugin(name=name, version=__version__, source="built in", load=_importer(module))
@@ -53,10 +53,10 @@ def _importer(module: str) -> Callable[[], object]:
 
 
 def installed(directory: str) -> Iterator[FoundPlugin]:
-    """What installed packages declare as entry points, those in the plugins folder among them."""
+    """The entry points of installed packages, including packages in the plugins folder."""
     for package in sorted(Path(directory, PACKAGES).glob("[!.]*")) if os.path.isdir(directory) else ():
         if str(package) not in sys.path:
-            # At the end: what kafkad itself was installed with is always found first.
+            # At the end: packages that are installed with kafkad have precedence.
             sys.path.append(str(package))
     for entry_point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
         yield FoundPlugin(
@@ -73,7 +73,7 @@ def _package(entry_point: EntryPoint) -> str:
 
 
 def in_folder(directory: str) -> Iterator[FoundPlugin]:
-    """Every .py file and package of the folder, by name; raises PluginFailed when it isn't one."""
+    """The .py files and packages of the folder, by name. Raises PluginFailed if `directory` is not a folder."""
     if not directory:
         return
     folder = Path(directory)
@@ -88,7 +88,7 @@ def in_folder(directory: str) -> Iterator[FoundPlugin]:
 
 def _file_importer(name: str, file: Path) -> Callable[[], ModuleType]:
     def load_file() -> ModuleType:
-        # A name of its own, so that a plugin called json.py hides nothing.
+        # A unique name, so that a plugin json.py does not hide the module json.
         module_name = f"kafkad_plugin_{name}"
         spec = spec_from_file_location(module_name, file)
         assert spec is not None and spec.loader is not None, f"{file} ends in .py"

@@ -1,7 +1,7 @@
-"""Which plugins are there, and what have they registered?
+"""Loads the plugins, and collects the objects that they register.
 
-`load` runs once, in the supervisor before the fork. It returns plain mappings which every process holds from then
-on. A plugin that can't be used stops the start (`PluginFailed`): half a set of rules is worse than none.
+`load` runs once, in the supervisor before the fork. It returns plain mappings, which all processes inherit. A plugin
+that can't be used stops the start (`PluginFailed`), because a broker with missing rules could damage data.
 """
 
 import os
@@ -36,7 +36,7 @@ class UnknownObject(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredObject:
-    """`replaced_by` names the plugin whose object is used instead, or that removed this one."""
+    """`replaced_by` is the name of the plugin that replaces or removes this object."""
 
     kind: str
     name: str
@@ -45,7 +45,7 @@ class RegisteredObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedPlugin:
-    """One line of `kafkad plugins list`; a blocked plugin is not imported, and has neither hooks nor objects."""
+    """One line of `kafkad plugins list`. A blocked plugin is not imported, so its hooks and objects are empty."""
 
     name: str
     version: str
@@ -57,10 +57,7 @@ class LoadedPlugin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plugins:
-    """Everything that plugins have registered, by name; the objects in use are looked up with `chosen`.
-
-    `blocked_unknown` are names to block that no plugin has.
-    """
+    """All registered objects by name; `chosen` finds the configured one. `blocked_unknown`: unknown blocked names."""
 
     cleanup_policies: Mapping[str, CleanupPolicy]
     leader_election_strategies: Mapping[str, LeaderElectionStrategy]
@@ -82,20 +79,20 @@ class Plugins:
 
 
 def chosen(objects: Mapping[str, T], name: str, option: str) -> T:
-    """The object that the configuration option `option` names; raises UnknownObject."""
+    """The object that the configuration option `option` selects by `name`. Raises UnknownObject."""
     if name not in objects:
-        known = ", ".join(sorted(objects)) or "nothing"
-        raise UnknownObject(f"{option}={name}: no plugin registers it; known: {known}")
+        registered = ", ".join(sorted(objects)) or "none"
+        raise UnknownObject(f"{option}={name}: not registered by any plugin; registered: {registered}")
     return objects[name]
 
 
 _KINDS = (
-    Kind(name="cleanup policy", hook="kafkad_register_cleanup_policies", needs=("plan",)),
-    Kind(name="leader election strategy", hook="kafkad_register_leader_election_strategies", needs=("elect",)),
+    Kind(name="cleanup policy", hook="kafkad_register_cleanup_policies", required=("plan",)),
+    Kind(name="leader election strategy", hook="kafkad_register_leader_election_strategies", required=("elect",)),
     Kind(
         name="quota manager",
         hook="kafkad_register_quota_managers",
-        needs=(
+        required=(
             "configure",
             "drain_local",
             "is_unlimited",
@@ -109,25 +106,25 @@ _KINDS = (
     Kind(
         name="replication quota manager",
         hook="kafkad_register_replication_quota_managers",
-        needs=("configure", "is_unlimited", "pause_ms", "record"),
+        required=("configure", "is_unlimited", "pause_ms", "record"),
     ),
-    Kind(name="replica selector", hook="kafkad_register_replica_selectors", needs=("select",)),
+    Kind(name="replica selector", hook="kafkad_register_replica_selectors", required=("select",)),
     Kind(
         name="metrics reporter",
         hook="kafkad_register_metrics_reporters",
-        needs=("is_polled", "report", "start", "stop"),
+        required=("is_polled", "report", "start", "stop"),
     ),
-    Kind(name="group assignor", hook="kafkad_register_group_assignors", needs=("assign",)),
+    Kind(name="group assignor", hook="kafkad_register_group_assignors", required=("assign",)),
     Kind(
         name="topic config",
         hook="kafkad_register_topic_configs",
-        needs=("type", "default", "documentation", "validator"),
+        required=("type", "default", "documentation", "validator"),
         problem=problem_of,
     ),
 )
 
 
-NOTHING_SAID: Mapping[str, str] = MappingProxyType({})
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 
 def load(
@@ -135,12 +132,11 @@ def load(
     directory: str = "",
     enabled: bool = True,
     blocked: Collection[str] = (),
-    settings: Mapping[str, str] = NOTHING_SAID,
+    settings: Mapping[str, str] = NO_SETTINGS,
 ) -> Plugins:
-    """Load everything; `enabled` False leaves it at the built-in plugins. Raises PluginFailed.
+    """Load all plugins, or only the built-in ones unless `enabled`. Raises PluginFailed.
 
-    Plugins with names in `blocked` are not even imported. `settings` are the options as they are written in the
-    configuration.
+    Plugins with names in `blocked` are not imported. `settings` are the options as written in the configuration.
     """
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(hookspecs)
@@ -153,8 +149,8 @@ def load(
         if not manager.is_blocked(plugin.name):
             _register(manager, plugin)
     sources = {plugin.name: plugin.source for plugin in found}
-    written = MappingProxyType(dict(settings))
-    registered = [Registration(manager, kind, sources, written) for kind in _KINDS]
+    given_settings = MappingProxyType(dict(settings))
+    registered = [Registration(manager, kind, sources, given_settings) for kind in _KINDS]
     cleanup, election, quota, replication, selectors, metrics, assignors, topic_configs = (
         kind.in_use for kind in registered
     )
@@ -179,7 +175,7 @@ def _register(manager: pluggy.PluginManager, plugin: FoundPlugin) -> None:
     try:
         module = plugin.load()
     except (Exception, SystemExit) as error:
-        # A plugin may raise anything while it is imported; the message has its file and the error.
+        # The import of a plugin may raise any exception; the message has the plugin's file and the error.
         raise PluginFailed(plugin.name, plugin.source, f"{type(error).__name__}: {error}") from error
     requires = getattr(module, "kafkad_requires", HOOKSPEC_VERSION)
     if requires != HOOKSPEC_VERSION:

@@ -1,7 +1,7 @@
-"""Which objects of one kind have plugins registered, and which are in use?
+"""Collects the objects of one kind that plugins register, and selects the used object of each name.
 
-A register hook is called once, by pluggy's own rules: `tryfirst`, `trylast`, wrappers. Each object is kept with the
-plugin that registered it, so that error messages have the plugin's name and file.
+A register hook is called once, with pluggy's rules: `tryfirst`, `trylast`, wrappers. Each object is stored with its
+plugin, so that error messages have the plugin's name and file.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,12 +24,12 @@ class Kind:
 
     name: str
     hook: str
-    needs: tuple[str, ...]
+    required: tuple[str, ...]
     problem: Callable[[Any], str | None] = lambda _: None
 
 
 class Registration:
-    """The objects of one kind, by name: which plugin has which (`by_plugin`), and which are in use."""
+    """The objects of one kind: their names by plugin (`by_plugin`), and the used objects by name (`in_use`)."""
 
     def __init__(
         self, manager: pluggy.PluginManager, kind: Kind, sources: Mapping[str, str], settings: Settings
@@ -45,58 +45,60 @@ class Registration:
         try:
             registered = call.objects(settings)
         except (Exception, SystemExit) as error:
-            raise self._failed(call.culprit(error), f"{kind.hook} failed: {type(error).__name__}: {error}") from error
-        for brought in call.brought:
-            self._note(brought)
-        # Defaults (trylast) first: only they may be replaced.
-        for brought in sorted(registered, key=lambda each: not each.is_default):
-            self._use(brought)
+            raise self._failed(
+                call.failed_plugin(error), f"{kind.hook} failed: {type(error).__name__}: {error}"
+            ) from error
+        for recorded in call.recorded:
+            self._record(recorded)
+        # Defaults (trylast) first, because only defaults may be replaced.
+        for recorded in sorted(registered, key=lambda each: not each.is_default):
+            self._use(recorded)
 
     def replaced_by(self, plugin_name: str, name: str) -> str | None:
-        """The plugin because of which this one's object is not used, if there is one."""
+        """The plugin that replaces or removes this plugin's object, if any."""
         user = self.users.get(name, self.wrapper)
         return None if user == plugin_name else user
 
-    def _note(self, brought: "_Brought") -> str:
-        name = self._checked_name(brought)
-        names = self.by_plugin.setdefault(brought.plugin_name, [])
+    def _record(self, recorded: "_RegisteredObject") -> str:
+        name = self._checked_name(recorded)
+        names = self.by_plugin.setdefault(recorded.plugin_name, [])
         if name not in names:
             names.append(name)
         return name
 
-    def _use(self, brought: "_Brought") -> None:
-        name = self._note(brought)
+    def _use(self, recorded: "_RegisteredObject") -> None:
+        name = self._record(recorded)
         if name in self.users and name not in self._defaults:
-            raise self._twice(name, brought.plugin_name)
-        self.in_use[name] = brought.registered
-        self.users[name] = brought.plugin_name
-        (self._defaults.add if brought.is_default else self._defaults.discard)(name)
+            raise self._duplicate_error(name, recorded.plugin_name)
+        self.in_use[name] = recorded.registered
+        self.users[name] = recorded.plugin_name
+        (self._defaults.add if recorded.is_default else self._defaults.discard)(name)
 
-    def _checked_name(self, brought: "_Brought") -> str:
-        kind, registered = self.kind, brought.registered
+    def _checked_name(self, recorded: "_RegisteredObject") -> str:
+        kind, registered = self.kind, recorded.registered
         name = getattr(registered, "name", None)
-        missing = [attribute for attribute in kind.needs if not hasattr(registered, attribute)]
+        missing = [attribute for attribute in kind.required if not hasattr(registered, attribute)]
         if not isinstance(name, str) or not name:
-            raise self._failed(brought.plugin_name, f"a {kind.name} needs a name, {registered!r} has {name!r}")
+            raise self._failed(recorded.plugin_name, f"a {kind.name} needs a name, {registered!r} has {name!r}")
         if missing:
-            raise self._failed(brought.plugin_name, f"{kind.name} {name!r} lacks {', '.join(missing)}")
+            raise self._failed(recorded.plugin_name, f"{kind.name} {name!r} lacks {', '.join(missing)}")
         problem = kind.problem(registered)
         if problem is not None:
-            raise self._failed(brought.plugin_name, f"{kind.name} {name!r}: {problem}")
+            raise self._failed(recorded.plugin_name, f"{kind.name} {name!r}: {problem}")
         return name
 
-    def _twice(self, name: str, plugin_name: str) -> PluginFailed:
+    def _duplicate_error(self, name: str, plugin_name: str) -> PluginFailed:
         other = self.users[name]
-        where = f"plugin {other} ({self._sources[other]})"
-        return self._failed(plugin_name, f"{self.kind.name} {name!r} is registered by {where} too")
+        location = f"plugin {other} ({self._sources[other]})"
+        return self._failed(plugin_name, f"{self.kind.name} {name!r} is registered by {location} too")
 
     def _failed(self, plugin_name: str, cause: str) -> PluginFailed:
         return PluginFailed(plugin_name, self._sources[plugin_name], cause)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Brought:
-    """An object with the plugin that registered it; `is_default` if that used `trylast`."""
+class _RegisteredObject:
+    """An object with the plugin that registered it; `is_default` if the plugin used `trylast`."""
 
     registered: object
     plugin_name: str
@@ -106,64 +108,64 @@ class _Brought:
 class _RegisterCall:
     """One call of a register hook.
 
-    The call uses a manager of its own, where each implementation is registered alone, in its order, and its result
-    or exception is noted. An object that no implementation returned came from a wrapper; `wrapper` is the outermost
-    one.
+    The call uses a separate plugin manager, where each implementation is registered in order with a function that
+    records its result or exception. Objects that no implementation returned come from a wrapper; `wrapper` is the
+    plugin of the outermost wrapper.
     """
 
     def __init__(self, hook: pluggy.HookCaller) -> None:
-        self.brought: list[_Brought] = []
+        self.recorded: list[_RegisteredObject] = []
         self.wrapper: str | None = None
         self._raised: list[tuple[BaseException, str]] = []
         self._name = hook.name
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
         implementations = hook.get_hookimpls()
-        # The one of several `trylast` that is registered last is called last.
+        # Of several `trylast` implementations, the last registered one is called last.
         last = [each for each in implementations if each.trylast]
         for implementation in [*reversed(last), *(each for each in implementations if not each.trylast)]:
-            self._manager.register(SimpleNamespace(**{hook.name: self._noted(implementation)}))
+            self._manager.register(SimpleNamespace(**{hook.name: self._recording(implementation)}))
         for implementation in implementations:
             if implementation.wrapper or implementation.hookwrapper:
                 self.wrapper = implementation.plugin_name
 
-    def objects(self, settings: Settings) -> list[_Brought]:
-        """The registered objects, in the order of their plugins; raises errors that no wrapper has handled."""
-        answers: Sequence[Sequence[object]] = getattr(self._manager.hook, self._name)(settings=settings)
-        known = {id(each.registered): each for each in self.brought}
+    def objects(self, settings: Settings) -> list[_RegisteredObject]:
+        """The registered objects, in the order of their plugins. Raises errors that no wrapper has handled."""
+        results: Sequence[Sequence[object]] = getattr(self._manager.hook, self._name)(settings=settings)
+        returned = {id(each.registered): each for each in self.recorded}
         return [
-            known.get(id(registered)) or self._from_wrapper(registered)
-            for answer in reversed(answers)
-            for registered in answer
+            returned.get(id(registered)) or self._from_wrapper(registered)
+            for result in reversed(results)
+            for registered in result
         ]
 
-    def culprit(self, error: BaseException) -> str:
-        """The plugin that has raised `error`."""
+    def failed_plugin(self, error: BaseException) -> str:
+        """The plugin that raised `error`."""
         name = next((name for raised, name in self._raised if raised is error), self.wrapper)
-        assert name is not None, "without wrappers, only what is noted can be raised"
+        assert name is not None, "without wrappers, all raised errors are recorded"
         return name
 
-    def _from_wrapper(self, registered: object) -> _Brought:
-        assert self.wrapper is not None, "without wrappers, there is only what was brought"
-        return _Brought(registered=registered, plugin_name=self.wrapper, is_default=False)
+    def _from_wrapper(self, registered: object) -> _RegisteredObject:
+        assert self.wrapper is not None, "without wrappers, all objects are recorded"
+        return _RegisteredObject(registered=registered, plugin_name=self.wrapper, is_default=False)
 
-    def _noted(self, implementation: pluggy.HookImpl) -> Callable[..., object]:
+    def _recording(self, implementation: pluggy.HookImpl) -> Callable[..., object]:
         if implementation.wrapper or implementation.hookwrapper:
             return implementation.function
         name, is_default = implementation.plugin_name, implementation.trylast
         takes = (*implementation.argnames, *implementation.kwargnames)
 
-        def noted(settings: Settings) -> list[object] | None:
-            known = {"settings": settings}
+        def recording(settings: Settings) -> list[object] | None:
+            arguments = {"settings": settings}
             try:
-                answer = implementation.function(**{argument: known[argument] for argument in takes})
-                objects = None if answer is None else list(answer)  # type: ignore[call-overload]
+                result = implementation.function(**{argument: arguments[argument] for argument in takes})
+                objects = None if result is None else list(result)  # type: ignore[call-overload]
             except (Exception, SystemExit) as error:
                 self._raised.append((error, name))
                 raise
             for registered in objects or ():
-                self.brought.append(_Brought(registered=registered, plugin_name=name, is_default=is_default))
+                self.recorded.append(_RegisteredObject(registered=registered, plugin_name=name, is_default=is_default))
             return objects
 
         marked = pluggy.HookimplMarker(PROJECT)(tryfirst=implementation.tryfirst, trylast=is_default)
-        return marked(noted)
+        return marked(recording)

@@ -1,7 +1,7 @@
-"""The pytest fixture `kafkad_broker`: a real broker in a process of its own, gone when the test is over.
+"""The pytest fixture `kafkad_broker`: a real broker in separate processes, stopped after the test.
 
-pytest imports this file in every run of every project, so it imports next to nothing. The broker stops
-itself and removes its folder when the test run is killed (see kafkad.cli.commands.dev).
+pytest imports this file in every run of every project, so it has few imports. If the test run is killed, the broker
+stops and removes its folder by itself (see kafkad.cli.commands.dev).
 """
 
 import os
@@ -21,7 +21,7 @@ import pytest
 
 from kafkad.adapters.links.free_port import LOOPBACK, free_port
 
-# So that its suites report failures like any test; only their users import kafkad.testing itself.
+# So that failures of its suites are reported like failures of tests. This does not import kafkad.testing.
 pytest.register_assert_rewrite("kafkad.testing")
 
 START_TIMEOUT_S = 20.0
@@ -32,7 +32,7 @@ _PORT_TAKEN_TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkadBroker:
-    """A running broker. `bootstrap` is what clients want as `bootstrap.servers`."""
+    """A running broker. `bootstrap` is the value for the clients' `bootstrap.servers`."""
 
     host: str
     port: int
@@ -48,7 +48,7 @@ class KafkadBroker:
 
 
 class BrokerDidNotStart(Exception):
-    """The text is what the broker printed."""
+    """The broker did not start; the message is its output."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -79,7 +79,7 @@ def kafkad_broker(pytestconfig: pytest.Config) -> Iterator[KafkadBroker]:
 
 @pytest.fixture(scope="session")
 def kafkad_broker_session(pytestconfig: pytest.Config) -> Iterator[KafkadBroker]:
-    """Like `kafkad_broker`, one for the whole run, whatever `kafkad_scope` says."""
+    """Like `kafkad_broker`, but one broker for the whole run, with any `kafkad_scope`."""
     yield from _serve(_overrides(pytestconfig))
 
 
@@ -96,7 +96,7 @@ def _serve(overrides: Sequence[str]) -> Iterator[KafkadBroker]:
     finally:
         if process is not None:
             _stop(process)
-        # The broker removes its folder itself; this is for one that was killed.
+        # The broker removes its folder itself, unless it was killed.
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -116,11 +116,11 @@ def _start(folder: Path, overrides: Sequence[str]) -> tuple[KafkadBroker, subpro
 
 
 def _spawn(folder: Path, port: int, overrides: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes] | None:
-    """A broker process that serves, or None when it ended instead; `output` has its printed lines."""
-    # A broker that failed to start has removed the folder.
+    """The process of a ready broker, or None if it exited; `output` gets its output."""
+    # A previous broker that failed to start has removed the folder.
     folder.mkdir(exist_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifications:
-        # The kernel chooses an abstract name (unix(7), autobind): short wherever the folder is.
+        # The kernel chooses a short abstract name (unix(7), autobind), because paths may be too long.
         notifications.bind("")
         address = notifications.getsockname().decode().replace("\0", "@")
         process = subprocess.Popen(
@@ -129,7 +129,7 @@ def _spawn(folder: Path, port: int, overrides: Sequence[str], output: IO[bytes])
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, "NOTIFY_SOCKET": address},
-            # Ctrl-C in the terminal is for pytest, which stops the broker when its fixtures are torn down.
+            # Ctrl-C in the terminal must reach pytest only, which stops the broker in the fixture's teardown.
             start_new_session=True,
         )
         is_ready = False
@@ -150,7 +150,7 @@ def _command(folder: Path, port: int, overrides: Sequence[str]) -> list[str]:
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], notifications: socket.socket) -> bool:
-    """Whether READY=1 came (sd_notify) before the process ended."""
+    """Whether the broker sent READY=1 (sd_notify) before the process ended."""
     ended = os.pidfd_open(process.pid)
     try:
         with selectors.DefaultSelector() as selector:
@@ -168,12 +168,12 @@ def _wait_until_ready(process: subprocess.Popen[bytes], notifications: socket.so
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM, and SIGKILL to all of its processes when that does not end it in time."""
+    """Send SIGTERM; after `STOP_TIMEOUT_S` send SIGKILL to all processes of the broker."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         try:
             process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            # It leads a session of its own, so this reaches only it and its children.
+            # The broker leads its own session, so this reaches only the broker and its children.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

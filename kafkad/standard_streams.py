@@ -1,8 +1,8 @@
 """Standard streams that may be closed, broken, full or not read.
 
-A shell may close them (`>&-`): the next file or socket would get that number, and prints would go into it. Their
-reader may end, and the disk behind them may be full: that ends a command, but never a broker. Their reader may stop
-reading: then a command waits, but a broker never does.
+A shell may close them (`>&-`): then the next opened file or socket would get their number and the printed lines. If the
+reader ends or the disk is full, a command ends, but a broker continues. If the reader does not read, a command waits,
+but a broker continues.
 """
 
 import errno
@@ -21,18 +21,18 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-MOST_WAITING_BYTES = 1 << 20
-"""What one process keeps of a stream that nobody reads."""
+MAX_PENDING_BYTES = 1 << 20
+"""The most bytes that a process keeps for a stream whose reader does not read."""
 RETRY_S = 0.1
-"""How often a process tries to write lines that wait."""
+"""The interval in which a process retries to write pending lines."""
 LAST_LINES_S = 1.0
-"""How long a process that ends waits for the reader of its last lines."""
+"""The longest time that an exiting process waits for the reader."""
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def hold_standard_streams() -> None:
-    """Puts /dev/null in the place of each one that is closed."""
+    """Replace closed standard streams by /dev/null."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
@@ -43,29 +43,29 @@ def hold_standard_streams() -> None:
 
 
 class UnblockedOutput(io.RawIOBase):
-    """A standard stream of a broker: no write waits for the reader, and none fails.
+    """A standard stream of a broker: writes never wait for the reader, and never fail.
 
-    Lines that a full pipe does not take wait in this process, in their order. When `MOST_WAITING_BYTES` wait, further
-    lines are dropped until the others are written; one line with their number then stands in their place. Lines that
-    a full disk does not take are dropped and counted as well.
+    Lines that do not fit into a full pipe are pending in this process, in order. Beyond `MAX_PENDING_BYTES` further
+    lines are dropped until the pending lines are written; then one line has the number of dropped lines. Lines that do
+    not fit on a full disk are dropped and counted too.
     """
 
     def __init__(self, fd: int) -> None:
         kind = os.fstat(fd).st_mode
         self._socket = socket.socket(fileno=os.dup(fd)) if stat.S_ISSOCK(kind) else None
-        own = _own_description(fd) if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind) else None
-        self._fd = fd if own is None else own
-        self._room = select.poll()
-        self._room.register(self._fd, select.POLLOUT)
-        self._asks_first = own is None and (stat.S_ISFIFO(kind) or stat.S_ISCHR(kind))
-        """Whether a write could block. Asking first is only nearly as good: another process may take the room."""
+        reopened = _reopened(fd) if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind) else None
+        self._fd = fd if reopened is None else reopened
+        self._writable = select.poll()
+        self._writable.register(self._fd, select.POLLOUT)
+        self._polls_first = reopened is None and (stat.S_ISFIFO(kind) or stat.S_ISCHR(kind))
+        """Whether a write could block, and needs a poll before. (Another process may fill the pipe meanwhile.)"""
         self._lock = Lock()
-        self._waiting = bytearray()
+        self._pending = bytearray()
         self._dropped = 0
         self._is_at_line_start = True
-        """A full disk takes the beginning of a line."""
+        """False after a full disk took only the beginning of a line."""
         self.is_blocked = False
-        """Whether lines wait for the reader."""
+        """Whether pending lines wait for the reader."""
         self.describe_dropped: Callable[[int], str] = _describe_dropped
 
     def fileno(self) -> int:
@@ -77,49 +77,49 @@ class UnblockedOutput(io.RawIOBase):
     def write(self, data: "ReadableBuffer", /) -> int:
         text = bytes(data)
         with self._lock:
-            self._write_waiting()
-            if self._dropped or len(self._waiting) + len(text) > MOST_WAITING_BYTES:
+            self._write_pending()
+            if self._dropped or len(self._pending) + len(text) > MAX_PENDING_BYTES:
                 self._dropped += text.count(b"\n")
             else:
-                self._waiting += text
-                self._write_waiting()
+                self._pending += text
+                self._write_pending()
         return len(text)
 
-    def write_waiting(self) -> None:
+    def write_pending(self) -> None:
         with self._lock:
-            self._write_waiting()
+            self._write_pending()
 
-    def write_last(self, within_s: float) -> None:
-        """Write the lines that wait; at most `within_s`."""
-        end_s = monotonic() + within_s
-        self.write_waiting()
-        while self.is_blocked and self._room.poll(max(0.0, end_s - monotonic()) * 1000):
-            self.write_waiting()
+    def write_last(self, timeout_s: float) -> None:
+        """Write the pending lines, within at most `timeout_s`."""
+        end_s = monotonic() + timeout_s
+        self.write_pending()
+        while self.is_blocked and self._writable.poll(max(0.0, end_s - monotonic()) * 1000):
+            self.write_pending()
 
-    def forget_waiting(self) -> None:
+    def forget_pending(self) -> None:
         self._lock = Lock()
-        self._waiting.clear()
+        self._pending.clear()
         self._dropped = 0
         self.is_blocked = False
 
-    def _write_waiting(self) -> None:
+    def _write_pending(self) -> None:
         try:
-            while self._waiting or self._dropped:
-                if self._waiting:
-                    # Whole lines, so that those of other processes come between them when the reader goes on.
-                    piece = _first_lines(self._waiting) if self.is_blocked else self._waiting
-                    del self._waiting[: self._write_some(bytes(piece))]
+            while self._pending or self._dropped:
+                if self._pending:
+                    # Whole lines, so that lines of other processes don't split them when the reader resumes.
+                    piece = _first_lines(self._pending) if self.is_blocked else self._pending
+                    del self._pending[: self._write_some(bytes(piece))]
                 else:
                     broken = "" if self._is_at_line_start else "\n"
                     line = f"{broken}{self.describe_dropped(self._dropped)}\n".encode()
-                    self._waiting += line[self._write_some(line) :]
+                    self._pending += line[self._write_some(line) :]
                     self._dropped = 0
             self.is_blocked = False
         except BlockingIOError:
             self.is_blocked = True
         except OSError:
-            self._dropped += self._waiting.count(b"\n")
-            self._waiting.clear()
+            self._dropped += self._pending.count(b"\n")
+            self._pending.clear()
             self.is_blocked = False
 
     def _write_some(self, piece: bytes) -> int:
@@ -130,16 +130,17 @@ class UnblockedOutput(io.RawIOBase):
     def _write_without_waiting(self, piece: bytes) -> int:
         if self._socket is not None:
             return self._socket.send(piece, socket.MSG_DONTWAIT)
-        if self._asks_first:
-            if not self._room.poll(0):
+        if self._polls_first:
+            if not self._writable.poll(0):
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
             piece = piece[: select.PIPE_BUF]
         return os.write(self._fd, piece)
 
 
-def _own_description(fd: int) -> int | None:
-    """The same pipe or terminal, opened once more: O_NONBLOCK on the description that the shell and others share would
-    hold for them, too. None if it may not be opened, as after `su`.
+def _reopened(fd: int) -> int | None:
+    """A new open file description of the same pipe or terminal; None without permission, as after `su`.
+
+    O_NONBLOCK on the shared description would affect the shell and other processes too.
     """
     with suppress(OSError):
         return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
@@ -147,19 +148,19 @@ def _own_description(fd: int) -> int | None:
 
 
 def _first_lines(text: bytearray) -> bytearray:
-    """As many lines as a pipe takes whole or not at all (pipe(7)); of a longer line its beginning."""
+    """The first lines that a pipe takes atomically (pipe(7)), or the beginning of a longer line."""
     return text[: text.rfind(b"\n", 0, select.PIPE_BUF) + 1 or select.PIPE_BUF]
 
 
 def _describe_dropped(count: int) -> str:
-    return f"kafkad: {count} lines were dropped, as they could not be written"
+    return f"kafkad: {count} lines were dropped because they could not be written"
 
 
 _unblocked: list[UnblockedOutput] = []
 
 
 def unblock_standard_streams() -> None:
-    """For a broker; see `UnblockedOutput`."""
+    """Replace stdout and stderr of a broker by `UnblockedOutput`."""
     _unblocked.clear()
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -168,44 +169,44 @@ def unblock_standard_streams() -> None:
         setattr(sys, name, io.TextIOWrapper(output, stream.encoding, errors="backslashreplace", write_through=True))
 
 
-def forget_waiting() -> None:
-    """In a child process: what waits is the parent's."""
+def forget_pending() -> None:
+    """In a child process: drop the pending lines of the parent."""
     for output in _unblocked:
-        output.forget_waiting()
+        output.forget_pending()
 
 
 def describe_dropped_by(describe: Callable[[int], str]) -> None:
-    """Let the line about dropped lines look like those of the log."""
+    """Set the format of the line about dropped lines, to match the log."""
     for output in _unblocked:
         output.describe_dropped = describe
 
 
-def write_waiting() -> bool:
-    """Try again to write lines that wait; whether some still do. Call it after at most `RETRY_S` then."""
-    waits = False
+def write_pending() -> bool:
+    """Retry to write pending lines; returns whether lines are still pending. Then call this again after `RETRY_S`."""
+    has_pending = False
     for output in _unblocked:
         if output.is_blocked:
-            output.write_waiting()
-            waits |= output.is_blocked
-    return waits
+            output.write_pending()
+            has_pending |= output.is_blocked
+    return has_pending
 
 
-def write_last(within_s: float = LAST_LINES_S) -> None:
-    """Before the process ends."""
+def write_last(timeout_s: float = LAST_LINES_S) -> None:
+    """Called before the process exits."""
     for output in _unblocked:
-        output.write_last(within_s)
+        output.write_last(timeout_s)
 
 
-def say(text: str, stream: TextIO) -> None:
+def print_lines(text: str, stream: TextIO) -> None:
     """Print lines; a failing stream does not end the broker."""
     with suppress(OSError):
-        # In one write, so that the lines of several processes do not mix.
+        # One write, so that lines of several processes do not mix.
         stream.write(f"{text}\n")
         stream.flush()
 
 
 def drop_unwritten() -> None:
-    """Drops output that could not be written: a retry at the interpreter's end would make the exit code 120."""
+    """Drop output that could not be written: a retry at the interpreter's exit would set the exit code 120."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -216,5 +217,5 @@ def drop_unwritten() -> None:
 
 
 def is_no_space(error: OSError) -> bool:
-    """Did a write to a standard stream fail for its disk? An error of a named file is not about them."""
+    """Whether a write to a standard stream failed because of its disk. Errors with a file name have other causes."""
     return error.errno in _NO_SPACE and error.filename is None

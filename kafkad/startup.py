@@ -1,7 +1,7 @@
-"""From a configuration to a running broker, and from the way it ended to an exit code.
+"""Starts a broker from a configuration, and returns its exit code.
 
-0: stopped in order; 2: what was asked can't be done here, one line for each reason. What happens in between
-belongs to `kafkad.processes.supervisor`.
+0: clean stop; 2: the broker can't start with this configuration, with one line for each reason.
+`kafkad.processes.supervisor` runs the broker.
 """
 
 import os
@@ -18,7 +18,7 @@ from kafkad.core.supervision.exit_codes import REFUSED
 from kafkad.plugin_discovery import PluginFailed
 from kafkad.plugin_loading import Plugins, UnknownObject, chosen, load
 from kafkad.processes.supervisor import run_broker
-from kafkad.standard_streams import say, unblock_standard_streams, write_last
+from kafkad.standard_streams import print_lines, unblock_standard_streams, write_last
 
 
 def start_broker(
@@ -26,9 +26,9 @@ def start_broker(
     announce: Callable[[Ready], None] | None = None,
     reread: Callable[[], BrokerConfig] | None = None,
 ) -> int:
-    """Run a broker in this process until it is told to stop; its exit code.
+    """Run a broker in this process until it stops; returns the exit code.
 
-    `announce` is called once, when requests are answered; unless given, the banner is printed. `reread` reads the
+    `announce` is called once, when the broker is ready; by default it prints the banner. `reread` reads the
     configuration again (SIGHUP).
     """
     unblock_standard_streams()
@@ -42,16 +42,16 @@ def _start_broker(
     config: BrokerConfig, announce: Callable[[Ready], None], reread: Callable[[], BrokerConfig] | None
 ) -> int:
     for notice in config.notices:
-        _complain(notice)
+        _print_warning(notice)
     for warning in exposed(config):
-        _complain(f"WARNING: {warning}")
+        _print_warning(f"WARNING: {warning}")
     try:
         plugins = load_plugins(config)
-    except (PluginFailed, UnknownObject) as refusal:
-        _complain(str(refusal))
+    except (PluginFailed, UnknownObject) as failure:
+        _print_warning(str(failure))
         return REFUSED
     for name in plugins.blocked_unknown:
-        _complain(f"kafkad.plugins.blocked: plugin {name} does not exist")
+        _print_warning(f"kafkad.plugins.blocked: plugin {name} does not exist")
 
     import_kio_alone()
 
@@ -63,17 +63,19 @@ def _start_broker(
 
 
 def load_plugins(config: BrokerConfig) -> Plugins:
-    """Load every plugin, and check that the objects named in the configuration exist.
+    """Load all plugins, and check that the objects in the configuration exist.
 
     Raises PluginFailed or UnknownObject.
     """
-    wanted = config.plugins
-    plugins = load(directory=wanted.dir, enabled=wanted.enabled, blocked=wanted.blocked, settings=config.texts.static)
+    settings = config.plugins
+    plugins = load(
+        directory=settings.dir, enabled=settings.enabled, blocked=settings.blocked, settings=config.texts.static
+    )
     try:
-        unknown_words = unknown_policy(config, plugins.cleanup_policies)
-        if unknown_words is not None:
-            raise UnknownObject(unknown_words)
-        _check_chosen(plugins, wanted)
+        text = unknown_policy(config, plugins.cleanup_policies)
+        if text is not None:
+            raise UnknownObject(text)
+        _check_chosen(plugins, settings)
     except UnknownObject as unknown:
         blocked = [plugin.name for plugin in plugins.loaded if plugin.is_blocked]
         if not blocked:
@@ -82,30 +84,29 @@ def load_plugins(config: BrokerConfig) -> Plugins:
     return plugins
 
 
-def _check_chosen(plugins: Plugins, wanted: PluginsConfig) -> None:
-    # A policy for delete is needed, as the default; compact has none yet, which is no error.
+def _check_chosen(plugins: Plugins, settings: PluginsConfig) -> None:
+    # The policy `delete` is required, because it is the default.
     chosen(plugins.cleanup_policies, "delete", "cleanup.policy")
     strategy = "kafkad.leader.election.strategy"
-    chosen(plugins.leader_election_strategies, wanted.leader_election_strategy, strategy)
-    chosen(plugins.quota_managers, wanted.quota_manager, "kafkad.quota.manager")
+    chosen(plugins.leader_election_strategies, settings.leader_election_strategy, strategy)
+    chosen(plugins.quota_managers, settings.quota_manager, "kafkad.quota.manager")
     chosen(
         plugins.replication_quota_managers,
-        wanted.replication_quota_manager,
+        settings.replication_quota_manager,
         "kafkad.replication.quota.manager",
     )
-    if wanted.replica_selector:
-        chosen(plugins.replica_selectors, wanted.replica_selector, "replica.selector.class")
-    for reporter in wanted.metrics_reporters:
+    if settings.replica_selector:
+        chosen(plugins.replica_selectors, settings.replica_selector, "replica.selector.class")
+    for reporter in settings.metrics_reporters:
         chosen(plugins.metrics_reporters, reporter, "kafkad.metrics.reporters")
-    for assignor in wanted.group_assignors:
+    for assignor in settings.group_assignors:
         chosen(plugins.group_assignors, assignor, "group.consumer.assignors")
 
 
 def import_kio_alone() -> None:
-    """Import the base of kio as if hypothesis, which it looks for, were not installed.
+    """Import the base of kio as if hypothesis were not installed.
 
-    Where it is, among people's test tools, kio imports all of it: 0.15 s before a broker is ready, and
-    megabytes in each process.
+    Otherwise kio would import hypothesis, which takes 0.15 s at the start and megabytes in each process.
     """
     if "hypothesis" in sys.modules:
         return
@@ -117,15 +118,15 @@ def import_kio_alone() -> None:
 
 
 def print_banner(ready: Ready) -> None:
-    say(banner(ready, is_for_terminal="KAFKAD_UNIT" not in os.environ), sys.stdout)
+    print_lines(banner(ready, is_for_terminal="KAFKAD_UNIT" not in os.environ), sys.stdout)
 
 
 def process_age_s() -> float:
-    """Seconds since this process began, the interpreter's own start included."""
+    """Seconds since the start of this process, including the start of the interpreter."""
     after_name = Path("/proc/self/stat").read_text().rpartition(")")[2]
     started_s = int(after_name.split()[19]) / os.sysconf("SC_CLK_TCK")
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started_s
 
 
-def _complain(line: str) -> None:
-    say(f"kafkad: {line}", sys.stderr)
+def _print_warning(line: str) -> None:
+    print_lines(f"kafkad: {line}", sys.stderr)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkad.standard_streams import MOST_WAITING_BYTES, UnblockedOutput
+from kafkad.standard_streams import MAX_PENDING_BYTES, UnblockedOutput
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_lines_wait_in_their_order_while_nobody_reads(pipe: tuple[int, int]) -> 
     read = b""
     while output.is_blocked:
         read += read_all(reader)
-        output.write_waiting()
+        output.write_pending()
     output.write(b"the last\n")
     assert read + read_all(reader) == before + b"".join(lines(2_000)) + b"the last\n"
 
@@ -78,13 +78,13 @@ def test_one_line_stands_for_those_that_were_dropped(pipe: tuple[int, int]) -> N
     fill(writer)
     output = UnblockedOutput(writer)
     output.describe_dropped = "{} dropped".format
-    kept = MOST_WAITING_BYTES // 1024
+    kept = MAX_PENDING_BYTES // 1024
     for number in range(kept + 5):
         output.write(b"%01023d\n" % number)
     read = b""
     while output.is_blocked:
         read += read_all(reader)
-        output.write_waiting()
+        output.write_pending()
     output.write(b"the next\n")
     said = (read + read_all(reader)).splitlines()
     assert [int(line) for line in said[-kept - 2 : -2]] == list(range(kept))
@@ -105,7 +105,7 @@ def test_last_lines_wait_for_a_reader_who_reads(pipe: tuple[int, int]) -> None:
 
     reading = threading.Thread(target=read_slowly)
     reading.start()
-    output.write_last(within_s=240)
+    output.write_last(timeout_s=240)
     reading.join()
     assert read == wanted
 
@@ -114,7 +114,7 @@ def test_last_lines_do_not_wait_for_ever(pipe: tuple[int, int]) -> None:
     fill(pipe[1])
     output = UnblockedOutput(pipe[1])
     output.write(b"the last\n")
-    output.write_last(within_s=0.01)
+    output.write_last(timeout_s=0.01)
     assert output.is_blocked
 
 
@@ -123,7 +123,7 @@ def test_child_process_does_not_repeat_lines_of_its_parent(pipe: tuple[int, int]
     fill(writer)
     output = UnblockedOutput(writer)
     output.write(b"of the parent\n")
-    output.forget_waiting()
+    output.forget_pending()
     read_all(reader)
     output.write(b"of the child\n")
     assert read_all(reader) == b"of the child\n"
@@ -144,7 +144,7 @@ def test_pipe_that_may_not_be_opened_again_does_not_block_either(tmp_path: Path)
     read = b""
     while output.is_blocked:
         read += read_all(reader)
-        output.write_waiting()
+        output.write_pending()
     assert read + read_all(reader) == before + b"x" * 10_000 + b"\n"
     os.close(reader)
     os.close(writer)
@@ -159,7 +159,7 @@ def test_socket_that_nobody_reads_does_not_block() -> None:
     read = b""
     while not read.endswith(b"the last\n"):
         read += reader.recv(1 << 20)
-        output.write_waiting()
+        output.write_pending()
     assert not output.is_blocked
     reader.close()
     writer.close()

@@ -24,15 +24,18 @@ def test_broker_does_not_load_the_test_tools_that_kio_looks_for() -> None:
 @pytest.mark.parametrize(
     ("blocked", "missing"),
     [
-        ("retention", "cleanup.policy=delete: no plugin registers it; known: compact, delete-exported"),
-        ("leader_election", "kafkad.leader.election.strategy=preferred: no plugin registers it; known: nothing"),
-        ("client_quotas", "kafkad.quota.manager=client-id: no plugin registers it; known: nothing"),
+        ("retention", "cleanup.policy=delete: not registered by any plugin; registered: compact, delete-exported"),
+        (
+            "leader_election",
+            "kafkad.leader.election.strategy=preferred: not registered by any plugin; registered: none",
+        ),
+        ("client_quotas", "kafkad.quota.manager=client-id: not registered by any plugin; registered: none"),
         (
             "replication_quota",
-            "kafkad.replication.quota.manager=throttled-rate: no plugin registers it; known: nothing",
+            "kafkad.replication.quota.manager=throttled-rate: not registered by any plugin; registered: none",
         ),
-        ("prometheus", "kafkad.metrics.reporters=prometheus: no plugin registers it; known: nothing"),
-        ("group_assignors", "group.consumer.assignors=uniform: no plugin registers it; known: nothing"),
+        ("prometheus", "kafkad.metrics.reporters=prometheus: not registered by any plugin; registered: none"),
+        ("group_assignors", "group.consumer.assignors=uniform: not registered by any plugin; registered: none"),
     ],
 )
 def test_a_built_in_plugin_that_nobody_stands_in_for_can_t_be_blocked(blocked: str, missing: str) -> None:
@@ -52,9 +55,9 @@ def test_what_is_not_needed_can_be_blocked() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("kafkad.quota.manager", "generous", "kafkad.quota.manager=generous: no plugin registers it"),
-        ("replica.selector.class", "nearest", "replica.selector.class=nearest: no plugin registers it"),
-        ("kafkad.metrics.reporters", "prometheus,fax", "kafkad.metrics.reporters=fax: no plugin registers it"),
+        ("kafkad.quota.manager", "generous", "kafkad.quota.manager=generous: not registered by any plugin"),
+        ("replica.selector.class", "nearest", "replica.selector.class=nearest: not registered by any plugin"),
+        ("kafkad.metrics.reporters", "prometheus,fax", "kafkad.metrics.reporters=fax: not registered by any plugin"),
         ("kafkad.plugins.dir", "/no/such/folder", "kafkad.plugins.dir is not a folder"),
     ],
 )

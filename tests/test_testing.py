@@ -244,7 +244,7 @@ def of_wrong_ones(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(
     "line",
     [
-        "the log says why something went",
+        "the reason is required, because it is logged",
         "IllegalElection: strategy 'wrong' elected",
         "isinstance(1.5, int)",
         "/health is the broker's",

@@ -1,1 +1,2 @@
-"""One outside thing each, behind a port of `kafkad.core.ports`: files, shared memory, links, stores."""
+"""Access to external resources, one per module, behind the ports of `kafkad.core.ports`: files, shared memory, links,
+stores."""

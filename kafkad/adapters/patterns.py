@@ -1,9 +1,7 @@
-"""Regular expressions of clients, by RE2: no pattern can make a match take more than linear time (KIP-848).
+"""Regular expressions of clients, with RE2, which matches any pattern in linear time (KIP-848).
 
-Linear may still mean a millisecond for each of many thousands of names, so the total time of a pattern is limited
-too.
-
-The library is loaded with the first pattern: few brokers ever get one, and it takes 1.5 MB.
+Linear time may still be a millisecond for each of many thousands of names, so the total time of a pattern is limited
+too. The library is loaded with the first pattern, because it takes 1.5 MB and few brokers get a pattern.
 """
 
 from functools import cache
@@ -11,38 +9,38 @@ from importlib import import_module
 from time import thread_time_ns
 from typing import Any
 
-LONGEST_PATTERN = 8192
-"""Letters. RE2 takes up to half a second and 200 MB to compile so many of the most costly kind."""
-ALLOWANCE_NS = 20_000_000
-"""CPU time that each pattern gets once, because some patterns are slow with their first texts only."""
-_NS_FOR_A_TEXT = 20_000
-_NS_FOR_A_LETTER = 20
-"""Ten times what usual patterns need."""
+MAX_PATTERN_LENGTH = 8192
+"""Characters. RE2 may take half a second and 200 MB to compile a pattern of this length."""
+INITIAL_TIME_NS = 20_000_000
+"""Initial CPU time of each pattern, because some patterns are slow with their first texts only."""
+_NS_PER_TEXT = 20_000
+_NS_PER_CHARACTER = 20
+"""Ten times the CPU time of usual patterns."""
 
 
 class BoundedPattern:
-    """`fullmatch` raises ValueError when the pattern has taken too long altogether."""
+    """`fullmatch` raises ValueError when the pattern has used more than its total CPU time."""
 
-    __slots__ = ("_compiled", "_left_ns")
+    __slots__ = ("_compiled", "_remaining_ns")
 
     def __init__(self, compiled: Any) -> None:
         self._compiled = compiled
-        self._left_ns = ALLOWANCE_NS
+        self._remaining_ns = INITIAL_TIME_NS
 
     def fullmatch(self, text: str, /) -> object | None:
-        if self._left_ns < 0:
+        if self._remaining_ns < 0:
             raise ValueError("it takes too long to match")
-        # CPU time, because wall-clock time would condemn a good pattern on a busy machine.
-        began_ns = thread_time_ns()
-        found: object | None = self._compiled.fullmatch(text)
-        self._left_ns += _NS_FOR_A_TEXT + _NS_FOR_A_LETTER * len(text) - (thread_time_ns() - began_ns)
-        return found
+        # CPU time, because with wall-clock time a busy machine could fail a cheap pattern.
+        start_ns = thread_time_ns()
+        match: object | None = self._compiled.fullmatch(text)
+        self._remaining_ns += _NS_PER_TEXT + _NS_PER_CHARACTER * len(text) - (thread_time_ns() - start_ns)
+        return match
 
 
 def compile_pattern(pattern: str) -> BoundedPattern:
-    """Raises ValueError with RE2's reason."""
-    if len(pattern) > LONGEST_PATTERN:
-        raise ValueError(f"it has {len(pattern)} letters, {LONGEST_PATTERN} are taken at most")
+    """Raises ValueError with the error text of RE2."""
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        raise ValueError(f"it has {len(pattern)} characters, at most {MAX_PATTERN_LENGTH} are allowed")
     re2, options = _library()
     try:
         return BoundedPattern(re2.compile(pattern, options))
@@ -56,7 +54,7 @@ def _library() -> tuple[Any, Any]:
     re2 = import_module("re2")
     options = re2.Options()
     options.log_errors = False  # RE2 would print the errors of clients to stderr
-    # The places of thousands of groups would take gigabytes to find; here only the whole match counts. RE2 captures
-    # groups with a name all the same.
+    # Only the whole match is needed, and capturing thousands of groups could take gigabytes. RE2 captures named groups
+    # nevertheless.
     options.never_capture = True
     return re2, options

@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple
 import click
 
 from kafkad.cli.failing import fail
-from kafkad.standard_streams import drop_unwritten, hold_standard_streams, is_no_space, say
+from kafkad.standard_streams import drop_unwritten, hold_standard_streams, is_no_space, print_lines
 
 INTERRUPTED = 130
 NOT_WRITTEN = 1
@@ -60,7 +60,7 @@ class CommandGroup(click.Group):
         except OSError as error:
             if not is_no_space(error):
                 raise
-            say(f"kafkad: the output can't be written: {error.strerror}", sys.stderr)
+            print_lines(f"kafkad: the output can't be written: {error.strerror}", sys.stderr)
             drop_unwritten()
             sys.exit(NOT_WRITTEN)
 

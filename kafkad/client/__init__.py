@@ -1,4 +1,4 @@
-"""A synchronous Kafka client for our own commands: topics, groups, transactions, records of any broker.
+"""A synchronous Kafka client for kafkad's commands: topics, groups, transactions and records of any broker.
 
-It is no part of the broker: the daemon imports nothing from it.
+The broker does not import it.
 """

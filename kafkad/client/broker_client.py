@@ -1,7 +1,7 @@
 """A small synchronous Kafka client, for the command line and the pytest fixture.
 
-It knows the brokers of the cluster, the topics and their leaders; `client/records.py` produces and fetches records. It
-is made for people and tests, not for throughput: one request at a time, from one thread.
+This module has connections to the brokers, topics and leaders; `client/records.py` fetches records. The client is not
+for high throughput: it sends one request at a time, from one thread.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from kafkad.core.errors import ErrorCode
 
 DEFAULT_PORT = 9092
 BROKER_DEFAULT = -1
-"""As the number of partitions or replicas: the broker's default."""
+"""The broker's default, as the number of partitions or replicas."""
 
 _RETRIABLE = frozenset(
     {
@@ -39,12 +39,12 @@ _RETRIABLE = frozenset(
 _RETRY_PAUSE_S = 0.1
 _PROTOCOL = "PLAINTEXT://"
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription:
-    """One partition from Metadata; `leader` is -1 when it has none."""
+    """One partition from Metadata; `leader` is -1 without a leader."""
 
     partition: int
     leader: int
@@ -55,7 +55,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """A topic from Metadata; partitions in the order of their numbers."""
+    """A topic from Metadata; partitions are sorted by number."""
 
     name: str
     topic_id: UUID | None
@@ -72,7 +72,7 @@ class BrokerDescription(NamedTuple):
 
 
 class BrokerClient:
-    """Talks to the cluster behind `bootstrap` ("host:port,host:port"). Raises only BrokerCallFailed."""
+    """Connects to the cluster at `bootstrap` ("host:port,host:port"). Raises only BrokerCallFailed."""
 
     def __init__(self, bootstrap: str, timeout_s: float = 10.0) -> None:
         self._timeout_s = timeout_s
@@ -94,10 +94,10 @@ class BrokerClient:
             connection.close()
 
     def topics(self, names: Sequence[str] | None = None, *, create: bool = False) -> list[TopicDescription]:
-        """Every topic in order of name, or those named.
+        """All topics or `names`, sorted by name.
 
-        With `create` the broker may auto-create what is missing; without it a missing name raises
-        UNKNOWN_TOPIC_OR_PARTITION at once.
+        With `create` the broker may auto-create missing topics; else a missing topic raises UNKNOWN_TOPIC_OR_PARTITION
+        at once.
         """
         if create:
             return self.until_deadline(lambda: self._describe(names, create=True))
@@ -112,7 +112,7 @@ class BrokerClient:
 
     def create_topic(self, name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> None:
         """Create one topic. Either number may be BROKER_DEFAULT."""
-        # Hardly any command makes a topic, and each one would pay for these.
+        # Imported here, because few commands create topics, and the import is slow.
         from kio.schema.create_topics.v7.request import (  # noqa: PLC0415
             CreatableTopic,
             CreatableTopicConfig,
@@ -133,7 +133,7 @@ class BrokerClient:
             raise_for(result.error_code, f"topic {name!r} was not created", result.error_message)
 
     def delete_topic(self, name: str) -> None:
-        # As above.
+        # See create_topic.
         from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState  # noqa: PLC0415
         from kio.schema.delete_topics.v6.response import DeleteTopicsResponse  # noqa: PLC0415
 
@@ -145,25 +145,24 @@ class BrokerClient:
 
     @property
     def wait(self) -> i32Timedelta:
-        """The timeout that requests give to the broker."""
+        """The timeout in requests."""
         return milliseconds(int(self._timeout_s * 1000))
 
     def leader_of(self, topic: str, partition: int) -> BrokerConnection:
-        """A connection to the leader. Raises LEADER_NOT_AVAILABLE while there is none."""
+        """A connection to the leader. Raises LEADER_NOT_AVAILABLE without a leader."""
         if (topic, partition) not in self._leaders:
             self._describe([topic], create=False)
         leader = self._leaders.get((topic, partition))
         if leader is None:
             count = sum(1 for name, _ in self._leaders if name == topic)
-            # No error code, so no retry: metadata that has the topic has all its partitions, and waiting would not
-            # help.
+            # No error code, so no retry: the topic's metadata always has all partitions.
             raise BrokerCallFailed(f"topic {topic!r} has no partition {partition}, it has {count}")
         if leader not in self._addresses:
             raise BrokerCallFailed(f"{topic}-{partition} has no leader", ErrorCode.LEADER_NOT_AVAILABLE)
         return self._connect(*self._addresses[leader])
 
     def any_broker(self) -> BrokerConnection:
-        """A connection to the broker that answered first, for requests that every broker can answer."""
+        """A connection to the first reachable bootstrap server, for requests that any broker handles."""
         return self._bootstrap
 
     def all_brokers(self) -> list[BrokerConnection]:
@@ -172,12 +171,12 @@ class BrokerClient:
         return [self._connect(*address) for address in self._addresses.values()]
 
     def brokers(self) -> dict[int, BrokerConnection]:
-        """The same by broker id."""
+        """A connection to each broker of the cluster, by broker id."""
         self._describe([], create=False)
         return {broker: self._connect(*address) for broker, address in sorted(self._addresses.items())}
 
     def describe_brokers(self) -> list[BrokerDescription]:
-        """The brokers that live, by id."""
+        """The live brokers, sorted by id."""
         request = MetadataRequest(topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False)
         response = self._bootstrap.call(request, MetadataResponse)
         return sorted(
@@ -190,8 +189,8 @@ class BrokerClient:
     def connection_to(self, host: str, port: int) -> BrokerConnection:
         return self._connect(host, port)
 
-    def until_deadline(self, attempt: Callable[[], Answer]) -> Answer:
-        """Repeat `attempt` with fresh metadata while its error is retriable, until the timeout."""
+    def until_deadline(self, attempt: Callable[[], Result]) -> Result:
+        """Retry `attempt` with refreshed metadata after retriable errors, until the timeout."""
         deadline = monotonic() + self._timeout_s
         while True:
             try:
@@ -203,20 +202,20 @@ class BrokerClient:
             sleep(_RETRY_PAUSE_S)
 
     def _describe(self, names: Sequence[str] | None, *, create: bool) -> list[TopicDescription]:
-        wanted = None
+        requested = None
         if names is not None:
-            wanted = tuple(MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names)
+            requested = tuple(MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names)
         request = MetadataRequest(
-            topics=wanted, allow_auto_topic_creation=create, include_topic_authorized_operations=False
+            topics=requested, allow_auto_topic_creation=create, include_topic_authorized_operations=False
         )
         response = self._bootstrap.call(request, MetadataResponse)
         self._addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         self._controller = response.controller_id
         self._cluster_id = response.cluster_id
-        described = [self._remember(topic) for topic in response.topics]
+        described = [self._update_leaders(topic) for topic in response.topics]
         return sorted(described, key=lambda topic: topic.name)
 
-    def _remember(self, topic: MetadataResponseTopic) -> TopicDescription:
+    def _update_leaders(self, topic: MetadataResponseTopic) -> TopicDescription:
         if int(topic.error_code) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise BrokerCallFailed(f"topic {topic.name!r} does not exist", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         raise_for(topic.error_code, f"the partitions of topic {topic.name!r} are not available", None)
@@ -260,9 +259,9 @@ class BrokerClient:
 
 
 def parse_bootstrap(bootstrap: str) -> list[tuple[str, int]]:
-    """ "host:port,host:port" as pairs; the port may be left out, IPv6 addresses are in brackets."""
+    """ "host:port,host:port" as pairs; the port is optional, IPv6 addresses are in brackets."""
     addresses = []
-    for entry in filter(None, (part.strip().removeprefix(_PROTOCOL) for part in bootstrap.split(","))):
+    for entry in filter(None, (entry_text.strip().removeprefix(_PROTOCOL) for entry_text in bootstrap.split(","))):
         host, colon, port = entry.rpartition(":")
         if not colon or entry.endswith("]"):
             host, port = entry, str(DEFAULT_PORT)
@@ -279,8 +278,8 @@ def milliseconds(count: int) -> i32Timedelta:
 
 
 def raise_for(code: int, sentence: str, message: str | None) -> None:
-    """Raise `sentence` with the broker's own `message`, or with the name of the code, unless code is 0."""
+    """Raise `sentence` with the broker's `message`, or with the name of the code, unless code is 0."""
     if code:
-        known = ErrorCode(code)
-        reason = known.name if not message else f"{message} ({known.name})"
-        raise BrokerCallFailed(f"{sentence}: {reason}", known)
+        error = ErrorCode(code)
+        reason = error.name if not message else f"{message} ({error.name})"
+        raise BrokerCallFailed(f"{sentence}: {reason}", error)

@@ -1,4 +1,4 @@
-"""What the cleaners of a broker know of its compacted logs, from the page /cleaner of its metrics listener."""
+"""The compacted logs of a broker, from the page /cleaner of its metrics listener."""
 
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
@@ -11,11 +11,11 @@ _PAUSE_S = 0.02
 
 
 class NoCompactions(Exception):
-    """The page can't be had; the message says why."""
+    """The page can't be read; the message has the reason."""
 
 
 class LastCompaction(msgspec.Struct, frozen=True):
-    """The compaction of a log that ended last, at `ended_ms`."""
+    """The last completed compaction of a log."""
 
     ended_ms: int
     seconds: float
@@ -27,8 +27,9 @@ class LastCompaction(msgspec.Struct, frozen=True):
 
 
 class LogCompaction(msgspec.Struct, frozen=True):
-    """`state` is idle, waiting, compacting or quarantined. `failure` says why it can't be compacted, `retry_ms` when
-    it is tried again; None for when the topic's configuration changes only.
+    """`state` is idle, waiting, compacting or quarantined. `failure` is the reason why the log can't be compacted.
+
+    `retry_ms` is the time of the next attempt; None if only a change of the topic's configuration causes one.
     """
 
     topic: str
@@ -42,7 +43,7 @@ class LogCompaction(msgspec.Struct, frozen=True):
 
 
 def compactions(host: str, port: int, timeout_s: float) -> list[LogCompaction]:
-    """As they are now. Raises `NoCompactions`."""
+    """The current state of the compacted logs. Raises `NoCompactions`."""
     deadline = monotonic() + timeout_s
     first: int | None = None
     while True:

@@ -22,7 +22,7 @@ _DEFAULT_CONFIG_SOURCE = 5
 
 
 def topic_configs(client: BrokerClient, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The configs of each topic that differ from Kafka's defaults, wherever they are set."""
+    """The configs of each topic that are set anywhere, i.e. not Kafka's defaults."""
     resources = tuple(
         DescribeConfigsResource(resource_type=OF_TOPIC, resource_name=name, configuration_keys=None) for name in names
     )
@@ -40,12 +40,12 @@ def topic_configs(client: BrokerClient, names: Sequence[str]) -> dict[str, dict[
 
 
 def touch_topic_config(client: BrokerClient, name: str) -> None:
-    """Change nothing about the configuration of a topic: what waits for a change of it is tried again."""
+    """Trigger a change of a topic's configuration without changes, so that failed cleanups are retried."""
     alter_configs(client.controller_connection(), OF_TOPIC, name, {})
 
 
 def alter_configs(connection: BrokerConnection, kind: i8, name: str, options: Mapping[str, str | None]) -> None:
-    """Set options of the topic or broker `name`; None: back to the default."""
+    """Set options of the topic or broker `name`; None resets to the default."""
     configs = tuple(
         AlterableConfig(name=option, config_operation=_DELETE if value is None else _SET, value=value)
         for option, value in options.items()
@@ -53,5 +53,5 @@ def alter_configs(connection: BrokerConnection, kind: i8, name: str, options: Ma
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
     request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
     for result in connection.call(request, IncrementalAlterConfigsResponse).responses:
-        what = f"topic {name!r}" if kind == OF_TOPIC else f"broker {name}"
-        raise_for(result.error_code, f"{what} was not changed", result.error_message)
+        resource_text = f"topic {name!r}" if kind == OF_TOPIC else f"broker {name}"
+        raise_for(result.error_code, f"{resource_text} was not changed", result.error_message)

@@ -1,7 +1,7 @@
-"""One TCP connection to one broker, used by one thread: a request goes out, its response comes back.
+"""One TCP connection to one broker, for one thread: sends a request, and receives its response.
 
-It first asks the broker for its API versions and raises, with a sentence, for a request that the broker does not serve.
-Every failure is a `BrokerCallFailed`. `broker_client` knows the leaders.
+The first request is ApiVersions; requests that the broker does not support raise an error. All errors are
+`BrokerCallFailed`. `broker_client` finds the leaders.
 """
 
 import socket
@@ -23,7 +23,7 @@ from kafkad.core.errors import ErrorCode
 
 CLIENT_ID = "kafkad-cli"
 LARGEST_RESPONSE = 256 * 1024 * 1024
-"""Longer than any response to these requests: a larger length is not Kafka's protocol."""
+"""More than the largest response: a larger length is not Kafka's protocol."""
 
 _LENGTH = Struct(">i")
 _ERROR_CODE = Struct(">h")
@@ -33,9 +33,9 @@ Response = TypeVar("Response", bound=Payload)
 
 
 class BrokerCallFailed(Exception):
-    """A broker could not be reached or refused; the text is one sentence for people.
+    """A broker was unreachable or returned an error; the message is one sentence for users.
 
-    `code` is None when there was no response with an error code.
+    `code` is None without an error code in a response.
     """
 
     def __init__(self, sentence: str, code: ErrorCode | None = None) -> None:
@@ -44,7 +44,7 @@ class BrokerCallFailed(Exception):
 
 
 class BrokerConnection:
-    """A connected socket whose broker is known to speak Kafka's protocol."""
+    """A connection to a broker, after ApiVersions."""
 
     def __init__(self, host: str, port: int, timeout_s: float) -> None:
         self.peer = f"{host}:{port}"
@@ -54,9 +54,9 @@ class BrokerConnection:
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
         except OSError as error:
-            raise BrokerCallFailed(f"no broker answers at {self.peer}: {_reason(error)}") from error
-        except UnicodeError as wrong:
-            raise BrokerCallFailed(f"no broker answers at {self.peer}: no host has such a name") from wrong
+            raise BrokerCallFailed(f"no broker responds at {self.peer}: {_reason(error)}") from error
+        except UnicodeError as invalid_name:
+            raise BrokerCallFailed(f"no broker responds at {self.peer}: unknown host name") from invalid_name
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             self._negotiate()
@@ -74,12 +74,12 @@ class BrokerConnection:
         self._socket.close()
 
     def call(self, request: Payload, response_type: type[Response], *, wait_s: float = 0.0) -> Response:
-        """Send `request` and return its response; `wait_s` is how long the broker itself may delay it."""
+        """Send `request` and return its response, which the broker may delay for `wait_s`."""
         self.send(request)
-        return self._decode(response_type, self._answer(wait_s), 5 if request.__flexible__ else 4)
+        return self._decode(response_type, self._receive_response(wait_s), 5 if request.__flexible__ else 4)
 
     def send(self, request: Payload) -> None:
-        """Send a request without waiting for an answer: Produce with acks=0 has none."""
+        """Send a request without waiting for a response: Produce with acks=0 has none."""
         api_key, version = request.__api_key__, request.__version__
         self._check_served(api_key, version, type(request).__name__.removesuffix("Request"))
         body = BytesIO()
@@ -104,7 +104,7 @@ class BrokerConnection:
         except OSError as error:
             raise BrokerCallFailed(f"the connection to {self.peer} broke: {_reason(error)}") from error
 
-    def _answer(self, wait_s: float) -> bytes:
+    def _receive_response(self, wait_s: float) -> bytes:
         frame = self._receive(wait_s)
         if _CORRELATION_ID.unpack_from(frame)[0] != self._correlation_id:
             raise BrokerCallFailed(f"{self.peer} sent a response with a wrong correlation id")
@@ -115,7 +115,7 @@ class BrokerConnection:
         self._versions[request.__api_key__] = (request.__version__, request.__version__)
         self.send(request)
         frame = self._receive(0.0)
-        # An error has the layout of version 0; in every version the code is the first field.
+        # An error response has version 0; in all versions the error code is the first field.
         code = _ERROR_CODE.unpack_from(frame, 4)[0] if len(frame) >= 6 else ErrorCode.UNKNOWN_SERVER_ERROR
         if code:
             raise BrokerCallFailed(f"{self.peer} returned error {code} for ApiVersions 3; it may be too old")
@@ -135,12 +135,12 @@ class BrokerConnection:
             return
         served = f"versions {lowest} to {highest}" if highest >= 0 else "no version"
         raise BrokerCallFailed(
-            f"{self.peer} serves {served} of {name}, this client needs version {version}",
+            f"{self.peer} supports {served} of {name}, this client requires version {version}",
             ErrorCode.UNSUPPORTED_VERSION,
         )
 
     def _receive(self, wait_s: float) -> bytes:
-        """The next response without its length: response header and body."""
+        """The next response without its length prefix."""
         self._socket.settimeout(self._timeout_s + wait_s)
         prefix = self._read_exactly(4)
         (length,) = _LENGTH.unpack(prefix)

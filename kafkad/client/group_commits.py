@@ -1,6 +1,6 @@
-"""Commits of a group's offsets in a running cluster, and who coordinates it, over a `BrokerClient`.
+"""Commits a group's offsets, and finds its coordinator, with a `BrokerClient`.
 
-A commit goes to the group's coordinator, and is repeated when the coordinator moved or is loading.
+Commits are sent to the group's coordinator, and retried if the coordinator has moved or is loading.
 """
 
 from collections.abc import Mapping
@@ -32,9 +32,9 @@ _Commits = dict[str, list[tuple[int, int]]]
 def commit_offsets(
     client: BrokerClient, group_id: str, offsets: Mapping[Partition, int], *, retention: timedelta | None = None
 ) -> None:
-    """Commit as a client that is no member of the group, which must have no members.
+    """Commit as a client that is not a member; the group must have no members.
 
-    They are kept for `retention`; without it as long as the broker keeps those of groups without members.
+    The offsets expire after `retention`, by default after the broker's offsets.retention.minutes.
     """
     by_topic: _Commits = {}
     for (topic, partition), offset in sorted(offsets.items()):
@@ -77,7 +77,7 @@ def _commit_request(group_id: str, by_topic: _Commits) -> OffsetCommitRequest:
 
 
 def _commit_request_for(retention: timedelta, group_id: str, by_topic: _Commits) -> v4.OffsetCommitRequest:
-    """Version 4 is the last one with which a client says how long (KIP-211)."""
+    """Version 4, the last version with a retention time (KIP-211)."""
     return v4.OffsetCommitRequest(
         group_id=GroupId(group_id),
         member_id="",

@@ -1,6 +1,6 @@
-"""Groups and their offsets in a running cluster: the requests of `kafkad groups`, over a `BrokerClient`.
+"""Groups and their offsets: the requests of `kafkad groups`, with a `BrokerClient`.
 
-Each call about a group goes to its coordinator, and is repeated when the coordinator moved or is loading.
+Requests about a group are sent to its coordinator, and retried if the coordinator has moved or is loading.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class ListedGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberDescription:
-    """`partitions` are those assigned to it; none when the group's protocol type is not consumer."""
+    """`partitions` are the assigned partitions; empty if the group's protocol type is not consumer."""
 
     member_id: str
     instance_id: str | None
@@ -69,7 +69,7 @@ class GroupDescription:
 
 
 def list_groups(client: BrokerClient) -> list[ListedGroup]:
-    """Every group of every coordinator, in the order of ids."""
+    """The groups of all coordinators, sorted by id."""
 
     def attempt() -> list[ListedGroup]:
         found = []
@@ -86,7 +86,7 @@ def list_groups(client: BrokerClient) -> list[ListedGroup]:
 
 
 def describe_group(client: BrokerClient, group_id: str, *, is_consumer_type: bool) -> GroupDescription:
-    """`is_consumer_type`: the group speaks KIP-848. Raises GROUP_ID_NOT_FOUND."""
+    """`is_consumer_type`: the group uses KIP-848. Raises GROUP_ID_NOT_FOUND."""
     describe = _describe_consumer if is_consumer_type else _describe_classic
     return client.until_deadline(lambda: describe(client, group_id))
 
@@ -98,11 +98,11 @@ def committed_offsets(client: BrokerClient, group_id: str) -> dict[Partition, in
     def attempt() -> dict[Partition, int]:
         coordinator, _ = coordinator_of(client, group_id)
         response = coordinator.call(OffsetFetchRequest(groups=(group,)), OffsetFetchResponse)
-        (answer,) = response.groups
+        (result,) = response.groups
         failed = f"the offsets of group {group_id!r} can't be read"
-        raise_for(answer.error_code, failed, None)
+        raise_for(result.error_code, failed, None)
         offsets = {}
-        for topic in answer.topics:
+        for topic in result.topics:
             for row in topic.partitions:
                 raise_for(row.error_code, f"{failed}, {topic.name}-{row.partition_index}", None)
                 offsets[str(topic.name), int(row.partition_index)] = int(row.committed_offset)
@@ -144,7 +144,7 @@ def delete_offsets(client: BrokerClient, group_id: str, partitions: Sequence[Par
 
 
 def _describe_classic(client: BrokerClient, group_id: str) -> GroupDescription:
-    coordinator, place = coordinator_of(client, group_id)
+    coordinator, address = coordinator_of(client, group_id)
     request = DescribeGroupsRequest(groups=(GroupId(group_id),), include_authorized_operations=False)
     (group,) = coordinator.call(request, DescribeGroupsResponse).groups
     raise_for(group.error_code, f"group {group_id!r} can't be described", group.error_message)
@@ -152,7 +152,7 @@ def _describe_classic(client: BrokerClient, group_id: str) -> GroupDescription:
         group_id=group_id,
         state=group.group_state,
         strategy=group.protocol_data,
-        coordinator=place,
+        coordinator=address,
         members=tuple(
             MemberDescription(
                 member_id=each.member_id,
@@ -167,7 +167,7 @@ def _describe_classic(client: BrokerClient, group_id: str) -> GroupDescription:
 
 
 def _describe_consumer(client: BrokerClient, group_id: str) -> GroupDescription:
-    coordinator, place = coordinator_of(client, group_id)
+    coordinator, address = coordinator_of(client, group_id)
     request = ConsumerGroupDescribeRequest(group_ids=(GroupId(group_id),), include_authorized_operations=False)
     (group,) = coordinator.call(request, ConsumerGroupDescribeResponse).groups
     raise_for(group.error_code, f"group {group_id!r} can't be described", group.error_message)
@@ -175,7 +175,7 @@ def _describe_consumer(client: BrokerClient, group_id: str) -> GroupDescription:
         group_id=group_id,
         state=group.group_state,
         strategy=group.assignor_name,
-        coordinator=place,
+        coordinator=address,
         members=tuple(
             MemberDescription(
                 member_id=each.member_id,
@@ -201,7 +201,7 @@ def _assigned_to(member: DescribedGroupMember) -> tuple[Partition, ...]:
     try:
         assignment = entity_reader(ConsumerProtocolAssignment)(raw, _ASSIGNMENT_VERSION.size)[0]
     except SerialError:
-        # A leader may send an assignment in any format of its own.
+        # The format of an assignment is up to the group's leader.
         return ()
     return tuple(
         (str(topic.topic), int(partition)) for topic in assignment.assigned_partitions for partition in topic.partitions

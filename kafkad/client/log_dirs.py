@@ -1,4 +1,4 @@
-"""The log directories of a running cluster: the request of `kafkad log-dirs`, over a `BrokerClient`."""
+"""The log directories of the brokers: the request of `kafkad log-dirs`, with a `BrokerClient`."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ UNKNOWN = -1
 
 
 class Replica(NamedTuple):
-    """A partition in a directory. `is_future`: it is being moved there, and `offset_lag` behind."""
+    """A replica in a directory. `is_future`: the replica is being moved there, with `offset_lag`."""
 
     topic: str
     partition: int
@@ -25,7 +25,7 @@ class Replica(NamedTuple):
 
 
 class LogDirDescription(NamedTuple):
-    """`error` says why the directory is offline; sizes are those of its file system, or UNKNOWN."""
+    """`error` is the error of an offline directory; sizes are for its file system, or UNKNOWN."""
 
     broker: int
     path: str
@@ -38,7 +38,7 @@ class LogDirDescription(NamedTuple):
 def describe_log_dirs(
     client: BrokerClient, partitions_of: Mapping[str, Sequence[int]] | None = None
 ) -> list[LogDirDescription]:
-    """Every log directory of every broker, with all partitions or those named."""
+    """The log directories of all brokers, with all or the requested partitions."""
     topics = None
     if partitions_of is not None:
         topics = tuple(

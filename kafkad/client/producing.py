@@ -1,7 +1,7 @@
-"""Records to a running broker in whole batches: Produce over a `BrokerClient`.
+"""Produces record batches with a `BrokerClient`.
 
-It goes to the partition's leader, and is repeated at the new one when leadership moved. If its connection broke, it is
-not sent again: the batch may be there already.
+Requests are sent to the partition's leader, and retried if the leader has changed. After a broken connection they are
+not retried, because the batch may have been appended.
 """
 
 from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -27,8 +27,8 @@ def produce(client: BrokerClient, topic: str, partition: int, batch: bytes, *, a
     def attempt() -> int:
         leader = client.leader_of(topic, partition)
         response = leader.call(request, ProduceResponse, wait_s=client.wait.total_seconds())
-        answer = response.responses[0].partition_responses[0]
-        raise_for(answer.error_code, f"{topic}-{partition} did not accept the records", answer.error_message)
-        return answer.base_offset
+        result = response.responses[0].partition_responses[0]
+        raise_for(result.error_code, f"{topic}-{partition} did not accept the records", result.error_message)
+        return result.base_offset
 
     return client.until_deadline(attempt)

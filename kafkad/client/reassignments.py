@@ -1,4 +1,4 @@
-"""Who has partitions, and who leads them: the requests of `kafkad reassign` and `kafkad elect-leaders`."""
+"""Reassignments and leader elections: the requests of `kafkad reassign` and `kafkad elect-leaders`."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -24,7 +24,7 @@ Reason = str | None
 
 
 class Reassignment(NamedTuple):
-    """A reassignment under way; `replicas` are the old and the new ones."""
+    """An ongoing reassignment; `replicas` are the old and the new replicas."""
 
     topic: str
     partition: int
@@ -34,7 +34,7 @@ class Reassignment(NamedTuple):
 
 
 def reassign(client: BrokerClient, targets: Mapping[Partition, Sequence[int] | None]) -> dict[Partition, Reason]:
-    """Begin, or with None as target cancel; by partition why it was refused, None: it was not."""
+    """Start reassignments, or cancel them with the target None. Returns the error of each partition, or None."""
     by_topic: dict[str, list[ReassignablePartition]] = {}
     for (topic, index), target in targets.items():
         replicas = None if target is None else tuple(BrokerId(each) for each in target)
@@ -51,7 +51,7 @@ def reassign(client: BrokerClient, targets: Mapping[Partition, Sequence[int] | N
 
 
 def reassignments(client: BrokerClient) -> list[Reassignment]:
-    """All that are under way."""
+    """All ongoing reassignments."""
     request = ListPartitionReassignmentsRequest(topics=None, timeout=client.wait)
     response = client.any_broker().call(request, ListPartitionReassignmentsResponse)
     raise_for(response.error_code, "the reassignments can't be listed", response.error_message)
@@ -69,13 +69,13 @@ def reassignments(client: BrokerClient) -> list[Reassignment]:
 
 
 def elect_leaders(
-    client: BrokerClient, wanted: Sequence[Partition] | None, *, unclean: bool
+    client: BrokerClient, partitions: Sequence[Partition] | None, *, unclean: bool
 ) -> dict[Partition, Reason]:
-    """By partition why no leader was elected, None: one was; `wanted` None: all that need one."""
+    """Elect leaders for `partitions`, None for all. Returns the error of each partition, or None."""
     topics = None
-    if wanted is not None:
+    if partitions is not None:
         by_topic: dict[str, list[i32]] = {}
-        for topic, index in wanted:
+        for topic, index in partitions:
             by_topic.setdefault(topic, []).append(i32(index))
         topics = tuple(
             TopicPartitions(topic=TopicName(name), partitions=tuple(rows)) for name, rows in by_topic.items()

@@ -1,6 +1,6 @@
-"""Records from a running broker in whole batches: Fetch, ListOffsets over a `BrokerClient`.
+"""Fetches record batches and offsets with a `BrokerClient`.
 
-Each call goes to the partition's leader, and is repeated at the new one when leadership moved.
+Requests are sent to the partition's leader, and retried if the leader has changed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,16 +28,16 @@ _READ_UNCOMMITTED, _READ_COMMITTED = i8(0), i8(1)
 class FetchedPartition:
     """The result of one fetch for one partition.
 
-    `records` is a run of batches: the first may begin before the fetch offset, the last may be cut off.
+    `records` has consecutive batches: the first may begin before the fetch offset, the last may be cut off.
     """
 
     partition: int
     high_watermark: int
     last_stable_offset: int
-    """Only below it are there records for who reads committed ones; -1 from brokers that don't say."""
+    """The end offset for read_committed; -1 if the broker does not return it."""
     records: bytes
     aborted: tuple[tuple[int, int], ...] = ()
-    """Producer id and first offset of each aborted transaction, if only committed records are read."""
+    """Producer id and first offset of each aborted transaction, with read_committed."""
 
 
 def fetch(
@@ -49,9 +49,9 @@ def fetch(
     max_bytes: int = _FETCH_BYTES,
     is_committed: bool = False,
 ) -> list[FetchedPartition]:
-    """Batches from `positions` (partition to offset) on; waits up to `max_wait_ms` for the first byte.
+    """The batches from `positions` (partition to offset) on; waits at most `max_wait_ms` for the first byte.
 
-    With `is_committed` only up to the last stable offset.
+    With `is_committed` up to the last stable offset.
     """
 
     def attempt() -> list[FetchedPartition]:
@@ -61,8 +61,8 @@ def fetch(
         share_ms = max_wait_ms // len(by_leader)
         return [
             fetched
-            for leader, asked in by_leader.items()
-            for fetched in _fetch_from(leader, topic, asked, share_ms, max_bytes, is_committed=is_committed)
+            for leader, requested in by_leader.items()
+            for fetched in _fetch_from(leader, topic, requested, share_ms, max_bytes, is_committed=is_committed)
         ]
 
     return client.until_deadline(attempt)
@@ -71,7 +71,7 @@ def fetch(
 def offsets(
     client: BrokerClient, topic: str, partitions: Iterable[int], timestamp: int, *, is_committed: bool = False
 ) -> dict[int, int]:
-    """The offset of each partition at `timestamp` (milliseconds, EARLIEST or LATEST); -1 when there is none.
+    """The offset of each partition at `timestamp` (milliseconds, EARLIEST or LATEST); -1 if there is none.
 
     With `is_committed`, LATEST is the last stable offset.
     """
@@ -81,7 +81,7 @@ def offsets(
 def offsets_at(
     client: BrokerClient, topic: str, times: Mapping[int, int], *, is_committed: bool = False
 ) -> dict[int, int]:
-    """The same with a timestamp for each partition: one request to each leader."""
+    """As `offsets`, with a timestamp for each partition; one request to each leader."""
     isolation = _READ_COMMITTED if is_committed else _READ_UNCOMMITTED
 
     def attempt() -> dict[int, int]:
@@ -89,8 +89,8 @@ def offsets_at(
         for partition, timestamp in times.items():
             by_leader.setdefault(client.leader_of(topic, partition), {})[partition] = timestamp
         found: dict[int, int] = {}
-        for leader, asked in by_leader.items():
-            found |= _offsets_from(leader, topic, asked, isolation)
+        for leader, requested in by_leader.items():
+            found |= _offsets_from(leader, topic, requested, isolation)
         return {partition: found[partition] for partition in times}
 
     return client.until_deadline(attempt)
@@ -121,17 +121,17 @@ def _fetch_from(
     response = leader.call(request, FetchResponse, wait_s=max_wait_ms / 1000)
     raise_for(response.error_code, f"{leader.peer} did not serve a fetch of {topic!r}", None)
     fetched = []
-    for answer in (each for answered in response.responses for each in answered.partitions):
-        asked = f"offset {positions[answer.partition_index]} of {topic}-{answer.partition_index}"
-        raise_for(answer.error_code, f"{asked} can't be read", None)
+    for result in (each for topic_row in response.responses for each in topic_row.partitions):
+        position = f"offset {positions[result.partition_index]} of {topic}-{result.partition_index}"
+        raise_for(result.error_code, f"{position} can't be read", None)
         fetched.append(
             FetchedPartition(
-                partition=answer.partition_index,
-                high_watermark=answer.high_watermark,
-                last_stable_offset=answer.last_stable_offset,
-                records=answer.records or b"",
+                partition=result.partition_index,
+                high_watermark=result.high_watermark,
+                last_stable_offset=result.last_stable_offset,
+                records=result.records or b"",
                 aborted=tuple(
-                    (int(row.producer_id), int(row.first_offset)) for row in answer.aborted_transactions or ()
+                    (int(row.producer_id), int(row.first_offset)) for row in result.aborted_transactions or ()
                 ),
             )
         )
@@ -149,7 +149,7 @@ def _offsets_from(leader: BrokerConnection, topic: str, times: Mapping[int, int]
         topics=(ListOffsetsTopic(name=TopicName(topic), partitions=rows),),
     )
     found = {}
-    for answer in leader.call(request, ListOffsetsResponse).topics[0].partitions:
-        raise_for(answer.error_code, f"the offsets of {topic}-{answer.partition_index} can't be read", None)
-        found[int(answer.partition_index)] = int(answer.offset)
+    for result in leader.call(request, ListOffsetsResponse).topics[0].partitions:
+        raise_for(result.error_code, f"the offsets of {topic}-{result.partition_index} can't be read", None)
+        found[int(result.partition_index)] = int(result.offset)
     return found

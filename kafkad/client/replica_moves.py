@@ -1,4 +1,4 @@
-"""Moving replicas to other log directories: the requests of `kafkad log-dirs move`, over a `BrokerClient`."""
+"""Moves replicas to other log directories: the requests of `kafkad log-dirs move`, with a `BrokerClient`."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -19,9 +19,9 @@ from kafkad.core.errors import ErrorCode
 
 
 class ReplicaMove(NamedTuple):
-    """A partition that is in `source` and wanted in `target`; `copied_bytes` of its `size_bytes` are there.
+    """The move of a replica from `source` to `target`, which has `copied_bytes` of its `size_bytes`.
 
-    `is_under_way`: it is being moved, there or elsewhere.
+    `is_under_way`: the replica is being moved, to `target` or another directory.
     """
 
     topic: str
@@ -39,16 +39,16 @@ class ReplicaMove(NamedTuple):
 
 
 def find_moves(
-    found: Sequence[LogDirDescription], wanted: Iterable[tuple[str, int]], broker: int, target: str
+    found: Sequence[LogDirDescription], partitions: Iterable[tuple[str, int]], broker: int, target: str
 ) -> list[ReplicaMove]:
-    """Where each of these partitions is now. Those that the broker does not have are left out."""
-    here: dict[tuple[str, int], tuple[str, int]] = {}
+    """The moves of these partitions from their current directories; partitions that the broker lacks are skipped."""
+    current: dict[tuple[str, int], tuple[str, int]] = {}
     futures: dict[tuple[str, int], int] = {}
     for row in found:
         for each in row.replicas if row.broker == broker else ():
             at = each.topic, each.partition
             if not each.is_future:
-                here[at] = row.path, each.size_bytes
+                current[at] = row.path, each.size_bytes
             else:
                 futures[at] = each.size_bytes if row.path == target else 0
     return [
@@ -56,29 +56,29 @@ def find_moves(
             topic=at[0],
             partition=at[1],
             broker=broker,
-            source=here[at][0],
+            source=current[at][0],
             target=target,
-            size_bytes=here[at][1],
+            size_bytes=current[at][1],
             copied_bytes=futures.get(at, 0),
             is_under_way=at in futures,
         )
-        for at in sorted(set(wanted))
-        if at in here
+        for at in sorted(set(partitions))
+        if at in current
     ]
 
 
-def ask_to_move(client: BrokerClient, moves: Sequence[ReplicaMove]) -> dict[tuple[str, int], ErrorCode]:
-    """The code of each partition. All moves are to one directory of one broker."""
+def move_replicas(client: BrokerClient, moves: Sequence[ReplicaMove]) -> dict[tuple[str, int], ErrorCode]:
+    """Request the moves; returns the error code of each partition. All have the same broker and target."""
     topics: dict[str, list[i32]] = {}
     for move in moves:
         topics.setdefault(move.topic, []).append(i32(move.partition))
-    named = tuple(
+    topic_rows = tuple(
         AlterReplicaLogDirTopic(name=TopicName(name), partitions=tuple(rows)) for name, rows in topics.items()
     )
     connection = client.brokers().get(moves[0].broker)
     if connection is None:
         raise BrokerCallFailed(f"broker {moves[0].broker} does not exist")
-    request = AlterReplicaLogDirsRequest(dirs=(AlterReplicaLogDir(path=moves[0].target, topics=named),))
+    request = AlterReplicaLogDirsRequest(dirs=(AlterReplicaLogDir(path=moves[0].target, topics=topic_rows),))
     response = connection.call(request, AlterReplicaLogDirsResponse)
     return {
         (topic.topic_name, row.partition_index): ErrorCode(int(row.error_code))

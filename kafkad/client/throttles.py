@@ -1,6 +1,6 @@
-"""Limits on what replicas copy while partitions move (KIP-73), set as by kafka-reassign-partitions.sh.
+"""Throttles for reassignments (KIP-73), set as by kafka-reassign-partitions.sh.
 
-A limit has two halves: a rate of each broker, and in the configuration of each topic which replicas it holds back.
+A throttle consists of a rate of each broker, and of the throttled replicas in each topic's configuration.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,13 +10,13 @@ from kafkad.client.broker_client import BrokerClient
 from kafkad.client.configs import OF_BROKER, OF_TOPIC, alter_configs
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-"""Options of a broker, in bytes a second."""
+"""Options of a broker, in bytes per second."""
 LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 """Options of a topic: PARTITION:BROKER,…"""
 
 
 class Move(NamedTuple):
-    """`sources` have the partition, `targets` get it."""
+    """`sources` are the current replicas, `targets` the new replicas."""
 
     topic: str
     partition: int
@@ -25,7 +25,7 @@ class Move(NamedTuple):
 
 
 def throttled_replicas(moves: Iterable[Move]) -> dict[str, dict[str, str]]:
-    """By topic the replicas that are held back: as leaders those that are copied, as followers the new ones."""
+    """The throttled replicas by topic: the sources as leaders, the targets as followers."""
     found: dict[str, dict[str, list[str]]] = {}
     for move in sorted(moves):
         options = found.setdefault(move.topic, {LEADERS: [], FOLLOWERS: []})
@@ -35,17 +35,17 @@ def throttled_replicas(moves: Iterable[Move]) -> dict[str, dict[str, str]]:
 
 
 def throttle(client: BrokerClient, moves: Sequence[Move], rate: int) -> None:
-    """Each broker sends and gets at most `rate` bytes a second of these moves; a broker that is away copies nothing."""
+    """Limit these moves to `rate` bytes per second for each broker, sent and received. Skips dead brokers."""
     for topic, options in throttled_replicas(moves).items():
         alter_configs(client.any_broker(), OF_TOPIC, topic, options)
-    wanted = {broker for move in moves for broker in (*move.sources, *move.targets)}
+    brokers = {broker for move in moves for broker in (*move.sources, *move.targets)}
     for broker, connection in client.brokers().items():
-        if broker in wanted:
+        if broker in brokers:
             alter_configs(connection, OF_BROKER, str(broker), dict.fromkeys(RATES, str(rate)))
 
 
 def unthrottle(client: BrokerClient, topics: Iterable[str]) -> None:
-    """Nothing of these topics is held back any more, and no broker has a rate."""
+    """Remove the throttled replicas of these topics, and the rates of all brokers."""
     for topic in sorted(set(topics)):
         alter_configs(client.any_broker(), OF_TOPIC, topic, {LEADERS: None, FOLLOWERS: None})
     for broker, connection in client.brokers().items():

@@ -1,7 +1,7 @@
-"""Transactions in a running cluster: the requests of `kafkad transactions`, over a `BrokerClient` (KIP-664).
+"""Transactions: the requests of `kafkad transactions`, with a `BrokerClient` (KIP-664).
 
-They show what a coordinator knows of a transactional id and a partition of its producers, and write the marker for a
-transaction that no coordinator will end.
+They describe transactional ids from their coordinator and producers from the partition's leader, and abort hanging
+transactions.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ Partition = tuple[str, int]
 
 
 class ListedTransaction(NamedTuple):
-    """`coordinator` is a broker id, `state` in Kafka's words."""
+    """`coordinator` is a broker id, `state` as in Kafka's protocol."""
 
     transactional_id: str
     coordinator: int
@@ -45,7 +45,7 @@ class ListedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionDescription:
-    """`start_ms` None: no transaction has begun."""
+    """`start_ms` is None without a transaction."""
 
     transactional_id: str
     coordinator: int
@@ -58,7 +58,7 @@ class TransactionDescription:
 
 
 class ProducerState(NamedTuple):
-    """A producer that has written to a partition lately. `start_offset` is None without an open transaction."""
+    """An active producer of a partition. `start_offset` is None without an open transaction."""
 
     topic: str
     partition: int
@@ -69,7 +69,7 @@ class ProducerState(NamedTuple):
     start_offset: int | None
 
 
-# kio refuses times before 1970; in this response -1 means that no transaction has begun.
+# kio rejects times before 1970; in this response -1 means no transaction.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TransactionState:
     __type__: ClassVar = described.TransactionState.__type__
@@ -101,7 +101,7 @@ class _DescribeTransactionsResponse:
 def list_transactions(
     client: BrokerClient, *, duration_ms: int = _NOT_SET, pattern: str | None = None, producer_ids: Sequence[int] = ()
 ) -> list[ListedTransaction]:
-    """Every transactional id of every coordinator that passes the filters, sorted."""
+    """The transactional ids of all coordinators that pass the filters, sorted."""
     request = ListTransactionsRequest(
         duration_filter=i64(duration_ms),
         transactional_id_pattern=pattern,
@@ -145,12 +145,12 @@ def describe_transaction(client: BrokerClient, transactional_id: str) -> Transac
 
 
 def producers_of(client: BrokerClient, topic: str, partition: int) -> list[ProducerState]:
-    """The producers that the leader of the partition knows."""
-    asked = TopicRequest(name=TopicName(topic), partition_indexes=(i32(partition),))
+    """The active producers of the partition, from its leader."""
+    requested = TopicRequest(name=TopicName(topic), partition_indexes=(i32(partition),))
 
     def attempt() -> list[ProducerState]:
         leader = client.leader_of(topic, partition)
-        response = leader.call(DescribeProducersRequest(topics=(asked,)), DescribeProducersResponse)
+        response = leader.call(DescribeProducersRequest(topics=(requested,)), DescribeProducersResponse)
         found = []
         for row in (row for each in response.topics for row in each.partitions):
             raise_for(row.error_code, f"the producers of {topic}-{partition} can't be described", row.error_message)
@@ -175,7 +175,7 @@ def producers_of(client: BrokerClient, topic: str, partition: int) -> list[Produ
 def abort_transaction(
     client: BrokerClient, partition: Partition, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> None:
-    """Write the marker that no coordinator will write. Raises when the leader refuses it."""
+    """Write an abort marker for a hanging transaction. Raises if the leader rejects the marker."""
     topic, index = partition
     marker = WritableTxnMarker(
         producer_id=ProducerId(producer_id),
@@ -189,7 +189,7 @@ def abort_transaction(
         response = client.leader_of(topic, index).call(
             WriteTxnMarkersRequest(markers=(marker,)), WriteTxnMarkersResponse
         )
-        for row in (row for each in response.markers for named in each.topics for row in named.partitions):
+        for row in (row for each in response.markers for topic_row in each.topics for row in topic_row.partitions):
             raise_for(row.error_code, f"the transaction on {topic}-{index} was not aborted", None)
 
     client.until_deadline(attempt)

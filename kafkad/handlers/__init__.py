@@ -1,1 +1,1 @@
-"""One module per API: which versions it serves, and how a request becomes a reply or something that waits."""
+"""One module per API: its versions, and how a request becomes a response or a pending operation."""

@@ -1,7 +1,7 @@
-"""ApiVersions, versions 0 to 4: the API table as the client sees it (KIP-35, KIP-511).
+"""ApiVersions, versions 0 to 4: the APIs and features of this broker (KIP-35, KIP-511).
 
-An unknown version is answered with the version 0 body, error 35 and the range of ApiVersions itself; the
-connection stays. The software name and version that clients send from version 3 on are checked as Kafka does.
+An unsupported version gets a version 0 body with UNSUPPORTED_VERSION and the range of ApiVersions itself; the
+connection stays open. The software name and version (from version 3 on) are checked as in Apache Kafka.
 """
 
 import re
@@ -25,12 +25,12 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _LEVELS = Struct(">hh")
 FLEXIBLE_FROM = 3
 LEVEL_0_FROM = 4
-KEPT_OF_A_NAME = 128
-"""The longest software name and version; a connection keeps both for as long as it lasts."""
+MAX_SOFTWARE_LENGTH = 128
+"""The stored length of the software name and of the version; each connection stores both until it is closed."""
 
 
 class Finalized(NamedTuple):
-    """The finalized features: (feature, level), sorted by name; `epoch` is -1 when they are unknown."""
+    """The finalized features: (feature, level), sorted by name; `epoch` is -1 while they are unknown."""
 
     epoch: int = -1
     levels: tuple[tuple[str, int], ...] = ()
@@ -48,13 +48,13 @@ def handle(body: memoryview, context: RequestContext, view: BrokerView) -> bytes
     version = context.version
     if not _is_served(version):
         return unsupported()
-    if information_of(body, version) is None:
+    if client_information(body, version) is None:
         count_error(ErrorCode.INVALID_REQUEST)
         return _body(version, ErrorCode.INVALID_REQUEST, NOTHING_FINALIZED)
     return _body(version, ErrorCode.NONE, finalized(view.image))
 
 
-def information_of(body: memoryview, version: int) -> ClientInformation | None:
+def client_information(body: memoryview, version: int) -> ClientInformation | None:
     """The client's software name and version; None when they are invalid. Raises MalformedRequest."""
     if version < FLEXIBLE_FROM or not _is_served(version):
         return UNKNOWN_SOFTWARE
@@ -62,7 +62,7 @@ def information_of(body: memoryview, version: int) -> ClientInformation | None:
     software_version, _ = read_compact_string(body, position)
     if not (_is_software(name) and _is_software(software_version)):
         return None
-    return ClientInformation(name[:KEPT_OF_A_NAME], software_version[:KEPT_OF_A_NAME])
+    return ClientInformation(name[:MAX_SOFTWARE_LENGTH], software_version[:MAX_SOFTWARE_LENGTH])
 
 
 def _is_served(version: int) -> bool:
@@ -75,7 +75,7 @@ def _is_software(text: str | None) -> TypeGuard[str]:
 
 
 def unsupported() -> bytes:
-    """The answer to an unsupported version of ApiVersions: version 0, which every client can read."""
+    """The response to an unsupported version of ApiVersions, in version 0, which every client can read."""
     count_error(ErrorCode.UNSUPPORTED_VERSION)
     served = APIS[API_VERSIONS]
     row = _ROW.pack(API_VERSIONS, served.min_version, served.max_version)
@@ -95,12 +95,12 @@ def _body(version: int, error: ErrorCode, features: Finalized) -> bytes:
 
 
 def _pack_features(version: int, features: Finalized) -> bytes:
-    """Three tagged fields: this broker's supported features, the finalized ones of the cluster, and their epoch."""
+    """Three tagged fields: the broker's supported features, the cluster's finalized features, and their epoch."""
     # Older clients can't read a feature whose lowest level is 0 (KAFKA-17492).
-    shown = [(name, levels) for name, levels in SUPPORTED.items() if levels.lowest or version >= LEVEL_0_FROM]
+    supported = [(name, levels) for name, levels in SUPPORTED.items() if levels.lowest or version >= LEVEL_0_FROM]
     fields: list[tuple[int, bytes]] = []
-    if shown:
-        fields.append((0, _pack_levels([(name, levels.lowest, levels.highest) for name, levels in shown])))
+    if supported:
+        fields.append((0, _pack_levels([(name, levels.lowest, levels.highest) for name, levels in supported])))
     if features.epoch >= 0:
         fields.append((1, I64.pack(features.epoch)))
     if features.levels:

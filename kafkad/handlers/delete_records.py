@@ -1,7 +1,7 @@
 """DeleteRecords, versions 0 to 2: the owners move the log start of partitions forward.
 
-Partitions that do not exist, internal topics and topics that are only compacted are refused without asking an owner:
-records of the latter must not be deleted.
+Unknown partitions, internal topics and topics with compaction only are rejected without a request to an owner: records
+of compacted topics must not be deleted.
 """
 
 from datetime import timedelta
@@ -12,7 +12,7 @@ from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_leader
-from kafkad.handlers.partitions.rows_by_worker import LOST, RowsByWorker
+from kafkad.handlers.partitions.rows_by_worker import WORKER_LOST, RowsByWorker
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.processes.descriptors import ControlMessage, DeletedRecords, DeleteRecordsRequest
@@ -23,7 +23,7 @@ _DELETING = frozenset({"delete", "delete-exported"})
 
 
 class _Row:
-    """One partition of the reply. Mutable: it is filled in when its owner has answered."""
+    """One partition of the response. Mutable: the owner's result completes it."""
 
     __slots__ = ("error", "index", "low_watermark", "offset")
 
@@ -34,8 +34,8 @@ class _Row:
         self.low_watermark = NO_LOW_WATERMARK
 
 
-class DeleteRecordsQuestion:
-    """See `OwnerQuestion`."""
+class PendingDeleteRecords:
+    """See `OwnerRequest`."""
 
     def __init__(self, version: int) -> None:
         self.timeout_ms: int | None = None
@@ -43,7 +43,7 @@ class DeleteRecordsQuestion:
         self._by_worker: RowsByWorker[_Row] = RowsByWorker()
         self._topics: dict[str, dict[int, _Row]] = {}
 
-    def take(self, request: Any, view: BrokerView) -> None:
+    def add_request(self, request: Any, view: BrokerView) -> None:
         self.timeout_ms = max(0, request.timeout // timedelta(milliseconds=1))
         for topic in request.topics:
             rows = self._topics.setdefault(topic.name, {})
@@ -66,17 +66,17 @@ class DeleteRecordsQuestion:
         return self._by_worker.workers()
 
     def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
-        partitions = [(slot, short_id, row.offset) for slot, short_id, row in self._by_worker.asked(worker)]
+        partitions = [(slot, short_id, row.offset) for slot, short_id, row in self._by_worker.entries(worker)]
         return DeleteRecordsRequest(part_id, deadline_ms, partitions)
 
-    def answered(self, worker: int, message: ControlMessage) -> None:
+    def complete(self, worker: int, message: ControlMessage) -> None:
         assert isinstance(message, DeletedRecords)
         for row, (error, low_watermark) in zip(self._by_worker.rows(worker), message.results, strict=True):
             row.error, row.low_watermark = error, low_watermark
 
-    def lost(self, worker: int) -> None:
+    def fail(self, worker: int) -> None:
         for row in self._by_worker.rows(worker):
-            row.error = LOST
+            row.error = WORKER_LOST
 
     def body(self) -> bytes:
         messages = codec("delete_records", self._version)
@@ -95,12 +95,12 @@ class DeleteRecordsQuestion:
         return messages.encode(topics=tuple(topics))
 
 
-def question(body: memoryview, context: RequestContext, view: BrokerView) -> DeleteRecordsQuestion:
+def pending_request(body: memoryview, context: RequestContext, view: BrokerView) -> PendingDeleteRecords:
     """Raises MalformedRequest."""
     request = codec("delete_records", context.version).decode(body)
-    made = DeleteRecordsQuestion(context.version)
-    made.take(request, view)
-    return made
+    pending = PendingDeleteRecords(context.version)
+    pending.add_request(request, view)
+    return pending
 
 
 def _check_policy(name: str, view: BrokerView) -> None:
@@ -112,7 +112,7 @@ def _check_policy(name: str, view: BrokerView) -> None:
 
 
 def _cleanup_policy(name: str, view: BrokerView) -> str:
-    """The topic's own value, or the broker's: set for this one, set for all brokers, or in its file."""
+    """The topic's cleanup.policy, or the default: dynamic of this broker, dynamic of all brokers, or from the file."""
     topic = view.image.topics.get(name)
     own = topic.configs.get("cleanup.policy") if topic is not None else None
     if own is not None:

@@ -1,6 +1,6 @@
-"""DescribeCluster, versions 0 to 2: the live brokers, for clients that ask a broker.
+"""DescribeCluster, versions 0 to 2: the live brokers.
 
-A request for controllers is refused with MISMATCHED_ENDPOINT_TYPE (KIP-919), which version 0 does not know.
+A request for controllers gets MISMATCHED_ENDPOINT_TYPE (KIP-919); version 0 has no endpoint types.
 """
 
 from kafkad.core.controller.image import NO_CONTROLLER
@@ -20,7 +20,7 @@ def handle(body: memoryview, context: RequestContext, view: BrokerView) -> bytes
     request = messages.decode(body)
     endpoint_type = request.endpoint_type if context.version >= 1 else BROKERS
     if endpoint_type != BROKERS:
-        return _refuse(messages, endpoint_type)
+        return _error_response(messages, endpoint_type)
     brokers = (
         messages.part("DescribeClusterBroker", broker_id=each, host=host, port=port, rack=rack, is_fenced=False)
         for each, host, port, rack in broker_rows(context, view)
@@ -38,7 +38,7 @@ def handle(body: memoryview, context: RequestContext, view: BrokerView) -> bytes
     )
 
 
-def _refuse(messages: Codec, endpoint_type: int) -> bytes:
+def _error_response(messages: Codec, endpoint_type: int) -> bytes:
     if endpoint_type == CONTROLLERS:
         error = ErrorCode.MISMATCHED_ENDPOINT_TYPE
         text = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"

@@ -1,8 +1,8 @@
-"""DescribeLogDirs, versions 1 to 5: how large is each partition, in which directory, and how much room is left?
+"""DescribeLogDirs, versions 1 to 5: the log directories with their free space and the sizes of their partitions.
 
-Sizes are those that the owners have published, so no directory is read. A partition that is being moved has a second
-row, in the directory to which it goes: how much is there, and how many offsets are not. A request may be about every
-partition, so it is answered in steps.
+The sizes come from the slots that the owners publish; no directory is read. A partition that is being moved has a
+second row in the target directory, with the size of the future log and its offset lag. A request may be about all
+partitions, so it is handled in steps.
 """
 
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ NOT_MOVING = -1
 
 
 def handle(body: memoryview, context: RequestContext, view: BrokerView) -> Steps:
-    """The steps that lead to the response body. Raises MalformedRequest at once."""
+    """The steps that make the response body. Raises MalformedRequest at once."""
     request = codec("describe_log_dirs", context.version).decode(body)
-    return _steps(list(_wanted(request.topics, view)), context.version, view)
+    return _steps(list(_requested(request.topics, view)), context.version, view)
 
 
-def _steps(wanted: list[tuple[str, int]], version: int, view: BrokerView) -> Steps:
+def _steps(requested: list[tuple[str, int]], version: int, view: BrokerView) -> Steps:
     directories: list[dict[str, list[bytes]]] = [{} for _ in view.log_dirs]
-    for number, (topic, index) in enumerate(wanted):
+    for number, (topic, index) in enumerate(requested):
         if number % ROWS_A_STEP == ROWS_A_STEP - 1:
             yield Pause.TURN
         try:
@@ -53,8 +53,8 @@ def _steps(wanted: list[tuple[str, int]], version: int, view: BrokerView) -> Ste
     )
 
 
-def _wanted(topics: Any, view: BrokerView) -> Iterator[tuple[str, int]]:
-    """Every partition once: those named, or all of them."""
+def _requested(topics: Any, view: BrokerView) -> Iterator[tuple[str, int]]:
+    """The requested partitions, each once; all partitions for null."""
     if topics is None:
         for name, topic in view.image.topics.items():
             yield from ((name, row.index) for row in topic.partitions)

@@ -1,6 +1,6 @@
-"""DescribeProducers, version 0: the producers that have written to a partition lately, from its owner.
+"""DescribeProducers, version 0: the active producers of partitions, from the owners of the partitions.
 
-A partition that is named several times is answered once: it may have megabytes of producers.
+A partition that the request names several times has one row in the response: its producers may be megabytes.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from kafkad.core.controller.topics.names import check_topic_name
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_leader
-from kafkad.handlers.partitions.rows_by_worker import LOST, RowsByWorker
+from kafkad.handlers.partitions.rows_by_worker import WORKER_LOST, RowsByWorker
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.messages.describe_producers import pack_partition, pack_response
@@ -17,7 +17,7 @@ from kafkad.wire.processes.descriptors import ControlMessage, Producers, Produce
 
 
 class _Row:
-    """One partition of the reply. Mutable: it is filled in when its owner has answered."""
+    """One partition of the response. Mutable: the owner's result completes it."""
 
     __slots__ = ("count", "error", "index", "message", "producers")
 
@@ -29,20 +29,20 @@ class _Row:
         self.producers = b""
 
 
-class DescribeProducersQuestion:
-    """See `OwnerQuestion`."""
+class PendingDescribeProducers:
+    """See `OwnerRequest`."""
 
     def __init__(self) -> None:
         self.timeout_ms: int | None = None
         self._by_worker: RowsByWorker[_Row] = RowsByWorker()
         self._topics: list[tuple[str, list[_Row]]] = []
 
-    def take(self, request: Any, view: BrokerView) -> None:
+    def add_request(self, request: Any, view: BrokerView) -> None:
         named: dict[str, set[int]] = {}
         for topic in request.topics:
-            known = named.setdefault(topic.name, set())
-            rows = [_Row(index) for index in dict.fromkeys(topic.partition_indexes) if index not in known]
-            known.update(topic.partition_indexes)
+            seen = named.setdefault(topic.name, set())
+            rows = [_Row(index) for index in dict.fromkeys(topic.partition_indexes) if index not in seen]
+            seen.update(topic.partition_indexes)
             self._topics.append((topic.name, rows))
             for row in rows:
                 self._place(topic.name, row, view)
@@ -60,16 +60,16 @@ class DescribeProducersQuestion:
         return self._by_worker.workers()
 
     def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
-        return ProducersRequest(part_id, [(slot, short_id) for slot, short_id, _row in self._by_worker.asked(worker)])
+        return ProducersRequest(part_id, [(slot, short_id) for slot, short_id, _row in self._by_worker.entries(worker)])
 
-    def answered(self, worker: int, message: ControlMessage) -> None:
+    def complete(self, worker: int, message: ControlMessage) -> None:
         assert isinstance(message, Producers)
         for row, (error, count, producers) in zip(self._by_worker.rows(worker), message.results, strict=True):
             row.error, row.count, row.producers = error, count, producers
 
-    def lost(self, worker: int) -> None:
+    def fail(self, worker: int) -> None:
         for row in self._by_worker.rows(worker):
-            row.error = LOST
+            row.error = WORKER_LOST
 
     def body(self) -> bytes:
         return pack_response(
@@ -80,12 +80,12 @@ class DescribeProducersQuestion:
         )
 
 
-def question(body: memoryview, context: RequestContext, view: BrokerView) -> DescribeProducersQuestion:
+def pending_request(body: memoryview, context: RequestContext, view: BrokerView) -> PendingDescribeProducers:
     """Raises MalformedRequest."""
     request = codec("describe_producers", context.version).decode(body)
-    made = DescribeProducersQuestion()
-    made.take(request, view)
-    return made
+    pending = PendingDescribeProducers()
+    pending.add_request(request, view)
+    return pending
 
 
 def _check_topic(name: str, view: BrokerView) -> None:

@@ -1,7 +1,7 @@
-"""DescribeTopicPartitions, version 0: topics in order of their names, a limited number of partitions at a time.
+"""DescribeTopicPartitions, version 0: topics in order of their names, a limited number of partitions per response.
 
-A cursor says where the next answer begins. It may name a topic that was deleted meanwhile, which becomes an entry with
-an error. There are no eligible leader replicas (KIP-966); Apache Kafka answers with empty lists then, too.
+The next response begins at the cursor. The topic of a cursor may have been deleted meanwhile; its entry has an error.
+There are no eligible leader replicas (KIP-966); Apache Kafka also returns empty lists without them.
 """
 
 from collections.abc import Collection, Iterable
@@ -11,7 +11,7 @@ from kafkad.core.controller.image import Topic
 from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.partitions.topic_errors import why_unknown
+from kafkad.handlers.partitions.topic_errors import unknown_topic_error
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.requests.metadata_cache import describe_partition, without_listener
 from kafkad.handlers.requests.operations import NOT_REQUESTED, TOPIC_OPERATIONS
@@ -31,10 +31,10 @@ def handle(body: memoryview, context: RequestContext, view: BrokerView) -> bytes
     messages = codec("describe_topic_partitions", context.version)
     request = messages.decode(body)
     start = _START if request.cursor is None else Cursor(request.cursor.topic_name, request.cursor.partition_index)
-    named = {topic.name for topic in request.topics}
-    if start.partition < 0 or (request.cursor is not None and named and start.topic not in named):
-        return _refuse(messages, [topic.name for topic in request.topics])
-    names = sorted(name for name in named or view.image.topics if name >= start.topic)
+    requested_topics = {topic.name for topic in request.topics}
+    if start.partition < 0 or (request.cursor is not None and requested_topics and start.topic not in requested_topics):
+        return _error_response(messages, [topic.name for topic in request.topics])
+    names = sorted(name for name in requested_topics or view.image.topics if name >= start.topic)
     limit = max(1, min(request.response_partition_limit, view.max_partitions_described))
     unreachable = without_listener(view.image.brokers, context.connection.listener)
     topics, cursor = _describe(messages, names, start, limit, view, set(unreachable) - {view.broker_id})
@@ -45,21 +45,21 @@ def handle(body: memoryview, context: RequestContext, view: BrokerView) -> bytes
 
 
 def _describe(
-    messages: Codec, names: Iterable[str], start: Cursor, room: int, view: BrokerView, unreachable: Collection[int]
+    messages: Codec, names: Iterable[str], start: Cursor, remaining: int, view: BrokerView, unreachable: Collection[int]
 ) -> tuple[list[Any], Cursor | None]:
-    """As many partitions as there is room for, and where to go on if there are more."""
+    """At most `remaining` partitions, and the cursor for the next response if there are more."""
     topics: list[Any] = []
     for name in names:
-        if room == 0:
+        if remaining == 0:
             return topics, Cursor(name, 0)
         first = start.partition if name == start.topic else 0
         topic = view.image.topics.get(name)
-        rows = _partitions(messages, topic, first, first + room, view, unreachable) if topic is not None else ()
-        error = ErrorCode.NONE if topic is not None else why_unknown(name)
+        rows = _partitions(messages, topic, first, first + remaining, view, unreachable) if topic is not None else ()
+        error = ErrorCode.NONE if topic is not None else unknown_topic_error(name)
         topics.append(_topic(messages, name, error, topic=topic, partitions=rows, operations=TOPIC_OPERATIONS))
-        if topic is not None and first + room < len(topic.partitions):
-            return topics, Cursor(name, first + room)
-        room -= len(rows)
+        if topic is not None and first + remaining < len(topic.partitions):
+            return topics, Cursor(name, first + remaining)
+        remaining -= len(rows)
     return topics, None
 
 
@@ -101,8 +101,8 @@ def _topic(
     )
 
 
-def _refuse(messages: Codec, names: Iterable[str]) -> bytes:
-    """The answer to an invalid cursor: each topic of the request gets that error."""
+def _error_response(messages: Codec, names: Iterable[str]) -> bytes:
+    """The response to an invalid cursor: INVALID_REQUEST for each topic of the request."""
     error = ErrorCode.INVALID_REQUEST
     topics = (_topic(messages, name, error, topic=None, partitions=(), operations=NOT_REQUESTED) for name in names)
     return messages.encode(topics=tuple(topics), next_cursor=None)

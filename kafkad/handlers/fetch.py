@@ -1,9 +1,9 @@
-"""Fetch, versions 4 to 18: how much has each partition of a fetch now, and is that enough to send?
+"""Fetch, versions 4 to 18: measures the readable bytes of each partition, and makes the response.
 
-Two steps: `measure` finds how much is readable without opening anything, `answer` turns that into a response. Between
-them the fetch may wait. Consumers read up to the high watermark; with read_committed up to the last stable offset, and
-with the list of aborted transactions. The batch that holds the fetch offset is sent whole (trap: the offset may be
-inside of a batch).
+Two steps: `measure` finds the readable bytes without opening a file, `response` makes the response. Between them the
+fetch may wait. Consumers read up to the high watermark; with read_committed up to the last stable offset, and with the
+list of aborted transactions. The batch that contains the fetch offset is sent whole (trap: the offset may be inside of
+a batch).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,8 +14,14 @@ from kafkad.core.partition_slot import ROLE_LEADER, PartitionSlot, SlotReader
 from kafkad.core.request_context import RequestContext
 from kafkad.core.sessions.fetch_session import UNKNOWN, CachedPartition, FetchSession, PartitionKey
 from kafkad.core.types import LOG_END, TXN_COMMITTED, LogPosition
-from kafkad.handlers.partitions.fetch_access import refusal, role_refusal, set_reader
-from kafkad.handlers.partitions.fetch_findings import NOT_THERE, Finding, Followed, Measure, Place
+from kafkad.handlers.partitions.fetch_access import partition_error, role_error, set_reader
+from kafkad.handlers.partitions.fetch_measure import (
+    UNKNOWN_TOPIC_CODES,
+    FollowerFetchState,
+    LogReadResult,
+    Measure,
+    SegmentRange,
+)
 from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 from kafkad.handlers.partitions.replica_selection import ReplicaSelection
@@ -24,10 +30,10 @@ from kafkad.wire.messages.fetch_request import FetchRequest
 
 
 class RequestedRecords(NamedTuple):
-    """Records from `offset` to below `upper`, at most `max_bytes` of them.
+    """Records from `offset` to below `upper`, at most `max_bytes`.
 
-    With `whole` at least the first batch is taken, however large. With isolation TXN_COMMITTED their aborted
-    transactions are needed too.
+    With `whole` at least the first batch is read, also if it is larger. Isolation TXN_COMMITTED also requires the
+    aborted transactions among the records.
     """
 
     offset: int
@@ -40,30 +46,29 @@ class RequestedRecords(NamedTuple):
 class Logs(Protocol):
     """The readable side of partition logs."""
 
-    def locate(self, slot: int, published: PartitionSlot, wanted: "RequestedRecords") -> Place | None:
-        """The place to read from.
+    def locate(self, slot: int, published: PartitionSlot, requested: "RequestedRecords") -> SegmentRange | None:
+        """The bytes to read. None while the partition's manifest or index is pending: call this again when it arrives.
 
-        None when it is not known yet: ask again when the partition's manifest or index is there. Raises KafkaError when
-        the log can't be read there.
+        Raises KafkaError when the log can't be read there.
         """
 
     def epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
-        """(epoch, end offset) of the newest epoch not after `epoch`, as its leader says it; None as above."""
+        """(epoch, end offset) of the newest epoch not after `epoch`, according to the leader; None as above."""
 
     def aborted(
-        self, slot: int, published: PartitionSlot, offset: int, place: Place, upper: LogPosition
+        self, slot: int, published: PartitionSlot, offset: int, place: SegmentRange, upper: LogPosition
     ) -> Sequence[tuple[int, int]] | None:
-        """(producer id, first offset) of the aborted transactions in `place`; None when its file is gone.
+        """(producer id, first offset) of the aborted transactions in `place`; None when the file was removed.
 
         Raises KafkaError as `locate` does.
         """
 
-    def open(self, slot: int, published: PartitionSlot, place: Place) -> FileSlice | None:
-        """The bytes of `place`; None when its file is gone."""
+    def open(self, slot: int, published: PartitionSlot, place: SegmentRange) -> FileSlice | None:
+        """The bytes of `place`; None when the file was removed."""
 
 
 class FetchEvaluator:
-    """Looks at partitions for fetches. `bound` is called when a session's partition gets its slot."""
+    """Measures and reads the partitions of fetches. `bound` is called when a session's partition gets its slot."""
 
     def __init__(
         self,
@@ -76,10 +81,10 @@ class FetchEvaluator:
         selection: ReplicaSelection | None = None,
         followers_listener: str | None = None,
     ) -> None:
-        """Followers are served on `followers_listener`; None: on any."""
+        """Followers may fetch on `followers_listener` only; None: on every listener."""
         self._broker_id = broker_id
         self._throttle = throttle
-        self._selects = None if selection is None else selection.preferred
+        self._preferred_replica = None if selection is None else selection.preferred
         self._followers_listener = followers_listener
         self._routing = routing
         self._slots = slots
@@ -93,7 +98,7 @@ class FetchEvaluator:
     def measure(
         self, session: FetchSession, max_bytes: int, absent_before: frozenset[PartitionKey] | None = None
     ) -> Measure:
-        """Look at the partitions of `session` that may have news."""
+        """Measure the partitions of `session` that may have changed."""
         measure = Measure(session.isolation, absent_before)
         self.measure_more(session, session.dirty, measure, max_bytes)
         return measure
@@ -101,86 +106,91 @@ class FetchEvaluator:
     def measure_more(
         self, session: FetchSession, keys: Iterable[PartitionKey], measure: Measure, max_bytes: int
     ) -> None:
-        """Look at these partitions of `session` too; `max_bytes` is the limit with those before."""
-        room = max(0, max_bytes - measure.bytes_found)
+        """Measure these partitions of `session` too; `max_bytes` is the limit for all partitions of `measure`."""
+        remaining_bytes = max(0, max_bytes - measure.bytes_found)
         for key in keys:
-            finding = self._look(session, session.partitions[key], room, measure)
-            measure.findings.append(finding)
-            if finding.place is not None:
-                measure.bytes_found += finding.place.length
-                room = max(0, room - finding.place.length)
-            if finding.error or finding.turns_away:
-                measure.turned_away(finding)
-            elif session.unreported and not finding.awaits_manifest:
-                # Only who is known to have the same records has reached its offset.
-                self._follow(session, finding, measure)
+            result = self._measure_partition(session, session.partitions[key], remaining_bytes, measure)
+            measure.results.append(result)
+            if result.place is not None:
+                measure.bytes_found += result.place.length
+                remaining_bytes = max(0, remaining_bytes - result.place.length)
+            if result.error or result.redirects:
+                measure.reject(result)
+            elif session.unreported and not result.awaits_manifest:
+                # Only a follower whose log does not diverge has all records before its fetch offset.
+                self._follow(session, result, measure)
 
-    def _follow(self, session: FetchSession, finding: Finding, measure: Measure) -> None:
-        row, published = finding.row, finding.published
+    def _follow(self, session: FetchSession, result: LogReadResult, measure: Measure) -> None:
+        row, published = result.row, result.published
         if row.key in session.unreported and published is not None:
             session.unreported.discard(row.key)
             epoch, log_start = published.leader_epoch, session.log_starts.get(row.key, UNKNOWN)
-            measure.followed.append(
-                Followed(published.owner, row.slot, published.generation, epoch, row.fetch_offset, log_start)
+            measure.follower_states.append(
+                FollowerFetchState(published.owner, row.slot, published.generation, epoch, row.fetch_offset, log_start)
             )
 
-    def _look(self, session: FetchSession, row: CachedPartition, room: int, measure: Measure) -> Finding:
+    def _measure_partition(
+        self, session: FetchSession, row: CachedPartition, remaining_bytes: int, measure: Measure
+    ) -> LogReadResult:
         route = self._routing.find(row.key[0])
         slot, error = self._resolve(session, row, route)
         if error:
-            return Finding(row, error, None, None, None)
+            return LogReadResult(row, error, None, None, None)
         published = self._slots.read(slot)
-        error = refusal(row, published, route)
+        error = partition_error(row, published, route)
         if not error and (published.role != ROLE_LEADER or session.isolation == LOG_END):
-            error = role_refusal(session, row, published, route, self._broker_id)
+            error = role_error(session, row, published, route, self._broker_id)
         if error:
-            return Finding(row, error, None, None, None)
+            return LogReadResult(row, error, None, None, None)
         if row.last_fetched_epoch >= 0:
             end = self._epoch_end(slot, published, row.last_fetched_epoch)
             if end is None:
                 measure.needs_manifest, start = True, published.log_start
-                # Who may have other records must not take them for committed.
+                # The follower's log may diverge: it must not take its own records for committed.
                 shown = published._replace(hw_offset=start, lso_offset=start)
-                return Finding(row, 0, shown, None, None, awaits_manifest=True)
+                return LogReadResult(row, 0, shown, None, None, awaits_manifest=True)
             if end[1] == UNKNOWN:
-                return Finding(row, ErrorCode.OFFSET_OUT_OF_RANGE, None, None, None)
+                return LogReadResult(row, ErrorCode.OFFSET_OUT_OF_RANGE, None, None, None)
             if end[0] < row.last_fetched_epoch or end[1] < row.fetch_offset:
-                return Finding(row, 0, published, None, end)
+                return LogReadResult(row, 0, published, None, end)
         offset = row.fetch_offset
         if not published.log_start <= offset <= published.leo_offset:
-            return Finding(row, ErrorCode.OFFSET_OUT_OF_RANGE, published, None, None)
-        if self._selects is not None and (preferred := self._selects(session, row, published, route)) >= 0:
-            return Finding(row, 0, published, None, None, preferred=preferred)
+            return LogReadResult(row, ErrorCode.OFFSET_OUT_OF_RANGE, published, None, None)
+        if (
+            self._preferred_replica is not None
+            and (preferred := self._preferred_replica(session, row, published, route)) >= 0
+        ):
+            return LogReadResult(row, 0, published, None, None, preferred=preferred)
         upper = published.upper_offset(measure.isolation)
         if offset >= upper:
             measure.quiet_slots.append((slot, upper))
             if measure.isolation == LOG_END and UNKNOWN < row.high_watermark < published.hw_offset:
-                # The follower heard of the one before.
+                # The follower still has the previous high watermark.
                 measure.is_urgent = True
-            return Finding(row, 0, published, None, None)
-        if self._throttle is not None and self._throttle.holds_back(session, row, route):
-            return Finding(row, 0, published, None, None)
+            return LogReadResult(row, 0, published, None, None)
+        if self._throttle is not None and self._throttle.must_throttle(session, row, route):
+            return LogReadResult(row, 0, published, None, None)
         measure.readable_slots.append((slot, upper))
         try:
-            return Finding(row, 0, published, self._place(slot, published, row, room, measure), None)
+            return LogReadResult(row, 0, published, self._place(slot, published, row, remaining_bytes, measure), None)
         except KafkaError as unreadable:
-            return Finding(row, unreadable.code, None, None, None)
+            return LogReadResult(row, unreadable.code, None, None, None)
 
     def _epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
-        """A leader's present epoch ends at the log end, which is known without a manifest."""
+        """The end of the leader's current epoch is the log end, which needs no manifest."""
         if epoch == published.leader_epoch and published.role == ROLE_LEADER:
             return epoch, published.leo_offset
         return self._logs.epoch_end(slot, published, epoch)
 
     def _place(
-        self, slot: int, published: PartitionSlot, row: CachedPartition, room: int, measure: Measure
-    ) -> Place | None:
-        limit, whole = min(room, row.max_bytes), measure.bytes_found == 0
+        self, slot: int, published: PartitionSlot, row: CachedPartition, remaining_bytes: int, measure: Measure
+    ) -> SegmentRange | None:
+        limit, whole = min(remaining_bytes, row.max_bytes), measure.bytes_found == 0
         if limit <= 0 and not whole:
             return None
         upper = published.upper_bound(measure.isolation)
-        wanted = RequestedRecords(row.fetch_offset, upper, limit, whole, measure.isolation)
-        place = self._logs.locate(slot, published, wanted)
+        requested = RequestedRecords(row.fetch_offset, upper, limit, whole, measure.isolation)
+        place = self._logs.locate(slot, published, requested)
         if place is None:
             measure.needs_manifest = True
         return place
@@ -188,8 +198,10 @@ class FetchEvaluator:
     def _resolve(self, session: FetchSession, row: CachedPartition, route: TopicRoute | None) -> tuple[int, int]:
         topic, partition = row.key
         if route is None:
-            unknown = ErrorCode.UNKNOWN_TOPIC_ID if isinstance(topic, bytes) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return UNKNOWN, unknown
+            unknown_topic = (
+                ErrorCode.UNKNOWN_TOPIC_ID if isinstance(topic, bytes) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            return UNKNOWN, unknown_topic
         if not 0 <= partition < len(route.slots):
             return UNKNOWN, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         slot = route.slots[partition]
@@ -200,48 +212,48 @@ class FetchEvaluator:
             self._bound(session, slot)
         return slot, 0
 
-    def answer(self, session: FetchSession, measure: Measure, *, full: bool) -> list[TopicData]:
-        """The partitions of the response, in the order in which they were looked at."""
+    def response(self, session: FetchSession, measure: Measure, *, full: bool) -> list[TopicData]:
+        """The partitions of the response, in the order in which they were measured."""
         topics: dict[str | bytes, list[PartitionData]] = {}
-        self.answer_more(session, measure, measure.findings, topics, full=full)
+        self.add_to_response(session, measure, measure.results, topics, full=full)
         return list(topics.items())
 
-    def answer_more(
+    def add_to_response(
         self,
         session: FetchSession,
         measure: Measure,
-        findings: Iterable[Finding],
+        results: Iterable[LogReadResult],
         topics: dict[str | bytes, list[PartitionData]],
         *,
         full: bool,
     ) -> None:
-        """Add the answers for these findings of `measure` to `topics`."""
-        for finding in findings:
-            row, published = finding.row, finding.published
-            data = self._data(finding, measure)
+        """Add the partitions of these results of `measure` to `topics`."""
+        for result in results:
+            row, published = result.row, result.published
+            data = self._data(result, measure)
             has_records = data.records is not None
-            told = data.error, data.high_watermark, data.log_start_offset
-            tell = not finding.awaits_manifest and row.must_include(*told, has_records=has_records)
-            if full or tell or finding.turns_away:
+            fields = data.error, data.high_watermark, data.log_start_offset
+            must_include = not result.awaits_manifest and row.must_include(*fields, has_records=has_records)
+            if full or must_include or result.redirects:
                 topics.setdefault(row.key[0], []).append(data)
                 if self._throttle is not None and data.records is not None:
                     self._throttle.sent(session, row, self._routing.find(row.key[0]), data.records.length)
             elif data.records is not None:
                 data.records.release()
-            is_open = data.error != 0 or finding.turns_away or finding.awaits_manifest
+            is_open = data.error != 0 or result.redirects or result.awaits_manifest
             has_more = has_records or is_open or published is None or _has_more(row, published, measure)
             session.evaluated(row.key, has_more=has_more, has_records=has_records and not full)
 
-    def _data(self, finding: Finding, measure: Measure) -> PartitionData:
-        row, published, partition = finding.row, finding.published, finding.row.key[1]
-        if published is None or finding.error:
-            # As in Apache Kafka: no list for a partition that can't be read, an empty list for one that does not exist.
-            return PartitionData(partition, finding.error, aborted=() if finding.error in NOT_THERE else None)
+    def _data(self, result: LogReadResult, measure: Measure) -> PartitionData:
+        row, published, partition = result.row, result.published, result.row.key[1]
+        if published is None or result.error:
+            # As in Apache Kafka: no list for a partition that can't be read, an empty list for an unknown partition.
+            return PartitionData(partition, result.error, aborted=() if result.error in UNKNOWN_TOPIC_CODES else None)
         try:
             aborted: Sequence[tuple[int, int]] | None = None
             records: FileSlice | None = None
-            if finding.diverging is None:
-                records, aborted = self._content(row, published, finding.place, measure)
+            if result.diverging is None:
+                records, aborted = self._content(row, published, result.place, measure)
         except KafkaError as unreadable:
             return PartitionData(partition, unreadable.code)
         return PartitionData(
@@ -252,12 +264,12 @@ class FetchEvaluator:
             published.log_start,
             records,
             aborted,
-            finding.diverging,
-            finding.preferred,
+            result.diverging,
+            result.preferred,
         )
 
     def _content(
-        self, row: CachedPartition, published: PartitionSlot, place: Place | None, measure: Measure
+        self, row: CachedPartition, published: PartitionSlot, place: SegmentRange | None, measure: Measure
     ) -> tuple[FileSlice | None, Sequence[tuple[int, int]] | None]:
         """The records, and their aborted transactions: a list with read_committed, else None."""
         has_records = place is not None and place.length > 0
@@ -273,6 +285,6 @@ class FetchEvaluator:
 
 
 def _has_more(row: CachedPartition, published: PartitionSlot, measure: Measure) -> bool:
-    """Records, or for a follower a high watermark that is about to move."""
+    """Whether there are more records, or for a follower a high watermark that is about to advance."""
     is_behind = measure.isolation == LOG_END and published.hw_offset < published.leo_offset
     return is_behind or row.fetch_offset < published.upper_offset(measure.isolation)

@@ -1,8 +1,8 @@
-"""ListOffsets, versions 1 to 11: an offset by a special timestamp, or by time.
+"""ListOffsets, versions 1 to 11: offsets by timestamp, or by a special timestamp such as LATEST.
 
-Consumers see up to the high watermark, or the last stable offset with read_committed; brokers see everything. There is
-no tiered storage: its special timestamps are answered as Apache Kafka does without it. A look-up by time may open every
-segment of a log; it is done in steps, by threads that may wait for the disk.
+Consumers read up to the high watermark, or the last stable offset with read_committed; brokers up to the log end. There
+is no tiered storage: its special timestamps get the results of an Apache Kafka without it. A search by time may open
+every segment of a log, so threads that may wait for the disk search in steps.
 """
 
 from collections import Counter
@@ -21,8 +21,17 @@ from kafkad.core.types import HIGH_WATERMARK, TXN_COMMITTED, LogPosition
 from kafkad.handlers.partitions.damage import DAMAGE
 from kafkad.handlers.partitions.fetch_access import READ_COMMITTED
 from kafkad.handlers.partitions.leadership import find_leader
-from kafkad.handlers.requests.broker_view import BrokerView, NotYet
-from kafkad.handlers.requests.steps import ROWS_A_STEP, LogMoved, LogSearch, Pause, Steps, Waits, in_steps, until_known
+from kafkad.handlers.requests.broker_view import BrokerView, ManifestPending
+from kafkad.handlers.requests.steps import (
+    ROWS_A_STEP,
+    LogMoved,
+    LogSearch,
+    Pause,
+    Steps,
+    Waits,
+    in_steps,
+    retry_until_read,
+)
 from kafkad.wire.messages.list_offsets import (
     ListOffsetsRequest,
     OffsetResult,
@@ -57,20 +66,20 @@ _SINCE: dict[int, int] = {
     Special.LATEST_TIERED: 9,
     Special.EARLIEST_PENDING_UPLOAD: 11,
 }
-"""The first version that knows each special timestamp."""
+"""The first version with each special timestamp."""
 NOT_FOUND = FoundOffset(UNKNOWN, UNKNOWN, UNKNOWN)
 
 
-class _Question(NamedTuple):
-    """One row of the request; `is_repeated` when its partition is in the request again."""
+class _PartitionRequest(NamedTuple):
+    """One partition of the request; `is_repeated` if the request names the partition several times."""
 
     topic: str
-    wanted: RequestedOffset
+    requested: RequestedOffset
     is_repeated: bool
 
 
-class _Asked(NamedTuple):
-    """The fields that hold for all rows."""
+class _Lookup(NamedTuple):
+    """The request and its context, for all partitions."""
 
     request: ListOffsetsRequest
     context: RequestContext
@@ -79,15 +88,17 @@ class _Asked(NamedTuple):
 
 def handle(body: memoryview, context: RequestContext, view: BrokerView) -> Steps:
     request = yield from read_request(body, context.version)
-    times = Counter((name, wanted.partition) for name, rows in request.topics for wanted in rows)
-    questions = [
-        _Question(name, wanted, times[name, wanted.partition] > 1) for name, rows in request.topics for wanted in rows
+    times = Counter((name, requested.partition) for name, rows in request.topics for requested in rows)
+    partitions = [
+        _PartitionRequest(name, requested, times[name, requested.partition] > 1)
+        for name, rows in request.topics
+        for requested in rows
     ]
-    asked = _Asked(request, context, view)
-    found = yield from in_steps(questions, partial(_result, asked), partial(_ask_ahead, asked))
+    lookup = _Lookup(request, context, view)
+    found = yield from in_steps(partitions, partial(_result, lookup), partial(_request_manifests, lookup))
     topics: dict[str, dict[int, OffsetResult]] = {name: {} for name, _ in request.topics}
-    for question, result in zip(questions, found, strict=True):
-        topics[question.topic][result.partition] = result
+    for row, result in zip(partitions, found, strict=True):
+        topics[row.topic][result.partition] = result
     packed = []
     for name, results in topics.items():
         packed.append(pack_topic(context.version, name, results.values()))
@@ -96,66 +107,66 @@ def handle(body: memoryview, context: RequestContext, view: BrokerView) -> Steps
     return pack_response(context.version, packed)
 
 
-def _result(asked: _Asked, question: _Question) -> Generator[Waits, Any, OffsetResult]:
-    wanted = question.wanted
-    if question.is_repeated:
-        return OffsetResult(wanted.partition, ErrorCode.INVALID_REQUEST)
+def _result(lookup: _Lookup, row: _PartitionRequest) -> Generator[Waits, Any, OffsetResult]:
+    requested = row.requested
+    if row.is_repeated:
+        return OffsetResult(requested.partition, ErrorCode.INVALID_REQUEST)
     try:
-        found = yield from until_known(partial(_find, asked, question))
+        found = yield from retry_until_read(partial(_find, lookup, row))
     except KafkaError as error:
-        return OffsetResult(wanted.partition, error.code)
-    return OffsetResult(wanted.partition, ErrorCode.NONE, *found)
+        return OffsetResult(requested.partition, error.code)
+    return OffsetResult(requested.partition, ErrorCode.NONE, *found)
 
 
-def _leader(asked: _Asked, question: _Question) -> tuple[int, PartitionSlot]:
-    wanted = question.wanted
-    must_lead = asked.request.replica_id != DEBUGGING_CONSUMER
+def _leader(lookup: _Lookup, row: _PartitionRequest) -> tuple[int, PartitionSlot]:
+    requested = row.requested
+    must_lead = lookup.request.replica_id != DEBUGGING_CONSUMER
     return find_leader(
-        asked.view, question.topic, wanted.partition, wanted.current_leader_epoch, require_leader=must_lead
+        lookup.view, row.topic, requested.partition, requested.current_leader_epoch, require_leader=must_lead
     )
 
 
-def _ask_ahead(asked: _Asked, questions: Iterable[_Question]) -> None:
-    """Ask for manifests ahead, so that the request does not wait for each of them in turn."""
-    for question in questions:
-        if question.wanted.timestamp >= 0 or question.wanted.timestamp == Special.MAX_TIMESTAMP:
+def _request_manifests(lookup: _Lookup, rows: Iterable[_PartitionRequest]) -> None:
+    """Request all manifests at once, so that the request does not wait for one after the other."""
+    for row in rows:
+        if row.requested.timestamp >= 0 or row.requested.timestamp == Special.MAX_TIMESTAMP:
             with suppress(KafkaError):
-                asked.view.logs.reader(*_leader(asked, question))
+                lookup.view.logs.reader(*_leader(lookup, row))
 
 
-def _find(asked: _Asked, question: _Question) -> Generator[Waits, Any, FoundOffset]:
-    timestamp, version = question.wanted.timestamp, asked.context.version
+def _find(lookup: _Lookup, row: _PartitionRequest) -> Generator[Waits, Any, FoundOffset]:
+    timestamp, version = row.requested.timestamp, lookup.context.version
     if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    slot, published = _leader(asked, question)
-    upper = _upper_bound(asked.request, published)
-    is_behind = asked.request.replica_id == CONSUMER and published.hw_offset < published.epoch_start
+    slot, published = _leader(lookup, row)
+    upper = _upper_bound(lookup.request, published)
+    is_behind = lookup.request.replica_id == CONSUMER and published.hw_offset < published.epoch_start
     match timestamp:
         case Special.LATEST:
             if is_behind:
                 raise _not_available(version)
             return FoundOffset(UNKNOWN, upper.offset, published.leader_epoch)
         case Special.EARLIEST | Special.EARLIEST_LOCAL:
-            return FoundOffset(UNKNOWN, published.log_start, _first_epoch(slot, published, asked.view))
+            return FoundOffset(UNKNOWN, published.log_start, _first_epoch(slot, published, lookup.view))
         case Special.LATEST_TIERED | Special.EARLIEST_PENDING_UPLOAD:
             return NOT_FOUND
         case Special.MAX_TIMESTAMP:
-            found = yield from _search(slot, published, asked.view, partial(_newest_record, published))
-            # The newest of all records is looked up; a client that may not see it gets none (as in Apache Kafka).
+            found = yield from _search(slot, published, lookup.view, partial(_newest_record, published))
+            # As in Apache Kafka: the search covers all records, and a newest record beyond `upper` is no result.
             if found is not None and found.offset >= upper.offset:
                 found = None
         case _:
             by_time = partial(_first_from, timestamp, upper, published.log_start)
-            found = yield from _search(slot, published, asked.view, by_time)
+            found = yield from _search(slot, published, lookup.view, by_time)
     if found is None and is_behind:
         raise _not_available(version)
     return found or NOT_FOUND
 
 
 def _not_available(version: int) -> KafkaError:
-    """A leader that was just elected does not know yet what is committed: the end of the log would seem to go back."""
-    known = version >= OFFSET_NOT_AVAILABLE_FROM
-    return KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE)
+    """A new leader's high watermark may be behind the previous leader's, so the end offset could decrease (KIP-207)."""
+    has_code = version >= OFFSET_NOT_AVAILABLE_FROM
+    return KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if has_code else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def _newest_record(published: PartitionSlot, reader: LogReader) -> FoundOffset | None:
@@ -167,34 +178,34 @@ def _first_from(timestamp: int, upper: LogPosition, log_start: int, reader: LogR
 
 
 def _search(
-    slot: int, published: PartitionSlot, view: BrokerView, look: Callable[[LogReader], FoundOffset | None]
+    slot: int, published: PartitionSlot, view: BrokerView, search: Callable[[LogReader], FoundOffset | None]
 ) -> Generator[Waits, Any, FoundOffset | None]:
     while True:
         reader = _reader(slot, published, view)
         try:
-            found: FoundOffset | None = yield LogSearch(reader=reader, look=look)
+            found: FoundOffset | None = yield LogSearch(reader=reader, search=search)
             if view.slots.read(slot).generation != published.generation:
-                # A thread has looked: segments may have been replaced under their names meanwhile.
+                # Meanwhile segments may have been replaced under their names, so the result may be wrong.
                 raise LogMoved
             return found
         except SearchPaused:
             continue
         except (ManifestStale, WrongIndex, *DAMAGE) as error:
-            now = view.slots.read(slot)
-            if now.generation != published.generation:
+            current = view.slots.read(slot)
+            if current.generation != published.generation:
                 raise LogMoved from error
             if isinstance(error, WrongIndex):
-                view.logs.doubted(slot, now, error)
-                raise NotYet from None
+                view.logs.recheck_index(slot, current, error)
+                raise ManifestPending from None
             if isinstance(error, ManifestStale):
-                # The owner has removed segments meanwhile: its next manifest names the present files.
-                view.logs.outdated(slot, now)
-                raise NotYet from None
+                # The owner has removed segments meanwhile: the next manifest names the current files.
+                view.logs.refresh_manifest(slot, current)
+                raise ManifestPending from None
             raise view.logs.unreadable(slot, published, error) from error
 
 
 def _first_epoch(slot: int, published: PartitionSlot, view: BrokerView) -> int:
-    """The epoch of the first record; an empty log begins with the present leader epoch."""
+    """The epoch of the first record; the current leader epoch for an empty log."""
     if published.log_start == published.leo_offset:
         return published.leader_epoch
     return _reader(slot, published, view).leader_epoch_at(published.log_start)
@@ -213,5 +224,5 @@ def _end(published: PartitionSlot) -> LogPosition:
 def _reader(slot: int, published: PartitionSlot, view: BrokerView) -> LogReader:
     reader = view.logs.reader(slot, published)
     if reader is None:
-        raise NotYet
+        raise ManifestPending
     return reader

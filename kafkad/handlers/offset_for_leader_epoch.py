@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch, versions 2 to 4: where did a leader epoch end?
+"""OffsetForLeaderEpoch, versions 2 to 4: the end offset of a leader epoch.
 
-From this, clients detect lost records (KIP-320). The answer has the largest epoch not after the requested one, which
-may have no records.
+With it clients detect log truncation (KIP-320). The result is the largest epoch up to the requested one, because the
+requested epoch may have no records.
 """
 
 from collections.abc import Generator, Iterable
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_leader
-from kafkad.handlers.requests.broker_view import BrokerView, NotYet
-from kafkad.handlers.requests.steps import ROWS_A_STEP, Pause, Steps, Waits, in_steps, until_known
+from kafkad.handlers.requests.broker_view import BrokerView, ManifestPending
+from kafkad.handlers.requests.steps import ROWS_A_STEP, Pause, Steps, Waits, in_steps, retry_until_read
 from kafkad.wire.messages.offset_for_leader_epoch import (
     EpochEnd,
     RequestedEpoch,
@@ -23,15 +23,15 @@ from kafkad.wire.messages.offset_for_leader_epoch import (
 )
 
 
-class _Question(NamedTuple):
+class _PartitionRequest(NamedTuple):
     topic: str
-    wanted: RequestedEpoch
+    requested: RequestedEpoch
 
 
 def handle(body: memoryview, context: RequestContext, view: BrokerView) -> Steps:
     topics = yield from read_request(body, context.version)
-    questions = [_Question(name, row) for name, rows in topics for row in rows]
-    ends = iter((yield from in_steps(questions, partial(_result, view), partial(_ask_ahead, view))))
+    partitions = [_PartitionRequest(name, row) for name, rows in topics for row in rows]
+    ends = iter((yield from in_steps(partitions, partial(_result, view), partial(_request_manifests, view))))
     packed = []
     for name, rows in topics:
         packed.append(pack_topic(context.version, name, [next(ends) for _ in rows]))
@@ -40,25 +40,25 @@ def handle(body: memoryview, context: RequestContext, view: BrokerView) -> Steps
     return pack_response(context.version, packed)
 
 
-def _ask_ahead(view: BrokerView, questions: Iterable[_Question]) -> None:
-    for topic, wanted in questions:
+def _request_manifests(view: BrokerView, partitions: Iterable[_PartitionRequest]) -> None:
+    for topic, requested in partitions:
         with suppress(KafkaError):
-            view.logs.reader(*find_leader(view, topic, wanted.partition, wanted.current_leader_epoch))
+            view.logs.reader(*find_leader(view, topic, requested.partition, requested.current_leader_epoch))
 
 
-def _result(view: BrokerView, question: _Question) -> Generator[Waits, Any, EpochEnd]:
+def _result(view: BrokerView, partition: _PartitionRequest) -> Generator[Waits, Any, EpochEnd]:
     try:
-        return (yield from until_known(partial(_end, view, question)))
+        return (yield from retry_until_read(partial(_end, view, partition)))
     except KafkaError as error:
-        return EpochEnd(error.code, question.wanted.partition)
+        return EpochEnd(error.code, partition.requested.partition)
 
 
-def _end(view: BrokerView, question: _Question) -> Generator[Waits, Any, EpochEnd]:
-    topic, wanted = question
-    slot, published = find_leader(view, topic, wanted.partition, wanted.current_leader_epoch)
+def _end(view: BrokerView, partition: _PartitionRequest) -> Generator[Waits, Any, EpochEnd]:
+    topic, requested = partition
+    slot, published = find_leader(view, topic, requested.partition, requested.current_leader_epoch)
     reader = view.logs.reader(slot, published)
     if reader is None:
-        raise NotYet
+        raise ManifestPending
     yield from ()
-    end = reader.epoch_end_offset(wanted.leader_epoch, published.leo_offset, published.leader_epoch)
-    return EpochEnd(ErrorCode.NONE, wanted.partition, *end)
+    end = reader.epoch_end_offset(requested.leader_epoch, published.leo_offset, published.leader_epoch)
+    return EpochEnd(ErrorCode.NONE, requested.partition, *end)

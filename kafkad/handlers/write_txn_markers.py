@@ -1,6 +1,6 @@
 """WriteTxnMarkers, versions 1 and 2: the owners of partitions write the markers of transactions.
 
-Coordinators send this to other brokers, and `kafka-transactions abort` for a transaction that no coordinator will end.
+Coordinators send this request to other brokers; `kafka-transactions abort` sends it for hanging transactions.
 """
 
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_leader
-from kafkad.handlers.partitions.rows_by_worker import LOST
+from kafkad.handlers.partitions.rows_by_worker import WORKER_LOST
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.processes.descriptors import (
@@ -21,7 +21,7 @@ from kafkad.wire.processes.descriptors import (
 
 
 class _Row:
-    """One partition of one marker. Mutable: it is filled in when its owner has answered."""
+    """One partition of one marker. Mutable: the owner's result completes it."""
 
     __slots__ = ("error", "index", "marker", "topic")
 
@@ -32,8 +32,8 @@ class _Row:
         self.error: int = ErrorCode.NONE
 
 
-class WriteTxnMarkersQuestion:
-    """See `OwnerQuestion`."""
+class PendingWriteTxnMarkers:
+    """See `OwnerRequest`."""
 
     def __init__(self, version: int) -> None:
         self.timeout_ms: int | None = None
@@ -41,9 +41,9 @@ class WriteTxnMarkersQuestion:
         self._markers: list[Any] = []
         self._rows: list[_Row] = []
         self._by_worker: dict[int, dict[int, list[tuple[int, int, _Row]]]] = {}
-        """By worker and number of the marker: (slot, short_id, row) of its partitions."""
+        """By worker and index of the marker: (slot, short_id, row) of its partitions."""
 
-    def take(self, request: Any, view: BrokerView) -> None:
+    def add_request(self, request: Any, view: BrokerView) -> None:
         self._markers = list(request.markers)
         for number, marker in enumerate(self._markers):
             for topic in marker.topics:
@@ -56,19 +56,19 @@ class WriteTxnMarkersQuestion:
         try:
             slot, published = find_leader(view, row.topic, row.index)
         except KafkaError as error:
-            # A partition that can't be written is answered as unknown, as in Apache Kafka.
+            # As in Apache Kafka, a partition that can't be written gets the error of an unknown one.
             is_offline = error.code == ErrorCode.KAFKA_STORAGE_ERROR
             row.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_offline else error.code
             return
-        asked = self._by_worker.setdefault(published.owner, {})
-        asked.setdefault(row.marker, []).append((slot, short_topic_id(published.topic_id), row))
+        markers = self._by_worker.setdefault(published.owner, {})
+        markers.setdefault(row.marker, []).append((slot, short_topic_id(published.topic_id), row))
 
     def workers(self) -> list[int]:
         return list(self._by_worker)
 
     def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
-        asked = self._by_worker[worker]
-        rows = [self._marker_row(number, [place[:2] for place in places]) for number, places in asked.items()]
+        markers = self._by_worker[worker]
+        rows = [self._marker_row(number, [place[:2] for place in places]) for number, places in markers.items()]
         return WriteTxnMarkersOrder(part_id, rows)
 
     def _marker_row(self, number: int, partitions: list[tuple[int, int]]) -> TxnMarkerEntry:
@@ -82,19 +82,19 @@ class WriteTxnMarkersQuestion:
             partitions,
         )
 
-    def answered(self, worker: int, message: ControlMessage) -> None:
+    def complete(self, worker: int, message: ControlMessage) -> None:
         assert isinstance(message, TxnMarkersWritten)
         for places, codes in zip(self._by_worker[worker].values(), message.results, strict=True):
             for (_slot, _short_id, row), code in zip(places, codes, strict=True):
                 row.error = code
 
-    def lost(self, worker: int) -> None:
+    def fail(self, worker: int) -> None:
         for places in self._by_worker[worker].values():
             for _slot, _short_id, row in places:
-                row.error = LOST
+                row.error = WORKER_LOST
 
     def body(self) -> bytes:
-        """One entry for each producer, however many markers it has."""
+        """One entry for each producer id, also if several markers have the same producer id."""
         errors: dict[int, dict[str, dict[int, int]]] = {}
         for row in self._rows:
             topics = errors.setdefault(self._markers[row.marker].producer_id, {})
@@ -111,12 +111,12 @@ class WriteTxnMarkersQuestion:
         return messages.encode(markers=markers)
 
 
-def question(body: memoryview, context: RequestContext, view: BrokerView) -> WriteTxnMarkersQuestion:
+def pending_request(body: memoryview, context: RequestContext, view: BrokerView) -> PendingWriteTxnMarkers:
     """Raises MalformedRequest."""
     request = codec("write_txn_markers", context.version).decode(body)
-    made = WriteTxnMarkersQuestion(context.version)
-    made.take(request, view)
-    return made
+    pending = PendingWriteTxnMarkers(context.version)
+    pending.add_request(request, view)
+    return pending
 
 
 def _packed(messages: Any, topic: str, codes: dict[int, int]) -> Any:

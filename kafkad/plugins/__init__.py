@@ -1,6 +1,6 @@
 """The built-in plugins, loaded like all others.
 
-A plugin that registers an object of the same name replaces a default of ours.
+Objects of other plugins with the same name replace the built-in objects.
 """
 
 BUILT_IN = (
@@ -14,4 +14,4 @@ BUILT_IN = (
     "kafkad.plugins.prometheus",
     "kafkad.plugins.group_assignors",
 )
-"""Module names, in the order in which they are registered. Importing one must cost next to nothing."""
+"""Module names in the order of registration. The modules must be cheap to import."""

@@ -1,7 +1,7 @@
-"""Bytes per second for each client id, out of the configuration (Kafka: ClientQuotaManager).
+"""Quotas in bytes per second for each client id, from the configuration (Kafka: ClientQuotaManager).
 
-`kafkad.quota.{producer,consumer}.byte.rate.default` (or Kafka's old `quota.{producer,consumer}.default`) holds for
-each client id by itself, `kafkad.quota.client.<id>.{producer,consumer}_byte_rate` for one. -1 is no limit.
+`kafkad.quota.{producer,consumer}.byte.rate.default` (or Kafka's old `quota.{producer,consumer}.default`) is the default
+of each client id, `kafkad.quota.client.<id>.{producer,consumer}_byte_rate` the quota of one. -1 is no limit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ _OLD_UNLIMITED = 2**63 - 1
 
 
 class ClientIdQuotas:
-    """Two sets of windows, one for each direction."""
+    """The quotas of both directions."""
 
     name = "client-id"
 
@@ -45,7 +45,7 @@ class ClientIdQuotas:
 
     def drain_local(self) -> list[tuple[ClientIdentity, int, int]]:
         produced, fetched = self._produced.drain_local(), self._fetched.drain_local()
-        # dict.fromkeys and not a set: the order is the order of the first request, in every run.
+        # dict.fromkeys instead of a set makes the order deterministic.
         keys = dict.fromkeys([*produced, *fetched])
         return [(_any_client(key), produced.get(key, 0), fetched.get(key, 0)) for key in keys]
 
@@ -59,14 +59,14 @@ def _key(client: ClientIdentity) -> QuotaKey:
 
 
 def _any_client(key: QuotaKey) -> ClientIdentity:
-    """A client with this key; all clients with the same key share a limit."""
+    """A client with this key; all clients with the same key share a quota."""
     return ClientIdentity(ANONYMOUS, key[1])
 
 
 def _configured(
     quotas: ClientQuotas, settings: Mapping[str, str], direction: str, windows: tuple[int, int]
 ) -> ClientQuotas:
-    """`quotas` with the limits of `settings`; fresh ones if the windows are cut differently now."""
+    """`quotas` with the limits of `settings`; new quotas if the windows have changed."""
     if windows != quotas.windows:
         quotas = ClientQuotas(num_samples=windows[0], window_ms=windows[1])
     old = int(settings.get(f"quota.{direction}.default", str(_OLD_UNLIMITED)))

@@ -1,7 +1,7 @@
-"""cleanup.policy=compact: of the records of a key only the last stays.
+"""cleanup.policy=compact: keeps the last record of each key.
 
-A log is compacted when more of it is dirty than min.cleanable.dirty.ratio, or a dirty record is older than
-max.compaction.lag.ms. Segments below the log start go as with retention: compaction alone would keep their files.
+A log is compacted when its dirty ratio exceeds min.cleanable.dirty.ratio, or a dirty record is older than
+max.compaction.lag.ms. Segments below the log start offset are deleted too, because compaction would keep their files.
 """
 
 from collections.abc import Sequence
@@ -20,23 +20,23 @@ from kafkad.api import (
 
 
 class Compaction:
-    """The dirtiest log is the most urgent."""
+    """The log with the highest dirty ratio is the most urgent."""
 
     name = "compact"
 
     def plan(self, log: LogSummary, config: LogConfig, now_ms: int) -> Sequence[CleanupEffect]:
-        passed = _below_start(log)
-        if passed:
-            return passed
-        found = cleanable_range(log, config, now_ms)
-        if not found.is_due(config) or found.first_uncleanable_offset <= found.first_dirty_offset:
+        deletions = _below_start(log)
+        if deletions:
+            return deletions
+        dirty_range = cleanable_range(log, config, now_ms)
+        if not dirty_range.is_due(config) or dirty_range.first_uncleanable_offset <= dirty_range.first_dirty_offset:
             return []
-        percent = round(100 * found.dirty_ratio)
+        percent = round(100 * dirty_range.dirty_ratio)
         return [
             RewriteSegments(
-                first_dirty_offset=found.first_dirty_offset,
-                first_uncleanable_offset=found.first_uncleanable_offset,
-                urgency=found.dirty_ratio,
+                first_dirty_offset=dirty_range.first_dirty_offset,
+                first_uncleanable_offset=dirty_range.first_uncleanable_offset,
+                urgency=dirty_range.dirty_ratio,
                 record_filter=latest_of_each_key,
                 reason=f"{percent} % of it was dirty",
             )

@@ -1,6 +1,6 @@
 """Kafka's two server-side assignors for consumer groups (KIP-848).
 
-The rules are `kafkad.core.groups`'s. Members that name no assignor get the first of `group.consumer.assignors`.
+The algorithms are in `kafkad.core.groups`. Members without an assignor get the first of `group.consumer.assignors`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from kafkad.api import AssigningMember, Assignment, GroupAssignor, hookimpl, ran
 
 
 class Uniform:
-    """Gives all members equally many partitions and moves as few as possible."""
+    """Assigns all members equally many partitions, and moves as few partitions as possible."""
 
     name = "uniform"
 
@@ -21,7 +21,7 @@ class Uniform:
 
 
 class Range:
-    """Gives each member neighbouring partitions, the same ones of each topic."""
+    """Assigns each member a range of partitions, the same of each topic."""
 
     name = "range"
 

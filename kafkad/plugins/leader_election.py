@@ -1,6 +1,6 @@
-"""Kafka's own way to choose leaders: the preferred replica where it's alive and in sync, else the next one.
+"""Kafka's leader election: the preferred replica if it is live and in sync, else the next such replica.
 
-The rules are `kafkad.core.election`'s; this plugin only picks a rule by the reason of the election.
+The rules are in `kafkad.core.election`; this plugin selects the rule for the reason of the election.
 """
 
 from collections.abc import Sequence

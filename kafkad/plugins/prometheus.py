@@ -1,7 +1,7 @@
 """Metrics for Prometheus, at /metrics of `kafkad.metrics.listener`.
 
-Scraped, not polled: a snapshot is made on request, and an idle broker does nothing. Between the hooks for a started
-and a stopping broker, `kafkad_broker_info` says which broker it is.
+Snapshots are taken for requests only, so that an idle broker uses no CPU. While the broker is ready,
+`kafkad_broker_info` has its version and ids.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,20 +24,20 @@ class Prometheus:
         host.add_page("/metrics", self._page)
 
     def report(self, snapshot: MetricsSnapshot) -> None:
-        """Never called: see `is_polled`."""
+        """Never called, because `is_polled` is False."""
 
     def stop(self) -> None:
         self._host = None
 
     def _page(self) -> Page:
-        # 50 ms and 4 MB that only the reporter process should pay, and only when it is scraped.
+        # This import takes 50 ms and 4 MB, so it is done in the reporter process, for the first request.
         from kafkad.plugins.prometheus_text import exposition  # noqa: PLC0415
 
-        assert self._host is not None, "pages are asked for between start and stop"
+        assert self._host is not None, "pages are requested between start and stop only"
         return Page(content_type=CONTENT_TYPE, body=exposition(self._host.snapshot(), self.info))
 
 
-# The hooks of this module and its registered object run in one process, so they share this.
+# The hooks of this module and its registered object share this: they run in the same process.
 _REPORTER = Prometheus()
 
 

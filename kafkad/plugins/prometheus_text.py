@@ -1,6 +1,6 @@
-"""A snapshot in Prometheus' text format, written by prometheus-client.
+"""A snapshot in Prometheus' text format, with prometheus-client.
 
-Imported only where it's needed (`prometheus.py` says why): nothing here may be imported by another module.
+Only `prometheus.py` may import this module, for the first request.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from kafkad.api import BrokerInfo, MetricFamily, MetricKind, MetricsSnapshot
 
 
 def exposition(snapshot: MetricsSnapshot, info: BrokerInfo | None) -> bytes:
-    """Every metric, and `kafkad_broker_info` once the broker is known."""
+    """All metrics, and `kafkad_broker_info` if `info` is given."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Snapshot(snapshot, info))
     return generate_latest(registry)

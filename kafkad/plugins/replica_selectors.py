@@ -1,4 +1,4 @@
-"""Where consumers read (KIP-392): from the leader, or from a replica in their rack. The names are Kafka's classes."""
+"""Preferred read replicas of consumers (KIP-392): the leader, or a replica in the same rack, named as in Kafka."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from kafkad.api import BrokerId, ReplicaSelector, ReplicaView, TopicPartition, h
 
 
 class LeaderSelector:
-    """Everybody reads from the leader."""
+    """All consumers read from the leader."""
 
     name = "org.apache.kafka.common.replica.LeaderSelector"
 
@@ -15,7 +15,7 @@ class LeaderSelector:
 
 
 class RackAwareReplicaSelector:
-    """A replica in the consumer's rack, if the leader is in another."""
+    """Consumers read from a replica in their rack, if the leader is in another rack."""
 
     name = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 

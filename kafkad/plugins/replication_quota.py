@@ -1,4 +1,4 @@
-"""Bytes per second for throttled replicas, out of the configuration (KIP-73, Kafka's ReplicationQuotaManager)."""
+"""Quotas in bytes per second for throttled replicas, from the configuration (KIP-73: ReplicationQuotaManager)."""
 
 from collections.abc import Mapping, Sequence
 

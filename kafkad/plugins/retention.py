@@ -1,7 +1,7 @@
-"""cleanup.policy=delete: old segments go, by time and by size.
+"""cleanup.policy=delete: deletes old segments, by time and by size.
 
-A record from the future keeps its segment, and all after it, until its time has come: this is told once, as
-retention.ms seems to have no effect.
+A record with a timestamp in the future keeps its segment and all later segments until then. This is logged once,
+because retention.ms seems to have no effect.
 """
 
 import logging
@@ -21,9 +21,9 @@ from kafkad.api import (
 
 log = logging.getLogger(__name__)
 
-_CLOCKS_DIFFER_MS = 3_600_000
-"""No broker refuses so much, unless it is told to (message.timestamp.after.max.ms)."""
-_REMEMBERED = 10_000
+_CLOCK_TOLERANCE_MS = 3_600_000
+"""Tolerated difference of clocks; by default brokers accept it too (message.timestamp.after.max.ms)."""
+_MAX_LOGGED = 10_000
 
 
 class Retention:
@@ -32,35 +32,35 @@ class Retention:
     name = "delete"
 
     def __init__(self) -> None:
-        self._told: dict[tuple[str, int], int] = {}
-        """By partition, the segment from the future that the log names already."""
+        self._logged: dict[tuple[str, int], int] = {}
+        """The logged segment of each partition."""
 
     def plan(self, log: LogSummary, config: LogConfig, now_ms: int) -> Sequence[CleanupEffect]:
-        self._tell_of_future(log, config, now_ms)
-        found = old_segments(log, config, now_ms)
-        return [] if found is None else [found]
+        self._log_future_records(log, config, now_ms)
+        effect = old_segments(log, config, now_ms)
+        return [] if effect is None else [effect]
 
-    def _tell_of_future(self, of: LogSummary, config: LogConfig, now_ms: int) -> None:
-        partition = (of.topic, of.partition)
-        segment = first_kept_by_time(of, config, now_ms)
-        if segment is None or age_from(segment) <= now_ms + _CLOCKS_DIFFER_MS:
-            self._told.pop(partition, None)
+    def _log_future_records(self, summary: LogSummary, config: LogConfig, now_ms: int) -> None:
+        partition = (summary.topic, summary.partition)
+        segment = first_kept_by_time(summary, config, now_ms)
+        if segment is None or age_from(segment) <= now_ms + _CLOCK_TOLERANCE_MS:
+            self._logged.pop(partition, None)
             return
-        if self._told.get(partition) == segment.base_offset:
+        if self._logged.get(partition) == segment.base_offset:
             return
-        if len(self._told) >= _REMEMBERED:
-            self._told.clear()
-        self._told[partition] = segment.base_offset
+        if len(self._logged) >= _MAX_LOGGED:
+            self._logged.clear()
+        self._logged[partition] = segment.base_offset
         log.warning(
             "%s-%d: the segment at offset %d has a record of %s, which is in the future: "
             "retention.ms keeps this segment and those after it until then",
             *partition,
             segment.base_offset,
-            _in_words(age_from(segment)),
+            _formatted(age_from(segment)),
         )
 
 
-def _in_words(timestamp_ms: int) -> str:
+def _formatted(timestamp_ms: int) -> str:
     try:
         return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(sep=" ", timespec="seconds")
     except (OverflowError, ValueError, OSError):

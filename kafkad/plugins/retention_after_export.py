@@ -1,7 +1,7 @@
-"""cleanup.policy=delete-exported: what `delete` lets go, but only after every export has it.
+"""cleanup.policy=delete-exported: deletes the same segments as `delete`, but only after all exports have read them.
 
-A partition that no group `kafkad-export-…` has committed an offset for keeps everything, which is told once a topic:
-the disk fills up otherwise without a reason that anybody sees.
+A partition without a committed offset of a group `kafkad-export-…` keeps all segments. This is logged once per topic,
+because it may fill the disk.
 """
 
 import logging
@@ -20,7 +20,7 @@ from kafkad.api import (
 
 log = logging.getLogger(__name__)
 
-_REMEMBERED = 10_000
+_MAX_LOGGED = 10_000
 
 
 class RetentionAfterExport:
@@ -29,25 +29,25 @@ class RetentionAfterExport:
     name = "delete-exported"
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
-        """Topics of which the log says already that nobody exports them."""
+        self._logged: set[str] = set()
+        """The topics with a logged warning."""
 
     def plan(self, log: LogSummary, config: LogConfig, now_ms: int) -> Sequence[CleanupEffect]:
         if log.exported_offset == NO_EXPORT and old_segments(log, config, now_ms) is not None:
-            self._tell(log.topic, log.partition)
+            self._log_missing_export(log.topic, log.partition)
         elif log.exported_offset is not None and log.exported_offset != NO_EXPORT:
-            self._told.discard(log.topic)
-        found = exported_segments(log, config, now_ms)
-        return [] if found is None else [found]
+            self._logged.discard(log.topic)
+        effect = exported_segments(log, config, now_ms)
+        return [] if effect is None else [effect]
 
-    def _tell(self, topic: str, partition: int) -> None:
-        if topic in self._told:
+    def _log_missing_export(self, topic: str, partition: int) -> None:
+        if topic in self._logged:
             return
-        if len(self._told) >= _REMEMBERED:
-            self._told.clear()
-        self._told.add(topic)
+        if len(self._logged) >= _MAX_LOGGED:
+            self._logged.clear()
+        self._logged.add(topic)
         log.warning(
-            "%s-%d: cleanup.policy=delete-exported deletes nothing, as no group kafkad-export-… has committed an "
+            "%s-%d: cleanup.policy=delete-exported deletes nothing, because no group kafkad-export-… has committed an "
             "offset for this partition",
             topic,
             partition,

@@ -1,8 +1,8 @@
-"""Pytest suites for the objects of a plugin: one for each kind, with everything that the broker relies on.
+"""Pytest suites for the objects of plugins, one for each kind, with all requirements of the broker.
 
-Inherit from a suite in a class whose name begins with `Test`, and override the fixture that says which object is
-meant. kafkad's own objects and those of the examples pass the same suites. The fixtures for a whole broker are
-`kafkad.pytest_plugin`'s, which pytest finds by itself.
+Derive a class with a name that begins with `Test` from a suite, and override the fixture with the object. The built-in
+plugins and the examples pass the same suites. The fixtures with a whole broker are in `kafkad.pytest_plugin`, which
+pytest finds by itself.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -61,7 +61,7 @@ DAY_MS = 86_400_000
 
 
 class CleanupPolicySuite:
-    """Override `policy`, and `config` if it needs more than the defaults."""
+    """Override `policy`, and `config` if the policy requires other options."""
 
     @pytest.fixture
     def policy(self) -> CleanupPolicy:
@@ -74,20 +74,20 @@ class CleanupPolicySuite:
     @pytest.mark.parametrize("segments", [1, 2, 5, 200])
     @pytest.mark.parametrize("high_watermark", [0, 7, 2_000])
     @pytest.mark.parametrize("age_ms", [0, 30 * DAY_MS])
-    def test_what_is_planned_can_be_carried_out(
+    def test_planned_effects_are_valid(
         self, policy: CleanupPolicy, config: LogConfig, segments: int, high_watermark: int, age_ms: int
     ) -> None:
         log = log_summary(*range(0, 10 * segments, 10), high_watermark=high_watermark, timestamp_ms=NOW_MS - age_ms)
         for effect in policy.plan(log, config, NOW_MS):
             assert isinstance(effect, DeleteSegments | RollActive | RewriteSegments | TransferSegments)
-            assert isinstance(effect.reason, str) and effect.reason, "the log says why something went"
+            assert isinstance(effect.reason, str) and effect.reason, "the reason is required, because it is logged"
             if isinstance(effect, DeleteSegments | TransferSegments):
                 assert effect.up_to_base_offset in [segment.base_offset for segment in log.segments]
 
-    def test_an_empty_log_is_left_alone(self, policy: CleanupPolicy, config: LogConfig) -> None:
+    def test_nothing_is_planned_for_an_empty_log(self, policy: CleanupPolicy, config: LogConfig) -> None:
         assert list(policy.plan(log_summary(0, size_bytes=0, high_watermark=0), config, NOW_MS)) == []
 
-    def test_it_is_known_by_a_name(self, policy: CleanupPolicy) -> None:
+    def test_name_is_valid(self, policy: CleanupPolicy) -> None:
         assert_is_name(policy.name)
         assert "," not in policy.name, "cleanup.policy is a list, separated by commas"
 
@@ -95,7 +95,7 @@ class CleanupPolicySuite:
 def log_summary(
     *base_offsets: int, high_watermark: int = 10**9, timestamp_ms: int = NOW_MS, size_bytes: int = 100
 ) -> LogSummary:
-    """A log whose segments begin at these offsets, of ten records each; nothing above its end is committed."""
+    """A log with segments at these base offsets, each with ten records; the high watermark is at most the log end."""
     end = base_offsets[-1] + (10 if size_bytes else 0)
     segments = tuple(
         SegmentSummary(
@@ -126,10 +126,10 @@ class LeaderElectionStrategySuite:
 
     @pytest.mark.parametrize("unclean", [False, True])
     @pytest.mark.parametrize("reason", ElectionReason)
-    def test_every_answer_is_legal(
+    def test_every_result_is_valid(
         self, strategy: LeaderElectionStrategy, reason: ElectionReason, unclean: bool
     ) -> None:
-        """As in the controller, where an illegal answer ends the process."""
+        """Checked as in the controller, where an invalid result ends the process."""
         brokers = [BrokerId(1), BrokerId(2), BrokerId(3)]
         for isr, live, shutting_down in product(subsets(brokers), repeat=3):
             context = ElectionContext(
@@ -142,12 +142,12 @@ class LeaderElectionStrategySuite:
             )
             elect(strategy, assignment=brokers, isr=isr, live=live, context=context)
 
-    def test_it_chooses_the_only_one_there_is(self, strategy: LeaderElectionStrategy) -> None:
+    def test_the_only_replica_is_elected(self, strategy: LeaderElectionStrategy) -> None:
         alone = BrokerId(1)
         context = ElectionContext(topic="t", partition=0)
         assert elect(strategy, assignment=[alone], isr={alone}, live={alone}, context=context) == alone
 
-    def test_it_is_known_by_a_name(self, strategy: LeaderElectionStrategy) -> None:
+    def test_name_is_valid(self, strategy: LeaderElectionStrategy) -> None:
         assert_is_name(strategy.name)
 
 
@@ -178,43 +178,43 @@ class QuotaManagerSuite:
             manager.configure(each)
             assert isinstance(manager.is_unlimited, bool)
 
-    def test_it_answers_in_whole_milliseconds(self, limiting: QuotaManager, client: ClientIdentity) -> None:
+    def test_throttle_time_is_in_whole_milliseconds(self, limiting: QuotaManager, client: ClientIdentity) -> None:
         for now_ms in range(0, 60_000, 500):
             for record in (limiting.record_produce, limiting.record_fetch):
                 for size in (0, 1, 10**6):
                     throttle_ms = record(client, size, now_ms)
                     assert isinstance(throttle_ms, int) and 0 <= throttle_ms < 2**31
 
-    def test_a_limit_of_one_answer_is_a_size_or_none(self, limiting: QuotaManager, client: ClientIdentity) -> None:
+    def test_max_fetch_bytes_is_a_size_or_none(self, limiting: QuotaManager, client: ClientIdentity) -> None:
         most = limiting.max_fetch_bytes(client)
         assert most is None or (isinstance(most, int) and most >= 0)
 
-    def test_what_is_taken_back_was_never_fetched(self, limiting: QuotaManager, client: ClientIdentity) -> None:
+    def test_unrecorded_bytes_do_not_count(self, limiting: QuotaManager, client: ClientIdentity) -> None:
         first = limiting.record_fetch(client, 10**8, 0)
         limiting.unrecord_fetch(client, 10**8, 0)
         assert limiting.record_fetch(client, 10**8, 0) == first
 
-    def test_the_other_processes_are_told_everything_once(self, limiting: QuotaManager, client: ClientIdentity) -> None:
+    def test_local_records_are_drained_once(self, limiting: QuotaManager, client: ClientIdentity) -> None:
         limiting.record_produce(client, 700, 0)
         limiting.record_fetch(client, 500, 0)
-        for told, produced, fetched in limiting.drain_local():
+        for client_identity, produced, fetched in limiting.drain_local():
             assert (produced, fetched) == (700, 500)
-            limiting.record_remote(told, produced, fetched, 0)
-        assert limiting.drain_local() == [], "neither twice nor what came from them"
+            limiting.record_remote(client_identity, produced, fetched, 0)
+        assert limiting.drain_local() == [], "each record is drained once, without remote records"
 
-    def test_what_others_tell_counts_like_its_own(self, limiting: QuotaManager, client: ClientIdentity) -> None:
+    def test_remote_records_count_like_local_ones(self, limiting: QuotaManager, client: ClientIdentity) -> None:
         alone = limiting.record_produce(client, 10**8, 0)
-        for told, produced, fetched in limiting.drain_local():
-            limiting.record_remote(told, produced, fetched, 0)
+        for client_identity, produced, fetched in limiting.drain_local():
+            limiting.record_remote(client_identity, produced, fetched, 0)
         both = limiting.record_produce(client, 0, 0)
         assert both > alone or alone == 0
 
-    def test_it_is_known_by_a_name(self, manager: QuotaManager) -> None:
+    def test_name_is_valid(self, manager: QuotaManager) -> None:
         assert_is_name(manager.name)
 
 
 class RecordedHost:
-    """A reporter's surroundings without a process: one snapshot, and the pages that were added."""
+    """A host of reporters for tests: one snapshot, and the added pages."""
 
     def __init__(self, snapshot: MetricsSnapshot) -> None:
         self.taken = snapshot
@@ -228,7 +228,7 @@ class RecordedHost:
 
 
 class MetricsReporterSuite:
-    """Override `reporter`, and `settings` with the options that it needs."""
+    """Override `reporter`, and `settings` with its options."""
 
     @pytest.fixture
     def reporter(self) -> MetricsReporter:
@@ -242,7 +242,7 @@ class MetricsReporterSuite:
     def host(self) -> RecordedHost:
         return RecordedHost(metrics_snapshot())
 
-    def test_it_shows_metrics_from_its_start_to_its_stop(
+    def test_metrics_are_reported_from_start_to_stop(
         self, reporter: MetricsReporter, settings: Mapping[str, str], host: RecordedHost
     ) -> None:
         assert isinstance(reporter.is_polled, bool)
@@ -256,13 +256,13 @@ class MetricsReporterSuite:
                 assert isinstance(page, Page) and isinstance(page.body, bytes)
         reporter.stop()
 
-    def test_it_is_known_by_a_name(self, reporter: MetricsReporter) -> None:
+    def test_name_is_valid(self, reporter: MetricsReporter) -> None:
         assert_is_name(reporter.name)
         assert "," not in reporter.name, "kafkad.metrics.reporters is a list, separated by commas"
 
 
 def metrics_snapshot() -> MetricsSnapshot:
-    """A counter with labels that have to be quoted, and a gauge that has no series."""
+    """A counter with labels that must be escaped, and a gauge without samples."""
     quoted = Sample(labels=(("topic", 'a"b,\\\n'), ("partition", "0")), value=7)
     counter = MetricFamily(name="messages", jmx_name="x:y=z", kind=MetricKind.COUNTER, help="", samples=(quoted,))
     gauge = MetricFamily(name="nothing", jmx_name="", kind=MetricKind.GAUGE, help="A gauge.")
@@ -278,14 +278,14 @@ class GroupAssignorSuite:
 
     @pytest.mark.parametrize("members", [1, 2, 3, 7])
     @pytest.mark.parametrize("counts", [(0,), (1,), (6,), (1, 8, 3)])
-    def test_every_assignment_is_legal_and_can_be_repeated(
+    def test_every_assignment_is_valid_and_repeatable(
         self, assignor: GroupAssignor, members: int, counts: tuple[int, ...]
     ) -> None:
-        """As in the coordinator, where a group keeps its assignment after an illegal answer."""
+        """Checked as in the coordinator, where a group keeps its assignment after an invalid result."""
         partitions = {UUID(int=number + 1): count for number, count in enumerate(counts)}
         group = {f"member-{number}": member(number, list(partitions)) for number in range(members)}
         decided = assign(assignor, group, partitions)
-        assert assign(assignor, group, partitions) == decided, "it is a function of what it is given"
+        assert assign(assignor, group, partitions) == decided, "the result depends on the arguments only"
         for name in group:
             group[name] = member(int(name[7:]), list(partitions), decided[name])
         again = assign(assignor, group, partitions)
@@ -293,13 +293,13 @@ class GroupAssignorSuite:
         assign(assignor, group, partitions)
         assert set(again) == set(decided)
 
-    def test_it_is_known_by_a_name(self, assignor: GroupAssignor) -> None:
+    def test_name_is_valid(self, assignor: GroupAssignor) -> None:
         assert_is_name(assignor.name)
         assert "," not in assignor.name, "group.consumer.assignors is a list, separated by commas"
 
 
 def member(number: int, topics: list[UUID], assigned: Mapping[UUID, frozenset[int]] | None = None) -> AssigningMember:
-    """Every third has an instance id, and every second reads the first topic only."""
+    """A member of a group; every third has an instance id, every second is subscribed to the first topic only."""
     return AssigningMember(
         member_id=f"member-{number}",
         topics=frozenset(topics[:1] if number % 2 else topics),

@@ -1,5 +1,5 @@
-"""What holds of the name of every object."""
+"""A check of the names of objects."""
 
 
 def assert_is_name(name: object) -> None:
-    assert isinstance(name, str) and name and name == name.strip(), "the configuration names it, as text"
+    assert isinstance(name, str) and name and name == name.strip(), "the configuration contains the name as text"

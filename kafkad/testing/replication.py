@@ -1,4 +1,4 @@
-"""Suites for what concerns replicas: which one a consumer reads from, and what throttled ones may move."""
+"""Suites for replica selectors and replication quotas."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ class ReplicaSelectorSuite:
 
     @pytest.mark.parametrize("rack_id", ["", "a", "b", "elsewhere"])
     @pytest.mark.parametrize("racks", [("a",), (None, None), ("a", "b", "b"), ("b", None, "a", "b")])
-    def test_every_choice_has_an_in_sync_replica_and_can_be_repeated(
+    def test_every_choice_is_in_sync_and_repeatable(
         self, selector: ReplicaSelector, rack_id: str, racks: tuple[str | None, ...]
     ) -> None:
         partition = TopicPartition("topic", 3)
@@ -38,12 +38,12 @@ class ReplicaSelectorSuite:
             assert chosen is None or chosen != leader
             assert select(selector, partition, rack_id, replicas) == chosen
 
-    def test_it_is_known_by_a_name(self, selector: ReplicaSelector) -> None:
+    def test_name_is_valid(self, selector: ReplicaSelector) -> None:
         assert_is_name(selector.name)
 
 
 class ReplicationQuotaManagerSuite:
-    """Override `manager`, and `settings` with options that limit both sides to no more than 1 GB a second."""
+    """Override `manager`, and `settings` with options that limit both sides to at most 1 GB per second."""
 
     @pytest.fixture
     def manager(self) -> ReplicationQuotaManager:
@@ -54,13 +54,13 @@ class ReplicationQuotaManagerSuite:
         raise NotImplementedError("override the fixture: return options that limit both sides")
 
     @pytest.mark.parametrize("side", ReplicationSide)
-    def test_without_a_limit_nobody_waits(self, manager: ReplicationQuotaManager, side: ReplicationSide) -> None:
+    def test_without_a_limit_there_is_no_pause(self, manager: ReplicationQuotaManager, side: ReplicationSide) -> None:
         manager.configure({}, side, 3)
         manager.record(10**12, 0)
         assert manager.pause_ms(0) == 0 or not manager.is_unlimited
 
     @pytest.mark.parametrize("side", ReplicationSide)
-    def test_who_has_moved_too_much_waits_and_goes_on_some_time(
+    def test_replicas_over_the_quota_pause_for_a_limited_time(
         self, manager: ReplicationQuotaManager, settings: Mapping[str, str], side: ReplicationSide
     ) -> None:
         manager.configure(settings, side, 1)
@@ -74,11 +74,11 @@ class ReplicationQuotaManagerSuite:
             now_ms += pause_ms
             assert now_ms < 86_400_000
 
-    def test_it_can_be_configured_again(self, manager: ReplicationQuotaManager, settings: Mapping[str, str]) -> None:
+    def test_reconfiguration_keeps_counts(self, manager: ReplicationQuotaManager, settings: Mapping[str, str]) -> None:
         manager.configure(settings, ReplicationSide.LEADER, 1)
         manager.record(10**12, 1_000)
         manager.configure(settings, ReplicationSide.LEADER, 1)
-        assert manager.pause_ms(1_000) > 0, "counts are kept"
+        assert manager.pause_ms(1_000) > 0, "the recorded bytes are kept"
 
-    def test_it_is_known_by_a_name(self, manager: ReplicationQuotaManager) -> None:
+    def test_name_is_valid(self, manager: ReplicationQuotaManager) -> None:
         assert_is_name(manager.name)

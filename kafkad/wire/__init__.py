@@ -1,4 +1,4 @@
-"""Bytes to messages and back. kio encodes by schema; the few hot messages are packed by hand.
+"""Encodes and decodes messages. kio encodes by schema; the frequent messages are packed by hand.
 
-Nothing here looks inside a record batch.
+Record batches are never decoded here.
 """

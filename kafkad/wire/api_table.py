@@ -1,7 +1,7 @@
-"""Which APIs this broker has, in which versions, and in which process each runs: the one table.
+"""The table of this broker's APIs, with their versions and the process that handles each.
 
-ApiVersions, the router and the documentation are made from it; a version is in a range only when it is
-complete. Ranges are those that Apache Kafka 4.3.0 answers.
+ApiVersions, the router and the documentation use this table. A range includes only completely implemented versions. The
+ranges are the same as in Apache Kafka 4.3.0.
 """
 
 from dataclasses import dataclass, replace
@@ -60,7 +60,7 @@ DESCRIBE_TOPIC_PARTITIONS = 75
 
 
 class Runs(Enum):
-    """Which process handles a request: docs/apis.md has these names and explains them."""
+    """The process that handles a request; docs/apis.md explains the names."""
 
     NETWORK = "network process"
     OWNER = "owner"
@@ -70,10 +70,10 @@ class Runs(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API: versions served are `min_version`–`max_version`; flexible headers begin at `flexible_from`.
+    """One API with versions `min_version`–`max_version`; flexible headers begin at `flexible_from`.
 
-    `advertised_min` differs from `min_version` only for Produce (trap: librdkafka switches compression off silently
-    when Produce 0 is missing; Apache Kafka 4 advertises 0 to 2 and refuses them).
+    `advertised_min` differs from `min_version` for Produce (trap: librdkafka silently disables compression if Produce 0
+    is missing; Apache Kafka 4 advertises 0 to 2 and rejects them).
     """
 
     key: int
@@ -141,7 +141,7 @@ APIS: dict[int, Api] = {
         _api(DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", (0, 0), 0, Runs.NETWORK),
     )
 }
-"""By API key. A request with any other key closes the connection, as in Apache Kafka."""
+"""By API key. A request with another key closes the connection, as in Apache Kafka."""
 
 CLUSTER_APIS: dict[int, Api] = {
     api.key: api
@@ -154,25 +154,26 @@ CLUSTER_APIS: dict[int, Api] = {
         _api(ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", (0, 0), 0, Runs.CONTROLLER),
     )
 }
-"""What brokers of a cluster on ZooKeeper ask each other. ControlledShutdown 0 has a header of its own, and no broker
-since Apache Kafka 0.9 sends it."""
+"""The requests between brokers of a cluster on ZooKeeper. ControlledShutdown 0, which has a different header, is not
+supported: no broker since Apache Kafka 0.9 sends it."""
 
 
 _FORWARDED = {ALTER_PARTITION_REASSIGNMENTS: 0, UPDATE_FEATURES: 1}
-"""The newest versions that a controller on ZooKeeper knows, where a newer one exists: it may be another broker."""
+"""The newest versions that any controller on ZooKeeper supports, if newer versions exist: requests are forwarded to
+the controller, which may be a broker of Apache Kafka."""
 
 
 def serve_cluster() -> None:
-    """This broker is one of a cluster: from now on it serves those too. Before the fork, so that all processes do."""
+    """Serve `CLUSTER_APIS` too. Called before the fork, so that it applies to all processes."""
     APIS.update(CLUSTER_APIS)
     APIS.update({key: replace(APIS[key], max_version=newest) for key, newest in _FORWARDED.items()})
 
 
 def malformed(api_key: int, version: int, error: object) -> str:
-    """Why the connection that such a request came on is closed."""
+    """The reason for closing the connection of a malformed request."""
     return f"a malformed {APIS[api_key].name} request (version {version}): {error}"
 
 
 def unencodable(api_key: int, version: int, error: object) -> str:
-    """Why a request gets an error although it was carried out."""
-    return f"the answer to {APIS[api_key].name} (version {version}) can't be encoded: {error}"
+    """The log text of a completed request whose response can't be encoded."""
+    return f"the response to {APIS[api_key].name} (version {version}) can't be encoded: {error}"

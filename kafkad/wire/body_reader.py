@@ -1,7 +1,6 @@
-"""Reads a request body field by field, for the requests that are decoded by hand but are not hot.
+"""Reads a request body field by field, for less frequent requests that are decoded by hand.
 
-One reader for one request: it knows whether the version is flexible. Bytes after a request are ignored, as in Apache
-Kafka.
+Each request has its own reader. Bytes after a request are ignored, as in Apache Kafka.
 """
 
 from struct import Struct
@@ -23,7 +22,7 @@ _I8 = Struct(">b")
 
 
 class BodyReader:
-    """Every method raises MalformedRequest when the body does not fit the schema."""
+    """All methods raise MalformedRequest if the body does not match the schema."""
 
     __slots__ = ("_allowance", "_at", "_body", "_elements", "_flexible")
 
@@ -69,12 +68,12 @@ class BodyReader:
         return length
 
     def is_step_over(self) -> bool:
-        """Whether it is time for a pause; called after each element."""
+        """Whether a step of `STEP` elements is complete; called after each element."""
         self._elements += 1
         return self._elements % STEP == 0
 
     def tags(self) -> None:
-        """Step over the tagged fields that end a structure in flexible versions."""
+        """Skip the tagged fields at the end of a structure in flexible versions."""
         if self._flexible:
             if self._at < len(self._body) and (count := self._body[self._at]):
                 self._allowance.take(count)

@@ -1,6 +1,6 @@
-"""The frames of a connection to another broker: a request's header, and where its answer begins and ends.
+"""The frames of a connection to another broker: encodes request headers, and receives response frames.
 
-A length is checked before memory is allocated for it: the peer may be a web server, or claim two gigabytes.
+Lengths are checked before memory is allocated, because the peer may not be a Kafka broker.
 """
 
 import socket
@@ -11,14 +11,14 @@ from kafkad.wire.api_table import API_VERSIONS
 from kafkad.wire.primitives import EMPTY_TAGS, MalformedRequest, skip_tags, string
 
 LARGEST_RESPONSE = 256 * 1024 * 1024
-"""Longer than any answer to the requests of a broker; fetches ask for less."""
+"""More than the largest response to a broker's requests; fetches limit their responses to less."""
 _LENGTH = Struct(">i")
 _HEAD = Struct(">ihhi")
 _CORRELATION_ID = Struct(">i")
 
 
 class NotKafka(Exception):
-    """The peer does not speak Kafka's protocol, or has closed the connection; the message says which."""
+    """The peer does not speak Kafka's protocol, or has closed the connection; see the message."""
 
 
 def request_frame(
@@ -31,7 +31,7 @@ def request_frame(
 
 
 class FrameReceiver:
-    """Collects one answer after the other from a non-blocking socket."""
+    """Receives response frames from a non-blocking socket."""
 
     def __init__(self) -> None:
         self._prefix = bytearray()
@@ -39,14 +39,14 @@ class FrameReceiver:
         self._filled = 0
 
     def receive(self, connected: socket.socket, place: Callable[[int], memoryview] | None) -> memoryview | None:
-        """The whole frame, or None if it is not complete; raises BlockingIOError, another OSError, or NotKafka.
+        """The next complete frame, or None. Raises BlockingIOError while it is incomplete, another OSError or NotKafka.
 
-        `place` gives the memory for a frame of that length.
+        `place` allocates the memory for a frame of a given length; it returns None without space.
         """
         while self._frame is None:
             received = connected.recv(4 - len(self._prefix))
             if not received:
-                raise NotKafka("it closed the connection without an answer")
+                raise NotKafka("the peer closed the connection before its response")
             self._prefix += received
             if len(self._prefix) == 4:
                 length = _length(bytes(self._prefix))
@@ -56,22 +56,22 @@ class FrameReceiver:
         while self._filled < len(frame):
             count = connected.recv_into(frame[self._filled :])
             if not count:
-                raise NotKafka("it closed the connection within an answer")
+                raise NotKafka("the peer closed the connection within a response")
             self._filled += count
         self._frame, self._prefix = None, bytearray()
         return frame
 
     @staticmethod
     def body_of(frame: memoryview, api_key: int, correlation_id: int, *, is_flexible: bool) -> memoryview:
-        """What follows the response header; an ApiVersions response has no tagged fields there (KIP-511)."""
+        """The body after the response header; the header of ApiVersions responses has no tagged fields (KIP-511)."""
         if _CORRELATION_ID.unpack_from(frame)[0] != correlation_id:
-            raise NotKafka("it answered a request that was not sent")
+            raise NotKafka("the peer sent a response with an unknown correlation id")
         if not is_flexible or api_key == API_VERSIONS:
             return frame[4:]
         try:
             body_at = skip_tags(frame, 4)
         except MalformedRequest as error:
-            raise NotKafka(f"the header of its answer can't be read: {error}") from error
+            raise NotKafka(f"the header of the peer's response is malformed: {error}") from error
         return frame[body_at:]
 
 
@@ -80,7 +80,7 @@ def _length(prefix: bytes) -> int:
     if 4 <= length <= LARGEST_RESPONSE:
         return int(length)
     if prefix[:2] == b"\x15\x03":
-        raise NotKafka("it does not speak Kafka's protocol: it sent a TLS alert")
+        raise NotKafka("the peer does not speak Kafka's protocol: it sent a TLS alert")
     if prefix.isascii() and prefix.decode().isprintable():
-        raise NotKafka(f"it does not speak Kafka's protocol: it sent text that starts with {prefix.decode()!r}")
-    raise NotKafka(f"it does not speak Kafka's protocol: it sent an answer's length of {length}")
+        raise NotKafka(f"the peer does not speak Kafka's protocol: it sent text that starts with {prefix.decode()!r}")
+    raise NotKafka(f"the peer does not speak Kafka's protocol: it sent a response length of {length}")

@@ -1,7 +1,6 @@
-"""What does docs/apis.md say about the supported requests?
+"""Generates docs/apis.md, the page of supported requests, from the API table.
 
-The page is generated from the API table, so that it can't differ from the broker: `python -m kafkad.wire.document`
-writes docs/apis.md below the current folder.
+`python -m kafkad.wire.document` writes docs/apis.md in the current folder.
 """
 
 import sys
@@ -17,22 +16,22 @@ _PREFACE = """\
 
 The supported requests, their versions, and the process that handles each ([architecture.md](architecture.md)). This
 page is generated from `kafkad/wire/api_table.py` by `python -m kafkad.wire.document`. ApiVersions and the router use
-the same table. The ranges are those of Apache Kafka 4.3.0.
+the same table. The ranges are the same as in Apache Kafka 4.3.0.
 
 A request that is not in the table, or has a version outside its range, closes the connection, and the log names it. As
 the only exception, ApiVersions with an unknown version gets UNSUPPORTED_VERSION and the supported range, as version 0.
 
 | handled by | process |
 |---|---|
-| network process | that of the connection, from shared memory and files |
+| network process | the network process of the connection, from shared memory and files |
 | owner | the workers that own the partitions |
 | coordinator | the worker that owns the group's or transactional id's partition of the internal topic |
-| controller process | that of this broker; in a cluster it forwards some requests to the elected controller |
+| controller process | the controller process of this broker, which forwards some requests to an elected controller |
 """
 
 
 _BY_CONTENT = """\
-InitProducerId with a transactional id is handled by the worker that coordinates that id. Metadata and FindCoordinator
+InitProducerId with a transactional id is handled by the worker that coordinates the id. Metadata and FindCoordinator
 wait for the controller if a topic must be created first.
 """
 

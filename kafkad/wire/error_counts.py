@@ -1,19 +1,18 @@
-"""Which error codes has this process put into responses since they were last counted? (ErrorsPerSec, for every API)
+"""Counts the error codes in this process's responses since the last `take` (metric ErrorsPerSec, for all APIs).
 
-This is the only state of this folder; each process has its own. Code that packs a response does not know which process
-it runs in, and a counter passed through every handler would cost each of them a parameter. The event loop takes these
-counts before it sleeps. Produce and Fetch know the error of each partition anyway and count by themselves.
+This is the only state of this folder, one per process: a counter object would be a parameter of every handler. The
+event loop takes the counts before it sleeps. Produce and Fetch count their errors themselves.
 """
 
 from collections import Counter
 from collections.abc import Iterable
 
 codes: Counter[int] = Counter()
-"""How often each error code was sent; code 0 is never counted."""
+"""The number of occurrences of each error code; code 0 is not counted."""
 
 
 def count_error(code: int) -> None:
-    """Count `code`, which a response carries."""
+    """Count the error `code` of a response."""
     if code:
         codes[code] += 1
 
@@ -25,7 +24,7 @@ def count_errors(sent: Iterable[int]) -> None:
 
 
 def take() -> list[tuple[int, int]]:
-    """(code, how often) since the last call."""
+    """(code, count) since the last call."""
     taken = list(codes.items())
     codes.clear()
     return taken

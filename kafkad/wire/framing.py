@@ -1,7 +1,7 @@
-"""Where one request ends and the next begins, and what its header says.
+"""The length prefixes and headers of requests and responses.
 
-Lengths are checked before memory is allocated for them. `foreign_protocol` recognizes other protocols, so that the log
-line says "TLS hello" instead of a huge length.
+Lengths are checked before memory is allocated. `foreign_protocol` recognizes other protocols, so that log lines name
+"a TLS hello" instead of an invalid length.
 """
 
 from struct import Struct
@@ -17,7 +17,7 @@ HEADER_AND_CLIENT_LENGTH = Struct(">hhih")
 
 
 class RequestHeader(msgspec.Struct, frozen=True, gc=False):
-    """The header of every request. A Struct, because one is made for each request and nothing is cheaper."""
+    """The header of a request. A msgspec Struct, because it is the cheapest object and each request has one."""
 
     api_key: int
     version: int
@@ -27,10 +27,10 @@ class RequestHeader(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_header(frame: memoryview) -> RequestHeader:
-    """The header at the start of `frame` (a request without its length prefix).
+    """The header at the start of `frame` (a request without its length prefix). Raises MalformedRequest.
 
-    For an API or version that is not in the table, only the fields of header version 1 are read: the answer to an
-    unknown ApiVersions version needs no more (KIP-511). Raises MalformedRequest.
+    For unknown APIs and versions only the fields of header version 1 are read, which suffice for the response to an
+    unsupported ApiVersions version (KIP-511).
     """
     size = len(frame)
     if size < 8:
@@ -44,9 +44,9 @@ def read_header(frame: memoryview) -> RequestHeader:
     if length == -1:
         client_id, position = None, 10
     elif length < 0 or 10 + length > size:
-        raise MalformedRequest(f"a client id of {length} bytes does not fit in what is left of the request")
+        raise MalformedRequest(f"a client id of {length} bytes does not fit in the rest of the request")
     else:
-        # Some clients send a client id in another encoding; Apache Kafka accepts it too.
+        # Some clients send client ids in other encodings; Apache Kafka accepts them too.
         client_id, position = str(frame[10 : 10 + length], "utf-8", "replace"), 10 + length
     api = APIS.get(api_key)
     if api is not None and api.flexible_from <= version <= api.max_version:
@@ -57,7 +57,7 @@ def read_header(frame: memoryview) -> RequestHeader:
 def response_head(api_key: int, version: int, correlation_id: int, body_length: int) -> bytes:
     """Length prefix and response header for a body of `body_length` bytes.
 
-    The ApiVersions response header stays at version 0 whatever the body is (KIP-511).
+    The header of ApiVersions responses always has version 0 (KIP-511).
     """
     if api_key != API_VERSIONS and version >= APIS[api_key].flexible_from:
         return FLEXIBLE_HEAD.pack(body_length + 5, correlation_id, 0)
@@ -71,7 +71,7 @@ _HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", 
 
 
 def foreign_protocol(first: bytes) -> str | None:
-    """The protocol that the first bytes of a connection belong to when they are no Kafka request; None when unknown."""
+    """The protocol of a connection that begins with `first` instead of a Kafka request; None if unknown."""
     if first[:4] in _HTTP_METHODS:
         return "an HTTP request"
     if len(first) >= 3 and first[0] == 0x16 and first[1] == 0x03:

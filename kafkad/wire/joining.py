@@ -1,6 +1,6 @@
-"""Joins the responses to the pieces of one request into one response, as bytes: only a length or two is read.
+"""Joins the responses to the pieces of one request into one response, as bytes, without decoding the rows.
 
-The responses are our own: a head, one array and, in flexible versions, an empty section of tagged fields.
+These responses consist of a head, one array and, in flexible versions, an empty section of tagged fields.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from kafkad.wire.primitives import EMPTY_TAGS, I16, array_length, read_compact_s
 
 
 def join_arrays(bodies: Sequence[bytes], head_size: int, *, flexible: bool) -> bytes:
-    """All elements in the order of `bodies`, behind the head of the first."""
+    """The head of the first body, then the elements of all bodies in order."""
     count, rows = 0, []
     for body in bodies:
         view = memoryview(body)
@@ -28,7 +28,7 @@ def join_arrays(bodies: Sequence[bytes], head_size: int, *, flexible: bool) -> b
 def join_portions(bodies: Sequence[bytes], head_size: int, *, flexible: bool, has_error: bool) -> bytes:
     """Join responses of OffsetCommit, or of OffsetFetch for one group.
 
-    Its error comes last; a response with an error is the whole answer.
+    The error of a group is the last field. If one response has an error, it is the result.
     """
     tail_size = (I16.size if has_error else 0) + (len(EMPTY_TAGS) if flexible else 0)
     if has_error:
@@ -45,11 +45,11 @@ def join_portions(bodies: Sequence[bytes], head_size: int, *, flexible: bool, ha
 
 _GROUPS_AT = 4
 _GROUP_END = I16.size + 2 * len(EMPTY_TAGS)
-"""After the topics of the last group come its error, its tagged fields and those of the response."""
+"""After the topics of the last group: its error, its tagged fields and the tagged fields of the response."""
 
 
 def join_groups(bodies: Sequence[bytes]) -> list[bytes]:
-    """Join responses of OffsetFetch, version 8 or later, that are all about the same single group."""
+    """Join neighbouring responses of OffsetFetch, version 8 or later, that are about the same single group."""
     joined: list[bytes] = []
     group: str | None = None
     portions: list[tuple[int, bytes]] = []

@@ -1,8 +1,7 @@
-"""Requests decoded and responses encoded by kio's schemas, for the APIs of admin tools.
+"""Decodes requests and encodes responses with kio's schemas, for the APIs of admin tools.
 
-kio and its schemas are imported at the first request that needs them: kio costs 130 ms and 21 MB, and a process that no
-tool talks to never needs it. A body that can't be decoded raises MalformedRequest, as everywhere, and a
-response that can't be encoded raises UnencodableMessage.
+kio and its schemas are imported for the first such request, because the import costs 130 ms and 21 MB. A malformed
+request raises MalformedRequest; a response that can't be encoded raises UnencodableMessage.
 """
 
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from uuid import UUID
 from kafkad.core.types import NO_TOPIC_ID
 from kafkad.wire import error_counts
 from kafkad.wire.api_table import APIS
-from kafkad.wire.kio_guard import Found, message_guard, without
+from kafkad.wire.kio_guard import GuardState, apply_cuts, message_guard
 from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 from kafkad.wire.request_limits import allowance_of
 
@@ -28,7 +27,7 @@ _APIS = {"".join(f"_{each.lower()}" if each.isupper() else each for each in api.
 
 
 class Codec:
-    """One API at one version. Messages have the fields of the newest version; older versions lack some of them."""
+    """One API in one version. Fields that the version does not have are ignored in `part` and `encode`."""
 
     def __init__(self, api: str, version: int) -> None:
         serial = import_module("kio.serial")
@@ -38,8 +37,8 @@ class Codec:
         self._serial_error: type[Exception] = import_module("kio.serial.errors").SerialError
         self._error_code: Callable[[int], Any] = import_module("kio.schema.errors").ErrorCode
         request = _with_numbers(getattr(import_module(f"{package}.request"), f"{name}Request"))
-        self._found = Found(allowance_of(_APIS[api].key))
-        self._guard = message_guard(request, self._found)
+        self._guard_state = GuardState(allowance_of(_APIS[api].key))
+        self._guard = message_guard(request, self._guard_state)
         self._read = serial.entity_reader(request)
         self._messages = vars(import_module(f"{package}.response"))
         self._response = self._messages[f"{name}Response"]
@@ -48,31 +47,31 @@ class Codec:
         self._request = request
 
     def decode(self, body: memoryview) -> Any:
-        """The request. Bytes after it and unknown tagged fields are ignored, as in Apache Kafka.
+        """The request. Bytes after the request and unknown tagged fields are ignored, as in Apache Kafka.
 
         Raises MalformedRequest.
         """
-        found = self._found
-        found.renew()
+        state = self._guard_state
+        state.renew()
         self._guard(body, 0)
-        raw = without(body, found.cuts) if found.cuts else bytes(body)
+        raw = apply_cuts(body, state.cuts) if state.cuts else bytes(body)
         try:
             return self._read(raw, 0)[0]
         except (self._serial_error, ValueError, KeyError) as error:
             raise MalformedRequest(f"{self._name} request: {error}") from error
 
     def part(self, nested: str, /, **values: Any) -> Any:
-        """A nested message of the response; the field error_code is given as a number.
+        """A nested message of the response; the field error_code is a number.
 
-        None is called nested: mypyc takes a keyword for a positional parameter of the same name.
+        No field may be named nested: mypyc takes a keyword for a positional parameter of the same name.
         """
         message = self._messages[nested]
-        known = {field: values[field] for field in _field_names(message) if field in values}
-        if "error_code" in known:
-            code = int(known["error_code"])
+        present = {field: values[field] for field in _field_names(message) if field in values}
+        if "error_code" in present:
+            code = int(present["error_code"])
             error_counts.count_error(code)
-            known["error_code"] = self._error_code(code)
-        return message(**known)
+            present["error_code"] = self._error_code(code)
+        return message(**present)
 
     def encode(self, **values: Any) -> bytes:
         """The response body, with a throttle time of 0. Raises UnencodableMessage."""
@@ -85,14 +84,14 @@ class Codec:
         return buffer.getvalue()
 
     def encode_request(self, request: Any) -> bytes:
-        """The body of a request that `decode` gave, or a changed copy of it."""
+        """The body of a request from `decode`, or of a modified copy of it."""
         buffer = BytesIO()
         self._serial.entity_writer(self._request)(buffer, request)
         return buffer.getvalue()
 
 
 def _with_numbers(message: type) -> type:
-    """kio's class `message`, but durations of 64 bits are numbers of milliseconds: most do not fit a timedelta."""
+    """kio's class `message` with 64-bit durations as numbers of milliseconds: large values do not fit a timedelta."""
     long = [each.name for each in fields(message) if each.metadata.get("kafka_type") == "timedelta_i64"]
     if not long:
         return message
@@ -113,7 +112,7 @@ def _field_names(message: type) -> tuple[str, ...]:
 
 
 def kio_id(topic_id: UUID) -> UUID | None:
-    """kio writes None as the all-zero id."""
+    """kio's value of a topic id: None for the all-zero id."""
     return None if topic_id == NO_TOPIC_ID else topic_id
 
 

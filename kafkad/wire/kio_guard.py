@@ -1,9 +1,8 @@
-"""Does every array of an encoded request fit into the bytes that are left and into the limit of elements?
+"""Checks an encoded request before kio decodes it: lengths, numbers of elements, nulls.
 
-Is any null that must not be? This is checked before kio decodes a request. kio's native decoder reserves memory for as
-many elements as a request claims to have, and aborts the process when there is not that much: five bytes would kill a
-broker process. So all lengths are checked first, along the fields of kio's own message classes; then the size of the
-request bounds what kio may reserve.
+kio's native decoder allocates memory for the number of elements that a request claims, and aborts the process without
+this memory: five bytes could kill a broker process. So this guard checks all lengths along the fields of kio's message
+classes first; then the size of the request limits kio's allocations.
 """
 
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from kafkad.wire.primitives import I16, LONGEST_STRING, MalformedRequest, read_i
 from kafkad.wire.request_limits import Allowance
 
 Step = Callable[[memoryview, int], int]
-"""Steps over one field at a position and returns the next. Raises MalformedRequest."""
+"""Skips one field at a position and returns the next position. Raises MalformedRequest."""
 
 _FIXED_SIZES = {
     "bool": 1,
@@ -39,11 +38,11 @@ Cut = tuple[int, int, bytes]
 """The start and end of a range of bytes in a message, and the bytes that replace it."""
 
 
-class Found:
-    """What the guard has found so far.
+class GuardState:
+    """The state of a check.
 
-    `cuts` are sections with tagged fields that the schema does not know (KIP-482), which kio refuses; `allowance` is
-    how many elements the request may still have.
+    `cuts` are sections with tagged fields that are not in the schema (KIP-482), which kio would reject. `allowance` is
+    the number of elements that the request may still have.
     """
 
     __slots__ = ("allowance", "cuts")
@@ -58,12 +57,12 @@ class Found:
         self.cuts.clear()
 
 
-def message_guard(message: Any, found: Found) -> Step:
-    """A function that steps over a whole message of kio's class `message`."""
+def message_guard(message: Any, state: GuardState) -> Step:
+    """A function that skips a whole message of kio's class `message`."""
     flexible = message.__flexible__
-    steps = [_field_step(field, found, flexible=flexible) for field in fields(message) if not _is_tagged(field)]
+    steps = [_field_step(field, state, flexible=flexible) for field in fields(message) if not _is_tagged(field)]
     tagged = {
-        field.metadata["tag"]: _field_step(field, found, flexible=True)
+        field.metadata["tag"]: _field_step(field, state, flexible=True)
         for field in fields(message)
         if _is_tagged(field)
     }
@@ -72,17 +71,17 @@ def message_guard(message: Any, found: Found) -> Step:
     def step(body: memoryview, at: int) -> int:
         for each in steps:
             at = each(body, at)
-        return _tags(body, at, tagged, found) if is_flexible else at
+        return _tags(body, at, tagged, state) if is_flexible else at
 
     return step
 
 
-def without(body: memoryview, cuts: list[Cut]) -> bytes:
+def apply_cuts(body: memoryview, cuts: list[Cut]) -> bytes:
     """The message with its cuts applied."""
     pieces: list[bytes] = []
     at = 0
-    for start, end, instead in cuts:
-        pieces += (bytes(body[at:start]), instead)
+    for start, end, replacement in cuts:
+        pieces += (bytes(body[at:start]), replacement)
         at = end
     return b"".join((*pieces, bytes(body[at:])))
 
@@ -91,15 +90,15 @@ def _is_tagged(field: Field[Any]) -> bool:
     return "tag" in field.metadata
 
 
-def _field_step(field: Field[Any], found: Found, *, flexible: bool) -> Step:
-    kind = field.metadata.get("kafka_type", "")
+def _field_step(field: Field[Any], state: GuardState, *, flexible: bool) -> Step:
+    kafka_type = field.metadata.get("kafka_type", "")
     inner, is_nullable = _without_none(field.type)
     if get_origin(inner) is not tuple:
-        return _element_step(inner, kind, found, flexible=flexible, is_nullable=is_nullable)
+        return _element_step(inner, kafka_type, state, flexible=flexible, is_nullable=is_nullable)
     element, _ = _without_none(get_args(inner)[0])
-    step = _element_step(element, kind, found, flexible=flexible, is_nullable=False)
-    size = 0 if is_dataclass(element) else _FIXED_SIZES.get(kind, 0)
-    return _array_step(step, found.allowance, size, flexible=flexible, is_nullable=is_nullable)
+    step = _element_step(element, kafka_type, state, flexible=flexible, is_nullable=False)
+    size = 0 if is_dataclass(element) else _FIXED_SIZES.get(kafka_type, 0)
+    return _array_step(step, state.allowance, size, flexible=flexible, is_nullable=is_nullable)
 
 
 def _without_none(annotation: Any) -> tuple[Any, bool]:
@@ -109,13 +108,13 @@ def _without_none(annotation: Any) -> tuple[Any, bool]:
     return inner, True
 
 
-def _element_step(element: Any, kind: Any, found: Found, *, flexible: bool, is_nullable: bool) -> Step:
+def _element_step(element: Any, kafka_type: Any, state: GuardState, *, flexible: bool, is_nullable: bool) -> Step:
     if is_dataclass(element):
-        step = message_guard(element, found)
+        step = message_guard(element, state)
         return _nullable(step) if is_nullable else step
-    if kind in _FIXED_SIZES:
-        return _fixed(_FIXED_SIZES[kind])
-    if kind in _SHORT_LENGTHS:
+    if kafka_type in _FIXED_SIZES:
+        return _fixed(_FIXED_SIZES[kafka_type])
+    if kafka_type in _SHORT_LENGTHS:
         return _compact_text if flexible else _short_bytes
     return _compact_bytes if flexible else _long_bytes
 
@@ -124,7 +123,7 @@ def _fixed(size: int) -> Step:
     def step(body: memoryview, at: int) -> int:
         at += size
         if at > len(body):
-            raise MalformedRequest(f"a field of {size} bytes does not fit in what is left of the request")
+            raise MalformedRequest(f"a field of {size} bytes does not fit in the rest of the request")
         return at
 
     return step
@@ -150,10 +149,10 @@ def _array_step(element: Step, allowance: Allowance, size: int, *, flexible: boo
         else:
             count, at = read_i32(body, at)
         if count > len(body) - at:
-            raise MalformedRequest(f"an array of {count} elements does not fit in the {len(body) - at} bytes left")
+            raise MalformedRequest(f"an array of {count} elements does not fit in the remaining {len(body) - at} bytes")
         if count < 0 and not is_nullable:
-            # kio would return None here, which no handler expects where the schema allows no null.
-            raise MalformedRequest("an array is null that may not be")
+            # kio would return None, which handlers do not expect for a field that is not nullable.
+            raise MalformedRequest("an array that is not nullable is null")
         if count > 0:
             allowance.take(count)
             if size:
@@ -171,10 +170,9 @@ def _compact_bytes(body: memoryview, at: int) -> int:
 
 
 def _compact_text(body: memoryview, at: int) -> int:
-    """As in Apache Kafka, no string is longer than an int16 length can say: coordinators write some into records."""
+    """As in Apache Kafka, strings have at most 2**15 - 1 bytes: coordinators write some of them into records."""
     if at < len(body) and (short := body[at]) < 0x80:
-        # Most strings are short. They are read without a call: strings are half of the work for a commit or a
-        # heartbeat.
+        # Most strings are short and are skipped without a call: strings are half of the work for a commit or heartbeat.
         end = at + (short or 1)
         if end <= len(body):
             return end
@@ -194,23 +192,23 @@ def _long_bytes(body: memoryview, at: int) -> int:
     return read_slice(body, at, max(0, length))[1]
 
 
-def _tags(body: memoryview, at: int, known: dict[int, Step], found: Found) -> int:
+def _tags(body: memoryview, at: int, tagged: dict[int, Step], state: GuardState) -> int:
     if at < len(body) and not body[at]:
         return at + 1
-    start, kept, cuts = at, [], found.cuts
+    start, known_fields, cuts = at, [], state.cuts
     count, at = read_uvarint(body, at)
-    found.allowance.take(count)
+    state.allowance.take(count)
     for _ in range(count):
         field_at = at
         tag, at = read_uvarint(body, at)
         size, at = read_uvarint(body, at)
         content, at = read_slice(body, at, size)
-        if tag in known:
+        if tag in tagged:
             cuts_before = len(cuts)
-            known[tag](content, 0)
+            tagged[tag](content, 0)
             if len(cuts) != cuts_before:
-                raise MalformedRequest("a tagged field has a field inside that its schema does not know")
-            kept.append(bytes(body[field_at:at]))
-    if len(kept) != count:
-        cuts.append((start, at, uvarint(len(kept)) + b"".join(kept)))
+                raise MalformedRequest("a tagged field contains an unknown tagged field")
+            known_fields.append(bytes(body[field_at:at]))
+    if len(known_fields) != count:
+        cuts.append((start, at, uvarint(len(known_fields)) + b"".join(known_fields)))
     return at

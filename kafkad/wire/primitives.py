@@ -1,7 +1,7 @@
-"""The few protocol primitives that hand-packed messages need (protocol guide, "Protocol Primitive Types").
+"""The protocol primitives of messages that are packed by hand (protocol guide, "Protocol Primitive Types").
 
-Readers take a buffer and a position and return the value with the next position; they raise
-`MalformedRequest` instead of reading past the end.
+Readers take a buffer and a position and return the value with the next position. They raise `MalformedRequest` instead
+of reading beyond the end.
 """
 
 from struct import Struct
@@ -12,25 +12,25 @@ I64 = Struct(">q")
 
 EMPTY_TAGS = b"\x00"
 NOT_THROTTLED = I32.pack(0)
-"""The throttle time of all answers but those to Produce and Fetch."""
+"""The throttle time of all responses except Produce and Fetch."""
 LONGEST_STRING = 2**15 - 1
 MOST_TAGS = 10
-"""The largest number of unknown tagged fields in one section; no structure of the protocol has more than five."""
+"""The limit of tagged fields in one skipped section; no structure of the protocol has more than five."""
 
 
 class MalformedRequest(Exception):
-    """The body is not the request that its header announces; the connection is closed."""
+    """The body does not match the request's API and version; the connection is closed."""
 
 
 class UnencodableMessage(Exception):
-    """A message has a value that its version can't carry, such as a long string where lengths have 16 bits."""
+    """A message has a value that its version can't represent, such as a long string with a 16-bit length."""
 
 
 def read_uvarint(view: memoryview, position: int) -> tuple[int, int]:
     try:
         byte = view[position]
     except IndexError:
-        raise MalformedRequest("unsigned varint does not end") from None
+        raise MalformedRequest("an unsigned varint is longer than 5 bytes or cut off") from None
     # Most varints are one byte: lengths of names, counts of one, empty tag sections.
     return (byte, position + 1) if byte < 0x80 else _read_long_uvarint(view, position)
 
@@ -43,7 +43,7 @@ def _read_long_uvarint(view: memoryview, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at + 1
         shift += 7
-    raise MalformedRequest("unsigned varint does not end")
+    raise MalformedRequest("an unsigned varint is longer than 5 bytes or cut off")
 
 
 def uvarint(value: int) -> bytes:
@@ -65,14 +65,14 @@ def tagged(tag: int, content: bytes) -> bytes:
 def read_slice(view: memoryview, position: int, length: int) -> tuple[memoryview, int]:
     end = position + length
     if length < 0 or end > len(view):
-        raise MalformedRequest(f"a field of {length} bytes does not fit in what is left of the request")
+        raise MalformedRequest(f"a field of {length} bytes does not fit in the rest of the request")
     return view[position:end], end
 
 
 def read_text(view: memoryview, position: int, length: int) -> tuple[str, int]:
     end = position + length
     if length < 0 or end > len(view):
-        raise MalformedRequest(f"a string of {length} bytes does not fit in what is left of the request")
+        raise MalformedRequest(f"a string of {length} bytes does not fit in the rest of the request")
     try:
         return str(view[position:end], "utf-8"), end
     except UnicodeDecodeError as error:
@@ -95,17 +95,17 @@ def read_compact_string(view: memoryview, position: int) -> tuple[str | None, in
     if length == 0:
         return None, position
     if length > LONGEST_STRING + 1:
-        raise MalformedRequest(f"a string of {length - 1} bytes is longer than any string may be")
+        raise MalformedRequest(f"a string of {length - 1} bytes is longer than {LONGEST_STRING}")
     return read_text(view, position, length - 1)
 
 
 def skip_tags(view: memoryview, position: int) -> int:
-    """Step over a section of tagged fields that are not used here."""
+    """Skip a section of unused tagged fields."""
     count, position = read_uvarint(view, position)
     if not count:
         return position
     if count > MOST_TAGS:
-        raise MalformedRequest(f"{count} tagged fields in one place, {MOST_TAGS} are taken at most")
+        raise MalformedRequest(f"{count} tagged fields in one section, at most {MOST_TAGS} are allowed")
     for _ in range(count):
         _tag, position = read_uvarint(view, position)
         size, position = read_uvarint(view, position)

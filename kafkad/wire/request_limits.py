@@ -1,16 +1,16 @@
-"""How many elements may all arrays of one request have together, and how large may it be?
+"""The limits of a request: its size, and the number of elements in all its arrays together.
 
-A request is decoded and answered in one step or in few. Every element takes some microseconds in which the process
-serves no other client: a megabyte of empty names would take seconds. The limits are far above what clients send. A
-request over a limit closes its connection, as one over `socket.request.max.bytes` does. Limits are checked while the
-request is read, so a refused request costs no more than a served one.
+A request is handled in one step or few, and each element takes some microseconds: a megabyte of empty names would block
+the other clients of the process for seconds. The limits are far above the requests of real clients. A request above a
+limit closes its connection, as above `socket.request.max.bytes`. Limits are checked while the request is read, so a
+rejected request costs no more than an accepted one.
 """
 
 from kafkad.wire import api_table
 from kafkad.wire.primitives import MalformedRequest
 
 LARGEST_BYTES = 16 * 1024 * 1024
-"""The size of any request but Produce, which may be as large as `socket.request.max.bytes`."""
+"""The largest size of all requests except Produce, which may have `socket.request.max.bytes`."""
 
 DEFAULT_ELEMENTS = 10_000
 _ELEMENTS = {
@@ -42,25 +42,25 @@ def most_elements(api_key: int) -> int:
 
 
 class Allowance:
-    """How many elements one request may still have. Tagged fields count too: they are an array."""
+    """The number of elements that one request may still have. Tagged fields count too: they are an array."""
 
-    __slots__ = ("_most", "left")
+    __slots__ = ("_most", "remaining")
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self.left = most
+        self.remaining = most
 
     def renew(self) -> None:
         """Begin the next request."""
-        self.left = self._most
+        self.remaining = self._most
 
     def take(self, count: int) -> None:
-        """Take off an array of `count` elements; a null array has a negative `count`. Raises MalformedRequest."""
+        """Subtract an array of `count` elements; a null array has a negative `count`. Raises MalformedRequest."""
         if count > 0:
-            self.left -= count
-            if self.left < 0:
+            self.remaining -= count
+            if self.remaining < 0:
                 raise MalformedRequest(
-                    f"its arrays have {self._most - self.left} elements or more, {self._most} are taken at most"
+                    f"its arrays have {self._most - self.remaining} elements or more, at most {self._most} are allowed"
                 )
 
 

@@ -1,11 +1,11 @@
-"""Requests that may be long are read in steps, by a generator that pauses so that other clients are served."""
+"""Reading of long requests in steps, by generators that pause for the requests of other clients."""
 
 from collections.abc import Generator
 from typing import Any, TypeVar
 
 Message = TypeVar("Message")
 Reading = Generator[None, Any, Message]
-"""A generator that returns the message. It yields to let other requests have their turn. Raises MalformedRequest."""
+"""A generator that returns the message and yields between steps. Raises MalformedRequest."""
 
 STEP = 500
-"""Elements that are read in one step: a millisecond or less."""
+"""Elements per step: a millisecond or less."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kafkad.adapters.patterns import LONGEST_PATTERN, compile_pattern
+from kafkad.adapters.patterns import MAX_PATTERN_LENGTH, compile_pattern
 
 
 def test_the_whole_text_has_to_match() -> None:
@@ -36,9 +36,9 @@ def test_groups_in_a_pattern_are_not_captured() -> None:
 
 
 def test_a_pattern_has_a_limited_length() -> None:
-    assert compile_pattern("a?" * (LONGEST_PATTERN // 2)).fullmatch("a" * 249)
-    with pytest.raises(ValueError, match="8193 letters"):
-        compile_pattern("a" * (LONGEST_PATTERN + 1))
+    assert compile_pattern("a?" * (MAX_PATTERN_LENGTH // 2)).fullmatch("a" * 249)
+    with pytest.raises(ValueError, match="8193 characters"):
+        compile_pattern("a" * (MAX_PATTERN_LENGTH + 1))
 
 
 def test_a_pattern_that_takes_a_millisecond_for_each_name_matches_no_more() -> None:

@@ -355,7 +355,7 @@ def test_a_connection_that_nobody_uses_costs_nothing() -> None:
         waits = Waits(is_stopping, lambda: True, 1.0, None)
         assert waits.select([ours, pipe], [], [], 1.2) == ([], [], [])
         assert len(looks) <= 1
-        with waits.asking():
+        with waits.pending_request():
             assert waits.select([ours, pipe], [], [], 1.2) == ([], [], [])
         assert len(looks) > 2
         looks.clear()

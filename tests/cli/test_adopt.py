@@ -284,7 +284,7 @@ def test_a_zookeeper_that_does_not_answer_is_one_line(log_dir: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith("kafkad: ZooKeeper at 127.0.0.1:1 does not answer")
+    assert line.startswith("kafkad: ZooKeeper at 127.0.0.1:1 does not respond")
     assert not (log_dir / FILE_NAME).exists()
 
 

@@ -75,7 +75,7 @@ def test_nobody_listening_is_one_line_and_exit_code_1(arguments: list[str]) -> N
     assert outcome.exit_code == 1
     assert outcome.stdout == ""
     assert len(outcome.stderr.splitlines()) == 1
-    assert "no broker answers at 127.0.0.1:" in outcome.stderr
+    assert "no broker responds at 127.0.0.1:" in outcome.stderr
 
 
 @pytest.mark.parametrize(
@@ -117,10 +117,10 @@ def test_bootstrap_server_that_is_no_address_is_named(bootstrap: str) -> None:
 def test_what_can_not_be_a_name_of_a_host_is_one_line(host: str) -> None:
     outcome = _ask(["topics", "list"], f"{host}:9092")
     assert (outcome.exit_code, len(outcome.stderr.splitlines())) == (1, 1)
-    assert "no host has such a name" in outcome.stderr
+    assert "unknown host name" in outcome.stderr
 
 
 def test_the_protocol_may_stand_before_the_address() -> None:
     """As in the options of Kafka's clients."""
     outcome = _ask(["topics", "list"], f"PLAINTEXT://127.0.0.1:{free_port()}")
-    assert "no broker answers at 127.0.0.1:" in outcome.stderr
+    assert "no broker responds at 127.0.0.1:" in outcome.stderr

@@ -343,7 +343,7 @@ def test_a_topic_that_was_made_again_is_another_one(lake: Lake) -> None:
     [
         (["--topic", "nowhere"], 1, "topic 'nowhere' does not exist"),
         (["--source", "files", "--log-dirs", "/usr"], 1, "is in none of /usr here"),
-        (["--bootstrap-server", "127.0.0.1:1", "--timeout", "0.1"], 1, "no broker answers at 127.0.0.1:1"),
+        (["--bootstrap-server", "127.0.0.1:1", "--timeout", "0.1"], 1, "no broker responds at 127.0.0.1:1"),
     ],
 )
 def test_what_can_not_be_exported_is_one_line(lake: Lake, options: Sequence[str], code: int, said: str) -> None:
@@ -389,7 +389,7 @@ def test_a_run_begins_when_its_broker_is_there(tmp_path: Path) -> None:
         broker.kill()
         running = started(lake, "--json", "--timeout", str(WITHIN_S))
         said = next_line(running.stderr)
-        assert "no broker answers" in said and f"; retrying for {WITHIN_S:g} s" in said
+        assert "no broker responds" in said and f"; retrying for {WITHIN_S:g} s" in said
         broker.start()
         out, _ = running.communicate(timeout=WITHIN_S)
         assert running.returncode == 0 and json.loads(out)["records"] == 100
@@ -423,7 +423,7 @@ def test_rounds_wait_for_a_broker_that_is_away(tmp_path: Path) -> None:
         try:
             while not (said := next_line(running.stderr)).endswith("; retrying in 1 s\n"):
                 assert "; retrying for 1 s" in said
-            assert "no broker answers" in said
+            assert "no broker responds" in said
             broker.start()
             assert json.loads(next_line(running.stdout))["records"] == 100
         finally:

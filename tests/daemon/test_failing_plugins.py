@@ -245,7 +245,7 @@ def test_an_election_strategy_decides_and_if_it_raises_ends_the_controller_and_f
         (topic,) = client.topics(["leaderless"])
     assert topic.partitions[0].leader == -1
     create(restarting, "lucky")
-    with pytest.raises(BrokerCallFailed, match="ended while it handled the request"):
+    with pytest.raises(BrokerCallFailed, match="died while it handled the request"):
         create(restarting, "unlucky")
     assert ended(restarting, "controller-0", "no luck in an election")
     said = restarting.output.read_text()

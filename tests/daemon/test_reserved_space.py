@@ -24,7 +24,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 def test_kept_room_serves_a_checkpoint_again_and_again_on_a_full_disk(disk: SmallDisk) -> None:
     reserved = ReservedSpace(disk.path)
-    reserved.keep()
+    reserved.reserve()
     write_offsets(disk.path, "checkpoint", OFFSETS)
     disk.fill()
     for round_ in range(3):
@@ -33,23 +33,23 @@ def test_kept_room_serves_a_checkpoint_again_and_again_on_a_full_disk(disk: Smal
             write_offsets(disk.path, "checkpoint", offsets)
         reserved.free()
         write_offsets(disk.path, "checkpoint", offsets)
-        reserved.keep()
+        reserved.reserve()
         assert read_offsets(disk.path, "checkpoint") == offsets
 
 
 def test_disk_that_is_full_already_gives_no_room_and_harms_nothing(disk: SmallDisk) -> None:
     disk.fill()
     reserved = ReservedSpace(disk.path)
-    reserved.keep()
+    reserved.reserve()
     reserved.free()
     disk.free()
-    reserved.keep()
+    reserved.reserve()
     assert disk.path.joinpath(".kafkad-reserved").stat().st_blocks * 512 >= SIZE
 
 
 def test_folder_that_is_gone_is_no_failure(tmp_path: Path) -> None:
     reserved = ReservedSpace(tmp_path / "gone")
-    reserved.keep()
+    reserved.reserve()
     reserved.free()
     with pytest.raises(OSError) as missing:
         os.stat(tmp_path / "gone")

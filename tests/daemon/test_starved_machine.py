@@ -53,7 +53,7 @@ def test_start_that_finds_no_room_for_a_process_is_one_line_and_leaves_nothing(
     (said,) = (line for line in lines if "CRITICAL" in line)
     assert "the broker stops" in said and "(ulimit -u, TasksMax=, pids.max)" in said
     assert "Traceback" not in broker.log()
-    assert broker.is_marked_clean() or "no more threads may be started" in broker.log(), broker.log()
+    assert broker.is_marked_clean() or "can't start more threads" in broker.log(), broker.log()
 
 
 def test_worker_that_dies_while_no_process_may_be_started_lives_again_when_one_may(
@@ -97,7 +97,7 @@ def test_process_that_gets_no_thread_is_tried_again(start: Callable[..., Trivial
     worker = broker.pid_of("worker-0")
     limit(broker, "nproc", sum(threads.values()) - threads[worker] + 1)
     os.kill(worker, signal.SIGKILL)
-    said = "ERROR worker-0 ends: no more threads may be started"
+    said = "ERROR worker-0 ends: can't start more threads"
     eventually(lambda: broker.log().count(said) >= 2, what="two tries")
     assert "worker-0 ended with exit code 71 (2 times within ten minutes); it is started again in" in broker.log()
     assert "Traceback" not in broker.log()
@@ -120,7 +120,7 @@ def test_process_that_gets_no_socket_is_tried_again(start: Callable[..., Trivial
     (sockets,) = (broker.folder / "run").iterdir()
     sockets.chmod(0o500)
     os.kill(broker.pid_of("network-0"), signal.SIGKILL)
-    said = f"ERROR worker-0 ends: no socket can be made in {sockets}: Permission denied"
+    said = f"ERROR worker-0 ends: can't create a socket in {sockets}: Permission denied"
     eventually(lambda: broker.log().count(said) >= 2, what="two tries")
     assert "Traceback" not in broker.log()
     sockets.chmod(0o700)

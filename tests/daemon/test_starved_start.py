@@ -129,7 +129,7 @@ def test_another_architecture_is_refused_with_the_reason(start: Start) -> None:
 
 def test_log_directory_that_may_not_be_written_is_named(start: Start, folder: Path) -> None:
     (folder / "data").mkdir(mode=0o500)
-    assert f"{folder}/data can't be read and written by this user" in start.refused()
+    assert f"{folder}/data is not readable and writable for this user" in start.refused()
     start.overrides["log.dirs"] = f"{folder}/data/deeper"
     assert f"{folder}/data/deeper can't be created: Permission denied" in start.refused()
 
@@ -138,4 +138,4 @@ def test_folder_that_takes_no_sockets_is_named(start: Start, folder: Path) -> No
     (folder / "run").mkdir(mode=0o500)
     start.overrides["kafkad.runtime.dir"] = f"{folder}/run"
     said = start.refused()
-    assert f"no directory for sockets can be made in {folder}/run (Permission denied); set kafkad.runtime.dir" in said
+    assert f"can't create a directory for sockets in {folder}/run (Permission denied); set kafkad.runtime.dir" in said

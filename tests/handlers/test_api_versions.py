@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.request_context import UNKNOWN_SOFTWARE, ClientInformation
 from kafkad.handlers import api_versions
-from kafkad.handlers.api_versions import KEPT_OF_A_NAME, information_of
+from kafkad.handlers.api_versions import MAX_SOFTWARE_LENGTH, client_information
 from kafkad.wire.api_table import API_VERSIONS, APIS
 from kafkad.wire.primitives import MalformedRequest
 from tests.contexts import a_context
@@ -70,12 +70,12 @@ def test_software_that_can_not_be_named_so_is_refused(version: int, name: str, s
 @pytest.mark.parametrize("version", [*VERSIONS, 5])
 def test_the_software_is_known_to_who_asks_from_version_3_on(version: int) -> None:
     known = ClientInformation("librdkafka", "2.3.0-RC1") if version in (3, 4) else UNKNOWN_SOFTWARE
-    assert information_of(request(min(version, 4), "librdkafka", "2.3.0-RC1"), version) == known
+    assert client_information(request(min(version, 4), "librdkafka", "2.3.0-RC1"), version) == known
 
 
 def test_of_a_long_name_no_more_is_kept_than_tells_clients_apart() -> None:
-    known = information_of(request(4, "n" * 10_000, "1" * 10_000), 4)
-    assert known == ClientInformation("n" * KEPT_OF_A_NAME, "1" * KEPT_OF_A_NAME)
+    known = client_information(request(4, "n" * 10_000, "1" * 10_000), 4)
+    assert known == ClientInformation("n" * MAX_SOFTWARE_LENGTH, "1" * MAX_SOFTWARE_LENGTH)
 
 
 @pytest.mark.parametrize("version", [3, 4])

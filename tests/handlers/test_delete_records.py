@@ -7,7 +7,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from kafkad.handlers import delete_records
-from kafkad.handlers.delete_records import DeleteRecordsQuestion
+from kafkad.handlers.delete_records import PendingDeleteRecords
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.api_table import DELETE_RECORDS
 from kafkad.wire.primitives import MalformedRequest
@@ -35,8 +35,8 @@ def asked(version: int, *topics: tuple[str, Rows]) -> memoryview:
     return api.request(topics=rows, timeout=timedelta(seconds=1))
 
 
-def answers(question: DeleteRecordsQuestion, version: int) -> dict[tuple[str, int], tuple[ErrorCode, int]]:
-    response = KioApi("delete_records", version).read(question.body())
+def answers(pending: PendingDeleteRecords, version: int) -> dict[tuple[str, int], tuple[ErrorCode, int]]:
+    response = KioApi("delete_records", version).read(pending.body())
     return {
         (topic.name, row.partition_index): (row.error_code, row.low_watermark)
         for topic in response.topics
@@ -52,26 +52,26 @@ def two_workers() -> BrokerView:
 
 
 def refused(view: BrokerView, name: str) -> tuple[ErrorCode, int]:
-    question = delete_records.question(asked(2, (name, ((0, 5),))), a_context(2), view)
-    assert question.workers() == []
-    return answers(question, 2)[name, 0]
+    pending = delete_records.pending_request(asked(2, (name, ((0, 5),))), a_context(2), view)
+    assert pending.workers() == []
+    return answers(pending, 2)[name, 0]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_each_worker_is_asked_once_about_what_it_owns(version: int) -> None:
     view = two_workers()
     body = asked(version, ("a", ((0, 5), (1, -1), (2, 7), (9, 0))), ("b", ((0, 3),)), ("none", ((0, 0),)))
-    question = delete_records.question(body, a_context(version), view)
+    pending = delete_records.pending_request(body, a_context(version), view)
     a, b = (short_topic_id(view.image.topics[name].id.bytes) for name in ("a", "b"))
 
-    assert sorted(question.workers()) == [0, 1]
-    assert question.message(0, 77, 1234) == DeleteRecordsRequest(77, 1234, [(10, a, 5), (12, a, 7)])
-    assert question.message(1, 78, 1234) == DeleteRecordsRequest(78, 1234, [(11, a, -1), (20, b, 3)])
+    assert sorted(pending.workers()) == [0, 1]
+    assert pending.message(0, 77, 1234) == DeleteRecordsRequest(77, 1234, [(10, a, 5), (12, a, 7)])
+    assert pending.message(1, 78, 1234) == DeleteRecordsRequest(78, 1234, [(11, a, -1), (20, b, 3)])
 
-    question.answered(0, DeletedRecords(77, [(0, 5), (1, -1)]))
-    question.lost(1)
+    pending.complete(0, DeletedRecords(77, [(0, 5), (1, -1)]))
+    pending.fail(1)
 
-    assert answers(question, version) == {
+    assert answers(pending, version) == {
         ("a", 0): (ErrorCode.none, 5),
         ("a", 1): (ErrorCode.not_leader_or_follower, -1),
         ("a", 2): (ErrorCode.offset_out_of_range, -1),
@@ -82,14 +82,16 @@ def test_each_worker_is_asked_once_about_what_it_owns(version: int) -> None:
 
 
 def test_of_a_partition_named_twice_the_last_offset_counts() -> None:
-    question = delete_records.question(asked(2, ("a", ((0, 5), (0, 6))), ("a", ((0, 7),))), a_context(2), two_workers())
-    message = question.message(0, 1, 0)
+    pending = delete_records.pending_request(
+        asked(2, ("a", ((0, 5), (0, 6))), ("a", ((0, 7),))), a_context(2), two_workers()
+    )
+    message = pending.message(0, 1, 0)
     assert isinstance(message, DeleteRecordsRequest)
     assert [offset for _slot, _short_id, offset in message.partitions] == [7]
 
 
 def test_the_client_says_how_long_it_may_take() -> None:
-    assert delete_records.question(asked(2, ("a", ((0, 5),))), a_context(2), two_workers()).timeout_ms == 1000
+    assert delete_records.pending_request(asked(2, ("a", ((0, 5),))), a_context(2), two_workers()).timeout_ms == 1000
 
 
 def test_records_of_internal_topics_stay() -> None:
@@ -124,7 +126,7 @@ def test_records_that_are_compacted_only_are_not_deleted(
     if is_refused:
         assert refused(view, "a") == (ErrorCode.policy_violation, -1)
     else:
-        assert delete_records.question(asked(2, ("a", ((0, 5),))), a_context(2), view).workers() == [0]
+        assert delete_records.pending_request(asked(2, ("a", ((0, 5),))), a_context(2), view).workers() == [0]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -132,4 +134,4 @@ def test_a_request_cut_off_anywhere_is_malformed(version: int) -> None:
     body = asked(version, ("a", ((0, 1),)))
     for end in range(len(body)):
         with pytest.raises(MalformedRequest):
-            delete_records.question(body[:end], a_context(version), a_view())
+            delete_records.pending_request(body[:end], a_context(version), a_view())

@@ -13,7 +13,7 @@ from kafkad.core.sessions.fetch_session import CachedPartition, FetchSession
 from kafkad.core.types import HIGH_WATERMARK, ISOLATIONS, LOG_END, TXN_COMMITTED, LogPosition
 from kafkad.handlers.fetch import FetchEvaluator, RequestedRecords
 from kafkad.handlers.partitions.fetch_access import rows_of, set_reader
-from kafkad.handlers.partitions.fetch_findings import Followed, Measure, Place
+from kafkad.handlers.partitions.fetch_measure import FollowerFetchState, Measure, SegmentRange
 from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 from kafkad.handlers.partitions.replica_selection import ReplicaSelection
@@ -33,25 +33,25 @@ class RegularLogs:
         self.unknown: set[int] = set()
         self.gone: set[int] = set()
         self.epoch_ends: dict[int, tuple[int, int]] = {}
-        self.released: list[Place] = []
+        self.released: list[SegmentRange] = []
         self.aborted_transactions: list[tuple[int, int]] = []
 
-    def locate(self, slot: int, published: PartitionSlot, wanted: RequestedRecords) -> Place | None:
+    def locate(self, slot: int, published: PartitionSlot, wanted: RequestedRecords) -> SegmentRange | None:
         if slot in self.unknown:
             return None
         offset, upper, max_bytes, whole, _ = wanted
         room = max(max_bytes, BYTES_A_RECORD) if whole else max_bytes
-        return Place(0, offset * BYTES_A_RECORD, min((upper.offset - offset) * BYTES_A_RECORD, room))
+        return SegmentRange(0, offset * BYTES_A_RECORD, min((upper.offset - offset) * BYTES_A_RECORD, room))
 
     def aborted(
-        self, slot: int, published: PartitionSlot, offset: int, place: Place, upper: LogPosition
+        self, slot: int, published: PartitionSlot, offset: int, place: SegmentRange, upper: LogPosition
     ) -> list[tuple[int, int]] | None:
         return None if slot in self.gone else [row for row in self.aborted_transactions if row[1] < upper.offset]
 
     def epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
         return None if slot in self.unknown else self.epoch_ends.get(epoch, (-1, -1))
 
-    def open(self, slot: int, published: PartitionSlot, place: Place) -> FileSlice | None:
+    def open(self, slot: int, published: PartitionSlot, place: SegmentRange) -> FileSlice | None:
         if slot in self.gone:
             return None
         return FileSlice(
@@ -110,7 +110,7 @@ def only(world: World, row: CachedPartition) -> PartitionData:
     """The full answer for one partition."""
     session = a_session(row)
     measure = world.evaluator.measure(session, 10_000)
-    ((_, (data,)),) = world.evaluator.answer(session, measure, full=True)
+    ((_, (data,)),) = world.evaluator.response(session, measure, full=True)
     return data
 
 
@@ -247,12 +247,12 @@ def test_a_follower_knows_the_present_epoch_from_its_records_only(ends: dict[int
 def test_the_bytes_of_a_fetch_are_shared_by_its_partitions_in_order() -> None:
     rows = [a_row("one", index, 100) for index in range(3)]
     measure = look(World(), *rows, max_bytes=150)
-    assert [finding.place.length if finding.place else 0 for finding in measure.findings] == [100, 50, 0]
+    assert [result.place.length if result.place else 0 for result in measure.results] == [100, 50, 0]
 
 
 def test_the_bytes_of_a_partition_are_limited_too() -> None:
     measure = look(World(), a_row("one", 0, 100, max_bytes=30), a_row("one", 1, 100))
-    assert [finding.place.length for finding in measure.findings if finding.place] == [30, 100]
+    assert [result.place.length for result in measure.results if result.place] == [30, 100]
 
 
 def test_a_partition_that_got_no_room_comes_first_the_next_time() -> None:
@@ -261,7 +261,7 @@ def test_a_partition_that_got_no_room_comes_first_the_next_time() -> None:
     served = []
     for full in (True, False, False):
         measure = world.evaluator.measure(session, BYTES_A_RECORD)
-        topics = world.evaluator.answer(session, measure, full=full)
+        topics = world.evaluator.response(session, measure, full=full)
         served.append([row.partition for _, rows in topics for row in rows if row.records is not None])
     assert served == [[0], [0], [1]]
 
@@ -272,7 +272,7 @@ def test_a_divergence_is_told_until_the_fetcher_has_acted_on_it() -> None:
     session = a_session(a_row("one", 0, 107, last_fetched_epoch=3))
     session.set_isolation(TXN_COMMITTED)
     for _ in range(2):
-        ((_, (data,)),) = world.evaluator.answer(session, world.evaluator.measure(session, 1000), full=False)
+        ((_, (data,)),) = world.evaluator.response(session, world.evaluator.measure(session, 1000), full=False)
         assert (data.diverging, data.aborted) == ((3, 106), None)
 
 
@@ -295,12 +295,12 @@ def test_a_follower_at_the_log_end_whose_epoch_is_not_known_yet_is_looked_at_aga
     session = a_session(a_row("one", 0, 110, last_fetched_epoch=3), a_row("one", 1, 104))
     measure = world.evaluator.measure(session, 10_000)
     assert measure.quiet_slots == []
-    world.evaluator.answer(session, measure, full=False)
+    world.evaluator.response(session, measure, full=False)
     assert ("one", 0) in session.dirty
     world.logs.unknown, world.logs.epoch_ends = set(), {3: (3, 110)}
     measure = world.evaluator.measure(session, 10_000)
     assert (0, 110) in measure.quiet_slots
-    world.evaluator.answer(session, measure, full=False)
+    world.evaluator.response(session, measure, full=False)
     assert ("one", 0) not in session.dirty, "its watch tells from now on"
 
 
@@ -317,7 +317,7 @@ def test_aborted_transactions_are_listed_for_who_reads_committed_only() -> None:
         session = a_session(a_row("one", 0, 104))
         session.set_isolation(TXN_COMMITTED if committed else HIGH_WATERMARK)
         measure = world.evaluator.measure(session, 1000)
-        ((_, (data,)),) = world.evaluator.answer(session, measure, full=True)
+        ((_, (data,)),) = world.evaluator.response(session, measure, full=True)
         assert data.aborted == aborted
 
 
@@ -372,12 +372,12 @@ def test_a_consumer_is_sent_to_a_replica_in_its_rack(
     session.rack_id = rack
     measure = world.evaluator.measure(session, 10_000)
     assert measure.is_urgent is (expected >= 0)
-    ((_, (data,)),) = world.evaluator.answer(session, measure, full=True)
+    ((_, (data,)),) = world.evaluator.response(session, measure, full=True)
     assert (data.preferred, data.error, data.high_watermark) == (expected, 0, 110)
     assert (data.records is None) is (expected >= 0 or offset == 110)
     if expected >= 0:
         # As often as it asks, also in a session.
-        again = world.evaluator.answer(session, world.evaluator.measure(session, 10_000), full=False)
+        again = world.evaluator.response(session, world.evaluator.measure(session, 10_000), full=False)
         assert [each.preferred for _, rows in again for each in rows] == [expected]
 
 
@@ -387,7 +387,7 @@ def test_who_is_no_leader_or_has_not_the_offset_sends_nobody_away(role: int) -> 
     world.change(0, role=role, hw_offset=105)
     session = a_session(a_row("one", 0, 101 if role == 2 else 108))
     session.rack_id = "b"
-    ((_, (data,)),) = world.evaluator.answer(session, world.evaluator.measure(session, 10_000), full=True)
+    ((_, (data,)),) = world.evaluator.response(session, world.evaluator.measure(session, 10_000), full=True)
     assert (data.preferred, data.error) == (-1, 0)
 
 
@@ -415,7 +415,7 @@ def test_a_throttled_follower_that_is_out_of_sync_waits_until_the_rate_is_below_
     def sent(replica_id: int) -> int:
         session = a_follower(world, a_row("one", 0, 101), replica_id)
         measure = world.evaluator.measure(session, 10_000)
-        ((_, (data,)),) = world.evaluator.answer(session, measure, full=True)
+        ((_, (data,)),) = world.evaluator.response(session, measure, full=True)
         return 0 if data.records is None else data.records.length
 
     assert sent(2) == 90
@@ -432,17 +432,17 @@ def test_a_follower_hears_of_a_high_watermark_that_has_moved() -> None:
     session = a_follower(world, a_row("one", 0, 110))
     first = world.evaluator.measure(session, 10_000)
     assert not first.is_urgent
-    world.evaluator.answer(session, first, full=True)
+    world.evaluator.response(session, first, full=True)
     # It is about to move: the next request looks at the partition again.
     waiting = world.evaluator.measure(session, 10_000)
-    assert (len(waiting.findings), waiting.is_urgent) == (1, False)
-    world.evaluator.answer(session, waiting, full=False)
+    assert (len(waiting.results), waiting.is_urgent) == (1, False)
+    world.evaluator.response(session, waiting, full=False)
     world.change(0, hw_offset=110)
     moved = world.evaluator.measure(session, 10_000)
     assert moved.is_urgent
-    ((_, (data,)),) = world.evaluator.answer(session, moved, full=False)
+    ((_, (data,)),) = world.evaluator.response(session, moved, full=False)
     assert data.high_watermark == 110
-    assert world.evaluator.measure(session, 10_000).findings == []
+    assert world.evaluator.measure(session, 10_000).results == []
 
 
 def a_follower(world: World, row: CachedPartition, replica_id: int = 2, *, may_follow: bool = True) -> FetchSession:
@@ -458,13 +458,13 @@ def a_follower(world: World, row: CachedPartition, replica_id: int = 2, *, may_f
 def test_what_a_follower_has_is_reported_once_for_each_request() -> None:
     world = World()
     session = a_follower(world, a_row("one", 0, 104))
-    followed = world.evaluator.measure(session, 1000).followed
-    assert followed == [Followed(0, 0, 0, 5, 104, 90)]
+    follower_states = world.evaluator.measure(session, 1000).follower_states
+    assert follower_states == [FollowerFetchState(0, 0, 0, 5, 104, 90)]
     assert (session.replica_id, session.replica_epoch) == (2, 77)
     session.dirty[("one", 0)] = None
-    assert world.evaluator.measure(session, 1000).followed == []
+    assert world.evaluator.measure(session, 1000).follower_states == []
     session.report_again(0)
-    assert world.evaluator.measure(session, 1000).followed == followed
+    assert world.evaluator.measure(session, 1000).follower_states == follower_states
 
 
 def test_what_a_follower_has_is_reported_when_its_epochs_are_compared_and_not_before() -> None:
@@ -472,11 +472,11 @@ def test_what_a_follower_has_is_reported_when_its_epochs_are_compared_and_not_be
     world = World()
     session = a_follower(world, a_row("one", 0, 104, last_fetched_epoch=3))
     world.logs.unknown = {0}
-    assert world.evaluator.measure(session, 1000).followed == []
+    assert world.evaluator.measure(session, 1000).follower_states == []
     world.logs.unknown, world.logs.epoch_ends = set(), {3: (3, 101)}
-    assert world.evaluator.measure(session, 1000).followed == []
+    assert world.evaluator.measure(session, 1000).follower_states == []
     world.logs.epoch_ends = {3: (3, 110)}
-    assert world.evaluator.measure(session, 1000).followed == [Followed(0, 0, 0, 5, 104, 90)]
+    assert world.evaluator.measure(session, 1000).follower_states == [FollowerFetchState(0, 0, 0, 5, 104, 90)]
 
 
 def test_the_high_watermark_is_told_when_the_epochs_are_compared_and_not_before() -> None:
@@ -486,7 +486,7 @@ def test_the_high_watermark_is_told_when_the_epochs_are_compared_and_not_before(
     world.logs.unknown = {0}
 
     def told(*, full: bool) -> list[tuple[int, int]]:
-        topics = world.evaluator.answer(session, world.evaluator.measure(session, 1000), full=full)
+        topics = world.evaluator.response(session, world.evaluator.measure(session, 1000), full=full)
         return [(row.high_watermark, row.last_stable_offset) for _, rows in topics for row in rows]
 
     assert (told(full=True), told(full=False)) == ([(100, 100)], [])
@@ -507,7 +507,7 @@ def test_a_fetch_that_finds_nothing_to_read_reports_nothing(row: dict[str, int],
     world = World()
     world.logs.epoch_ends = {3: (3, 101)}
     measure = world.evaluator.measure(a_follower(world, a_row("one", 0, **row)), 1000)
-    assert (measure.followed, measure.findings[0].error) == ([], error)
+    assert (measure.follower_states, measure.results[0].error) == ([], error)
 
 
 @pytest.mark.parametrize(
@@ -522,14 +522,14 @@ def test_a_fetch_that_finds_nothing_to_read_reports_nothing(row: dict[str, int],
 def test_only_followers_of_the_partition_are_answered_as_such(replica_id: int, epoch: int, error: int) -> None:
     world = World()
     session = a_follower(world, a_row("one", 0, 104, current_leader_epoch=epoch), replica_id)
-    assert world.evaluator.measure(session, 1000).findings[0].error == error
+    assert world.evaluator.measure(session, 1000).results[0].error == error
 
 
 def test_nobody_follows_where_followers_are_not_served() -> None:
     """What a replica asks for counts as on its disk: a stranger could acknowledge in its place."""
     world = World()
     measure = world.evaluator.measure(a_follower(world, a_row("one", 0, 104), may_follow=False), 1000)
-    assert (measure.findings[0].error, measure.followed) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, [])
+    assert (measure.results[0].error, measure.follower_states) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, [])
 
 
 @pytest.mark.parametrize(
@@ -543,7 +543,7 @@ def test_consumers_read_from_followers_and_others_from_the_leader(replica_id: in
     world.change(0, role=2)
     session = a_session(a_row("one", 0, 104))
     set_reader(session, FetchRequest(replica_id, 0, 1, 1000, 0), version)
-    assert world.evaluator.measure(session, 1000).findings[0].error == error
+    assert world.evaluator.measure(session, 1000).results[0].error == error
 
 
 def test_the_debugging_consumer_reads_what_is_committed() -> None:
@@ -558,14 +558,14 @@ def test_the_debugging_consumer_reads_what_is_committed() -> None:
 def test_partitions_are_grouped_by_topic() -> None:
     world = World()
     session = a_session(a_row("one", 0, 104), a_row("two", 0, 104), a_row("one", 2, 104))
-    topics = world.evaluator.answer(session, world.evaluator.measure(session, 1000), full=True)
+    topics = world.evaluator.response(session, world.evaluator.measure(session, 1000), full=True)
     assert [(topic, [row.partition for row in rows]) for topic, rows in topics] == [("one", [0, 2]), ("two", [0])]
 
 
 def incremental(world: World, session: FetchSession) -> list[int]:
     """The partitions that the next incremental response mentions."""
     measure = world.evaluator.measure(session, 10_000)
-    return [row.partition for _, rows in world.evaluator.answer(session, measure, full=False) for row in rows]
+    return [row.partition for _, rows in world.evaluator.response(session, measure, full=False) for row in rows]
 
 
 def test_an_incremental_response_mentions_only_what_changed() -> None:

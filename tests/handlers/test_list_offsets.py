@@ -12,7 +12,7 @@ from kafkad.core.log.segments.index import TIME_ENTRY
 from kafkad.core.log.segments.removal import delete_segments, remove_files
 from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, STATE_RECOVERING
 from kafkad.handlers import list_offsets
-from kafkad.handlers.requests.broker_view import BrokerView, NotYet
+from kafkad.handlers.requests.broker_view import BrokerView, ManifestPending
 from kafkad.wire.api_table import LIST_OFFSETS
 from kafkad.wire.primitives import MalformedRequest
 from tests.contexts import a_context
@@ -238,7 +238,7 @@ def test_a_manifest_that_is_not_here_is_waited_for() -> None:
     logs = view.logs
     assert isinstance(logs, Logs)
     logs.readers.clear()
-    with pytest.raises(NotYet):
+    with pytest.raises(ManifestPending):
         ask(view, EARLIEST)
     assert logs.asked == [0]
 
@@ -251,7 +251,7 @@ def test_a_manifest_that_names_files_which_are_gone_is_asked_for_again() -> None
     assert isinstance(logs, Logs)
     for effect in delete_segments(log, log.segments.base_offsets[1], NOW):
         remove_files(log, effect)
-    with pytest.raises(NotYet):
+    with pytest.raises(ManifestPending):
         ask(view, NOW + 100)
     assert logs.forgotten == [0]
 
@@ -265,7 +265,7 @@ def test_an_index_that_contradicts_the_log_is_reported_to_its_owner() -> None:
     segment = log.segments[0]
     times = segment.time_index
     times.file.write_at((b"\x7f",), (times.entries - 1) * TIME_ENTRY.size)
-    with pytest.raises(NotYet):
+    with pytest.raises(ManifestPending):
         ask(view, NOW + 100)
     assert logs.doubts == [(0, 0)]
 

@@ -17,8 +17,8 @@ from kafkad.core.coordinator.shard import Caller, Outcome
 from kafkad.core.errors import KafkaError
 from kafkad.core.quoting import LOGGED_CHARACTERS
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
-from kafkad.handlers.controller.requests.controller_view import ReplyAfter
-from kafkad.handlers.controller.requests.rejections import APIS, UNENCODABLE, refused
+from kafkad.handlers.controller.requests.controller_view import ResponseAfter
+from kafkad.handlers.controller.requests.rejections import APIS, UNENCODABLE, error_response
 from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
 from kafkad.handlers.coordinators.requests.routing import topic_of
 from kafkad.wire.api_table import INIT_PRODUCER_ID
@@ -101,8 +101,8 @@ def test_the_controller_answers_every_request(key: int, version: int) -> None:
             except MalformedRequest:
                 assert swept != NOTHING
                 continue
-            _check_strings(api.read(answer.body if isinstance(answer, ReplyAfter) else answer))
-            _check_strings(api.read(refused(key, version, body, UNENCODABLE)))
+            _check_strings(api.read(answer.body if isinstance(answer, ResponseAfter) else answer))
+            _check_strings(api.read(error_response(key, version, body, UNENCODABLE)))
 
 
 @pytest.mark.parametrize(("key", "version"), _of(COORDINATED), ids=str)
@@ -116,7 +116,7 @@ def test_a_coordinator_answers_every_request(key: int, version: int) -> None:
         except MalformedRequest:
             assert swept != NOTHING
             continue
-        _check_strings(read(api, name, module.refuse(request, version, UNENCODABLE.code)))
+        _check_strings(read(api, name, module.reject(request, version, UNENCODABLE.code)))
         for client_id in ("client", LONGEST) if swept == NOTHING else ("client",):
             bed: Any = TransactionBed() if of_transactions else ClassicBed()
 
@@ -131,6 +131,6 @@ def test_a_coordinator_answers_every_request(key: int, version: int) -> None:
             assert [line for line in bed.lines if len(line) > LINE] == []
             reply = bed.answers.get(token)
             if isinstance(reply, Refused):
-                _check_strings(read(api, name, module.refuse(request, version, reply.code)))
+                _check_strings(read(api, name, module.reject(request, version, reply.code)))
             elif reply is not None:
                 _check_strings(read(api, name, module.pack(reply, version)))

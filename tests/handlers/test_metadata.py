@@ -52,7 +52,7 @@ def answer(
 ) -> Any:
     context = a_context(version, advertised=advertised)
     request = finished(read_request(body, version))
-    return KioApi("metadata", version).read(finished(metadata.answer(request, context, view, errors or {})))
+    return KioApi("metadata", version).read(finished(metadata.response(request, context, view, errors or {})))
 
 
 def names(response: Any) -> list[str | None]:
@@ -302,7 +302,7 @@ def test_bytes_after_the_request_are_ignored(version: int) -> None:
 
 
 def whole(version: int, view: BrokerView) -> bytes:
-    return finished(metadata.answer(finished(read_request(all_topics(version), version)), a_context(version), view))
+    return finished(metadata.response(finished(read_request(all_topics(version), version)), a_context(version), view))
 
 
 def test_all_who_ask_for_all_topics_alike_get_the_same_object() -> None:

@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from kafkad.core.partition_slot import ROLE_FOLLOWER
 from kafkad.handlers import offset_for_leader_epoch
-from kafkad.handlers.requests.broker_view import BrokerView, NotYet
+from kafkad.handlers.requests.broker_view import BrokerView, ManifestPending
 from kafkad.wire.api_table import OFFSET_FOR_LEADER_EPOCH
 from kafkad.wire.primitives import MalformedRequest
 from tests.contexts import a_context
@@ -92,7 +92,7 @@ def test_a_manifest_that_is_not_here_is_waited_for() -> None:
     logs = view.logs
     assert isinstance(logs, Logs)
     logs.readers.clear()
-    with pytest.raises(NotYet):
+    with pytest.raises(ManifestPending):
         ask(view, 0)
 
 

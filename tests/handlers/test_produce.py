@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.produce import PARTITIONS_OF_A_PART, ProduceInFlight, ProducePart, plan
+from kafkad.handlers.produce import MAX_PARTITIONS_PER_PART, ProduceInFlight, ProducePart, plan
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.messages.produce import ProduceRequest
 from kafkad.wire.processes.descriptors import short_topic_id
@@ -49,7 +49,7 @@ def test_each_owner_gets_the_places_of_its_batches_in_the_arena() -> None:
         0: [(10, a, FRAME + 30, 100), (20, b, FRAME + 200, 7)],
         1: [(11, a, FRAME + 140, 50)],
     }
-    assert produce.shares_open == 2
+    assert produce.pending_parts == 2
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_the_reply_has_the_answers_of_all_owners_in_the_order_of_the_request(ver
     produce, parts = planned(view, (topic("a"), [(1, 0, 5), (0, 5, 5)]), (topic("b"), [(0, 10, 5)]), version=version)
     by_worker = {part.worker: part for part in parts}
 
-    assert not by_worker[0].answer([(0, 70, -1, 3), (2, -1, -1, -1)])
-    assert by_worker[1].answer([(0, 90, -1, 4)])
+    assert not by_worker[0].complete([(0, 70, -1, 3), (2, -1, -1, -1)])
+    assert by_worker[1].complete([(0, 90, -1, 4)])
 
     response = KioApi("produce", version).read(produce.reply(0))
     rows = [
@@ -95,7 +95,7 @@ def test_what_a_lost_worker_was_asked_fails() -> None:
     produce, parts = planned(two_workers(), ("a", [(0, 0, 5), (1, 5, 5)]))
     by_worker = {part.worker: part for part in parts}
     assert not by_worker[1].fail(ErrorCode.REQUEST_TIMED_OUT)
-    assert by_worker[0].answer([(0, 1, -1, 0)])
+    assert by_worker[0].complete([(0, 1, -1, 0)])
     assert errors(produce) == [("a", 0, 0), ("a", 1, ErrorCode.REQUEST_TIMED_OUT)]
 
 
@@ -149,8 +149,8 @@ def test_wrong_acks_are_the_error_of_each_partition_that_has_no_other(acks: int)
 
 
 def test_a_share_is_never_larger_than_a_message() -> None:
-    count = PARTITIONS_OF_A_PART + 1
+    count = MAX_PARTITIONS_PER_PART + 1
     view = a_view(a_topic("a", 1, *(a_partition(number, number, owner=0) for number in range(count))))
     produce, parts = planned(view, ("a", [(number, 5 * number, 5) for number in range(count)]))
-    assert [len(part.slices) for part in parts] == [PARTITIONS_OF_A_PART, 1]
-    assert produce.shares_open == 2
+    assert [len(part.slices) for part in parts] == [MAX_PARTITIONS_PER_PART, 1]
+    assert produce.pending_parts == 2

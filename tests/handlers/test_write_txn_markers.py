@@ -8,7 +8,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.partition_slot import STATE_OFFLINE
 from kafkad.handlers import write_txn_markers
 from kafkad.handlers.requests.broker_view import BrokerView
-from kafkad.handlers.write_txn_markers import WriteTxnMarkersQuestion
+from kafkad.handlers.write_txn_markers import PendingWriteTxnMarkers
 from kafkad.wire.api_table import WRITE_TXN_MARKERS
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.descriptors import TxnMarkerEntry, TxnMarkersWritten, WriteTxnMarkersOrder, short_topic_id
@@ -41,9 +41,9 @@ def asked(version: int, *markers: Marker, topic: str = "a") -> memoryview:
     return api.request(markers=rows)
 
 
-def answers(question: WriteTxnMarkersQuestion, version: int) -> dict[int, dict[int, int]]:
+def answers(pending: PendingWriteTxnMarkers, version: int) -> dict[int, dict[int, int]]:
     """Error by partition, by producer."""
-    response = KioApi("write_txn_markers", version).read(question.body())
+    response = KioApi("write_txn_markers", version).read(pending.body())
     return {
         marker.producer_id: {
             row.partition_index: row.error_code.value for topic in marker.topics for row in topic.partitions
@@ -55,11 +55,11 @@ def answers(question: WriteTxnMarkersQuestion, version: int) -> dict[int, dict[i
 @pytest.mark.parametrize("version", VERSIONS)
 def test_each_owner_is_asked_once_for_all_its_markers(version: int) -> None:
     body = asked(version, (7, True, (0, 1)), (8, False, (2, 0)))
-    question = write_txn_markers.question(body, a_context(version), a_view(TOPIC))
+    pending = write_txn_markers.pending_request(body, a_context(version), a_view(TOPIC))
     newest = 2 if version >= 2 else 0
 
-    assert sorted(question.workers()) == [0, 1]
-    assert question.message(0, 4, 99) == WriteTxnMarkersOrder(
+    assert sorted(pending.workers()) == [0, 1]
+    assert pending.message(0, 4, 99) == WriteTxnMarkersOrder(
         4,
         [
             TxnMarkerEntry(7, 3, 5, True, newest, [(10, SHORT_ID)]),
@@ -67,22 +67,22 @@ def test_each_owner_is_asked_once_for_all_its_markers(version: int) -> None:
         ],
     )
     entry = TxnMarkerEntry(7, 3, 5, True, newest, [(11, SHORT_ID)])
-    assert question.message(1, 5, 99) == WriteTxnMarkersOrder(5, [entry])
+    assert pending.message(1, 5, 99) == WriteTxnMarkersOrder(5, [entry])
 
-    question.answered(0, TxnMarkersWritten(4, [[0], [0, 52]]))
-    question.lost(1)
-    assert answers(question, version) == {7: {0: 0, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER}, 8: {2: 0, 0: 52}}
+    pending.complete(0, TxnMarkersWritten(4, [[0], [0, 52]]))
+    pending.fail(1)
+    assert answers(pending, version) == {7: {0: 0, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER}, 8: {2: 0, 0: 52}}
 
 
 def test_two_markers_of_a_producer_are_one_entry_of_the_answer() -> None:
-    question = write_txn_markers.question(asked(2, (7, True, (0,)), (7, True, (2,))), a_context(2), a_view(TOPIC))
-    question.answered(0, TxnMarkersWritten(1, [[0], [47]]))
-    assert answers(question, 2) == {7: {0: 0, 2: 47}}
+    pending = write_txn_markers.pending_request(asked(2, (7, True, (0,)), (7, True, (2,))), a_context(2), a_view(TOPIC))
+    pending.complete(0, TxnMarkersWritten(1, [[0], [47]]))
+    assert answers(pending, 2) == {7: {0: 0, 2: 47}}
 
 
 def test_no_marker_is_no_question() -> None:
-    question = write_txn_markers.question(asked(2), a_context(2), a_view(TOPIC))
-    assert (question.workers(), answers(question, 2)) == ([], {})
+    pending = write_txn_markers.pending_request(asked(2), a_context(2), a_view(TOPIC))
+    assert (pending.workers(), answers(pending, 2)) == ([], {})
 
 
 def test_what_is_not_there_or_offline_is_unknown() -> None:
@@ -90,11 +90,11 @@ def test_what_is_not_there_or_offline_is_unknown() -> None:
     slots = view.slots
     assert isinstance(slots, Slots)
     slots.published[11] = slots.published[11]._replace(state=STATE_OFFLINE)
-    question = write_txn_markers.question(asked(2, (7, True, (1, 9))), a_context(2), view)
+    pending = write_txn_markers.pending_request(asked(2, (7, True, (1, 9))), a_context(2), view)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert (question.workers(), answers(question, 2)) == ([], {7: {1: unknown, 9: unknown}})
+    assert (pending.workers(), answers(pending, 2)) == ([], {7: {1: unknown, 9: unknown}})
 
 
 def test_a_request_that_is_cut_off_is_malformed() -> None:
     with pytest.raises(MalformedRequest):
-        write_txn_markers.question(asked(2, (7, True, (0,)))[:-3], a_context(2), a_view(TOPIC))
+        write_txn_markers.pending_request(asked(2, (7, True, (0,)))[:-3], a_context(2), a_view(TOPIC))

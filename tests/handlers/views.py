@@ -40,11 +40,11 @@ class Logs:
             self.asked.append(slot)
         return self.readers.get(slot)
 
-    def outdated(self, slot: int, published: PartitionSlot) -> None:
+    def refresh_manifest(self, slot: int, published: PartitionSlot) -> None:
         self.forgotten.append(slot)
         self.readers.pop(slot, None)
 
-    def doubted(self, slot: int, published: PartitionSlot, error: WrongIndex) -> None:
+    def recheck_index(self, slot: int, published: PartitionSlot, error: WrongIndex) -> None:
         self.doubts.append((slot, error.base_offset))
         self.readers.pop(slot, None)
 

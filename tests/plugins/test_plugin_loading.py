@@ -166,7 +166,7 @@ def test_observers_are_told_of_start_and_stop(add_plugin: AddPlugin, tmp_path: P
 def test_a_name_that_nobody_registered_is_answered_with_those_there_are() -> None:
     managers = load().quota_managers
     assert chosen(managers, "client-id", "kafkad.quota.manager").name == "client-id"
-    with pytest.raises(UnknownObject, match=r"kafkad\.quota\.manager=user: .* known: client-id"):
+    with pytest.raises(UnknownObject, match=r"kafkad\.quota\.manager=user: .* registered: client-id"):
         chosen(managers, "user", "kafkad.quota.manager")
 
 

@@ -61,7 +61,7 @@ def test_that_nobody_exports_is_told_once_a_topic(caplog: pytest.LogCaptureFixtu
     for _ in range(3):
         policy.plan(log_of(NO_EXPORT), CONFIG, NOW_MS)
     (line,) = caplog.messages
-    assert line.startswith("t-0: cleanup.policy=delete-exported deletes nothing, as no group kafkad-export-")
+    assert line.startswith("t-0: cleanup.policy=delete-exported deletes nothing, because no group kafkad-export-")
 
 
 def test_what_waits_is_counted() -> None:

@@ -13,7 +13,7 @@ import pytest
 from kio.serial import entity_reader, entity_writer
 
 from kafkad.wire.kio_codec import codec
-from kafkad.wire.kio_guard import Found, Step, without
+from kafkad.wire.kio_guard import GuardState, Step, apply_cuts
 from kafkad.wire.kio_guard import message_guard as guard_of
 from kafkad.wire.primitives import MalformedRequest, uvarint
 from kafkad.wire.request_limits import Allowance
@@ -24,15 +24,15 @@ SAMPLES: dict[str, Any] = {"string": "text", "bytes": b"bytes", "records": None,
 
 
 def message_guard(message: Any, most: int = 1_000) -> Step:
-    return guard_of(message, Found(Allowance(most)))
+    return guard_of(message, GuardState(Allowance(most)))
 
 
 def request_class(name: str) -> Any:
     module = import_module(f"kio.schema.{name}.request")
-    (found,) = (
+    (state,) = (
         each for each in vars(module).values() if is_dataclass(each) and "request" in str(getattr(each, "__type__", ""))
     )
-    return found
+    return state
 
 
 def sample(message: Any) -> Any:
@@ -138,13 +138,13 @@ def test_every_flexible_request_may_end_in_a_field_that_nobody_knows(name: str) 
     message = request_class(name)
     if not message.__flexible__:
         return
-    found = Found(Allowance(1_000))
+    state = GuardState(Allowance(1_000))
     plain = encoded(sample(message))
     known = sum("tag" in field.metadata for field in fields(message))
     at = len(plain) - tag_section_size(message, plain)
     more = plain[:at] + uvarint(known + 1) + plain[at + 1 :] + b"\x63\x01x"
-    assert guard_of(message, found)(memoryview(more), 0) == len(more)
-    assert entity_reader(message)(without(memoryview(more), found.cuts), 0)[0] == sample(message)
+    assert guard_of(message, state)(memoryview(more), 0) == len(more)
+    assert entity_reader(message)(apply_cuts(memoryview(more), state.cuts), 0)[0] == sample(message)
 
 
 def tag_section_size(message: Any, plain: bytes) -> int:

@@ -157,7 +157,7 @@ def test_what_is_null_takes_nothing() -> None:
     allowance = Allowance(2)
     allowance.take(-1)
     allowance.take(2)
-    with pytest.raises(MalformedRequest, match="3 elements or more, 2 are taken at most"):
+    with pytest.raises(MalformedRequest, match="3 elements or more, at most 2 are allowed"):
         allowance.take(1)
     allowance.renew()
     allowance.take(2)

@@ -1,1 +1,1 @@
-"""Files and directories: segments, checkpoints, log directories, the directory of the broker's sockets."""
+"""Files and directories: segments, checkpoints, log directories, the runtime directory."""

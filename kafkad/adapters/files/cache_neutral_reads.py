@@ -1,7 +1,7 @@
-"""Reads whole files without pushing what clients read out of the page cache.
+"""Reads whole files without displacing pages of clients from the page cache.
 
-What was in memory before a read stays there, what was not is dropped again. The kernel reads nothing ahead here, so
-that a page which is in memory is there because of somebody else.
+Pages that were cached before a read stay cached, others are dropped after the read. The kernel does not read ahead, so
+that pages are cached only because of other readers.
 """
 
 import mmap
@@ -15,45 +15,45 @@ from kafkad.adapters.files.segment_files import SegmentFile, SegmentFiles
 from kafkad.adapters.files.storage_errors import storage_errors
 
 _PAGE = mmap.PAGESIZE
-_USED_AGAIN = 8 * 1024 * 1024
-"""Larger pieces get memory of their own each."""
+_LARGEST_REUSED = 8 * 1024 * 1024
+"""Larger pieces get new buffers."""
 
 
 class _PieceBuffer:
-    """Memory for one piece after the other, as each is neither copied nor filled with zeros before it is read.
+    """A reused buffer for pieces, which avoids copies and zeroed memory.
 
-    A piece that somebody still has is left to him, as `BytesIO` shares its bytes with who asked for them, and takes
-    other memory when it is written to.
+    `BytesIO` shares its bytes with the result of `getvalue`, and takes new memory for the next write while the result
+    is in use.
     """
 
     def __init__(self) -> None:
         self._bytes = BytesIO()
 
     def read_from_memory(self, fd: int, size: int, position: int) -> bytes:
-        """What of these bytes can be read without the disk. Raises OSError."""
-        held = self._bytes
-        if held.seek(0, SEEK_END) < size:
-            held.seek(size - 1)
-            held.write(b"\0")
-        held.truncate(size)
-        with held.getbuffer() as view:
-            got = os.preadv(fd, [view], position, os.RWF_NOWAIT)
-        held.truncate(got)
-        return held.getvalue()
+        """The first cached bytes of this range. Raises OSError."""
+        buffer = self._bytes
+        if buffer.seek(0, SEEK_END) < size:
+            buffer.seek(size - 1)
+            buffer.write(b"\0")
+        buffer.truncate(size)
+        with buffer.getbuffer() as view:
+            count = os.preadv(fd, [view], position, os.RWF_NOWAIT)
+        buffer.truncate(count)
+        return buffer.getvalue()
 
 
 class CacheNeutralFiles(SegmentFiles):
-    """The files of a directory that are read from their beginning to their end, in large pieces."""
+    """Read-only files of a directory, for reads from begin to end in large pieces."""
 
     def __init__(self, directory: str, files: FileCache) -> None:
         super().__init__(directory, files)
         self._read_files = files
         self._read_bytes = self._cold_bytes = 0
-        # Whoever asks for a piece still holds the one before.
+        # The reader of a piece still uses the previous piece.
         self._buffers = deque((_PieceBuffer(), _PieceBuffer()))
 
     def next_buffer(self, size: int) -> _PieceBuffer:
-        if size > _USED_AGAIN:
+        if size > _LARGEST_REUSED:
             return _PieceBuffer()
         self._buffers.rotate()
         return self._buffers[0]
@@ -67,7 +67,7 @@ class CacheNeutralFiles(SegmentFiles):
         self._cold_bytes += cold_bytes
 
     def take_is_cold(self) -> bool:
-        """Whether most of what was read since the last call was not in memory."""
+        """Whether most bytes read since the last call were not cached."""
         is_cold = 2 * self._cold_bytes > self._read_bytes
         self._read_bytes = self._cold_bytes = 0
         return is_cold
@@ -92,12 +92,12 @@ class _CacheNeutralFile(SegmentFile):
         rest = super().read_at(size - len(warm), start)
         self._store.count(len(warm) + len(rest), len(rest))
         if rest:
-            # The page in which the piece before ended was not dropped with it.
+            # The last page of the previous piece was not dropped with that piece.
             _drop(self.fd, position - position % _PAGE if len(warm) < _PAGE else start, start + len(rest))
         return warm + rest
 
     def _read_from_memory(self, size: int, position: int) -> bytes | None:
-        """What can be read without the disk; None where the file system can't tell."""
+        """The first cached bytes; None if the file system does not support such reads."""
         fd = self.descriptor()
         if fd != self._advised_fd:
             self._advised_fd = fd
@@ -108,12 +108,12 @@ class _CacheNeutralFile(SegmentFile):
         except BlockingIOError:
             return b""
         except OSError:
-            # Also where the disk has failed: the read that follows says so.
+            # Also if the disk has failed: the following read reports the error.
             return None
 
 
 def drop_from_memory(path: str) -> None:
-    """Drop a file that is on disk from memory. Raises `StorageFailed`, FileNotFoundError."""
+    """Drop a synced file from the page cache. Raises `StorageFailed`, FileNotFoundError."""
     with storage_errors(path):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -123,6 +123,6 @@ def drop_from_memory(path: str) -> None:
 
 
 def _drop(fd: int, start: int, end: int) -> None:
-    # A hint: a file system that does not know it keeps what it has.
+    # A hint, which some file systems ignore.
     with suppress(OSError):
         os.posix_fadvise(fd, start, end - start, os.POSIX_FADV_DONTNEED)

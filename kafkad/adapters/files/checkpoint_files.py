@@ -1,4 +1,4 @@
-"""The offset checkpoints of one log directory on disk: written whole, synced, renamed."""
+"""Reads and atomically writes the offset checkpoints of one log directory."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ def write_offsets(directory: Path, name: str, offsets: Mapping[TopicPartition, i
 
 
 def read_offsets(directory: Path, name: str) -> dict[TopicPartition, int]:
-    """The checkpoint's entries; none when there is no file yet. Raises `CheckpointCorrupt`."""
+    """The entries of a checkpoint; empty without a file. Raises `CheckpointCorrupt`."""
     path = directory / name
     try:
         with storage_errors(str(path)):

@@ -1,6 +1,6 @@
-"""Removes directories with their content by a thread: a file of a gigabyte in many pieces keeps a file system busy.
+"""Removes directories with their content in a thread, because removing a fragmented large file takes long.
 
-What can't be removed stays, and is logged once for each directory.
+Files that can't be removed remain, with one log line for each directory.
 """
 
 import logging
@@ -14,21 +14,21 @@ log = logging.getLogger(__name__)
 
 
 class DirectoryRemovals:
-    """Directories are removed one after the other, in the order in which they were added."""
+    """Removes directories one after the other, in the order of `add`."""
 
     def __init__(self) -> None:
         self._threads = HelperThreads(1, "directory removal")
         self._is_closed = False
 
     def add(self, path: Path) -> None:
-        self._threads.submit(self._remove_whole, path)
+        self._threads.submit(self._remove_and_log, path)
 
     def close(self) -> None:
-        """Wait for at most one file; the next start removes the rest."""
+        """Wait for the removal of at most one file; the next start removes the rest."""
         self._is_closed = True
         self._threads.close(cancel=True)
 
-    def _remove_whole(self, path: Path) -> None:
+    def _remove_and_log(self, path: Path) -> None:
         problem = None
         for error in self._remove(str(path)):
             if self._is_closed:
@@ -36,10 +36,10 @@ class DirectoryRemovals:
             if problem is None and error is not None and not isinstance(error, FileNotFoundError):
                 problem = error
         if problem is not None:
-            log.error("%s is left of a deleted topic and can't be removed: %s", path, problem)
+            log.error("can't remove directory %s of a deleted topic: %s", path, problem)
 
     def _remove(self, path: str) -> Iterator[OSError | None]:
-        """After each attempt to remove something: why it can't be removed, if so."""
+        """Yields after each attempt to remove an entry: the error, if it failed."""
         if self._is_closed:
             return
         try:
@@ -52,7 +52,7 @@ class DirectoryRemovals:
         except OSError as error:
             yield error
             return
-        # A partition's directory may be a symbolic link: where it leads to stays, empty.
+        # A partition's directory may be a symbolic link: then its target remains as an empty directory.
         yield _try(os.unlink if os.path.islink(path) else os.rmdir, path)
 
 

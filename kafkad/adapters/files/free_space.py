@@ -1,4 +1,4 @@
-"""How many bytes are free in the file system of a folder?"""
+"""Measures the free bytes in the file system of a directory."""
 
 import os
 
@@ -7,7 +7,7 @@ from kafkad.core.types import FreeSpace
 
 
 def measure_free_space(path: str) -> FreeSpace:
-    """Without what is reserved for root. Raises StorageFailed."""
+    """The free space without the blocks reserved for root. Raises StorageFailed."""
     with storage_errors(path):
         volume = os.statvfs(path)
     return FreeSpace(free_bytes=volume.f_bavail * volume.f_frsize, total_bytes=volume.f_blocks * volume.f_frsize)

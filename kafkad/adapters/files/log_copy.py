@@ -1,7 +1,7 @@
-"""Copies files of a partition to another directory, in a thread: bytes of a file, or whole small files.
+"""Copies files of a partition to another directory, in a thread: ranges of bytes, or whole small files.
 
-What was copied keeps its modification time, by which retention judges segments whose records have none. A `.log` gets
-it when it is whole and on disk: that is how an interrupted copy knows what it has.
+Copies keep the modification time, which retention uses for segments without timestamps. A copied `.log` gets it when
+the file is complete and synced, so that a resumed copy can skip complete files.
 """
 
 import os
@@ -13,8 +13,12 @@ _WINDOW_BYTES = 1 << 20
 
 
 def copy_bytes(source: str, target: str, start: int, end: int, *, sync: bool) -> None:
-    """Copy the bytes from `start` to `end` to the same place. Raises FileNotFoundError, StorageFailed, NoSpaceLeft."""
-    with storage_errors(target), open(source, "rb", buffering=0) as old, open(_made(target), "wb", buffering=0) as new:
+    """Copy the bytes from `start` to `end`. Raises FileNotFoundError, StorageFailed, NoSpaceLeft."""
+    with (
+        storage_errors(target),
+        open(source, "rb", buffering=0) as old,
+        open(_create(target), "wb", buffering=0) as new,
+    ):
         window = memoryview(bytearray(min(_WINDOW_BYTES, max(end - start, 1))))
         while start < end:
             start += _copy_window(old.fileno(), new.fileno(), window[: end - start], start)
@@ -22,14 +26,14 @@ def copy_bytes(source: str, target: str, start: int, end: int, *, sync: bool) ->
             os.fsync(new.fileno())
 
 
-def _made(path: str) -> int:
+def _create(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
 def _copy_window(old: int, new: int, window: memoryview, at: int) -> int:
     size = os.preadv(old, [window], at)
     if not size:
-        raise OSError("the file is shorter than it was")
+        raise OSError("the file was truncated")
     written = 0
     while written < size:
         written += os.pwrite(new, window[written:size], at + written)
@@ -37,7 +41,7 @@ def _copy_window(old: int, new: int, window: memoryview, at: int) -> int:
 
 
 def copy_small_files(source: str, target: str, names: Iterable[str], log_name: str) -> None:
-    """Copy those files that there are, and sync them and `log_name`, which is there already. Raises as above."""
+    """Copy and sync the existing files of `names`, and sync the copied `log_name`. Raises as `copy_bytes`."""
     for name in names:
         try:
             size = os.stat(f"{source}/{name}").st_size
@@ -55,7 +59,8 @@ def copy_small_files(source: str, target: str, names: Iterable[str], log_name: s
 
 
 def find_copied(source: str, target: str, names: Collection[str], kept: str) -> dict[str, int]:
-    """Those of these files, with their sizes, that `target` has as a whole. What else is there is removed, but `kept`.
+    """The files of `names` that are complete in `target`, with their sizes. Removes all others there, except `kept`.
+
     Raises StorageFailed.
     """
     copied = {}
@@ -70,7 +75,7 @@ def find_copied(source: str, target: str, names: Collection[str], kept: str) -> 
 
 
 def _same_size(source: str, target: str) -> int | None:
-    """Of a file that was copied as a whole and has not changed since."""
+    """The size of a complete copy of the current file; None if it is not complete."""
     try:
         with storage_errors(target):
             old, new = os.stat(source), os.stat(target)

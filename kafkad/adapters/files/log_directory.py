@@ -1,8 +1,8 @@
-"""One log directory: which broker owns it, was it closed cleanly, which partitions are in it?
+"""One log directory: its lock, its `meta.properties`, the clean-shutdown file, and the directories of partitions.
 
-`.lock` is held twice: `flock` on a descriptor that all writers inherit, so that a new broker waits for the last
-orphaned process; and a POSIX record lock, which Java's file locks respect. Anything that keeps a directory from
-being used is a `LogDirectoryUnusable` with one line that says why.
+`.lock` is locked twice: with `flock` on a descriptor that all writers inherit, so that no broker can start before the
+last orphaned process has ended; and with a POSIX record lock, which Java's file locks respect. `LogDirectoryUnusable`
+has the reason why a directory can't be used.
 """
 
 import base64
@@ -35,20 +35,20 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 _RESERVED_IDS = (UUID(int=0), UUID(int=1))
-"""Kafka reserves directory ids 0 to 99; a random UUID never is one of them in practice."""
+"""Kafka reserves directory ids 0 to 99; the other reserved ids are too improbable to check."""
 _FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class LogDirectoryUnusable(Exception):
-    """Why this directory can't be used; the message is one line for the person who starts the broker."""
+    """The directory can't be used; the message is one line with the reason, for the administrator."""
 
 
 class LogDirectoryOffline(LogDirectoryUnusable):
-    """The disk fails. A broker with other log directories goes on with those (KIP-112)."""
+    """The disk has failed. A broker with other log directories continues with those (KIP-112)."""
 
 
 class LogDirectoryForbidden(LogDirectoryOffline):
-    """The user or the service may not write there."""
+    """The user or the service has no permission to write there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,19 +62,19 @@ class MetaProperties:
 
 
 class LogDirectory:
-    """An existing, writable and locked log directory. `close` releases the locks; the file stays."""
+    """An existing, writable and locked log directory. `close` releases the locks; the lock file remains."""
 
     def __init__(self, path: Path, *, is_online: bool = True) -> None:
         self.path = path
         self.was_clean = True
-        """The directory was closed cleanly, or is empty."""
+        """Whether the directory was closed cleanly, or has no partitions."""
         self._lock = -1
         if is_online:
             self._open()
 
     def _open(self) -> None:
         _make_usable(self.path)
-        # Children inherit this descriptor: the lock lasts until the last of them is gone.
+        # Children inherit this descriptor: the lock lasts until the last child has ended.
         self._lock = lock(self.path)
         try:
             self.was_clean = self.take_clean_shutdown() or next(iter(self.partitions()), None) is None
@@ -84,7 +84,7 @@ class LogDirectory:
 
     @classmethod
     def offline(cls, path: Path) -> Self:
-        """Stands in for a directory of log.dirs that can't be used, so that the others keep their indexes."""
+        """A placeholder for an unusable directory of log.dirs, so that the others keep their indexes."""
         return cls(path, is_online=False)
 
     @property
@@ -96,50 +96,50 @@ class LogDirectory:
             os.close(self._lock)
 
     def claim(self, *, cluster_id: str, node_id: int, new_directory_id: UUID) -> MetaProperties:
-        """Check `meta.properties` against this broker, and write it where it is missing or says less.
+        """Check that `meta.properties` belongs to this broker, and write it if it is missing or incomplete.
 
-        Version 0 stays what it is: Apache Kafka in ZooKeeper mode refuses any other.
+        Version 0 is not upgraded, because Apache Kafka in ZooKeeper mode rejects other versions.
         """
         found = read_meta_properties(self.path)
-        but = (
+        conflict = (
             f"this broker to {cluster_id}: "
-            f"use another log.dirs, or remove {META_PROPERTIES} if the data may be taken over"
+            f"use another log.dirs, or remove {META_PROPERTIES} to use the data in this cluster"
         )
-        _refuse_foreign(self.path, found, cluster_id, node_id, but)
-        assert new_directory_id not in _RESERVED_IDS, "a directory id is drawn at random"
+        _check_owner(self.path, found, cluster_id, node_id, conflict)
+        assert new_directory_id not in _RESERVED_IDS, "directory ids are random"
         directory_id = found.directory_id if found and found.directory_id else new_directory_id
         if found is not None and found.version == 0:
-            mine = MetaProperties(version=0, cluster_id=cluster_id, node_id=node_id, directory_id=None)
+            expected = MetaProperties(version=0, cluster_id=cluster_id, node_id=node_id, directory_id=None)
         else:
-            mine = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
-        if found != mine:
-            write_in_log_directory(str(self.path / META_PROPERTIES), _format_meta_properties(mine).encode())
-        return mine
+            expected = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
+        if found != expected:
+            write_in_log_directory(str(self.path / META_PROPERTIES), _format_meta_properties(expected).encode())
+        return expected
 
     def claim_in_cluster(self, *, cluster_id: str, node_id: int) -> None:
-        """The same in a cluster on ZooKeeper, where version 0 is the only one."""
+        """As `claim`, in a cluster on ZooKeeper, which has version 0 only."""
         found = read_meta_properties(self.path)
         if found is not None and found.version != 0:
             raise LogDirectoryUnusable(
                 f"{self.path} belongs to a broker without ZooKeeper: use another log.dirs, or remove zookeeper.connect"
             )
-        but = (
-            f"and ZooKeeper to {cluster_id}, which would use nothing of it: "
-            "zookeeper.connect may be wrong, or ZooKeeper has lost its data"
+        conflict = (
+            f"and ZooKeeper to {cluster_id}, so its data would not be used: "
+            "check zookeeper.connect, and whether ZooKeeper has lost its data"
         )
-        _refuse_foreign(self.path, found, cluster_id, node_id, but)
-        mine = MetaProperties(version=0, cluster_id=cluster_id, node_id=node_id, directory_id=None)
-        if found != mine:
-            write_in_log_directory(str(self.path / META_PROPERTIES), _format_meta_properties(mine).encode())
+        _check_owner(self.path, found, cluster_id, node_id, conflict)
+        expected = MetaProperties(version=0, cluster_id=cluster_id, node_id=node_id, directory_id=None)
+        if found != expected:
+            write_in_log_directory(str(self.path / META_PROPERTIES), _format_meta_properties(expected).encode())
 
     def take_clean_shutdown(self) -> bool:
-        """Whether the last stop was clean. The marker goes *before* anything is loaded (KAFKA-10471)."""
+        """Whether the last stop was clean. Removes the marker *before* logs are loaded (KAFKA-10471)."""
         marker = self.path / CLEAN_SHUTDOWN
         with storage_errors(str(marker)):
             if not marker.exists():
                 return False
             marker.unlink()
-        # Synced: a marker that came back after a power loss would keep logs from being checked.
+        # Synced: if the marker reappeared after a power failure, recovery would be skipped.
         sync_directory(str(self.path))
         return True
 
@@ -148,7 +148,7 @@ class LogDirectory:
         write_in_log_directory(str(self.path / CLEAN_SHUTDOWN), content.encode())
 
     def partitions(self) -> Iterator[tuple[str, DirectoryName]]:
-        """Every partition directory with its parsed name; other directories are ignored."""
+        """The partition directories with their parsed names; other directories are ignored."""
         with storage_errors(str(self.path)), os.scandir(self.path) as entries:
             names = [entry.name for entry in entries if entry.is_dir()]
         for name in names:
@@ -157,7 +157,7 @@ class LogDirectory:
                 yield name, parsed
 
     def mark_leaving(self, partition: TopicPartition, unique_id: str, state: str) -> Path:
-        """Rename a partition's directory so that it is deleted (or ignored: stray) even after a crash."""
+        """Rename a partition's directory, so that it is deleted (or ignored, if stray) also after a crash."""
         target = self.path / marked_directory_name(partition, unique_id, state)
         with storage_errors(str(target)):
             (self.path / directory_name(partition)).rename(target)
@@ -165,16 +165,16 @@ class LogDirectory:
 
 
 def write_partition_metadata(directory: Path | str, topic_id: UUID) -> None:
-    """Whole, or not at all if the process dies: Apache Kafka takes the log directory of an empty one offline.
+    """Write `partition.metadata`, without a partial state: for an empty file, Apache Kafka takes the directory offline.
 
-    It is on disk from the first sync of the partition's names on (`SegmentFiles`). Raises `StorageFailed` and
+    The first sync of the partition's directory also syncs this file (`SegmentFiles`). Raises `StorageFailed`,
     `NoSpaceLeft`.
     """
     write_whole(f"{directory}/{PARTITION_METADATA}", format_partition_metadata(topic_id).encode())
 
 
 def read_meta_properties(path: Path) -> MetaProperties | None:
-    """Versions 0 (`broker.id`) and 1 (`node.id`, `directory.id`); None when the directory is new."""
+    """Versions 0 (`broker.id`) and 1 (`node.id`, `directory.id`); None for a new directory."""
     try:
         with storage_errors(str(path)):
             text = (path / META_PROPERTIES).read_text(errors="replace")
@@ -182,7 +182,7 @@ def read_meta_properties(path: Path) -> MetaProperties | None:
         return None
     lines = (line.partition("=") for line in text.splitlines() if not line.lstrip().startswith("#"))
     fields = {key.strip(): value.strip() for key, equals, value in lines if equals}
-    # Without a version it is 0, as in Apache Kafka.
+    # The default version is 0, as in Apache Kafka.
     version = fields.get("version", "0" if "broker.id" in fields else None)
     if version not in ("0", "1"):
         raise LogDirectoryUnusable(f"{path / META_PROPERTIES}: expected version 0 or 1, found {version!r}")
@@ -202,7 +202,7 @@ def read_meta_properties(path: Path) -> MetaProperties | None:
 def _format_meta_properties(meta: MetaProperties) -> str:
     if meta.version == 0:
         return f"version=0\nbroker.id={meta.node_id}\ncluster.id={meta.cluster_id}\n"
-    assert meta.directory_id is not None, "version 1 always names the directory"
+    assert meta.directory_id is not None, "version 1 has a directory id"
     directory_id = base64.urlsafe_b64encode(meta.directory_id.bytes).decode().rstrip("=")
     return f"version=1\ncluster.id={meta.cluster_id}\nnode.id={meta.node_id}\ndirectory.id={directory_id}\n"
 
@@ -211,12 +211,12 @@ def _parse_uuid(text: str) -> UUID:
     return UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
 
 
-def _refuse_foreign(path: Path, found: MetaProperties | None, cluster_id: str, node_id: int, but: str) -> None:
-    """`but` is said after the name of another cluster."""
+def _check_owner(path: Path, found: MetaProperties | None, cluster_id: str, node_id: int, conflict: str) -> None:
+    """`conflict` is the text after the name of another cluster."""
     if found is None:
         return
     if found.cluster_id not in (None, cluster_id):
-        raise LogDirectoryUnusable(f"{path} belongs to cluster {found.cluster_id}, {but}")
+        raise LogDirectoryUnusable(f"{path} belongs to cluster {found.cluster_id}, {conflict}")
     if found.node_id not in (None, node_id):
         raise LogDirectoryUnusable(
             f"{path} belongs to broker {found.node_id}, but broker.id is {node_id}: "
@@ -227,17 +227,17 @@ def _refuse_foreign(path: Path, found: MetaProperties | None, cluster_id: str, n
 def _make_usable(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as in_the_way:
-        raise LogDirectoryOffline(f"{path} is not a directory") from in_the_way
+    except (FileExistsError, NotADirectoryError) as not_a_directory:
+        raise LogDirectoryOffline(f"{path} is not a directory") from not_a_directory
     except OSError as error:
         kind = LogDirectoryForbidden if error.errno in _FORBIDDEN else LogDirectoryOffline
         raise kind(f"{path} can't be created: {error.strerror}") from error
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        raise LogDirectoryForbidden(f"{path} can't be read and written by this user")
+        raise LogDirectoryForbidden(f"{path} is not readable and writable for this user")
 
 
 def lock(path: Path) -> int:
-    """A descriptor that holds the directory. Raises `LogDirectoryUnusable`, with the one who has it."""
+    """A descriptor that locks the directory. Raises `LogDirectoryUnusable`, with the holder of the lock."""
     try:
         descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
@@ -255,7 +255,7 @@ def lock(path: Path) -> int:
 
 
 def _holder(descriptor: int, path: Path) -> str:
-    """Which process has the lock: from the kernel for record locks, from /proc/locks for flock."""
+    """The process with the lock: from fcntl(2) for record locks, from /proc/locks for flock."""
     pid = holder_pid(descriptor)
     if pid is not None:
         return f"pid {pid}"

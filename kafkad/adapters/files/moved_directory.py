@@ -1,7 +1,7 @@
-"""The directories of a partition that is moved: `<topic>-<partition>.<topic id>-future` gets its name at the end.
+"""The directories of a partition that is moved: `<topic>-<partition>.<topic id>-future` is renamed at the end.
 
-For a moment there are two directories of that name then, in two log directories. The new one says in `kafkad-moved`
-which log directory it came from, so that whoever finds both after a crash knows which one counts.
+Then there are two directories of the partition in two log directories for a moment. The file `kafkad-moved` in the new
+directory has the path of the source log directory, so that after a crash the new directory can be identified.
 """
 
 import os
@@ -22,19 +22,18 @@ def future_directory(log_dir: str, partition: TopicPartition, topic_id: bytes) -
     return Path(log_dir) / future_directory_name(partition, topic_id.hex())
 
 
-def make_future(directory: Path, topic_id: bytes, *, is_resumed: bool) -> None:
-    """The directory with its metadata. Unless `is_resumed`, the caller has set aside what there was. Raises
-    `StorageFailed`, `NoSpaceLeft`.
+def create_future(directory: Path, topic_id: bytes, *, is_resumed: bool) -> None:
+    """Create the future directory with its metadata; unless `is_resumed`, it must not exist.
+
+    Raises `StorageFailed`, `NoSpaceLeft`.
     """
     with storage_errors(str(directory)):
         directory.mkdir(exist_ok=is_resumed)
         write_partition_metadata(directory, UUID(bytes=topic_id))
 
 
-def take_name(future: Path, partition: TopicPartition, source_log_dir: str) -> Path:
-    """All files are there: from now on this is the partition's directory. Raises `StorageFailed` and leaves it as it
-    was.
-    """
+def rename_future(future: Path, partition: TopicPartition, source_log_dir: str) -> Path:
+    """Rename the complete future directory to the partition's directory. Raises `StorageFailed` without a change."""
     write_atomically(str(future / MOVED_FROM), source_log_dir.encode())
     live = future.with_name(directory_name(partition))
     with storage_errors(str(live)):
@@ -42,14 +41,14 @@ def take_name(future: Path, partition: TopicPartition, source_log_dir: str) -> P
     try:
         sync_directory(str(live.parent))
     except StorageFailed:
-        # If this fails as well the process ends, and the next one finds that the partition was moved.
+        # If this fails too, the process exits, and the next incarnation finds the moved partition.
         os.rename(live, future)
         raise
     return live
 
 
 def moved_from(directory: Path | str) -> str | None:
-    """The log directory that the partition came from, as long as its files there may still have their name."""
+    """The source log directory, while the old directory there may still have its name; else None."""
     try:
         with storage_errors(str(directory)):
             return Path(directory, MOVED_FROM).read_text(errors="replace")
@@ -58,14 +57,15 @@ def moved_from(directory: Path | str) -> str | None:
 
 
 def forget_source(directory: Path | str) -> None:
-    """The old directory has lost its name."""
+    """Remove the path of the source log directory, after the old directory was renamed."""
     with storage_errors(str(directory)):
         Path(directory, MOVED_FROM).unlink(missing_ok=True)
 
 
 def forget_synced_source(directory: Path | str) -> None:
-    """The same, when no loss of power can give the old directory its name back: nobody would know then which of the two
-    counts. Raises `StorageFailed`.
+    """As `forget_source`, after a sync of the renamed old directory: after a power failure it must not reappear.
+
+    Raises `StorageFailed`.
     """
     source_log_dir = moved_from(directory)
     if source_log_dir is not None:
@@ -74,12 +74,12 @@ def forget_synced_source(directory: Path | str) -> None:
         forget_source(directory)
 
 
-def set_aside(directory: Path, partition: TopicPartition) -> Path | None:
-    """Rename it so that it is removed, also after a crash; None when there is none. Raises `StorageFailed`."""
-    leaving = directory.with_name(marked_directory_name(partition, uuid4().hex, "delete"))
+def mark_for_deletion(directory: Path, partition: TopicPartition) -> Path | None:
+    """Rename the directory, so that it is deleted also after a crash; None without one. Raises `StorageFailed`."""
+    renamed = directory.with_name(marked_directory_name(partition, uuid4().hex, "delete"))
     try:
         with storage_errors(str(directory)):
-            os.rename(directory, leaving)
+            os.rename(directory, renamed)
     except FileNotFoundError:
         return None
-    return leaving
+    return renamed

@@ -1,4 +1,4 @@
-"""Who holds a POSIX record lock on a file? The kernel says, and forgets a process that ends."""
+"""Finds the process that holds a POSIX record lock on a file. The lock ends with the process."""
 
 import fcntl
 import os
@@ -9,7 +9,7 @@ _FLOCK_RECORD = Struct("hhqqi4x")
 
 
 def holder_pid(descriptor: int) -> int | None:
-    """The process that has the lock on the open file; None: nobody, or a process that can't be seen from here."""
+    """The process that holds the lock on the open file; None without one, or if it is in another PID namespace."""
     query = _FLOCK_RECORD.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     kind, _, _, _, pid = _FLOCK_RECORD.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, query))
     return pid if kind != fcntl.F_UNLCK and pid > 0 else None

@@ -1,7 +1,7 @@
-"""Room of a log directory that is kept for its checkpoints, so that a full disk does not make them old.
+"""Reserves space in a log directory for its checkpoints, so that they can be written on a full disk.
 
-A file holds the room. It is given back to the file system for one write, after which the file that was replaced is
-gone and its room is kept instead.
+A file occupies the space. The space is freed before a checkpoint is written, and reserved again after the old
+checkpoint was replaced.
 """
 
 import os
@@ -13,18 +13,18 @@ from kafkad.core.ports import StorageFailed
 
 FILE_NAME = ".kafkad-reserved"
 SIZE = 1 << 20
-"""Checkpoints of ten thousand partitions take a third of it."""
+"""Three times the checkpoints of ten thousand partitions."""
 _LEAST = 1 << 14
 
 
 class ReservedSpace:
-    """Of one directory. A disk that is full already gives little or nothing; there may be room the next time."""
+    """The reserved space of one directory. On a full disk as much as possible is reserved."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / FILE_NAME
 
-    def keep(self) -> None:
-        # A disk that has failed is noticed by whoever writes to it.
+    def reserve(self) -> None:
+        # Disk errors are ignored here: writes to the disk report them.
         with suppress(StorageFailed, FileNotFoundError), storage_errors(str(self._path)):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
@@ -38,7 +38,7 @@ class ReservedSpace:
 
 
 def _allocate(descriptor: int, size: int) -> None:
-    """As much of it as there is: the file that was written may be larger than the one that it replaced."""
+    """Allocate `size` bytes, or less on a full disk: the new checkpoint may be larger than the replaced one."""
     while True:
         try:
             os.posix_fallocate(descriptor, 0, size)

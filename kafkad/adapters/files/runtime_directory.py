@@ -1,8 +1,8 @@
-"""The directory of one broker's sockets: created at each start, removed at its end.
+"""The runtime directory of one broker, with its sockets: created at each start, removed at the stop.
 
-All children inherit a locked descriptor, so a locked directory is in use. The next start removes directories that
-killed brokers left, as their locks are free. A file in it says whose it is: it names the first log directory, and the
-supervisor alone has a record lock on it.
+All children inherit a locked descriptor, so a locked directory is in use. The next start removes unlocked directories
+of killed brokers. The file `broker` in it has the path of the first log directory; the supervisor holds a record lock
+on the file.
 """
 
 import fcntl
@@ -20,18 +20,18 @@ BROKER = "broker"
 
 
 class RuntimeDirectoryUnusable(Exception):
-    """Why the directory can't be created; the message is one line for the person who starts the broker."""
+    """The directory can't be created; the message is one line with the reason, for the administrator."""
 
 
 class RunningBroker(NamedTuple):
-    """`pid` is that of its supervisor, `log_dir` the first of its log directories."""
+    """`pid` is the pid of the supervisor, `log_dir` the first log directory."""
 
     pid: int
     log_dir: Path
 
 
 class RuntimeDirectory:
-    """A fresh directory (0700) under `base`, which is created if need be. Raises `RuntimeDirectoryUnusable`."""
+    """A new directory (0700) under `base`, which is created if missing. Raises `RuntimeDirectoryUnusable`."""
 
     def __init__(self, base: Path, log_dir: Path) -> None:
         try:
@@ -40,14 +40,14 @@ class RuntimeDirectory:
             _remove_leftovers(base)
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
             self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            # Another start may look just now whether it is locked. While it is empty it is removed by nobody.
+            # Another start may check the lock just now. It does not remove empty directories.
             fcntl.flock(self._lock, fcntl.LOCK_EX)
-            self._broker = _named(self.path / BROKER, log_dir)
+            self._broker = _create_broker_file(self.path / BROKER, log_dir)
         except RuntimePathTooLong as too_long:
             raise RuntimeDirectoryUnusable(str(too_long)) from too_long
         except OSError as error:
             raise RuntimeDirectoryUnusable(
-                f"no directory for sockets can be made in {base} ({error.strerror}); set kafkad.runtime.dir"
+                f"can't create a directory for sockets in {base} ({error.strerror}); set kafkad.runtime.dir"
             ) from error
 
     def remove(self) -> None:
@@ -57,22 +57,22 @@ class RuntimeDirectory:
 
 
 def running_brokers(base: Path) -> list[RunningBroker]:
-    """The brokers whose runtime directories are under `base`, as far as this user may see them."""
+    """The brokers with runtime directories under `base` that this user may read."""
     found = []
     for path in sorted(base.glob(PREFIX + "????????")):
         try:
             with (path / BROKER).open("rb") as file:
                 pid, log_dir = holder_pid(file.fileno()), os.fsdecode(file.read())
         except OSError:
-            # It is another user's, or was removed meanwhile.
+            # The directory belongs to another user, or was removed meanwhile.
             continue
         if pid is not None:
             found.append(RunningBroker(pid, Path(log_dir)))
     return found
 
 
-def _named(path: Path, log_dir: Path) -> int:
-    """A descriptor that holds the new file. The lock is this process's: children don't inherit it."""
+def _create_broker_file(path: Path, log_dir: Path) -> int:
+    """Create the file `broker`; returns its descriptor. Children don't inherit the record lock."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     os.write(descriptor, os.fsencode(log_dir.resolve()))
     fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -84,7 +84,7 @@ def _remove_leftovers(base: Path) -> None:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
-            # It is another user's, or was removed meanwhile.
+            # The directory belongs to another user, or was removed meanwhile.
             continue
         try:
             if os.fstat(descriptor).st_uid == os.geteuid() and _is_free(descriptor) and _is_ours(path):
@@ -102,7 +102,7 @@ def _is_free(descriptor: int) -> bool:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether it holds only what a broker has there: another program's directory may have such a name, too."""
+    """Whether the directory has only files of a broker: another program may use the same name."""
     with os.scandir(path) as entries:
         names = list(entries)
     others = [entry for entry in names if entry.name != BROKER or not entry.is_file(follow_symlinks=False)]

@@ -1,7 +1,7 @@
-"""The directory of one partition as `SegmentStore`: plain files, opened on demand, written in place.
+"""The directory of one partition as `SegmentStore`: plain files, opened on demand.
 
-Writes go to a position, never "to the end", so the next write overwrites that of a killed writer. Disk errors become
-`NoSpaceLeft` (the write is undone) or `StorageFailed` (the directory goes offline).
+All writes have a position, so that the next write overwrites the write of a killed writer. Disk errors become
+`NoSpaceLeft` (the write is undone) or `StorageFailed` (the log directory goes offline).
 """
 
 import errno
@@ -20,10 +20,10 @@ from kafkad.core.ports import NoSpaceLeft, NotInMemory, StorageFailed
 
 
 class SegmentFile(CachedFile):
-    """One file behind the `LogFile` port. The hot methods handle errors in line: a context manager costs 1 µs.
+    """One file behind the `LogFile` port. The hot methods handle errors inline, because a context manager costs 1 µs.
 
-    A sync of what is on disk already takes a file system a quarter of the time of another, so there is none. What an
-    earlier process has written is unknown here, and synced once.
+    A file without changes since its last sync is not synced again. The first sync is always done, because an earlier
+    process may have written.
     """
 
     __slots__ = ("_changes", "_synced")
@@ -31,9 +31,9 @@ class SegmentFile(CachedFile):
     def __init__(self, path: str, cache: FileCache) -> None:
         super().__init__(path, cache)
         self._changes = 0
-        """Counted after each: one that is made while a thread syncs may be in that sync or not."""
+        """Incremented after each change, because a sync in another thread may miss a concurrent change."""
         self._synced = -1
-        """How many of them are on disk."""
+        """The value of `_changes` before the last sync."""
 
     def write_at(self, buffers: Sequence[Buffer], position: int) -> None:
         fd = self.fd
@@ -47,7 +47,7 @@ class SegmentFile(CachedFile):
                 self._write_rest(fd, buffers, position, written)
         except OSError as error:
             self._changes += 1
-            self._take_back(fd, position, error)
+            self._undo(fd, position, error)
         self._changes += 1
 
     def read_at(self, size: int, position: int) -> bytes:
@@ -57,10 +57,10 @@ class SegmentFile(CachedFile):
         try:
             data = read(self.descriptor(), size, position)
             while len(data) < size:
-                more = read(self.fd, size - len(data), position + len(data))
-                if not more:
+                rest = read(self.fd, size - len(data), position + len(data))
+                if not rest:
                     break
-                data += more
+                data += rest
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -72,7 +72,7 @@ class SegmentFile(CachedFile):
         try:
             return os.fstat(fd).st_size
         except OSError as error:
-            raise StorageFailed(f"can't ask for the size of {self.path}: {error}") from error
+            raise StorageFailed(f"can't read the size of {self.path}: {error}") from error
 
     def truncate(self, size: int) -> None:
         fd = self.descriptor()
@@ -85,8 +85,8 @@ class SegmentFile(CachedFile):
             self._changes += 1
 
     def sync(self) -> None:
-        """Sync the descriptor that wrote, if it is still open: the kernel reports a write-back error to descriptors
-        that were open when it happened, and to later ones only if it still remembers the error.
+        """Sync the descriptor of the writes, if it is still open: the kernel may report a write-back error only to
+        descriptors that were open at the time of the error.
         """
         changes = self._changes
         if self._synced == changes:
@@ -96,11 +96,13 @@ class SegmentFile(CachedFile):
                 os.fsync(self.fd)
             else:
                 _sync_by_name(self.path)
-        # Only now: whoever syncs the same file meanwhile has to wait as well.
+        # Set after the sync: concurrent callers must wait for the disk too.
         self._synced = changes
 
     def lend(self) -> "SegmentFile":
-        """A closed file is opened for the sync alone: the cache belongs to the owner's thread."""
+        """Pin the file for a sync in another thread; `free` unpins it. A closed file is replaced by a separate object,
+        because only the owner's thread may use the cache.
+        """
         if self.fd < 0:
             return SegmentFile(self.path, self._cache)
         self.pins += 1
@@ -115,19 +117,17 @@ class SegmentFile(CachedFile):
         while written < len(rest):
             count = os.pwrite(fd, rest[written:], position + written)
             if count == 0:
-                raise OSError(errno.EIO, "the disk took no more bytes")
+                raise OSError(errno.EIO, "a write returned 0 bytes")
             written += count
 
-    def _take_back(self, fd: int, position: int, error: OSError) -> None:
-        """Undo a failed write: one at the end of the file may have made it longer, one inside a preallocated index
-        can't.
-        """
+    def _undo(self, fd: int, position: int, error: OSError) -> None:
+        """Undo a failed write, which may have extended the file. A write to a preallocated index can't extend it."""
         if error.errno not in FULL:
             raise StorageFailed(f"can't write {self.path}: {error}") from error
         try:
             os.ftruncate(fd, position)
         except OSError as second:
-            raise StorageFailed(f"can't take back a write to {self.path}: {second}") from error
+            raise StorageFailed(f"can't undo a write to {self.path}: {second}") from error
         raise NoSpaceLeft(f"no space left for {self.path}: {error}") from error
 
 
@@ -140,15 +140,15 @@ def _sync_by_name(path: str) -> None:
 
 
 def _read_from_memory(fd: int, size: int, position: int) -> bytes:
-    """Raises NotInMemory. If the file system can't tell, the read is made."""
+    """Read cached bytes. Raises NotInMemory. If the file system does not support this, reads from the disk."""
     buffer = bytearray(size)
     try:
-        got = os.preadv(fd, [buffer], position, os.RWF_NOWAIT)
+        count = os.preadv(fd, [buffer], position, os.RWF_NOWAIT)
     except OSError as error:
         if error.errno == errno.EAGAIN:
             raise NotInMemory from error
         return os.pread(fd, size, position)
-    return bytes(buffer[:got])
+    return bytes(buffer[:count])
 
 
 def _length(buffer: Buffer) -> int:
@@ -156,13 +156,13 @@ def _length(buffer: Buffer) -> int:
 
 
 class SegmentFiles:
-    """`SegmentStore` over a directory; all partitions of a process share one `FileCache`."""
+    """`SegmentStore` of a directory; all partitions of a process share one `FileCache`."""
 
     def __init__(self, directory: Path | str, files: FileCache) -> None:
         self.directory = str(directory)
         self._files = files
-        self._has_lasting_name = False
-        self._has_lasting_names = False
+        self._is_name_synced = False
+        self._are_names_synced = False
         self._syncing = Lock()
 
     def sizes(self) -> Mapping[str, int]:
@@ -182,12 +182,12 @@ class SegmentFiles:
             return os.listdir(self.directory)
 
     def open(self, name: str, *, create: bool = False) -> SegmentFile:
-        """The file by name; its descriptor is opened when first used. With `create`, it exists afterwards."""
+        """The file with this name; its descriptor is opened on first use. `create` creates a missing file."""
         path = f"{self.directory}/{name}"
         if create:
             with storage_errors(path):
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
-            self._has_lasting_names = False
+            self._are_names_synced = False
         return SegmentFile(path, self._files)
 
     def read(self, name: str) -> bytes:
@@ -215,7 +215,7 @@ class SegmentFiles:
         path = f"{self.directory}/{old}"
         with storage_errors(path):
             os.rename(path, f"{self.directory}/{new}")
-        self._has_lasting_names = False
+        self._are_names_synced = False
 
     def unlink(self, name: str) -> None:
         path = f"{self.directory}/{name}"
@@ -224,26 +224,25 @@ class SegmentFiles:
         except FileNotFoundError:
             return
         except OSError as error:
-            # Some file systems need room to remove a file (or the quota is used up).
+            # Some file systems need free space to remove a file.
             kind = NoSpaceLeft if error.errno in FULL else StorageFailed
             raise kind(f"can't remove {path}: {error}") from error
-        self._has_lasting_names = False
+        self._are_names_synced = False
 
     def sync_directory(self) -> None:
-        """The first time also the folder around it, as what is in a new directory lasts no longer than its name, and
-        the topic id, which whoever made the directory has only written.
+        """Sync the names in this directory, if they have changed. Concurrent callers wait for each other.
 
-        No other process changes names here, so nothing is done if this one has not. Whoever calls this while a thread
-        syncs the same names waits for it.
+        The first call also syncs the parent directory, because the new directory may have no durable name yet, and the
+        file with the topic id. No other process changes names here.
         """
         with self._syncing:
-            if not self._has_lasting_name and self.has(PARTITION_METADATA):
+            if not self._is_name_synced and self.has(PARTITION_METADATA):
                 with storage_errors(self.directory):
                     _sync_by_name(f"{self.directory}/{PARTITION_METADATA}")
-            if not self._has_lasting_names:
-                # Before: what gets another name meanwhile may not be in it.
-                self._has_lasting_names = True
+            if not self._are_names_synced:
+                # Set before the sync, which may miss concurrent changes.
+                self._are_names_synced = True
                 atomic_write.sync_directory(self.directory)
-            if not self._has_lasting_name:
+            if not self._is_name_synced:
                 atomic_write.sync_directory(os.path.dirname(self.directory) or ".")
-                self._has_lasting_name = True
+                self._is_name_synced = True

@@ -1,4 +1,4 @@
-"""Translates the operating system's errors into the core's: the disk is full, or it has failed."""
+"""Translates OSError into the exceptions of the core: full disk, or failed disk."""
 
 import errno
 from collections.abc import Iterator

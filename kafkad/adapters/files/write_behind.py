@@ -1,4 +1,4 @@
-"""The files of a directory, changed by a thread in order, while whoever made the bytes makes the next ones."""
+"""The files of a directory, changed in order by a thread, while the caller computes the next bytes."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,20 +13,20 @@ from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from kafkad.core.ports import StorageFailed
 
 _LARGE = 64 * 1024
-"""A change of fewer bytes is made at once, if nothing is before it."""
+"""Smaller changes are made in the caller's thread, if no earlier change is pending."""
 
 
 class WriteBehindFiles(SegmentFiles):
-    """What is created, written, removed and closed here is so in this order, and by one thread at a time.
+    """Creates, writes, removes and closes files in the order of the calls, in one thread at a time.
 
-    After a change that fails none is made but removals. Whoever changes a lot asks `awaited` between his changes.
+    After a failed change only removals are made. Callers with many changes wait for `awaited` in between.
     """
 
     def __init__(self, directory: Path | str, files: FileCache) -> None:
         super().__init__(directory, files)
         self._written_files = files
         self._threads = HelperThreads(1, "write")
-        self._unfinished: deque[Future[None]] = deque()
+        self._pending: deque[Future[None]] = deque()
         self._failure: StorageFailed | FileNotFoundError | None = None
 
     def open(self, name: str, *, create: bool = False) -> SegmentFile:
@@ -42,45 +42,42 @@ class WriteBehindFiles(SegmentFiles):
         self._change(0, super().set_modified_ms, name, modified_ms)
 
     def unlink(self, name: str) -> None:
-        if self._unfinished:
+        if self._pending:
             self._submit(super().unlink, name)
         else:
             super().unlink(name)
 
     def close_files(self) -> None:
-        """When nothing is unfinished."""
-        assert not self._unfinished, "a file is closed once it is written"
+        """Called without pending changes."""
+        assert not self._pending, "files can't be closed before their writes are complete"
         self._written_files.close_all()
 
     def awaited(self, most: int = 0) -> Future[None] | None:
-        """What to wait for until no more than `most` changes are unfinished, None when there are no more.
-
-        Raises what a change has raised.
-        """
-        self._forget_finished()
-        return self._unfinished[0] if len(self._unfinished) > most else None
+        """The change to wait for while more than `most` changes are pending, else None. Raises errors of changes."""
+        self._drop_completed()
+        return self._pending[0] if len(self._pending) > most else None
 
     def close(self) -> None:
-        """Waits for what is unfinished, whatever it raises."""
+        """Wait for the pending changes, and ignore their errors."""
         self._threads.close()
-        self._unfinished.clear()
+        self._pending.clear()
         self._written_files.close_all()
 
-    def _forget_finished(self) -> None:
-        while self._unfinished and self._unfinished[0].done():
-            self._unfinished.popleft().result()
+    def _drop_completed(self) -> None:
+        while self._pending and self._pending[0].done():
+            self._pending.popleft().result()
 
     def _change(self, size: int, change: Callable[..., None], *args: object) -> None:
-        self._forget_finished()
-        if self._unfinished or size >= _LARGE:
-            self._submit(self._unless_failed, change, *args)
+        self._drop_completed()
+        if self._pending or size >= _LARGE:
+            self._submit(self._change_unless_failed, change, *args)
         else:
-            self._unless_failed(change, *args)
+            self._change_unless_failed(change, *args)
 
     def _submit(self, change: Callable[..., None], *args: object) -> None:
-        self._unfinished.append(self._threads.submit(change, *args))
+        self._pending.append(self._threads.submit(change, *args))
 
-    def _unless_failed(self, change: Callable[..., None], *args: object) -> None:
+    def _change_unless_failed(self, change: Callable[..., None], *args: object) -> None:
         if self._failure is not None:
             raise self._failure
         try:

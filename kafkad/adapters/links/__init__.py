@@ -1,1 +1,1 @@
-"""What connects processes with each other and with the world: ZeroMQ, socket pairs, listening sockets, HTTP."""
+"""Connections between processes, and to clients: ZeroMQ, socket pairs, listening sockets, HTTP."""

@@ -1,6 +1,6 @@
-"""A queue that any thread fills and one loop empties; its descriptor is readable while the queue holds an item.
+"""A queue from any threads to one loop; its descriptor is readable while the queue has an item.
 
-The wake-up is an eventfd: a level, not an edge, so nothing is missed when the loop looks late.
+The descriptor is a level-triggered eventfd, so that the loop misses no item.
 """
 
 import os
@@ -17,9 +17,9 @@ class EventQueue(Generic[T]):
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def put(self, item: T) -> None:
-        # Append first: the loop must find the item once the descriptor is readable.
+        # Append first: the loop must find the item when the descriptor is readable.
         self._items.append(item)
-        with suppress(OSError):  # closed meanwhile: there is no reader left to wake
+        with suppress(OSError):  # closed meanwhile: there is no reader
             os.eventfd_write(self._eventfd, 1)
 
     def drain(self) -> list[T]:

@@ -1,7 +1,7 @@
-"""Which TCP port can a throw-away broker use?
+"""Finds a free TCP port for a temporary broker.
 
-The port is outside the kernel's range for outgoing connections: a port of that range could go to any client before
-the broker binds. Two brokers may still pick the same port, so the caller must retry when the port is taken.
+The port is outside the kernel's range for outgoing connections, so that no client gets it before the broker binds.
+Another broker may still take the port, so callers must retry.
 """
 
 import random
@@ -13,16 +13,16 @@ _TRIES = 200
 
 
 class NoFreePort(Exception):
-    """All tried ports are taken."""
+    """All tried ports are in use."""
 
 
 def free_port(host: str = LOOPBACK) -> int:
-    """A port on which no process listens at this moment."""
+    """A port without a listening process at this moment. Raises NoFreePort."""
     choose = random.SystemRandom()
     for port in choose.sample(_PORTS, _TRIES):
         if _is_free(host, port):
             return port
-    raise NoFreePort(f"{_TRIES} ports between {_PORTS.start} and {_PORTS.stop} on {host} are all taken")
+    raise NoFreePort(f"{_TRIES} ports between {_PORTS.start} and {_PORTS.stop} on {host} are all in use")
 
 
 def _is_free(host: str, port: int) -> bool:

@@ -1,4 +1,4 @@
-"""Which address does a host name mean, or an address that has several forms?"""
+"""Resolves host names, and normalizes addresses with several forms."""
 
 import ipaddress
 import socket
@@ -7,12 +7,12 @@ _MAPPED = "::ffff:"
 
 
 def without_mapping(host: str) -> str:
-    """The IPv4 address of an IPv4-mapped IPv6 address, which a dual-stack listener shows; any other unchanged."""
+    """The IPv4 address of an IPv4-mapped IPv6 address, as in dual-stack listeners; other addresses unchanged."""
     return host.removeprefix(_MAPPED) if "." in host else host
 
 
 def address_of(host: str) -> str | None:
-    """The address in the form that the kernel shows; None for an unknown name. May ask a name server."""
+    """The address in the kernel's form; None for an unknown name. May query a name server."""
     try:
         address = ipaddress.ip_address(host)
         mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None

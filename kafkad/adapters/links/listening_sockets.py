@@ -9,30 +9,30 @@ from typing import Any
 
 from kafkad.adapters.links.port_holder import describe_holder
 
-LEAST_BACKLOG = 1_024
-"""A client that finds the kernel's queue full retries after a second, and one client can fill Kafka's 50 between two
-passes. A longer queue would itself be a wait, as it is served in order, and so would one of more than are let in
-within a second; the kernel bounds it by `net.core.somaxconn`.
+MIN_BACKLOG = 1_024
+"""The minimum length of the kernel's queue of connections: one client can fill Kafka's 50 between two passes, and
+clients that find the queue full retry after a second. A longer queue would take long to serve; `net.core.somaxconn`
+limits it too.
 """
 
 
 class CannotListen(Exception):
-    """Why an address can't be listened on; the message is one line for the person who starts the broker."""
+    """The broker can't listen on an address; the message is one line with the reason, for the administrator."""
 
 
 def bind_listener(host: str, port: int) -> socket.socket:
-    """A bound socket that does not listen yet; an empty host is every interface. Raises `CannotListen`."""
+    """A bound socket that does not listen yet; an empty host binds all interfaces. Raises `CannotListen`."""
     try:
         family, address = _resolve(host, port)
     except socket.gaierror as unknown_host:
-        raise CannotListen(f"can't listen on {host}:{port}: {host} is not an address of any host") from unknown_host
+        raise CannotListen(f"can't listen on {host}:{port}: unknown host name") from unknown_host
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not host else 1)
         listening.bind(address)
-        # Several processes accept from it: a late one must not block until the next connection.
+        # Several processes accept from the socket: accept must not block if another process was faster.
         listening.setblocking(False)
     except OSError as error:
         listening.close()
@@ -43,8 +43,7 @@ def bind_listener(host: str, port: int) -> socket.socket:
 class InheritedSockets:
     """Listening sockets from the service manager (sd_listen_fds(3)), each for one address.
 
-    They come from its socket units, or the broker stored them over a restart. `close` closes those that were not
-    taken.
+    They are from socket units, or were stored by the broker before a restart. `close` closes the unused ones.
     """
 
     _FIRST_FD = 3
@@ -65,7 +64,7 @@ class InheritedSockets:
         try:
             family, address = _resolve(host, port)
         except socket.gaierror:
-            # `bind_listener` reports the error in one line.
+            # `bind_listener` reports this error.
             return None
         for name, end in self._sockets.items():
             if end.family == family and end.getsockname()[:2] == tuple(address[:2]):
@@ -75,30 +74,30 @@ class InheritedSockets:
         return None
 
     def close(self) -> list[str]:
-        """The names of those that were not taken."""
-        left = list(self._sockets)
+        """Close the unused sockets; returns their names."""
+        unused = list(self._sockets)
         for end in self._sockets.values():
-            # The service manager still has a copy for a moment; shutdown ends the listening of all copies, so that
-            # another address with the same port can be bound at once.
+            # The service manager has a copy for a moment; shutdown stops all copies from listening, so that another
+            # address with the same port can be bound at once.
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
         self._sockets.clear()
-        return left
+        return unused
 
 
 def kept_name(host: str, port: int) -> str:
-    """The name of a socket that the service manager stores; it may not contain a colon."""
+    """The name of a socket that the service manager stores; colons are not allowed."""
     return f"{host}-{port}".replace(":", ".")
 
 
-def backlog_of(asked: int, per_second: int) -> int:
-    """How many newcomers the kernel keeps waiting when `asked` is configured and `per_second` are let in."""
-    return max(asked, min(LEAST_BACKLOG, per_second))
+def backlog_of(configured: int, per_second: int) -> int:
+    """The length of the kernel's queue, at least `configured`; `per_second` connections are accepted per second."""
+    return max(configured, min(MIN_BACKLOG, per_second))
 
 
 def start_listening(sockets: Sequence[socket.socket], backlog: int) -> None:
-    """From here on the kernel accepts connections for us. Raises `CannotListen`."""
+    """Start to listen: the kernel completes connections from now on. Raises `CannotListen`."""
     for listening in sockets:
         host, port = listening.getsockname()[:2]
         try:

@@ -1,8 +1,8 @@
-"""Messages between two processes of the broker: one ZeroMQ PAIR for each two incarnations that talk.
+"""Messages between two processes of the broker: one ZeroMQ PAIR for each two incarnations that communicate.
 
-Both incarnations are in the endpoint's name, so a message queued for a dead process can't reach its successor, and
-no other process gets any of the messages. A send never blocks: messages that ZeroMQ does not take wait in a bounded
-queue here. Only descriptors and control messages pass here, no record bytes.
+The endpoint's name contains both incarnations, so messages to a dead process can't reach its next incarnation, and no
+other process gets them. Sends never block: messages that ZeroMQ does not take wait in a bounded queue here. The
+messages are descriptors and control messages, never records.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ from kafkad.adapters.shared_memory.descriptor_ring import BACKLOG_MESSAGES
 from kafkad.adapters.shared_memory.process_registry import ProcessEntry, ProcessKey, ProcessState
 
 RANKS = ("controller", "worker", "network", "fetcher", "cleaner", "reporter")
-"""Of two linked roles the earlier one binds; of two processes of one role the one with the smaller index."""
+"""Of two linked roles the first one in this list binds; of two processes of one role the one with the smaller index."""
 
 LINKED_ROLES = frozenset(
     {
@@ -36,10 +36,10 @@ LINKED_ROLES = frozenset(
         ("cleaner", "reporter"),
     }
 )
-"""Which roles talk to each other; binder first."""
+"""The pairs of roles that communicate; the binding role is first."""
 
 MAX_PATH_BYTES = 107
-"""sun_path of a Unix socket, without its closing zero."""
+"""The longest sun_path of a Unix socket, without the terminating zero."""
 _LONGEST_NAME = len("/controller0.999999-reporter63.999999")
 
 _HIGH_WATER_MARK = 1000
@@ -49,15 +49,15 @@ _MESSAGES_PER_READ = 1000
 
 
 class LinkOverflow(Exception):
-    """The local queue is full, because the peer has stopped reading; waiting for it would block this process too."""
+    """The local queue is full, because the peer does not read; waiting would block this process too."""
 
 
 class RuntimePathTooLong(Exception):
-    """The runtime directory leaves no room for the names of the sockets in it."""
+    """The path of the runtime directory is too long for Unix sockets in it."""
 
 
 def check_runtime_path(runtime_dir: Path) -> None:
-    """Raise `RuntimePathTooLong` at start rather than fail at some later incarnation."""
+    """Raise `RuntimePathTooLong` at the start, before the name of a later incarnation is too long."""
     length = len(str(runtime_dir).encode()) + _LONGEST_NAME
     if length > MAX_PATH_BYTES:
         longest = MAX_PATH_BYTES - _LONGEST_NAME
@@ -72,7 +72,7 @@ def is_linked(a: ProcessKey, b: ProcessKey) -> bool:
 
 
 def binds(me: ProcessKey, peer: ProcessKey) -> bool:
-    """Of two linked processes exactly one binds."""
+    """Whether `me` binds; exactly one of two linked processes does."""
     return _rank(me) < _rank(peer)
 
 
@@ -81,7 +81,7 @@ def _rank(key: ProcessKey) -> tuple[int, int]:
 
 
 def link_endpoint(runtime_dir: Path, a: ProcessKey, a_incarnation: int, b: ProcessKey, b_incarnation: int) -> str:
-    """The address at which these two incarnations meet, the same from both sides."""
+    """The endpoint of the link between two incarnations, the same for both."""
     sides = [(a, a_incarnation), (b, b_incarnation)]
     sides.sort(key=lambda side: _rank(side[0]))
     name = "-".join(f"{key.role}{key.index}.{incarnation}" for key, incarnation in sides)
@@ -89,7 +89,7 @@ def link_endpoint(runtime_dir: Path, a: ProcessKey, a_incarnation: int, b: Proce
 
 
 class Link:
-    """One end of a pair. `needs_check` is true when input may wait although the descriptor reports none."""
+    """One end of a pair. `needs_check` is true if there may be input although the descriptor reports none."""
 
     __slots__ = ("_backlog", "_backlog_limit", "_socket", "fd", "needs_check")
 
@@ -119,16 +119,16 @@ class Link:
 
     @property
     def backlog(self) -> int:
-        """Messages that ZeroMQ has not taken yet."""
+        """The number of messages that ZeroMQ has not taken yet."""
         return len(self._backlog)
 
     def send(self, frame: bytes | memoryview) -> None:
         """Send `frame`, now or later, in order. Copies it. Raises `LinkOverflow`."""
-        # ZeroMQ's descriptor is edge-triggered, and a send may swallow the edge of a message that came in.
+        # ZeroMQ's descriptor is edge-triggered, and a send may consume the edge of a received message.
         self.needs_check = True
         if not self._backlog:
             try:
-                # The plain socket's method: pyzmq's convenience layer costs as much again.
+                # The raw socket's method, because pyzmq's wrapper would double the cost.
                 RawSocket.send(self._socket, frame, zmq.NOBLOCK, True, False)
                 return
             except zmq.Again:
@@ -138,7 +138,7 @@ class Link:
         self._backlog.append(bytes(frame))
 
     def flush(self) -> bool:
-        """Send the queued messages; True when none is left."""
+        """Send the queued messages; returns whether the queue is empty."""
         backlog = self._backlog
         if backlog:
             self.needs_check = True
@@ -151,34 +151,34 @@ class Link:
         return True
 
     def receive(self, limit: int = _MESSAGES_PER_READ) -> list[bytes]:
-        """The received messages, at most `limit`; more may wait after that many."""
+        """The received messages, at most `limit`; then there may be more."""
         frames: list[bytes] = []
         socket = self._socket
         self.needs_check = True
         try:
-            # One exception at the end costs less than asking for EVENTS before each message.
+            # One exception at the end costs less than reading EVENTS before each message.
             while len(frames) < limit:
                 frames.append(RawSocket.recv(socket, zmq.NOBLOCK, True, False))
         except zmq.Again:
-            # ZeroMQ has handled all its commands now, also that there is room to send.
+            # ZeroMQ has handled all its commands now, also the one that a send is possible again.
             self.needs_check = bool(self._backlog)
         return frames
 
     def has_input(self) -> bool:
-        """Re-read EVENTS, which also re-arms the descriptor's edge; call it before each epoll_wait."""
+        """Read EVENTS, which also re-arms the descriptor's edge; called before each epoll_wait."""
         self.needs_check = False
         events = int(self._socket.getsockopt(zmq.EVENTS))
         return bool(events & zmq.POLLIN) or bool(self._backlog and events & zmq.POLLOUT)
 
     def close(self) -> None:
-        """Drop the link and everything queued in either direction."""
+        """Close the link, and drop the queued messages of both directions."""
         self._backlog.clear()
         self._socket.close(linger=0)
 
 
 @dataclass(frozen=True, slots=True)
 class PeerJoined:
-    """A first incarnation of `peer` has a link now."""
+    """There is a link to the first incarnation of `peer`."""
 
     peer: ProcessKey
     incarnation: int
@@ -186,7 +186,7 @@ class PeerJoined:
 
 @dataclass(frozen=True, slots=True)
 class PeerReplaced:
-    """Requests pending at the old incarnation fail; the link goes to the new one."""
+    """There is a link to the new incarnation; pending requests to the old incarnation fail."""
 
     peer: ProcessKey
     old_incarnation: int
@@ -195,7 +195,7 @@ class PeerReplaced:
 
 @dataclass(frozen=True, slots=True)
 class PeerGone:
-    """The incarnation is over and no new one has begun yet; there is no link."""
+    """The incarnation has ended, without a next incarnation yet; there is no link."""
 
     peer: ProcessKey
     incarnation: int
@@ -204,14 +204,14 @@ class PeerGone:
 PeerChange: TypeAlias = PeerJoined | PeerReplaced | PeerGone
 
 
-def _nobody_watches(peer: ProcessKey, link: Link) -> None:
-    """The default callback, for links that are not in an event loop."""
+def _ignore(peer: ProcessKey, link: Link) -> None:
+    """The default callback, for links outside an event loop."""
 
 
 class LinkSet:
-    """The links of one incarnation of one process, one to each incarnation of a peer that its role talks to.
+    """The links of one incarnation of a process, one to the current incarnation of each linked process.
 
-    `opened` and `closing` are called with each link while it is usable, to add it to an event loop and remove it.
+    `opened` is called with each new link and `closing` before a link is closed, to update an event loop.
     """
 
     def __init__(
@@ -221,8 +221,8 @@ class LinkSet:
         me: ProcessKey,
         my_incarnation: int,
         *,
-        opened: Callable[[ProcessKey, Link], None] = _nobody_watches,
-        closing: Callable[[ProcessKey, Link], None] = _nobody_watches,
+        opened: Callable[[ProcessKey, Link], None] = _ignore,
+        closing: Callable[[ProcessKey, Link], None] = _ignore,
     ) -> None:
         self._opened = opened
         self._closing = closing
@@ -234,51 +234,49 @@ class LinkSet:
         self._last_incarnations: dict[ProcessKey, int] = {}
 
     def update(self, entries: Iterable[ProcessEntry]) -> list[PeerChange]:
-        """Update the links from the process registry; returns the changes. Messages queued in an old link are
-        dropped.
-        """
+        """Update the links to the state of the process registry; returns the changes. Closed links drop messages."""
         changes: list[PeerChange] = []
         for entry in entries:
             if entry.key != self._me and is_linked(self._me, entry.key):
-                change = self._follow(entry)
+                change = self._update_peer(entry)
                 if change is not None:
                     changes.append(change)
         return changes
 
-    def _follow(self, entry: ProcessEntry) -> PeerChange | None:
+    def _update_peer(self, entry: ProcessEntry) -> PeerChange | None:
         peer, incarnation = entry.key, entry.incarnation
-        known = self._links.get(peer)
+        current = self._links.get(peer)
         is_live = entry.state not in (ProcessState.NONE, ProcessState.DEAD)
-        if known is not None and (known[0] != incarnation or not is_live):
-            self._closing(peer, known[1])
+        if current is not None and (current[0] != incarnation or not is_live):
+            self._closing(peer, current[1])
             self._links.pop(peer)[1].close()
             if not is_live:
-                return PeerGone(peer, known[0])
-        if not is_live or (known is not None and known[0] == incarnation):
+                return PeerGone(peer, current[0])
+        if not is_live or (current is not None and current[0] == incarnation):
             return None
         self._open(peer, incarnation)
-        before = self._last_incarnations.get(peer, 0)
+        previous = self._last_incarnations.get(peer, 0)
         self._last_incarnations[peer] = incarnation
-        return PeerReplaced(peer, before, incarnation) if before else PeerJoined(peer, incarnation)
+        return PeerReplaced(peer, previous, incarnation) if previous else PeerJoined(peer, incarnation)
 
     def _open(self, peer: ProcessKey, incarnation: int) -> None:
         endpoint = link_endpoint(self._runtime_dir, self._me, self._my_incarnation, peer, incarnation)
         try:
             link = Link(self._context, endpoint, bind=binds(self._me, peer))
         except zmq.ZMQError as error:
-            raise OutOfResources(f"no socket can be made in {self._runtime_dir}: {error}") from error
+            raise OutOfResources(f"can't create a socket in {self._runtime_dir}: {error}") from error
         self._links[peer] = (incarnation, link)
         self._opened(peer, link)
 
     def link(self, peer: ProcessKey) -> Link | None:
-        """The link to the present incarnation of `peer`; None while there is none."""
-        known = self._links.get(peer)
-        return known[1] if known is not None else None
+        """The link to the current incarnation of `peer`, if any."""
+        current = self._links.get(peer)
+        return current[1] if current is not None else None
 
     def incarnation(self, peer: ProcessKey) -> int:
-        """The incarnation of `peer` that the link goes to; 0 while there is none."""
-        known = self._links.get(peer)
-        return known[0] if known is not None else 0
+        """The incarnation of `peer` at the other end of the link; 0 without a link."""
+        current = self._links.get(peer)
+        return current[0] if current is not None else 0
 
     def items(self) -> list[tuple[ProcessKey, Link]]:
         return [(peer, link) for peer, (_, link) in self._links.items()]

@@ -1,6 +1,6 @@
-"""Which process listens on a TCP port? For the error line of a broker that can't bind it.
+"""Finds the process that listens on a TCP port, for the error text of a broker that can't bind the port.
 
-Read from /proc, which may show only the owner of another user's process, and nothing in a container.
+The data is from /proc, which may show only the user of another user's process, and nothing in a container.
 """
 
 import os
@@ -13,7 +13,7 @@ _LONGEST_TITLE = 60
 
 
 def describe_holder(port: int, proc: Path = Path("/proc")) -> str | None:
-    """ "kcat (process 4711)", "a process of user kafka", or None when no process can be seen."""
+    """ "kcat (process 4711)", "a process of user kafka", or None if no process is visible."""
     listeners = _listening_sockets(port, proc)
     if not listeners:
         return None
@@ -24,7 +24,7 @@ def describe_holder(port: int, proc: Path = Path("/proc")) -> str | None:
 
 
 def _listening_sockets(port: int, proc: Path) -> dict[str, int]:
-    """Inode to user id of every socket that listens on the port, whatever its address."""
+    """The user id by inode of the sockets that listen on the port, on any address."""
     found: dict[str, int] = {}
     for table in _TABLES:
         try:
@@ -46,7 +46,7 @@ def _open_sockets(process: Path) -> set[str]:
             if target.startswith("socket:["):
                 sockets.add(target[8:-1])
     except OSError:
-        # The process has ended, or is another user's: use what was read so far.
+        # The process has ended, or belongs to another user.
         return sockets
     return sockets
 
@@ -56,7 +56,7 @@ def _title(process: Path) -> str:
         words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
         comm = (process / "comm").read_text().strip()
     except OSError:
-        return "a process that just ended"
+        return "an ended process"
     title = " ".join(word for word in words if word) or comm
     return title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 1]}…"
 

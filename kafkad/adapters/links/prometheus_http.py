@@ -1,9 +1,9 @@
-"""Pages over HTTP for people and Prometheus: /metrics, /health, and what reporters add.
+"""Pages over HTTP for users and Prometheus: /metrics, /health, and the pages of reporters.
 
-No thread: the reporter's loop waits on `fileno()` (an epoll descriptor) and calls `serve_ready`. A connection gets
-one response, within `CLIENT_TIME_MS`, for a request of at most `MAX_REQUEST_BYTES`. A new connection replaces the
-oldest when there are too many, first of all one without a request, so that no client can lock Prometheus out. All that
-ask for a page in one pass share it: a page of many partitions takes a tenth of a second, and everybody waits for it.
+The reporter's loop polls `fileno()` (an epoll descriptor) and calls `serve_ready`; there is no thread. A connection
+gets one response, within `CLIENT_TIME_MS`, to a request of at most `MAX_REQUEST_BYTES`. Beyond `MAX_CLIENTS` a new
+connection replaces the oldest one, preferably one without a request, so that no client can block Prometheus. All
+requests for a page in one pass share one rendering, because a page of many partitions takes a tenth of a second.
 """
 
 import selectors
@@ -18,13 +18,13 @@ CLIENT_TIME_MS = 5_000
 MAX_REQUEST_BYTES = 8_192
 MAX_CLIENTS = 64
 BACKLOG = 1_024
-"""Beyond it the kernel makes a new connection wait for a second."""
+"""Beyond this number, new connections wait for a second in the kernel."""
 _END_OF_HEADERS = (b"\r\n\r\n", b"\n\n")
 _TEXT = "text/plain; charset=utf-8"
 
 
 def health_page(broker_state: int) -> Page:
-    """200 while clients are served (Kafka's states 3 and 4), else 503."""
+    """200 while the broker serves clients (Kafka's states 3 and 4), else 503."""
     is_serving = broker_state in (3, 4)
     status = HTTPStatus.OK if is_serving else HTTPStatus.SERVICE_UNAVAILABLE
     body = b'{"serving": %s, "state": %d}\n' % (b"true" if is_serving else b"false", broker_state)
@@ -32,32 +32,32 @@ def health_page(broker_state: int) -> Page:
 
 
 class _Client:
-    """One connection: the bytes received, and the bytes still to send (None: no response yet)."""
+    """One connection: the received bytes, and the bytes to send (None: no response yet)."""
 
-    __slots__ = ("answer", "deadline_ms", "request", "socket")
+    __slots__ = ("deadline_ms", "request", "response", "socket")
 
     def __init__(self, connection: socket.socket, deadline_ms: int) -> None:
         self.socket = connection
         self.deadline_ms = deadline_ms
         self.request = bytearray()
-        self.answer: memoryview | None = None
+        self.response: memoryview | None = None
 
 
 class HttpPages:
-    """A listening socket, its clients, and the pages they may ask for."""
+    """A listening socket, its clients, and the pages."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Listen; port 0 takes a free one. Raises OSError when the address is taken or not ours."""
+        """Listen; port 0 selects a free port. Raises OSError if the address is in use or not local."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
         self._listener.setblocking(False)
         self._selector = selectors.EpollSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._pages: dict[str, Callable[[], Page]] = {}
-        # In the order in which they came, so the first has the earliest deadline.
+        # In the order of their connections, so the first client has the earliest deadline.
         self._clients: dict[int, _Client] = {}
         self._rendered: dict[str, Page] = {}
-        """The pages that were made in this pass."""
+        """The pages that were rendered in this pass."""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -65,27 +65,27 @@ class HttpPages:
         return host, port
 
     def add_page(self, path: str, render: Callable[[], Page]) -> None:
-        """Answer GET `path` with what `render` returns, called per request."""
-        assert path not in self._pages, f"two reporters answer {path}"
+        """Serve the result of `render` at `path`."""
+        assert path not in self._pages, f"two reporters add the page {path}"
         self._pages[path] = render
 
     def fileno(self) -> int:
-        """Readable when `serve_ready` has something to do."""
+        """Readable when `serve_ready` is due."""
         return self._selector.fileno()
 
     def next_deadline_ms(self) -> int | None:
-        """When `serve_ready` is due even if nothing is readable."""
+        """The time when `serve_ready` is due even if nothing is readable; None for never."""
         return next((client.deadline_ms for client in self._clients.values()), None)
 
     def serve_ready(self, now_ms: int) -> None:
-        """Accept, read, answer whatever is ready, without waiting; close clients that are out of time."""
+        """Accept, read and respond without waiting, and close clients after their deadlines."""
         for key, events in self._selector.select(0):
             if key.fileobj is self._listener:
                 self._accept(now_ms)
                 continue
             client = self._clients.get(key.fd)
             if client is None or client.socket is not key.fileobj:
-                continue  # closed in this pass to make room; its descriptor may be reused already
+                continue  # replaced in this pass by a new client, which may have the same descriptor
             try:
                 self._serve(client, events)
             except BlockingIOError:
@@ -108,11 +108,11 @@ class HttpPages:
             try:
                 connection, _ = self._listener.accept()
             except OSError:
-                return  # there is no more, the client has disconnected already, or there is no free descriptor
+                return  # no more connections, a disconnected client, or no free descriptor
             connection.setblocking(False)
             if len(self._clients) == MAX_CLIENTS:
                 oldest = next(iter(self._clients.values()))
-                self._close(next((each for each in self._clients.values() if each.answer is None), oldest))
+                self._close(next((each for each in self._clients.values() if each.response is None), oldest))
             self._clients[connection.fileno()] = _Client(connection, now_ms + CLIENT_TIME_MS)
             self._selector.register(connection, selectors.EVENT_READ)
 
@@ -122,41 +122,41 @@ class HttpPages:
             if not received:
                 self._close(client)
                 return
-            if client.answer is None:
+            if client.response is None:
                 self._read(client, received)
-        if client.answer:
+        if client.response:
             self._write(client)
 
     def _read(self, client: _Client, received: bytes) -> None:
         client.request += received
         if any(end in client.request for end in _END_OF_HEADERS):
-            client.answer = memoryview(self._answer(bytes(client.request)))
+            client.response = memoryview(self._respond(bytes(client.request)))
         elif len(client.request) > MAX_REQUEST_BYTES:
-            client.answer = memoryview(_response(_refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)))
+            client.response = memoryview(_response(_error_page(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)))
 
     def _write(self, client: _Client) -> None:
-        assert client.answer is not None
+        assert client.response is not None
         with suppress(BlockingIOError):
-            sent = client.socket.send(client.answer)
-            client.answer = client.answer[sent:]
-        if client.answer:
+            sent = client.socket.send(client.response)
+            client.response = client.response[sent:]
+        if client.response:
             self._selector.modify(client.socket, selectors.EVENT_READ | selectors.EVENT_WRITE)
         else:
-            # Closing with unread input would reset the connection under the answer: wait for the client's end.
+            # A close with unread input would reset the connection before the response arrives: wait for the client.
             self._selector.modify(client.socket, selectors.EVENT_READ)
             client.socket.shutdown(socket.SHUT_WR)
 
-    def _answer(self, request: bytes) -> bytes:
+    def _respond(self, request: bytes) -> bytes:
         words = request.split(b"\n", 1)[0].split()
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
-            return _response(_refusal(HTTPStatus.BAD_REQUEST))
+            return _response(_error_page(HTTPStatus.BAD_REQUEST))
         method, target, _ = words
         if method not in (b"GET", b"HEAD"):
-            return _response(_refusal(HTTPStatus.METHOD_NOT_ALLOWED))
+            return _response(_error_page(HTTPStatus.METHOD_NOT_ALLOWED))
         path = target.split(b"?", 1)[0].decode("latin-1")
         render = self._pages.get(path)
         if render is None:
-            return _response(_refusal(HTTPStatus.NOT_FOUND, f"there is {' '.join(sorted(self._pages))}"))
+            return _response(_error_page(HTTPStatus.NOT_FOUND, f"the pages are {' '.join(sorted(self._pages))}"))
         if path not in self._rendered:
             self._rendered[path] = render()
         return _response(self._rendered[path], with_body=method == b"GET")
@@ -167,7 +167,7 @@ class HttpPages:
         client.socket.close()
 
 
-def _refusal(status: HTTPStatus, hint: str = "") -> Page:
+def _error_page(status: HTTPStatus, hint: str = "") -> Page:
     text = f"{status.value} {status.phrase}{': ' if hint else ''}{hint}\n"
     return Page(content_type=_TEXT, body=text.encode(), status=status)
 

@@ -1,7 +1,7 @@
 """Messages between the supervisor and its children, over one socket pair for each incarnation of a child.
 
-SOCK_SEQPACKET keeps messages whole, and the pair ends with the incarnation. Each message is one msgpack value behind
-a version byte; both ends are the same program, so another version is a bug.
+SOCK_SEQPACKET preserves message boundaries, and the pair ends with the incarnation. Each message is a version byte and
+one msgpack value; both ends are the same program, so another version is a bug.
 """
 
 import socket
@@ -15,8 +15,8 @@ _PER_READ = 64
 
 
 class ProcessesChanged(msgspec.Struct, frozen=True, tag=True):
-    """A process started, got ready or died. The process registry says which: rows sent along may be older than what
-    their reader has seen there, and would bring back an incarnation that is over.
+    """A process was started, got ready or died. The process registry has its state; data in this message could be
+    older than the registry.
     """
 
 
@@ -27,39 +27,39 @@ class BrokerStateChanged(msgspec.Struct, frozen=True, tag=True):
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
-    """The child finishes its work, sends `Stopped` and ends; at `deadline_ms` (monotonic) it is killed."""
+    """The child completes its work, sends `Stopped` and exits; at `deadline_ms` (monotonic) it is killed."""
 
     deadline_ms: int
 
 
 class Reload(msgspec.Struct, frozen=True, tag=True):
-    """The properties file was read again: its present values, of the options that need no restart."""
+    """The properties file was reloaded; `static` has the options that need no restart."""
 
     static: dict[str, str]
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The child serves."""
+    """The child is ready."""
 
 
 class Stopped(msgspec.Struct, frozen=True, tag=True):
-    """The child is about to end cleanly. `is_clean`: all of its state is on disk and checkpointed."""
+    """The child is about to exit. `is_clean`: all its state is synced and checkpointed."""
 
     is_clean: bool = True
 
 
 class LeadershipMoved(msgspec.Struct, frozen=True, tag=True):
-    """The controlled shutdown is over: as far as possible, other brokers lead in this one's place."""
+    """The controlled shutdown is complete: other brokers lead the partitions, as far as possible."""
 
 
 class Status(msgspec.Struct, frozen=True, tag=True):
-    """One line about what the child does, for the log."""
+    """One line about the child's progress, for the log."""
 
     text: str
 
 
 class Fatal(msgspec.Struct, frozen=True, tag=True):
-    """Another incarnation of the child would fail the same way: the broker must stop, for this reason."""
+    """The next incarnation of the child would fail in the same way: the broker must stop. `text` is the reason."""
 
     text: str
     exit_code: int = 1
@@ -78,7 +78,7 @@ class ChannelClosed(Exception):
 
 
 class Channel:
-    """One end. Neither end ever waits for the other."""
+    """One end of the socket pair. Sends and receives never wait."""
 
     __slots__ = ("_socket", "fd")
 
@@ -89,14 +89,14 @@ class Channel:
         self.fd = end.fileno()
 
     def send(self, message: Message) -> None:
-        """Raises `ChannelClosed`, also when the buffer is full because the other end hangs."""
+        """Raises `ChannelClosed`, also if the buffer is full because the other end hangs."""
         try:
             self._socket.send(bytes((VERSION,)) + _encoder.encode(message))
         except (BlockingIOError, BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed(str(error)) from error
 
     def receive(self) -> list[Message]:
-        """The received messages, maybe none. Raises `ChannelClosed` when no more can come."""
+        """The received messages. Raises `ChannelClosed` after the last message."""
         messages: list[Message] = []
         while len(messages) < _PER_READ:
             try:
@@ -108,7 +108,7 @@ class Channel:
             if not packet:
                 if messages:
                     break
-                raise ChannelClosed("the other end is gone")
+                raise ChannelClosed("the other end is closed")
             assert packet[0] == VERSION, f"expected supervision messages of version {VERSION}, got {packet[0]}"
             messages.append(_decoder.decode(memoryview(packet)[1:]))
         return messages

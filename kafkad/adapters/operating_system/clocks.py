@@ -1,4 +1,4 @@
-"""The two clocks in milliseconds: a monotonic one for deadlines, and the wall clock for stored times."""
+"""Two clocks in milliseconds: the monotonic clock for deadlines, and the wall clock for stored times."""
 
 import time
 
@@ -9,5 +9,5 @@ def monotonic_ms() -> int:
 
 
 def wall_clock_ms() -> int:
-    """Since 1970, as in records and all other stored times."""
+    """Milliseconds since 1970, as in records and other stored times."""
     return time.time_ns() // 1_000_000

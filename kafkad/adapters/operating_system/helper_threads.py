@@ -1,7 +1,7 @@
-"""Threads that wait for a disk, so that a loop does not. If no thread can be started, the caller waits itself.
+"""Threads that wait for a disk instead of a loop. If no thread can be started, the caller's thread does the work.
 
-The pool is created when first needed, and so always after the fork. `concurrent.futures` alone would raise when no
-thread starts, and keep the work as well.
+The pool is created on first use, so always after the fork. `concurrent.futures` alone would raise if no thread can be
+started, and keep the work queued.
 """
 
 import logging
@@ -23,16 +23,16 @@ class HelperThreads:
         self._most = most
         self._name = name
         self._pool: ThreadPoolExecutor | None = None
-        self._has_complained = False
+        self._has_logged = False
 
     def submit(
         self, work: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Future[Result]:
-        """A future of `work`; it is done already if the caller's thread had to do the work."""
+        """A future of `work`; it is already complete if the caller's thread did the work."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(max_workers=self._most, thread_name_prefix=self._name)
         future: Future[Result] = Future()
-        # The pool has queued the work although it raised, and one of its threads may run it.
+        # The pool queues the work although `submit` raises, and one of its threads may run it.
         attempts = count()
 
         def perform() -> None:
@@ -40,20 +40,20 @@ class HelperThreads:
                 return
             try:
                 future.set_result(work(*args, **kwargs))
-            except Exception as error:  # noqa: BLE001  the caller's, as with any future
+            except Exception as error:  # noqa: BLE001  for the caller, as with any future
                 future.set_exception(error)
 
         try:
             self._pool.submit(perform)
-            self._has_complained = False
+            self._has_logged = False
         except RuntimeError as no_thread:
-            if not self._has_complained:
-                log.error("no thread can be started for %s, all else waits for it: %s", self._name, no_thread)
-                self._has_complained = True
+            if not self._has_logged:
+                log.error("can't start a thread for %s, the work blocks the event loop: %s", self._name, no_thread)
+                self._has_logged = True
             perform()
         return future
 
     def close(self, *, cancel: bool = False) -> None:
-        """With `cancel`, work that no thread has begun is dropped."""
+        """With `cancel`, queued work is dropped."""
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=cancel)

@@ -1,4 +1,4 @@
-"""How much memory may this process have, and how much all that are in its control groups?"""
+"""The memory limits of this process and of its control groups."""
 
 import resource
 from collections.abc import Iterable
@@ -10,13 +10,13 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def data_limit() -> int | None:
-    """The soft limit of a process's own memory; None: it has none."""
+    """The soft limit of a process's private memory (RLIMIT_DATA); None without a limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
     return None if soft == resource.RLIM_INFINITY else soft
 
 
 def group_limit(own_groups: Path = _OWN_GROUPS, groups: Path = _GROUPS) -> int | None:
-    """The smallest limit of the control groups that this process is in; None: they have none, or don't say it."""
+    """The smallest limit of this process's control groups; None if there is no limit, or no readable one."""
     try:
         lines = own_groups.read_text().splitlines()
     except OSError:
@@ -32,10 +32,10 @@ def group_limit(own_groups: Path = _OWN_GROUPS, groups: Path = _GROUPS) -> int |
 
 
 def _limits(root: Path, path: str, name: str) -> Iterable[int]:
-    """In a container the path may be that of its host, and its own group the root."""
+    """The limits of the group and its parents. In a container the path may be the host's, and the group the root."""
     group = root / path.lstrip("/")
     for folder in (group, *group.parents):
         if folder.is_relative_to(root):
-            # "max" is no limit, and so is a number beyond any memory.
+            # "max" is no limit.
             with suppress(OSError, ValueError):
                 yield int((folder / name).read_text())

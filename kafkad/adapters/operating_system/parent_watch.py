@@ -1,7 +1,4 @@
-"""The kernel signals a child when its parent ends, for whatever reason.
-
-The kernel sends the signal (prctl(2), PR_SET_PDEATHSIG), so even SIGKILL of the parent is covered.
-"""
+"""Makes the kernel signal this process when its parent ends (prctl(2), PR_SET_PDEATHSIG), also after SIGKILL."""
 
 import ctypes
 import os
@@ -11,12 +8,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 def stop_with_parent(parent_pid: int) -> None:
-    """Get SIGTERM when the parent ends; at once if `parent_pid` is not the parent any more."""
+    """Get SIGTERM when the parent ends; at once if `parent_pid` has already ended."""
     _signal_at_death_of(parent_pid, signal.SIGTERM)
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """Get SIGKILL when the parent ends; at once if `parent_pid` is not the parent any more."""
+    """Get SIGKILL when the parent ends; at once if `parent_pid` has already ended."""
     _signal_at_death_of(parent_pid, signal.SIGKILL)
 
 

@@ -1,4 +1,4 @@
-"""Kernel settings of a process: open files, threads, its name in `ps`."""
+"""Kernel settings of a process: open files, threads, memory, the name in `ps`."""
 
 import ctypes
 import resource
@@ -12,27 +12,27 @@ _ARG_START, _ARG_END = 47, 48
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 64 * 1024 * 1024
 _LARGEST_KEPT = 32 * 1024 * 1024
-"""Of one piece; the C library takes no larger value."""
+"""The largest kept allocation; the C library allows no larger value."""
 
 
 def raise_open_files() -> None:
-    """Lift the soft limit of open files to the hard one."""
+    """Raise the soft limit of open files to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def open_files_limit() -> int:
-    """The soft limit of this process, which all processes of the broker share."""
+    """The soft limit of open files, the same in all processes of the broker."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 class OutOfResources(Exception):
-    """The machine lacks a resource for this process now; one line. The process itself is sound."""
+    """The machine lacks a resource for this process; the message is one line. It is not a bug of the process."""
 
 
 def require_threads(count: int) -> None:
-    """Try to start that many threads at once. Libraries abort a process in which their threads can't start."""
+    """Check that `count` threads can be started: libraries abort the process if their threads can't be started."""
     together = Barrier(count + 1)
     try:
         for _ in range(count):
@@ -40,7 +40,7 @@ def require_threads(count: int) -> None:
     except RuntimeError as error:
         together.abort()
         raise OutOfResources(
-            "no more threads may be started, which count as processes (ulimit -u, TasksMax=, pids.max)"
+            "can't start more threads, which count as processes: raise ulimit -u, TasksMax= or pids.max"
         ) from error
     together.wait()
 
@@ -51,21 +51,21 @@ def _meet(together: Barrier) -> None:
 
 
 def set_process_title(name: str) -> None:
-    """Show up as `kafkad name` in ps, and as `name` (15 bytes) in top."""
+    """Set the name in ps to `kafkad name`, and in top to `name` (15 bytes)."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
     start, end = _argument_area()
     title = f"kafkad {name}".encode()
     if end - start > len(title):
-        # The memory of the command's arguments, which exec filled and nothing reads any more.
+        # The memory of the command's arguments, which are no longer used.
         ctypes.memset(start, 0, end - start)
         ctypes.memmove(start, title, len(title))
 
 
 def _argument_area() -> tuple[int, int]:
-    """Where the kernel reads /proc/self/cmdline from; (0, 0) where it does not tell."""
+    """The begin and end of the memory that /proc/self/cmdline shows; (0, 0) if unknown."""
     stat = Path("/proc/self/stat").read_bytes()
-    # The name in parentheses may hold spaces: count from behind it (field 3 is the first one there).
+    # The name in parentheses may contain spaces: count the fields after it (the first one is field 3).
     fields = stat[stat.rindex(b")") + 2 :].split()
     if len(fields) <= _ARG_END - 2:
         return 0, 0
@@ -73,14 +73,14 @@ def _argument_area() -> tuple[int, int]:
 
 
 def release_free_memory() -> None:
-    """Return freed memory to the kernel (malloc_trim(3)), as the C library may keep it otherwise."""
+    """Release freed memory to the kernel (malloc_trim(3))."""
     ctypes.CDLL(None).malloc_trim(0)
 
 
 def keep_freed_memory() -> None:
-    """From now on freed memory stays with the process until `release_free_memory` (mallopt(3)).
+    """Keep freed memory in this process until `release_free_memory` (mallopt(3)).
 
-    Work that takes and frees megabytes at each step would pay for a page fault with every page each time.
+    Otherwise work that allocates and frees megabytes in each step would cause a page fault for each page.
     """
     libc = ctypes.CDLL(None)
     libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)

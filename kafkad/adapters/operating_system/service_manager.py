@@ -1,6 +1,6 @@
-"""Reports the state of the service to systemd (sd_notify(3)), if it asked for that.
+"""Reports the state of the service to systemd (sd_notify(3)).
 
-Only the supervisor talks to it; children forget the socket. Without NOTIFY_SOCKET every call does nothing.
+Only the supervisor does so; children drop the socket. Without NOTIFY_SOCKET all calls do nothing.
 """
 
 import array
@@ -11,7 +11,7 @@ import sys
 from collections.abc import MutableMapping
 
 UNIT = "KAFKAD_UNIT"
-"""Our unit files put the unit's name into this variable."""
+"""kafkad's unit files set this variable to the name of the unit."""
 _HOMES = ("/home", "/root", "/run/user")
 """The directories that ProtectHome= hides."""
 
@@ -26,7 +26,7 @@ class ServiceManager:
         self._address = "\0" + address[1:] if address.startswith("@") else address
         is_for_us = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         self.watchdog_ms = int(environment.get("WATCHDOG_USEC", "0")) // 1000 if is_for_us else 0
-        """The service manager expects `alive` at least this often; 0 for never."""
+        """The longest interval between calls of `alive`; 0 without a watchdog."""
 
     def ready(self, status: str) -> None:
         self._notify(f"READY=1\nSTATUS={status}")
@@ -42,11 +42,11 @@ class ServiceManager:
             self._notify("WATCHDOG=1")
 
     def starting_for(self, seconds: int, status: str) -> None:
-        """The start goes on: ask systemd to wait at least this long from now."""
+        """The start continues: extend its timeout to at least `seconds` from now."""
         self._notify(f"EXTEND_TIMEOUT_USEC={seconds * 1_000_000}\nSTATUS={status}")
 
     def keep(self, name: str, end: socket.socket) -> None:
-        """Store a listening socket for the next start; connections in between wait in its queue."""
+        """Store a listening socket for the next start; new connections wait in its queue until then."""
         self._notify(f"FDSTORE=1\nFDPOLL=0\nFDNAME={name}", end)
 
     def drop(self, name: str) -> None:
@@ -54,7 +54,7 @@ class ServiceManager:
         self._notify(f"FDSTOREREMOVE=1\nFDNAME={name}")
 
     def forget(self) -> None:
-        """In a child: neither it nor its own children may notify systemd."""
+        """Called in a child: neither the child nor its children may notify systemd."""
         self._address = ""
         self._environment.pop("NOTIFY_SOCKET", None)
 
@@ -68,12 +68,12 @@ class ServiceManager:
             try:
                 sender.sendmsg([text.encode()], rights, 0, self._address)
             except OSError:
-                # A lost service manager must not end the broker.
+                # The broker continues without the service manager.
                 return
 
 
 def is_journal(environment: MutableMapping[str, str] = os.environ) -> bool:
-    """Whether stderr is the journal, which takes a level in front of each line (sd-daemon(3))."""
+    """Whether stderr is the journal, which supports level prefixes (sd-daemon(3))."""
     try:
         status = os.fstat(sys.stderr.fileno())
     except (OSError, ValueError):
@@ -82,7 +82,7 @@ def is_journal(environment: MutableMapping[str, str] = os.environ) -> bool:
 
 
 def command_that_lets_in(path: str, environment: MutableMapping[str, str] = os.environ) -> str | None:
-    """The command that root must run so that our unit may write to `path`; None outside a unit of ours."""
+    """The command for root that permits kafkad's unit to write to `path`; None outside a unit of kafkad."""
     unit = environment.get(UNIT)
     if not unit:
         return None

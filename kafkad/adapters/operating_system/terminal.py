@@ -1,4 +1,4 @@
-"""Does the terminal that started this process still exist?"""
+"""Checks whether the terminal of this process still exists."""
 
 import errno
 import termios
@@ -7,7 +7,7 @@ _STANDARD_STREAMS = (0, 1, 2)
 
 
 def has_hung_up() -> bool:
-    """Whether a standard stream is a terminal whose window was closed, or whose connection broke."""
+    """Whether a standard stream is a terminal that was closed or disconnected."""
     return any(_is_gone(descriptor) for descriptor in _STANDARD_STREAMS)
 
 
@@ -15,6 +15,6 @@ def _is_gone(descriptor: int) -> bool:
     try:
         termios.tcgetattr(descriptor)
     except termios.error as error:
-        # The call fails with ENOTTY for anything but a terminal, with EBADF for a closed descriptor.
+        # ENOTTY: not a terminal; EBADF: a closed descriptor.
         return bool(error.args[0] == errno.EIO)
     return False

@@ -1,1 +1,1 @@
-"""The regions of shared memory, one module each; which process writes what is in docs/architecture.md."""
+"""The regions of shared memory, one module each; docs/architecture.md lists their writers."""

@@ -1,27 +1,27 @@
-"""The memory into which one network process reads requests, and from which workers write logs.
+"""The memory into which one network process receives requests, and from which workers write logs.
 
-The owning network process reserves, retains and releases slices. A worker only reads a slice that it was lent, and
-returns it, also on error. `kafkad.core.arena_space` does the bookkeeping in the owner's memory; it starts empty with
-each incarnation (chunks of the old incarnation are safe once every worker has marked the new one as seen, see
-`process_registry`).
+The network process reserves, retains and releases slices. A worker only reads slices of its requests, and its response
+returns them, also on error. `kafkad.core.arena_space` is the allocator, in the memory of the network process; each
+incarnation starts with an empty arena (its memory may be reused when every worker has marked the new incarnation as
+seen, see `process_registry`).
 """
 
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.core.arena_space import ArenaSpace
 
 REQUEST_SLACK = 64 * 1024
-"""Room for alignment and header beside the largest legal request."""
+"""Space for alignment and header beside the largest allowed request."""
 RESPONSE_SLACK = 256 * 1024
-"""Room beside the records of a leader's answer: its partitions, and the rest of its first batch."""
+"""Space beside the records of a leader's response: the partitions, and the rest of the first batch."""
 
 
 def arena_bytes(configured: int, largest_request: int) -> int:
-    """The size of an arena: the largest legal request always fits an empty one."""
+    """The size of an arena; the largest allowed request fits into an empty arena."""
     return max(configured, largest_request + REQUEST_SLACK)
 
 
 class Arena:
-    """`view` is all of it; an extent reserved at `offset` is `view[offset:offset + length]`."""
+    """`view` is the whole memory; an extent reserved at `offset` is `view[offset:offset + length]`."""
 
     __slots__ = ("_region", "_space", "release", "reserve", "retain", "view")
 
@@ -29,7 +29,7 @@ class Arena:
         self._region = region
         self._space = ArenaSpace(region.size)
         self.view = region.view
-        # Bound once: they are called for each produce request.
+        # Bound methods, because they are called for each produce request.
         self.reserve = self._space.reserve
         self.retain = self._space.retain
         self.release = self._space.release
@@ -51,9 +51,9 @@ class Arena:
         return self._space.is_empty
 
     def trim(self, keep_bytes: int) -> int:
-        """Return pages above `keep_bytes` to the kernel after a burst; does nothing while a slice is lent.
+        """Release the pages above `keep_bytes` to the kernel after a burst, if no slice is reserved.
 
-        Returns the number of bytes given back.
+        Returns the number of released bytes.
         """
         if not self._space.is_empty or self._space.peak <= keep_bytes:
             return 0

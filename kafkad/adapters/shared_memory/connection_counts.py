@@ -1,9 +1,9 @@
-"""How many connections does the broker have from one address, and in all, over all network processes?
+"""The broker's numbers of connections, by address and in total, over all network processes.
 
-Each network process has its own table in shared memory and adds up all tables. It counts a connection before it
-checks the limit: two processes that accept at the same moment see each other's count, so the limit holds (at the
-limit both may refuse theirs). An address has a place in one bucket by its hash; when a bucket is full of other
-addresses, it is counted in its own process only.
+Each network process has a table in shared memory and adds up all tables. A connection is counted before the limit is
+checked, so the limit holds when two processes accept at the same moment (both may reject theirs at the limit). The
+hash of an address selects its bucket; if other addresses fill the bucket, the address is counted within its process
+only.
 """
 
 from collections import Counter
@@ -14,13 +14,13 @@ from kafkad.adapters.shared_memory.shared_region import PAGE, SharedRegion
 BUCKETS, WAYS = 1024, 16
 _WORDS_PER_BUCKET = 2 * WAYS
 _TOTAL_WORDS = 8
-"""The first cache line of a table is the number of all connections; the buckets follow: (hash, count) pairs."""
+"""The first cache line of a table has the number of all connections; then come the buckets of (hash, count) pairs."""
 TABLE_BYTES = -(-8 * (_TOTAL_WORDS + BUCKETS * _WORDS_PER_BUCKET) // PAGE) * PAGE
 _WORDS_PER_TABLE = TABLE_BYTES // 8
 
 
 class ConnectionCounts:
-    """The tables as network process `index` sees them; `others` are the live ones beside it."""
+    """The tables in network process `index`; `others` returns the indexes of other live network processes."""
 
     def __init__(self, region: SharedRegion, index: int, others: Callable[[], Iterable[int]]) -> None:
         self._words = region.view.cast("Q")
@@ -31,7 +31,7 @@ class ConnectionCounts:
         region.punch(index * TABLE_BYTES, TABLE_BYTES)
 
     def enter(self, host: str) -> None:
-        """Count one more from `host`; all processes see it when this returns."""
+        """Count a new connection from `host`; other processes see the count when this returns."""
         self._by_host[host] += 1
         self._words[self._own_at] += 1
         self._publish(host)
@@ -45,7 +45,7 @@ class ConnectionCounts:
 
     @property
     def here(self) -> int:
-        """Connections of this process alone."""
+        """The connections of this process."""
         return self._words[self._own_at]
 
     def total(self) -> int:
@@ -57,7 +57,7 @@ class ConnectionCounts:
         for index in self._others():
             at = index * _WORDS_PER_TABLE + first
             pairs = self._words[at : at + _WORDS_PER_BUCKET].tolist()
-            count += sum(pairs[1::2][way] for way, known in enumerate(pairs[::2]) if known == key)
+            count += sum(pairs[1::2][way] for way, stored in enumerate(pairs[::2]) if stored == key)
         return count
 
     def _publish(self, host: str) -> None:
@@ -77,6 +77,6 @@ class ConnectionCounts:
 
 
 def _place(host: str) -> tuple[int, int]:
-    """An address's key, and where its bucket begins. All processes are forked from one, so their hashes agree."""
+    """The key of an address, and the begin of its bucket. All processes have the same hash seed due to the fork."""
     key = hash(host) & (2**63 - 1) or 1
     return key, _TOTAL_WORDS + key % BUCKETS * _WORDS_PER_BUCKET

@@ -1,7 +1,7 @@
-"""State that a controller process leaves to the next one of the same broker, whenever it dies.
+"""State that survives the death of the controller process, for its next incarnation.
 
-It is kept in the last slot of the partition table, which no partition ever gets. A writer killed in the middle of a
-write can't damage a slot, and the state ends with the broker, as it should.
+The state is in the last slot of the partition table, which no partition uses: a killed writer can't damage a slot, and
+the state ends with the broker.
 """
 
 from kafkad.adapters.shared_memory.partition_table import SLOTS, PartitionTable
@@ -17,16 +17,16 @@ class ControllerHandover:
 
     def __init__(self, table: PartitionTable) -> None:
         self._table = table
-        kept = table.read(_SLOT)
-        self.slots_ever_used = kept.leo_offset
-        """One more than the highest slot that a process may have heard of."""
-        self.offline = frozenset(at for at in range(MAX_LOG_DIRS) if kept.hw_offset >> at & 1)
-        """Log directories that failed in this incarnation of the broker, by their index."""
+        stored = table.read(_SLOT)
+        self.slots_ever_used = stored.leo_offset
+        """One more than the highest slot in any metadata that was sent."""
+        self.offline = frozenset(at for at in range(MAX_LOG_DIRS) if stored.hw_offset >> at & 1)
+        """The indexes of log directories that failed since the start of the broker."""
 
     def keep(self, slots_ever_used: int, offline: frozenset[int]) -> None:
         if slots_ever_used == self.slots_ever_used and offline == self.offline:
             return
-        assert slots_ever_used < SLOTS, "the last slot of the partition table is not a partition's"
+        assert slots_ever_used < SLOTS, "no partition may use the last slot of the partition table"
         self.slots_ever_used = slots_ever_used
         self.offline = offline
         mask = sum(1 << at for at in offline)

@@ -1,8 +1,8 @@
 """The counters of all processes, which every process can read without a lock.
 
-Each process slot has one block with one writer; readers sum over processes. A block belongs to the role, not to the
-incarnation: a restarted process goes on counting where its predecessor stopped, and only zeroes its gauges.
-`kafkad.core.metrics.catalogue` says what each index means.
+Each process slot has one block with one writer; readers sum over processes. A block belongs to the process, not to the
+incarnation: a restarted process continues the counters of its previous incarnation, and resets only its gauges.
+`kafkad.core.metrics.catalogue` defines the indexes.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ BLOCK_BYTES = WORDS_PER_BLOCK * 8
 COUNTERS_BYTES = PROCESS_SLOTS * BLOCK_BYTES
 
 CounterBlock: TypeAlias = memoryview
-"""Unsigned 64-bit words: `block[i] += n`. A plain view, because a class around it would double the cost."""
+"""Unsigned 64-bit words: `block[i] += n`. A plain view, because a wrapper class would double the cost."""
 
 
 class Counters:
@@ -37,7 +37,7 @@ class Counters:
         return sum(self._words[index::WORDS_PER_BLOCK])
 
     def zero(self, slot: int, gauges: Iterable[int]) -> None:
-        """Zero the gauges of a restarted process: they described the previous incarnation."""
+        """Reset the gauges of a restarted process to zero: the values are from the previous incarnation."""
         block = self.block(slot)
         for index in gauges:
             block[index] = 0

@@ -1,9 +1,9 @@
-"""A queue of small messages in shared memory, from one process to one other: one writer, one reader, no lock.
+"""A queue of small messages in shared memory between two processes: one writer, one reader, no lock.
 
-For messages that come once or more per request, between network processes and workers. A ZeroMQ message costs a
-thread switch on both ends even when the receiver is awake (27 us of CPU for one alone); this costs two stores. Only
-a sleeping receiver is woken, through an eventfd. Every message names the incarnations of both ends, so a message
-queued for a dead process can't reach its successor.
+For the frequent messages between network processes and workers. A ZeroMQ message costs a thread switch on both ends
+even if the receiver is awake (27 us of CPU for a single message); a ring costs two stores. An eventfd wakes sleeping
+receivers only. Each message contains the incarnations of both ends, so messages to a dead process can't reach its next
+incarnation.
 """
 
 import os
@@ -14,41 +14,41 @@ from threading import Lock
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 
 RING_BYTES = 256 * 1024
-"""The size of one ring. Sparse: only pages in use are ever touched."""
+"""The size of one ring. Sparse: only used pages take memory."""
 _CONTROL_BYTES = 128
 DATA_BYTES = RING_BYTES - _CONTROL_BYTES
 LARGEST_MESSAGE = DATA_BYTES // 4
 """Small enough to fit into an empty ring at any position."""
 _HEAD, _TAIL = 0, 8
-"""Words of the control part: bytes ever written, and bytes ever read. On cache lines of their own."""
+"""Words of the control part on separate cache lines: total bytes written, total bytes read."""
 _WARM_BYTES = 16 * 1024
-"""An empty ring starts again at its beginning after this many bytes, so the same cached pages are reused."""
+"""After this many bytes an empty ring restarts at its beginning, to reuse the same cached pages."""
 _HEADER = Struct("<III")
 _WRAP = 0xFFFFFFFF
 BACKLOG_MESSAGES = 100_000
-"""Messages that may wait for a process that does not read, on a ring and on a link."""
+"""The most messages that wait for a process that does not read, on a ring and on a link."""
 
 
 class RingOverflow(Exception):
-    """The local queue is full, because the reader has stopped reading; waiting for it would block this process too."""
+    """The local queue is full, because the reader does not read; waiting would block this process too."""
 
 
 _fence = Lock()
 
 
 def full_fence() -> None:
-    """Make our stores visible before our next loads: an uncontended lock is an atomic read-modify-write.
+    """Make all stores visible before the next loads: an uncontended lock is an atomic read-modify-write.
 
-    Without it "I sleep" and "there is a message" can pass each other, and a wake-up is lost.
+    Without the fence, "the reader sleeps" and "there is a message" could both be missed, and a wake-up lost.
     """
     _fence.acquire()
     _fence.release()
 
 
 class Doorbell:
-    """Wakes a process: an eventfd, and the word with which the process says that it sleeps.
+    """Wakes a process: an eventfd, and the word that marks the process as sleeping.
 
-    The eventfd is waited for edge-triggered and never read: each write is an edge, whatever its counter holds.
+    The process polls the eventfd edge-triggered and never reads it: each write is an edge.
     """
 
     __slots__ = ("_index", "_words", "fd")
@@ -58,16 +58,16 @@ class Doorbell:
         self._index = index
         self.fd = fd
 
-    def falls_asleep(self) -> None:
-        """The process is about to wait. It must look at the rings again after this call, before it waits."""
+    def mark_asleep(self) -> None:
+        """Mark the process as sleeping. After this call it must check the rings again before it waits."""
         self._words[self._index] = 1
         full_fence()
 
-    def wakes_up(self) -> None:
+    def mark_awake(self) -> None:
         self._words[self._index] = 0
 
     def ring_if_asleep(self) -> None:
-        """After a message was published: wake its reader, if it sleeps and was not woken yet."""
+        """Called after a message was published: wake the reader, if it sleeps and was not woken yet."""
         full_fence()
         if self._words[self._index]:
             self._words[self._index] = 0
@@ -75,7 +75,7 @@ class Doorbell:
 
 
 class _Ring:
-    """The memory of one ring: data behind two counters that only grow."""
+    """The memory of one ring: two increasing counters, then the data."""
 
     __slots__ = ("_data", "_words")
 
@@ -96,16 +96,16 @@ class RingWriter(_Ring):
         self._doorbell = doorbell
         self._backlog: deque[bytes] = deque()
         self.rings_pending = False
-        """Whether the next `flush` wakes the reader."""
+        """Whether the next `flush` must wake the reader."""
 
     @property
     def has_backlog(self) -> bool:
         return bool(self._backlog)
 
     def send(self, message: bytes, *, wakes: bool = True) -> None:
-        """Send a message, now or when there is room, in order; `flush` wakes the reader. Raises RingOverflow.
+        """Send a message, now or when the ring has space, in order; `flush` wakes the reader. Raises RingOverflow.
 
-        With `wakes` false the message waits until the reader is awake for some other reason, unless the ring fills up.
+        A message without `wakes` does not wake the reader, unless the ring is more than half full.
         """
         if self._backlog or not self._put(message):
             if len(self._backlog) >= BACKLOG_MESSAGES:
@@ -116,7 +116,7 @@ class RingWriter(_Ring):
             self.rings_pending = True
 
     def flush(self) -> None:
-        """End of a loop pass: send messages that had no room, and wake the reader if there are messages for it."""
+        """Called at the end of a loop pass: send messages of the backlog, and wake the reader if necessary."""
         while self._backlog and self._put(self._backlog[0]):
             self._backlog.popleft()
             self.rings_pending = True
@@ -128,13 +128,13 @@ class RingWriter(_Ring):
         words, data = self._words, self._data
         size = len(message)
         assert size <= LARGEST_MESSAGE, f"a message of {size} bytes is too large for a ring"
-        needed = (_HEADER.size + size + 7) & ~7
+        required = (_HEADER.size + size + 7) & ~7
         head, tail = words[_HEAD], words[_TAIL]
         at = head % DATA_BYTES
         to_end = DATA_BYTES - at
-        # Start again early only where that leaves room: an empty ring must take any message.
-        skipped = to_end if to_end < needed or (head == tail and at > _WARM_BYTES and at >= needed) else 0
-        if head + skipped + needed - tail > DATA_BYTES:
+        # Restart at the beginning early only if the message fits: an empty ring must take any message.
+        skipped = to_end if to_end < required or (head == tail and at > _WARM_BYTES and at >= required) else 0
+        if head + skipped + required - tail > DATA_BYTES:
             return False
         if skipped:
             if to_end >= _HEADER.size:
@@ -142,16 +142,16 @@ class RingWriter(_Ring):
             head, at = head + skipped, 0
         _HEADER.pack_into(data, at, size, *self._incarnations)
         data[at + _HEADER.size : at + _HEADER.size + size] = message
-        # The message is whole before it is published: stores do not pass each other on x86 (docs/decisions).
-        words[_HEAD] = head + needed
+        # The message is complete before it is published: x86 does not reorder stores (docs/decisions).
+        words[_HEAD] = head + required
         return True
 
 
 class RingReader(_Ring):
     """The receiving end, for one incarnation of the writer and one of the reader.
 
-    Messages of an earlier incarnation of either end are skipped. Messages of a later incarnation of the writer stay:
-    the end that is opened for that incarnation reads them.
+    Messages with an earlier incarnation of either end are skipped. Messages of a later incarnation of the writer remain
+    for the reader of that incarnation.
     """
 
     __slots__ = ("_incarnations", "_is_over")

@@ -1,8 +1,8 @@
-"""Which processes of this broker live, in which incarnation, and which incarnations of others each has seen.
+"""The processes of this broker, with their states and incarnations, and the incarnations of others that each has seen.
 
 One row of shared words per process, with one writer per word: the supervisor writes incarnation, pid and the states
-starting and dead; the controller writes which request of a process it handles; the process itself writes the rest of
-its row. Nothing here waits: a process looks, and looks again when it has a reason to.
+starting and dead; the controller writes the requests that it handles; the process itself writes the rest of its row.
+Processes never wait here: they read the registry again after notifications.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,11 +15,11 @@ from kafkad.adapters.shared_memory.shared_region import SharedRegion
 PROCESS_SLOTS = 64
 FIRST_INCARNATION = 1
 GRACE_CHECK_MS = 5
-"""How often an owner looks whether the readers of what it changes have all moved on."""
+"""How often an owner checks for the end of a grace period."""
 _ROW = 128
 _INCARNATION, _PID, _STATE, _APPLIED, _PASS, _ASLEEP, _DONE, _TOTAL, _HANDLED = range(9)
 HANDLING_THREADS = 2
-"""Threads of the controller process that handle requests: its loop and its store's."""
+"""The threads of the controller process that handle requests: the loop and the thread of the store."""
 _SEEN = 64
 _BROKER = PROCESS_SLOTS * _ROW
 _METADATA_VERSION, _BROKER_STATE = 0, 8
@@ -28,7 +28,7 @@ REGISTRY_BYTES = (_BROKER + _ROW) * 8
 
 @dataclass(frozen=True, slots=True, order=True)
 class ProcessKey:
-    """A process of the broker, through all its incarnations: role and index, like `network-0`."""
+    """A process of the broker, independent of its incarnation: role and index, like `network-0`."""
 
     role: str
     index: int
@@ -38,7 +38,7 @@ class ProcessKey:
 
 
 CONTROLLER = ProcessKey("controller", 0)
-"""Roles with one process in each broker."""
+"""The only process of its role."""
 
 
 class ProcessState(IntEnum):
@@ -52,7 +52,7 @@ class ProcessState(IntEnum):
 
 
 class ProcessEntry(NamedTuple):
-    """One row as sent to other processes."""
+    """The main fields of one row."""
 
     key: ProcessKey
     incarnation: int
@@ -61,7 +61,7 @@ class ProcessEntry(NamedTuple):
 
 
 class GraceMark(NamedTuple):
-    """The loop pass that a process was in when a grace period began."""
+    """The loop pass of a process at the begin of a grace period."""
 
     slot: int
     incarnation: int
@@ -99,15 +99,15 @@ class ProcessRegistry:
         return tuple(ProcessEntry(key, self.incarnation(key), self.pid(key), self.state(key)) for key in self.keys)
 
     def begin_incarnation(self, key: ProcessKey, state: ProcessState = ProcessState.STARTING) -> int:
-        """Only for the supervisor, after the previous incarnation was reaped: count the next one.
+        """Begin the next incarnation, with DEAD if it starts later.
 
-        DEAD for one that starts later.
+        Only for the supervisor, after the previous incarnation was reaped.
         """
         row = self._slots[key] * _ROW
-        # State before incarnation: a reader in between must not see a dead incarnation as one that starts.
+        # State before incarnation: a reader in between must not take a dead incarnation for a starting one.
         self._words[row + _STATE] = state
         self._words[row + _PID] = 0
-        # A new incarnation has seen no peer, and is at rest until its first loop pass.
+        # A new incarnation has seen no peer, and is idle until its first loop pass.
         self._words[row + _APPLIED] = 0
         self._words[row + _PASS] = 0
         self._words[row + _ASLEEP] = 0
@@ -126,26 +126,24 @@ class ProcessRegistry:
         self._words[self._slots[key] * _ROW + _STATE] = state
 
     def is_live(self, key: ProcessKey) -> bool:
-        """Started and not reaped: it may still touch shared memory and files."""
+        """Whether the process is started and not reaped: it may use shared memory and files."""
         return self.state(key) in (ProcessState.STARTING, ProcessState.READY, ProcessState.STOPPING)
 
     def mark_seen(self, me: ProcessKey, peer: ProcessKey, incarnation: int) -> None:
-        """`who` has switched to this incarnation of `peer`, and uses nothing of the previous one."""
+        """Process `me` has switched to this incarnation of `peer`, and uses nothing of the previous one."""
         self._words[self._slots[me] * _ROW + _SEEN + self._slots[peer]] = incarnation
 
-    def seen(self, who: ProcessKey, peer: ProcessKey) -> int:
-        """The incarnation of `peer` that `who` has switched to."""
-        return self._words[self._slots[who] * _ROW + _SEEN + self._slots[peer]]
+    def seen(self, key: ProcessKey, peer: ProcessKey) -> int:
+        """The incarnation of `peer` to which process `key` has switched."""
+        return self._words[self._slots[key] * _ROW + _SEEN + self._slots[peer]]
 
     def is_seen_by_all(self, me: ProcessKey, role: str) -> bool:
-        """Whether every live process of `role` has switched to the present incarnation, so that none uses an earlier
-        one.
-        """
+        """Whether every live process of `role` has switched to the current incarnation and uses no earlier one."""
         incarnation = self.incarnation(me)
         return all(self.seen(key, me) >= incarnation for key in self.role(role) if self.is_live(key))
 
     def set_progress(self, key: ProcessKey, done: int, total: int) -> None:
-        """The progress of a start or stop of `key`, shown to people."""
+        """Set the progress of the start or stop of `key`, for status messages."""
         row = self._slots[key] * _ROW
         self._words[row + _TOTAL] = total
         self._words[row + _DONE] = done
@@ -155,24 +153,24 @@ class ProcessRegistry:
         return self._words[row + _DONE], self._words[row + _TOTAL]
 
     def set_handled(self, sender: ProcessKey, thread: int, token: int) -> None:
-        """Only for the controller: `thread` handles this request of `sender` from now on; 0: none."""
+        """Set the request of `sender` that `thread` of the controller handles; 0 for none. Only for the controller."""
         self._words[self._slots[sender] * _ROW + _HANDLED + thread] = token
 
     def handled(self, sender: ProcessKey) -> tuple[int, ...]:
-        """The requests of `sender` that the controller handles now, or that a dead one was handling when it died.
+        """The requests of `sender` that the controller handles, or handled when it died.
 
-        The next incarnation writes here only when it has received a request of `sender`.
+        The next incarnation of the controller overwrites them when it receives a request of `sender`.
         """
         row = self._slots[sender] * _ROW + _HANDLED
         return tuple(token for token in self._words[row : row + HANDLING_THREADS] if token)
 
     def sleep_word(self, key: ProcessKey) -> tuple[memoryview, int]:
-        """The word with which `key` says that it sleeps, for its doorbell."""
+        """The word that marks `key` as sleeping, for its doorbell."""
         return self._words, self._slots[key] * _ROW + _ASLEEP
 
     @property
     def metadata_version(self) -> int:
-        """The newest version that the controller has sent out."""
+        """The newest metadata version that the controller has published."""
         return self._words[_BROKER + _METADATA_VERSION]
 
     @metadata_version.setter
@@ -194,20 +192,20 @@ class ProcessRegistry:
         self._words[self._slots[key] * _ROW + _APPLIED] = version
 
     def passed_generation(self, key: ProcessKey) -> int:
-        """For grace periods: odd while the process is inside a loop pass, even while it is at rest."""
+        """The pass counter for grace periods: odd while the process is in a loop pass, even while it is idle."""
         return self._words[self._slots[key] * _ROW + _PASS]
 
     def enter_pass(self, slot: int) -> None:
-        """The process may read slots and use files from now on (process slot, as this is called on each loop pass)."""
+        """Begin a pass, in which the process may read slots and use files. `slot` is the process slot."""
         self._words[slot * _ROW + _PASS] |= 1
 
     def leave_pass(self, slot: int) -> None:
-        """The process uses nothing that it read before. Not called while a reply in flight still uses a file."""
+        """End a pass: the process uses no earlier reads. Not called while a pending response uses a file."""
         index = slot * _ROW + _PASS
         self._words[index] = (self._words[index] | 1) + 1
 
     def grace_marks(self, role: str = "network") -> tuple[GraceMark, ...]:
-        """The marks of the live processes of `role`; taken after the new generation was published."""
+        """The marks of the live processes of `role`; called after the new generation was published."""
         return tuple(
             GraceMark(self._slots[key], self.incarnation(key), self.passed_generation(key))
             for key in self.role(role)
@@ -215,10 +213,10 @@ class ProcessRegistry:
         )
 
     def has_grace_ended(self, marks: Iterable[GraceMark]) -> bool:
-        """Whether every marked process has finished its pass, was at rest, or has ended.
+        """Whether every marked process has finished its pass, was idle, or has ended.
 
-        Called later than `grace_marks`. A process at rest is checked twice: its store "inside" may become visible
-        here after it has read the old generation, by at most a store buffer's delay.
+        Called after `grace_marks`. An idle process is checked twice: it may have read the old generation before its
+        store of the pass counter became visible here, delayed by the store buffer.
         """
         return all(self._has_passed(mark) for mark in marks)
 

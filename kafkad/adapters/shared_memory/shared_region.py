@@ -1,8 +1,7 @@
-"""One piece of memory that every process of the broker sees.
+"""A region of memory that all processes of the broker share.
 
-The supervisor creates it before the fork at its largest size, and the children inherit it: an untouched page costs
-nothing, so a region never grows. `arena`, `partition_table`, `counters` and `process_registry` give the bytes their
-meaning.
+The supervisor creates it before the fork at its maximum size, and the children inherit it: untouched pages cost
+nothing, so a region never grows. `arena`, `partition_table`, `counters` and `process_registry` define the contents.
 """
 
 import mmap
@@ -12,12 +11,12 @@ PAGE = mmap.PAGESIZE
 
 
 class SharedRegion:
-    """`size` bytes (rounded up to whole pages) of zeroes under `name`, shared with all later children."""
+    """`size` bytes of zeroes (rounded up to whole pages) named `name`, shared with all later children."""
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
         self.size = -(-size // PAGE) * PAGE
-        # A memfd, because unlike an anonymous mapping it has a name in /proc/PID/smaps, where memory is counted.
+        # A memfd, because unlike an anonymous mapping it has a name in /proc/PID/smaps.
         descriptor = os.memfd_create(f"kafkad-{name}", os.MFD_CLOEXEC)
         try:
             os.ftruncate(descriptor, self.size)
@@ -27,17 +26,17 @@ class SharedRegion:
         self.view = memoryview(self.mm)
 
     def punch(self, offset: int, length: int) -> None:
-        """Give the whole pages inside the range back to the kernel; they read as zeroes afterwards."""
+        """Release the whole pages within the range to the kernel; they read as zeroes afterwards."""
         start = -(-offset // PAGE) * PAGE
         end = (offset + length) // PAGE * PAGE
         if end > start:
             self.mm.madvise(mmap.MADV_REMOVE, start, end - start)
 
     def close(self) -> None:
-        """Unmap here. Views that are still held elsewhere keep the mapping until they are gone."""
+        """Unmap the region in this process. The mapping remains while other views exist."""
         self.view.release()
         try:
             self.mm.close()
         except BufferError:
-            # Casts and slices are still in use; the mapping ends with the last of them.
+            # Casts and slices still exist; the mapping ends with the last of them.
             return

@@ -1,9 +1,9 @@
-"""The coordination store of a single broker: SQLite in the first log directory, no other service.
+"""The coordination store of a single broker: SQLite in the first log directory.
 
-A change is answered after the commit is on disk (WAL, synchronous=FULL). A change that finds no room is rolled back
-and raises `NoSpaceLeft`, and the store stays usable. The session is the supervisor's: opening the file with the same
-session id keeps the ephemeral nodes, another id ends the old session. One process at a time has the file open;
-watches are those of this process.
+A change returns after its commit is on disk (WAL, synchronous=FULL). Without disk space a change is rolled back and
+raises `NoSpaceLeft`, and the store remains usable. The supervisor chooses the session id: opening the file with the
+same id keeps the ephemeral nodes, another id ends the old session. Only one process at a time has the file open; it
+gets all watches.
 """
 
 import os
@@ -47,7 +47,7 @@ Result = TypeVar("Result")
 
 
 class EmbeddedStore:
-    """`close` keeps the session: the ephemeral nodes go when the file is opened with another `session_id`."""
+    """`close` keeps the session: opening the file with another `session_id` deletes the ephemeral nodes."""
 
     def __init__(self, path: Path, session_id: int) -> None:
         self._session_id = session_id
@@ -66,36 +66,37 @@ class EmbeddedStore:
             self._change("/", self._tree.delete_ephemerals_of_others)
             self._reserve_space(path)
         except StorageFailed:
-            # An open file stays locked, so the next attempt would find it taken.
+            # An open file remains locked, so the next attempt would fail.
             self._database.close()
             raise
 
     def _open(self, path: Path) -> None:
         try:
-            # Exclusive: a second process that opens the file fails instead of deciding beside us.
+            # Exclusive, so that a second process can't open the file and act as controller.
             self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
-            # Or else what a change takes back goes through a file in /var/tmp, which may be full or missing.
+            # Otherwise rollback data would be in a file in /var/tmp, which may be full or missing.
             self._database.execute("PRAGMA temp_store = MEMORY")
             self._database.executescript(SCHEMA)
-            (found,) = self._database.execute("PRAGMA quick_check(1)").fetchone()
+            (check_result,) = self._database.execute("PRAGMA quick_check(1)").fetchone()
         except sqlite3.DatabaseError as error:
             kind = NoSpaceLeft if _is_full(error) else StorageFailed
             raise kind(f"coordination store {path}: {error}") from error
-        if found != "ok":
-            raise StorageFailed(f"coordination store {path} is damaged: {_in_one_line(found)}")
+        if check_result != "ok":
+            raise StorageFailed(f"coordination store {path} is damaged: {_in_one_line(check_result)}")
 
     def _reserve_space(self, path: Path) -> None:
-        """Reserve room for small changes on a full disk, so that topics can be deleted or get another retention:
-        free pages in the database, and a write-ahead log of full length (SQLite ignores what follows the last change
-        in it). A disk that is full already gives none, and a store in memory needs none.
+        """Reserve space for small changes on a full disk, so that topics can be deleted or their retention changed.
+
+        The space is free pages in the database, and a longer write-ahead log (SQLite ignores the bytes after its last
+        change). Nothing is reserved if the disk is full already, or for a store in memory.
         """
         (free,) = self._read("/", lambda: self._database.execute("PRAGMA freelist_count").fetchone())
         with suppress(NoSpaceLeft, FileNotFoundError):
             if free < _SPARE_PAGES // 2:
                 self._change("/", self._free_pages)
-                self._begin_log_anew()
+                self._restart_wal()
             with storage_errors(f"{path}-wal"), open(f"{path}-wal", "rb+") as file:
                 os.posix_fallocate(file.fileno(), 0, _SPARE_PAGES * _PAGE_BYTES)
 
@@ -113,10 +114,10 @@ class EmbeddedStore:
         return node
 
     def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
-        found = self._read(paths[0] if paths else "/", lambda: [self._tree.find(path) for path in paths])
+        nodes = self._read(paths[0] if paths else "/", lambda: [self._tree.find(path) for path in paths])
         if watch:
-            self._data_watches.update(path for path, node in zip(paths, found, strict=True) if node is not None)
-        return found
+            self._data_watches.update(path for path, node in zip(paths, nodes, strict=True) if node is not None)
+        return nodes
 
     def exists(self, path: str, *, watch: bool = False) -> NodeStat | None:
         node = self._read(path, lambda: self._tree.find(path))
@@ -132,7 +133,7 @@ class EmbeddedStore:
         return self._read(path, lambda: self._tree.children(path))
 
     def sync(self, path: str) -> None:
-        """Nobody else changes it."""
+        """Does nothing: only this process changes the tree."""
         self._require_session(path)
 
     def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> str:
@@ -156,7 +157,7 @@ class EmbeddedStore:
         return self._change(changes[0].path, lambda: self._attempt_all(changes, guard))
 
     def _attempt_all(self, changes: Sequence[Change], guard: Check | None) -> list[Outcome | CoordinationError]:
-        """The guard is checked again only after a change of its node: nobody else changes the tree meanwhile."""
+        """The guard is checked again only after a change of its node: only this process changes the tree."""
         outcomes: list[Outcome | CoordinationError] = []
         is_guarded = guard is None
         for change in changes:
@@ -187,11 +188,11 @@ class EmbeddedStore:
 
     @property
     def last_change(self) -> int:
-        """The number of the last change; equal numbers mean that nothing was changed in between."""
+        """The number of the last change; equal numbers mean that there was no change in between."""
         return self._tree.change_id
 
     def serialized(self) -> bytes:
-        """The whole database, as its file is when everything is written to it. Raises `StorageFailed`."""
+        """The whole database as the content of a file. Raises `StorageFailed`."""
         try:
             return self._database.serialize()
         except sqlite3.DatabaseError as error:
@@ -205,7 +206,7 @@ class EmbeddedStore:
             self._events.close()
 
     def end_session(self) -> None:
-        """The supervisor stops: end the session with its ephemeral nodes, and lose this store."""
+        """Called when the supervisor stops: end the session, with its ephemeral nodes and this store."""
         self._change("/", self._tree.delete_own_ephemerals)
         self._state = SessionState.LOST
         self._events.put(SessionChanged(SessionState.LOST))
@@ -226,17 +227,15 @@ class EmbeddedStore:
         try:
             result = self._commit(act)
         except NoSpaceLeft:
-            self._begin_log_anew()
+            self._restart_wal()
             result = self._commit(act)
-        # Only after the commit: a transaction that was rolled back has changed nothing.
+        # After the commit, because a rolled-back transaction changes nothing.
         if self._data_watches or self._child_watches:
             self._fire_watches()
         return result
 
-    def _begin_log_anew(self) -> None:
-        """Use the reserved room: move the write-ahead log into the database, if it fits there, and write the log
-        from its beginning again. So topics can be deleted on a full disk.
-        """
+    def _restart_wal(self) -> None:
+        """Use the reserved space: move the write-ahead log into the database, if it fits, and restart the log."""
         try:
             self._database.execute("PRAGMA wal_checkpoint(RESTART)")
         except sqlite3.DatabaseError as error:
@@ -256,12 +255,11 @@ class EmbeddedStore:
             self._database.execute("COMMIT")
         except sqlite3.DatabaseError as error:
             if _is_full(error):
-                # A change is written as a whole or not at all: a log that could not grow lacks the change's commit
-                # frame.
+                # A change is atomic: if the log could not grow, the change has no commit frame.
                 if self._database.in_transaction:
                     self._database.execute("ROLLBACK")
                 raise NoSpaceLeft(f"coordination store: {error}") from error
-            # Any other failed write or sync is not tried again: what reached the disk is unknown.
+            # Other failed writes and syncs are not retried: the state on disk is unknown.
             raise StorageFailed(f"coordination store: {error}") from error
         return result
 

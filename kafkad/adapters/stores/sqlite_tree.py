@@ -1,7 +1,7 @@
-"""The versioned tree of the embedded store as rows of SQLite: what each operation checks and changes.
+"""The versioned tree of the embedded store as rows of SQLite, with its operations.
 
-Runs inside a transaction that the caller begins and ends; an operation that raises has changed nothing.
-`changes` collects what happened since it was last emptied; firing watches is left to the caller.
+The caller begins and ends the transaction; an operation that raises has changed nothing. `changes` collects the events
+since `begin`, from which the caller fires watches.
 """
 
 import sqlite3
@@ -47,16 +47,16 @@ class SqliteTree:
         self.change_id = 0
         self.changes: list[WatchFired] = []
         self._created: dict[str, int] = {}
-        """By parent: the children that the present change has created so far. These parents are not looked up again."""
+        """The number of children that the current change has created, by parent; a cache of existing parents."""
 
     def begin(self) -> None:
-        """Number the change that the operations up to the commit belong to (ZooKeeper: zxid)."""
+        """Begin a change, which consists of the operations up to the commit, with the next number (ZooKeeper: zxid)."""
         self.changes.clear()
         self._created.clear()
         (self.change_id,) = self._database.execute("UPDATE last_change SET id = id + 1 RETURNING id").fetchone()
 
     def end(self) -> None:
-        """Call this before the commit: a parent is written once, however many children it got."""
+        """Called before the commit: writes each parent of created children once."""
         self._database.executemany(
             "UPDATE node SET creations = creations + ? WHERE path = ?",
             [(count, parent) for parent, count in self._created.items() if count],

@@ -1,4 +1,4 @@
-"""What kazoo's client does not do by itself: a start that can be broken off, a stop that ends, and multi-reads."""
+"""Extensions of kazoo's client: an abortable start, a stop with a timeout, and multi-reads."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ _STOPPED_S = 2 * SILENT_S
 
 
 def start(client: KazooClient, timeout_s: float, is_stopping: Callable[[], bool]) -> None:
-    """Raises KazooTimeoutError, also when the broker stops meanwhile."""
+    """Connect. Raises KazooTimeoutError, also if the broker stops meanwhile."""
     until_s = time.monotonic() + timeout_s
     is_live = client.start_async()
     while not is_live.wait(max(0.0, min(_CHECK_INTERVAL_S, until_s - time.monotonic()))):
@@ -29,7 +29,9 @@ def start(client: KazooClient, timeout_s: float, is_stopping: Callable[[], bool]
 
 
 def stop(client: KazooClient) -> bool:
-    """End the session. False: it goes on, as kazoo's thread does, which may be resolving the names of the servers."""
+    """End the session; False if kazoo's thread does not stop in time, and the session continues. The thread may be
+    resolving the names of the servers.
+    """
     is_stopped = threading.Event()
 
     def end() -> None:
@@ -43,7 +45,7 @@ def stop(client: KazooClient) -> bool:
 
 
 def make_root(client: KazooClient, acl: Callable[[str], list[ACL]], timeout_s: float) -> None:
-    """The path at the end of the hosts, parents and all: kazoo makes the last part only. Raises kazoo's errors."""
+    """Create the chroot path of the hosts with its parents; kazoo creates the last part only. Raises kazoo's errors."""
     root = client.chroot
     if root:
         client.chroot = ""
@@ -51,18 +53,18 @@ def make_root(client: KazooClient, acl: Callable[[str], list[ACL]], timeout_s: f
         client.chroot = root
 
 
-def read_together(client: KazooClient, paths: Sequence[str]) -> Any:
-    """The answer to come, as of a method of kazoo's own, which has none for it."""
-    answer = client.handler.async_result()
+def multi_read(client: KazooClient, paths: Sequence[str]) -> Any:
+    """Start a multi-read, which kazoo does not support; returns an AsyncResult as kazoo's methods do."""
+    result = client.handler.async_result()
     root = client.chroot
-    client._call(MultiRead([root + path if path != "/" else root or "/" for path in paths]), answer)
-    return answer
+    client._call(MultiRead([root + path if path != "/" else root or "/" for path in paths]), result)
+    return result
 
 
-def knows_multi_reads(client: KazooClient, timeout_s: float) -> bool:
-    """A server before 3.6 does not: it closes the connection, and the session gets another. Raises kazoo's errors."""
+def supports_multi_reads(client: KazooClient, timeout_s: float) -> bool:
+    """Whether the server supports multi-reads (3.6 and later); others close the connection. Raises kazoo's errors."""
     try:
-        value_of(read_together(client, ["/"]), timeout_s)
+        value_of(multi_read(client, ["/"]), timeout_s)
     except UnimplementedError:
         until_s = time.monotonic() + timeout_s
         while True:

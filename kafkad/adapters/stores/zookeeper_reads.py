@@ -1,7 +1,7 @@
-"""Many nodes by one request of ZooKeeper (multi-read), which kazoo does not know; it costs little more than one node.
+"""ZooKeeper's multi-read, which reads many nodes in one request and costs little more than one read.
 
-Servers before 3.6 do not know it either: they answer that it is not implemented and close the connection. The session
-goes on with the next connection.
+kazoo does not support it. Servers before 3.6 respond with an error and close the connection; the session continues with
+the next connection.
 """
 
 import struct
@@ -12,22 +12,22 @@ from kazoo.exceptions import EXCEPTIONS, KazooException
 
 from kafkad.core.coordination_store import Node, NodeStat
 
-TOGETHER = 50
-"""Nodes in one request: each may have up to 1 MB."""
+NODES_PER_REQUEST = 50
+"""Nodes per request: each may have up to 1 MB."""
 
 _GET_DATA: Final = 4
 _ERROR: Final = -1
 _INT: Final = struct.Struct(">i")
 _HEADER: Final = struct.Struct(">i?i")
-"""Of each part: operation, whether this is the end, error."""
+"""The header of each entry: operation, end marker, error."""
 _STAT: Final = struct.Struct(">qqqqiiiqiiq")
 _NO_WATCH: Final = b"\0"
 
 
 class MultiRead:
-    """As kazoo sends its own requests; the answer has a node, or an exception of kazoo, for each path in order.
+    """A request in kazoo's format; the response has a node, or an exception of kazoo, for each path in order.
 
-    The paths are those that the server knows, so they begin with the chroot.
+    The paths include the chroot.
     """
 
     type: Final = 22
@@ -43,21 +43,21 @@ class MultiRead:
         return bytes(request + _HEADER.pack(-1, True, -1))
 
     def deserialize(self, buffer: bytes, offset: int) -> list[Node | KazooException]:
-        found: list[Node | KazooException] = []
+        results: list[Node | KazooException] = []
         while True:
             operation, is_end, _ = _HEADER.unpack_from(buffer, offset)
             offset += _HEADER.size
             if is_end:
-                return found
+                return results
             (number,) = _INT.unpack_from(buffer, offset)
             offset += _INT.size
             if operation == _ERROR:
-                found.append(EXCEPTIONS[number]())
+                results.append(EXCEPTIONS[number]())
                 continue
-            # Of data, or less than 0 where a node has none.
+            # The length of the data, negative for null.
             end = offset + max(number, 0)
             stat = _STAT.unpack_from(buffer, end)
-            found.append(Node(bytes(buffer[offset:end]), _stat(stat)))
+            results.append(Node(bytes(buffer[offset:end]), _stat(stat)))
             offset = end + _STAT.size
 
 

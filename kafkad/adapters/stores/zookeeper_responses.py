@@ -1,4 +1,4 @@
-"""What kazoo answers, in the words of the port: any answer of a server becomes a value or a `CoordinationError`."""
+"""Translates kazoo's results and exceptions into values and exceptions of the port (`CoordinationError`)."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -42,11 +42,11 @@ from kafkad.core.coordination_store import (
 
 
 class Unimplemented(UnexpectedResponse):
-    """The server is older than the request."""
+    """The server does not support the request."""
 
 
-# A server may be newer than kazoo, whose thread would end by its error code, and with it the session.
-EXCEPTIONS.default_factory = lambda: partial(ZookeeperError, "kazoo does not know the error code")
+# Error codes of newer servers would end kazoo's thread, and with it the session.
+EXCEPTIONS.default_factory = lambda: partial(ZookeeperError, "unknown error code")
 
 _ERRORS: tuple[tuple[type[KazooException], type[CoordinationError]], ...] = (
     (NodeExistsError, NodeExists),
@@ -85,41 +85,41 @@ def outcome_of(operation: Operation, result: Any) -> Outcome:
             return None
 
 
-def value_of(answer: Any, timeout_s: float) -> Any:
-    """The value of an AsyncResult. Raises KazooTimeoutError, and KazooException, also when it can't be read."""
-    if not answer.wait(timeout_s):
-        raise KazooTimeoutError("it has not answered in time")
-    error = answer.exception
+def value_of(response: Any, timeout_s: float) -> Any:
+    """The value of an AsyncResult. Raises KazooTimeoutError, and KazooException, also for a malformed response."""
+    if not response.wait(timeout_s):
+        raise KazooTimeoutError("no response in time")
+    error = response.exception
     if error is None:
-        return answer.value
+        return response.value
     if isinstance(error, KazooException):
         raise error
-    raise MarshallingError(f"the answer can't be read: {error!r}") from error
+    raise MarshallingError(f"malformed response: {error!r}") from error
 
 
 def translated(error: KazooException, path: str) -> CoordinationError:
-    for kazoo_error, ours in _ERRORS:
+    for kazoo_error, error_type in _ERRORS:
         if isinstance(error, kazoo_error):
-            return ours(path)
+            return error_type(path)
     return UnexpectedResponse(path, repr(error))
 
 
-def nodes_of(paths: Sequence[str], answers: Sequence[Node | KazooException]) -> list[Node | None]:
-    """The answer to one multi-read; None for nodes that are not there."""
-    if len(answers) != len(paths):
-        raise UnexpectedResponse(paths[0], f"{len(answers)} nodes for {len(paths)} paths")
+def nodes_of(paths: Sequence[str], results: Sequence[Node | KazooException]) -> list[Node | None]:
+    """The results of one multi-read; None for missing nodes."""
+    if len(results) != len(paths):
+        raise UnexpectedResponse(paths[0], f"{len(results)} nodes for {len(paths)} paths")
     nodes: list[Node | None] = []
-    for path, found in zip(paths, answers, strict=True):
-        if isinstance(found, KazooException) and not isinstance(found, NoNodeError):
-            raise translated(found, path)
-        nodes.append(found if isinstance(found, Node) else None)
+    for path, result in zip(paths, results, strict=True):
+        if isinstance(result, KazooException) and not isinstance(result, NoNodeError):
+            raise translated(result, path)
+        nodes.append(result if isinstance(result, Node) else None)
     return nodes
 
 
-def raise_what_failed(operations: Sequence[Operation], results: Sequence[Any]) -> None:
+def raise_failed(operations: Sequence[Operation], results: Sequence[Any]) -> None:
     if len(results) != len(operations):
         raise UnexpectedResponse(operations[0].path, f"{len(results)} results for {len(operations)} operations")
-    # The failed operation has the error; those before it have "rolled back", those after it "not run".
+    # The failed operation has the error; operations before it have "rolled back", after it "not run".
     for operation, result in zip(operations, results, strict=True):
         if isinstance(result, KazooException) and not isinstance(result, RolledBackError | RuntimeInconsistency):
             raise translated(result, operation.path)

@@ -1,8 +1,8 @@
 """The coordination store of a cluster: ZooKeeper through kazoo.
 
-kazoo's threads only put events into a queue. A store is one session: kazoo would open a new one by itself after an
-expiry; here a session that was LOST stays lost, so that no decision is made in a term that is over. Requests in
-flight when the connection broke have an unknown outcome: SessionSuspended or SessionLost.
+kazoo's threads only put events into a queue. A store is one session: kazoo would open a new session after an expiry,
+but here a LOST session stays lost, so that no decision is made after the end of a term. Requests that are pending when
+the connection breaks have an unknown outcome: SessionSuspended or SessionLost.
 """
 
 import logging
@@ -25,14 +25,14 @@ from kazoo.protocol.states import WatchedEvent
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from kafkad.adapters.links.event_queue import EventQueue
-from kafkad.adapters.stores.zookeeper_client import knows_multi_reads, make_root, read_together, start, stop
-from kafkad.adapters.stores.zookeeper_reads import TOGETHER
+from kafkad.adapters.stores.zookeeper_client import make_root, multi_read, start, stop, supports_multi_reads
+from kafkad.adapters.stores.zookeeper_reads import NODES_PER_REQUEST
 from kafkad.adapters.stores.zookeeper_responses import (
     KINDS,
     Unimplemented,
     nodes_of,
     outcome_of,
-    raise_what_failed,
+    raise_failed,
     stat_of,
     translated,
     value_of,
@@ -65,25 +65,24 @@ Item = TypeVar("Item")
 
 _CONNECTION_ERRORS = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, AuthFailedError)
 
-# What kazoo says of each attempt to connect is no news: the state of the session is, and is told by events.
+# kazoo's lines about attempts to connect are not logged; events report the state of the session.
 logging.getLogger("kazoo").setLevel(logging.ERROR)
 
 _OLD_CONSUMERS = "/consumers"
 _SECRETS = ("/config/users", "/config/brokers", "/delegation_token/tokens")
-"""Nobody else may even read what is below these."""
+"""Other clients may not even read the nodes below these."""
 
 
 class ZookeeperUnreachable(Exception):
-    """No server of the ensemble has answered; the message names the hosts."""
+    """No server of the ensemble responds; the message has the hosts."""
 
 
 class ZookeeperStore:
-    """`close` ends the session and its ephemeral nodes; the session of a process that dies can be resumed.
+    """`close` ends the session and its ephemeral nodes; the session of a dead process can be resumed.
 
-    `session` (id, password) resumes the session of a process before this one, as long as it has not expired. With
-    `protects` only who shows the identity of this client's certificate may change the nodes that it makes. No more than
-    `max_in_flight` requests wait for an answer: the server answers in order anyway. Once `stopping` is set no silent
-    server is waited for.
+    `session` (id, password) resumes the session of an earlier process, if it has not expired. With `protects` only
+    clients with the same certificate identity may change the created nodes. At most `max_in_flight` requests are
+    pending. After `stopping` is set, calls do not wait for a silent server.
     """
 
     def __init__(
@@ -108,26 +107,26 @@ class ZookeeperStore:
         self._closed = False
         self._operation_timeout_s = operation_timeout_s
         self._is_left_open = False
-        self._reads_together = True
-        self._server_is_known = False
-        """Whether this connection has answered a multi-read."""
+        self._uses_multi_reads = True
+        self._has_multi_reads = False
+        """Whether the server of this connection supports multi-reads."""
         attempt_s = session_timeout_s / (hosts.count(",") + 1)
-        self._waits = Waits(self._is_to_end, lambda: self._state is SessionState.CONNECTED, attempt_s, secured)
+        self._waits = Waits(self._must_end, lambda: self._state is SessionState.CONNECTED, attempt_s, secured)
         waits = self._waits.of_client()
         try:
             self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, client_id=session, **waits)
-        except ValueError as refused:
-            raise ZookeeperUnreachable(f"{hosts} are no servers of ZooKeeper: {refused}") from refused
+        except ValueError as invalid:
+            raise ZookeeperUnreachable(f"{hosts} is not a valid zookeeper.connect: {invalid}") from invalid
         self._client.add_listener(self._state_changed)
         try:
-            with self._waits.asking():
-                start(self._client, connect_timeout_s, self._is_to_end)
+            with self._waits.pending_request():
+                start(self._client, connect_timeout_s, self._must_end)
                 make_root(self._client, self._acl, connect_timeout_s)
-                self._reads_together = knows_multi_reads(self._client, connect_timeout_s)
+                self._uses_multi_reads = supports_multi_reads(self._client, connect_timeout_s)
         except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
             self.close()
-            why = error if secured is None or secured.refused is None else secured.refused
-            raise ZookeeperUnreachable(f"ZooKeeper at {hosts} does not answer: {why}") from error
+            reason = error if secured is None or secured.error is None else secured.error
+            raise ZookeeperUnreachable(f"ZooKeeper at {hosts} does not respond: {reason}") from error
         if session is not None and self._client.client_id[0] != session[0]:
             self.close()
             raise SessionLost("/")
@@ -135,7 +134,7 @@ class ZookeeperStore:
 
     @property
     def session(self) -> tuple[int, bytes]:
-        """What another process needs to resume this session."""
+        """(id, password), with which another process can resume this session."""
         return self._session
 
     @property
@@ -151,24 +150,24 @@ class ZookeeperStore:
         return Node(data or b"", stat_of(stat))
 
     def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
-        if watch or not self._reads_together:
+        if watch or not self._uses_multi_reads:
             return self._read_each(paths, self._data_changed if watch else None)
-        parts = [paths[at : at + TOGETHER] for at in range(0, len(paths), TOGETHER)]
-        # The connection may be a new one, to an older server than before: that would close it on all but the first.
-        alone = 0 if self._server_is_known else 1
+        parts = [paths[at : at + NODES_PER_REQUEST] for at in range(0, len(paths), NODES_PER_REQUEST)]
+        # A new connection may be to an older server, which would close it after the first multi-read.
+        alone = 0 if self._has_multi_reads else 1
         try:
             found = [*self._read_parts(parts[:alone]), *self._read_parts(parts[alone:])]
         except Unimplemented as error:
-            self._reads_together = False
+            self._uses_multi_reads = False
             raise SessionSuspended(paths[0]) from error
-        self._server_is_known = self._server_is_known or bool(parts)
+        self._has_multi_reads = self._has_multi_reads or bool(parts)
         return found
 
     def _read_each(self, paths: Sequence[str], watcher: Callable[[WatchedEvent], None] | None) -> list[Node | None]:
         nodes: list[Node | None] = []
-        for path, answer in self._pipeline(paths, str, lambda path: self._client.get_async(path, watcher)):
+        for path, response in self._pipeline(paths, str, lambda path: self._client.get_async(path, watcher)):
             try:
-                data, stat = self._wait(path, answer)
+                data, stat = self._wait(path, response)
                 nodes.append(Node(data or b"", stat_of(stat)))
             except NoNode:
                 nodes.append(None)
@@ -176,8 +175,8 @@ class ZookeeperStore:
 
     def _read_parts(self, parts: Sequence[Sequence[str]]) -> list[Node | None]:
         nodes: list[Node | None] = []
-        for part, answer in self._pipeline(parts, lambda part: part[0], partial(read_together, self._client)):
-            nodes += nodes_of(part, self._wait(part[0], answer))
+        for part, response in self._pipeline(parts, lambda part: part[0], partial(multi_read, self._client)):
+            nodes += nodes_of(part, self._wait(part[0], response))
         return nodes
 
     def exists(self, path: str, *, watch: bool = False) -> NodeStat | None:
@@ -194,7 +193,7 @@ class ZookeeperStore:
 
     def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> str:
         options = {"acl": self._acl(path), "ephemeral": ephemeral, "sequence": sequence}
-        # Empty is no data at all, as in Apache Kafka's nodes without any: it reads empty data as broken.
+        # Empty data is null, as in Apache Kafka's nodes without data: it rejects empty data.
         return str(self._call(path, self._client.create_async, path, data or None, **options))
 
     def set_data(self, path: str, data: bytes, version: int = ANY_VERSION) -> NodeStat:
@@ -207,7 +206,7 @@ class ZookeeperStore:
         if not operations:
             return []
         results = self._call(operations[0].path, self._send, operations)
-        raise_what_failed(operations, results)
+        raise_failed(operations, results)
         return [outcome_of(operation, result) for operation, result in zip(operations, results, strict=True)]
 
     def pipelined(self, changes: Sequence[Change], *, guard: Check | None = None) -> list[Outcome | CoordinationError]:
@@ -216,14 +215,14 @@ class ZookeeperStore:
     def _by_parts(
         self, parts: Sequence[Sequence[Change]], guards: Sequence[Check]
     ) -> list[Outcome | CoordinationError]:
-        """Each part is one transaction. The changes of one that fails are made one by one, in their order: those of
-        later parts that needed them fail with theirs, and are repeated after them.
+        """Each part is one transaction. The changes of a failed transaction are made one by one, in order. Later parts
+        that depend on them fail too, and are repeated after them.
         """
         outcomes: list[Outcome | CoordinationError] = []
-        for part, answer in self._pipeline(parts, _first_path, lambda part: self._send([*guards, *part])):
+        for part, response in self._pipeline(parts, _first_path, lambda part: self._send([*guards, *part])):
             try:
-                results = self._wait(part[0].path, answer)
-                raise_what_failed([*guards, *part], results)
+                results = self._wait(part[0].path, response)
+                raise_failed([*guards, *part], results)
             except (SessionSuspended, SessionLost):
                 raise
             except CoordinationError as error:
@@ -250,14 +249,14 @@ class ZookeeperStore:
 
     @property
     def is_left_open(self) -> bool:
-        """After `close`: no server has answered, so that the session goes on until its time is over."""
+        """Whether `close` got no response from a server, so that the session continues until its timeout."""
         return self._is_left_open
 
-    def _is_to_end(self) -> bool:
+    def _must_end(self) -> bool:
         return self._closed or self._stopping.is_set()
 
     def _acl(self, path: str) -> list[ACL]:
-        """Whom ZooKeeper lets do what with a new node, as Apache Kafka's ZkData.defaultAcls has it."""
+        """The ACL of a new node, as in Apache Kafka's ZkData.defaultAcls."""
         if not self._protects or path == _OLD_CONSUMERS:
             return list(OPEN_ACL_UNSAFE)
         return [*CREATOR_ALL_ACL, *(() if path.startswith(_SECRETS) else READ_ACL_UNSAFE)]
@@ -279,31 +278,31 @@ class ZookeeperStore:
     def _pipeline(
         self, items: Sequence[Item], path_of: Callable[[Item], str], send: Callable[[Item], Any]
     ) -> list[tuple[Item, Any]]:
-        answers: list[tuple[Item, Any]] = []
+        responses: list[tuple[Item, Any]] = []
         for at in range(0, len(items), self._max_in_flight):
             part = items[at : at + self._max_in_flight]
             self._require_connection(path_of(part[0]))
-            with self._waits.asking():
+            with self._waits.pending_request():
                 sent = [(item, send(item)) for item in part]
                 sent[-1][1].wait(self._operation_timeout_s)
-            answers.extend(sent)
-        return answers
+            responses.extend(sent)
+        return responses
 
     def _call(self, path: str, send: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         self._require_connection(path)
-        with self._waits.asking():
+        with self._waits.pending_request():
             return self._wait(path, send(*arguments, **options))
 
-    def _wait(self, path: str, answer: Any) -> Any:
+    def _wait(self, path: str, response: Any) -> Any:
         try:
-            result = value_of(answer, self._operation_timeout_s)
+            result = value_of(response, self._operation_timeout_s)
         except KazooTimeoutError as timeout:
             raise SessionSuspended(path) from timeout
         except _CONNECTION_ERRORS as disconnected:
             raise (SessionLost if self._is_lost() else SessionSuspended)(path) from disconnected
         except KazooException as error:
             raise translated(error, path) from error
-        # Sent just before an expiry, answered in kazoo's next session: not ours any more.
+        # The request was sent just before an expiry; the response is from kazoo's next session.
         if self._is_lost():
             raise SessionLost(path)
         return result
@@ -311,7 +310,7 @@ class ZookeeperStore:
     def _require_connection(self, path: str) -> None:
         if self._is_lost():
             raise SessionLost(path)
-        # kazoo would keep the request until it is connected again: a decision made on old knowledge.
+        # kazoo would queue the request until it is connected again: then the decision may be outdated.
         if self._state is SessionState.SUSPENDED:
             raise SessionSuspended(path)
 
@@ -319,7 +318,7 @@ class ZookeeperStore:
         return self._state is SessionState.LOST
 
     def _state_changed(self, state: str) -> None:
-        self._server_is_known = False
+        self._has_multi_reads = False
         if self._closed and state == KazooState.SUSPENDED:
             self._is_left_open = True
         if self._state is SessionState.LOST:
@@ -330,7 +329,7 @@ class ZookeeperStore:
             self._state = SessionState.LOST if state == KazooState.LOST else SessionState.SUSPENDED
         self._events.put(SessionChanged(self._state))
 
-    # Two callbacks, so that kazoo, which keeps a set per path, holds a data and a child watch apart.
+    # Two callbacks, because kazoo has a set of watchers per path, and data and child watches must be distinct.
     def _data_changed(self, event: WatchedEvent) -> None:
         self._watch_fired(event)
 
@@ -338,7 +337,7 @@ class ZookeeperStore:
         self._watch_fired(event)
 
     def _watch_fired(self, event: WatchedEvent) -> None:
-        # Other types report a change of the connection, for which there is SessionChanged.
+        # Other types report changes of the connection, which SessionChanged reports too.
         if event.type in KINDS:
             self._events.put(WatchFired(KINDS[event.type], event.path))
 

@@ -1,6 +1,6 @@
-"""TLS to ZooKeeper: who is trusted, and as whom this broker shows itself.
+"""TLS to ZooKeeper: trusted authorities, and the certificate of this broker.
 
-kazoo would trust the system's authorities beside the given file and choose the versions itself.
+kazoo itself would also trust the system's authorities, and choose the versions.
 """
 
 import socket
@@ -13,7 +13,7 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 
 
 class UnusableTlsFile(Exception):
-    """A file with keys or certificates can't be read; the message names it."""
+    """A file with keys or certificates can't be read; the message has its path."""
 
 
 def tls_context(
@@ -24,9 +24,9 @@ def tls_context(
     checks_host_name: bool,
     versions: Sequence[str],
 ) -> ssl.SSLContext:
-    """Files are PEM; a keystore has the private key and its certificates. Raises UnusableTlsFile.
+    """Files have PEM format; a keystore has the private key and its certificates. Raises UnusableTlsFile.
 
-    Without a truststore the system's authorities are trusted. `versions` are TLSv1.2 and TLSv1.3, or one of them.
+    The default truststore is the system's. `versions` are TLSv1.2 and TLSv1.3, or one of them.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = checks_host_name
@@ -41,25 +41,28 @@ def tls_context(
         raise UnusableTlsFile(f"{truststore} has no certificates in PEM format that can be read: {error}") from error
     if keystore is not None:
         try:
-            # Without a password OpenSSL would ask for one on the terminal.
+            # Without a password OpenSSL would prompt for one on the terminal.
             context.load_cert_chain(keystore, password=keystore_password or "")
-        except (OSError, ValueError) as refused:
-            wanted = "private key and certificate in PEM format that can be read with this password"
-            raise UnusableTlsFile(f"{keystore} has no {wanted}: {refused}") from refused
+        except (OSError, ValueError) as unreadable:
+            required = "private key and certificate in PEM format that can be read with this password"
+            raise UnusableTlsFile(f"{keystore} has no {required}: {unreadable}") from unreadable
     return context
 
 
 class TlsConnections:
-    """Makes connections secure; `refused` is why the last attempt failed in its handshake."""
+    """Makes TLS connections; `error` is the error of the last failed handshake."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
-        self.refused: OSError | None = None
+        self.error: OSError | None = None
         self._context = context
 
     def secured(
         self, plain: socket.socket, hostname: str, wait: Callable[[list[ssl.SSLSocket], list[ssl.SSLSocket]], None]
     ) -> ssl.SSLSocket:
-        """`wait` gets who waits to read, and who to write. Raises OSError, and what `wait` raises."""
+        """The connection after its handshake. `wait` waits for readable and writable sockets.
+
+        Raises OSError, and the errors of `wait`.
+        """
         secured = self._context.wrap_socket(plain, server_hostname=hostname, do_handshake_on_connect=False)
         try:
             while True:
@@ -72,10 +75,10 @@ class TlsConnections:
                     wait([], [secured])
         except OSError as error:
             secured.close()
-            self.refused = error
+            self.error = error
             raise
         except KazooTimeoutError:
             secured.close()
             raise
-        self.refused = None
+        self.error = None
         return secured

@@ -1,7 +1,7 @@
-"""How kazoo waits: for its sockets, to connect, and between two attempts to connect.
+"""kazoo's waits: for its sockets, for a connection, and between two attempts to connect.
 
-kazoo itself makes a selector of the system for each wait, of which a request has five; it lets the pause between
-attempts grow without end; and whoever stops it waits until a silent server has been given up as at any other time.
+kazoo itself creates a selector for each wait, five per request; its pause between attempts grows without limit; and a
+stop waits for the full timeout of a silent server.
 """
 
 import errno
@@ -21,19 +21,19 @@ from kazoo.retry import KazooRetry
 from kafkad.adapters.stores.zookeeper_tls import TlsConnections
 
 SILENT_S = 4.0
-"""A server that says nothing for so long while the session is closed is not waited for any more. Its end is a write."""
+"""The longest wait for a silent server while the session is closed, which requires a write of the server."""
 LONGEST_PAUSE_S = 1.0
 _CHECK_INTERVAL_S = 0.5
-"""How often a wait looks whether the session is to be closed, while somebody waits for an answer or a connection."""
+"""The interval in which a wait checks for a stop, while requests are pending or the client is not connected."""
 _IDLE_CHECK_S = 3_600.0
 _SHORT_S = 0.2
 
 
 class Waits:
-    """Of one KazooClient. Every wait ends soon when `is_stopping` becomes true, unless the server goes on answering.
+    """The waits of one KazooClient. They end soon after `is_stopping` becomes true, unless the server still responds.
 
-    An attempt to connect takes no longer than `attempt_s`. While it `is_connected` and nobody is `asking`, nobody looks
-    whether it is to stop, as an idle broker uses no CPU: kazoo ends that wait itself for a request, and to close.
+    An attempt to connect takes at most `attempt_s`. While the client `is_connected` without pending requests, waits do
+    not check for a stop, so that an idle broker uses no CPU: kazoo ends these waits itself for a request and to close.
     """
 
     def __init__(
@@ -45,89 +45,91 @@ class Waits:
     ) -> None:
         self._is_stopping = is_stopping
         self._is_connected = is_connected
-        self._asking: deque[None] = deque()
+        self._pending_requests: deque[None] = deque()
         self._attempt_s = attempt_s
         self._tls = tls
-        self._heard_s = time.monotonic()
+        self._last_activity_s = time.monotonic()
 
     def of_client(self) -> dict[str, Any]:
-        """Arguments of the KazooClient."""
+        """The arguments of the KazooClient."""
         handler = SequentialThreadingHandler()
         handler.select, handler.create_connection, handler.sleep_func = self.select, self.connected, self.sleep
-        # For as long as the session is wanted, with pauses as of Apache ZooKeeper's client in the end.
+        # Unlimited attempts, with the maximum pause of Apache ZooKeeper's client.
         retry = KazooRetry(max_tries=-1, max_delay=LONGEST_PAUSE_S, sleep_func=handler.sleep_func)
         return {"handler": handler, "connection_retry": retry}
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
-        """While somebody waits for an answer; begun before the request is sent."""
-        self._asking.append(None)
+    def pending_request(self) -> Iterator[None]:
+        """A context with a pending request, entered before the request is sent."""
+        self._pending_requests.append(None)
         try:
             yield
         finally:
-            self._asking.pop()
+            self._pending_requests.pop()
 
     def sleep(self, seconds: float) -> None:
         until_s = time.monotonic() + seconds
-        while not self._is_stopping() and (left_s := until_s - time.monotonic()) > 0:
-            time.sleep(min(left_s, _SHORT_S))
+        while not self._is_stopping() and (remaining_s := until_s - time.monotonic()) > 0:
+            time.sleep(min(remaining_s, _SHORT_S))
         if self._is_stopping():
-            # There may be another attempt before kazoo hears of it.
+            # kazoo may try again before it notices the stop.
             time.sleep(_SHORT_S)
 
     def select(
         self, readers: Sequence[Any], writers: Sequence[Any], _others: Sequence[Any], timeout: float | None = None
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """As select.select. Raises KazooTimeoutError when the session is to be closed and the server is silent."""
-        wanted = {each.fileno(): select.POLLIN for each in readers}
+        """As select.select. Raises KazooTimeoutError if the client is stopping and the server is silent."""
+        events_by_fd = {each.fileno(): select.POLLIN for each in readers}
         for each in writers:
-            wanted[each.fileno()] = wanted.get(each.fileno(), 0) | select.POLLOUT
+            events_by_fd[each.fileno()] = events_by_fd.get(each.fileno(), 0) | select.POLLOUT
         decrypted = [each for each in readers if isinstance(each, ssl.SSLSocket) and each.pending()]
         if decrypted:
-            # The rest of a record that came with several answers: the system has nothing more to tell of it.
+            # The rest of a TLS record with several responses: the socket is not readable for it.
             return decrypted, [], []
         poll = select.poll()
-        for descriptor, events in wanted.items():
+        for descriptor, events in events_by_fd.items():
             poll.register(descriptor, events)
         until_s = float("inf") if timeout is None else time.monotonic() + timeout
-        # The wait that a request ends is for the socket and for kazoo's own pipe.
-        is_idle = len(readers) > 1 and not self._asking and self._is_connected()
+        # The wait that a request ends has two readers: the socket and kazoo's pipe.
+        is_idle = len(readers) > 1 and not self._pending_requests and self._is_connected()
         check_interval_s = _IDLE_CHECK_S if is_idle else _CHECK_INTERVAL_S
         while True:
-            left_s = max(0.0, until_s - time.monotonic())
+            remaining_s = max(0.0, until_s - time.monotonic())
             was_stopping = self._is_stopping()
-            ready = dict(poll.poll(min(left_s, check_interval_s) * 1000))
+            ready = dict(poll.poll(min(remaining_s, check_interval_s) * 1000))
             if ready or not was_stopping:
-                self._heard_s = time.monotonic()
-            elif time.monotonic() - self._heard_s >= SILENT_S:
-                raise KazooTimeoutError("the server is silent, and nobody waits for it any more")
-            if ready or left_s <= check_interval_s:
-                # An error, or an end, is both.
+                self._last_activity_s = time.monotonic()
+            elif time.monotonic() - self._last_activity_s >= SILENT_S:
+                raise KazooTimeoutError("the server is silent while the session is closed")
+            if ready or remaining_s <= check_interval_s:
+                # A socket with an error or at its end is readable and writable.
                 readable = [each for each in readers if ready.get(each.fileno(), 0) & ~select.POLLOUT]
                 return readable, [each for each in writers if ready.get(each.fileno(), 0) & ~select.POLLIN], []
 
     def connected(
         self, address: tuple[str, int], timeout: float | None = None, hostname: str | None = None, **_kazoos: Any
     ) -> socket.socket:
-        """The address is a number. Raises OSError, and KazooTimeoutError."""
+        """A connected socket; the address is numeric. Raises OSError, and KazooTimeoutError."""
         until_s = time.monotonic() + min(self._attempt_s, timeout or self._attempt_s)
-        made = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, socket.SOCK_STREAM)
+        connection = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, socket.SOCK_STREAM)
         try:
-            made.setblocking(False)
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            problem = made.connect_ex(address)
-            if problem == errno.EINPROGRESS:
-                self._wait_until(until_s, [], [made])
-                problem = made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if problem:
-                raise OSError(problem, os.strerror(problem))
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            error_number = connection.connect_ex(address)
+            if error_number == errno.EINPROGRESS:
+                self._wait_until(until_s, [], [connection])
+                error_number = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if error_number:
+                raise OSError(error_number, os.strerror(error_number))
             if self._tls is None:
-                return made
-            return self._tls.secured(made, hostname or address[0], lambda *wanted: self._wait_until(until_s, *wanted))
+                return connection
+            return self._tls.secured(
+                connection, hostname or address[0], lambda *events_by_fd: self._wait_until(until_s, *events_by_fd)
+            )
         except (OSError, KazooTimeoutError):
-            made.close()
+            connection.close()
             raise
 
     def _wait_until(self, until_s: float, readers: Sequence[Any], writers: Sequence[Any]) -> None:
         if not any(self.select(readers, writers, [], max(0.0, until_s - time.monotonic()))):
-            raise KazooTimeoutError("it does not accept the connection in time")
+            raise KazooTimeoutError("the server did not accept the connection in time")

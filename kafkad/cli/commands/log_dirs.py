@@ -13,7 +13,7 @@ from kafkad.cli.options import INT32, json_option
 from kafkad.cli.transaction_tables import table
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.log_dirs import UNKNOWN, LogDirDescription, describe_log_dirs
-from kafkad.client.replica_moves import ReplicaMove, ask_to_move, find_moves
+from kafkad.client.replica_moves import ReplicaMove, find_moves, move_replicas
 
 _CHECK_INTERVAL_S = 0.2
 
@@ -95,7 +95,7 @@ def move(
         if dry_run or not pending:
             _tell(moves, [], as_json=as_json, is_planned=dry_run)
             return
-        codes = ask_to_move(client, pending)
+        codes = move_replicas(client, pending)
         refused = [(each, code.name) for each in pending if (code := codes[each.topic, each.partition])]
         accepted = [each for each in moves if each not in [row for row, _ in refused]]
         ended = accepted if no_wait else follow(client, accepted, shows=not as_json and sys.stderr.isatty())

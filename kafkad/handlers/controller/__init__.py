@@ -1,4 +1,4 @@
-"""The APIs that the controller process answers: request body in, response body or a waiting reply out.
+"""The APIs of the controller process, one module each: request body in, response body or pending response out.
 
-Each module is one API; `requests.apis_of_controller` finds it by key. Nothing here knows how the answer travels.
+`requests.apis_of_controller` maps API keys to modules. The modules do not depend on the transport.
 """

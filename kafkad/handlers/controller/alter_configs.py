@@ -1,18 +1,18 @@
-"""AlterConfigs, versions 0 to 2: the legacy form that replaces the whole configuration of a resource."""
+"""AlterConfigs, versions 0 to 2: replaces the whole configuration of a resource (deprecated by KIP-339)."""
 
 from typing import Any
 
 from kafkad.core.controller.admin import alter_configs
 from kafkad.core.controller.configs import Alteration, AlterEntry, AlterOperation, AlterResult
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import ControllerView, Response, ResponseAfter
 from kafkad.wire.kio_codec import Codec, codec
 
 APPLY_TIMEOUT_MS = 30_000
-"""These requests carry no timeout; clients wait `request.timeout.ms`, 30 s by default."""
+"""These requests have no timeout; clients wait for `request.timeout.ms`, 30 s by default."""
 
 
-def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Response:
     messages = codec("alter_configs", context.version)
     request = messages.decode(body)
     alterations = [
@@ -30,14 +30,11 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
         incremental=False,
         validate_only=request.validate_only,
     )
-    return answer(messages, request, results, view)
+    return response(messages, request, results, view)
 
 
-def answer(messages: Codec, request: Any, results: list[AlterResult], view: ControllerView) -> Answer:
-    """The response to AlterConfigs or IncrementalAlterConfigs.
-
-    It has a result for each resource, in the order of the request.
-    """
+def response(messages: Codec, request: Any, results: list[AlterResult], view: ControllerView) -> Response:
+    """The response to AlterConfigs or IncrementalAlterConfigs, with the results in the order of the request."""
     body = messages.encode(
         responses=tuple(
             messages.part(
@@ -52,4 +49,4 @@ def answer(messages: Codec, request: Any, results: list[AlterResult], view: Cont
     )
     if request.validate_only or all(result.code for result in results):
         return body
-    return ReplyAfter(version=view.controller.image.version, body=body, timeout_ms=APPLY_TIMEOUT_MS)
+    return ResponseAfter(version=view.controller.image.version, body=body, timeout_ms=APPLY_TIMEOUT_MS)

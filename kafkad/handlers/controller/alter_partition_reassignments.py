@@ -1,25 +1,25 @@
-"""AlterPartitionReassignments, versions 0 and 1: partitions get other replicas, or stop doing so."""
+"""AlterPartitionReassignments, versions 0 and 1: starts, changes and cancels reassignments."""
 
 from typing import Any
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.request_context import RequestContext
 from kafkad.core.types import TopicPartition
-from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import ControllerView, Response, ResponseAfter
 from kafkad.wire.kio_codec import Codec, codec, milliseconds
 
 
-def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Response:
     messages = codec("alter_partition_reassignments", context.version)
     request = messages.decode(body)
     may_change = getattr(request, "allow_replication_factor_change", True)
-    wanted = [
+    targets = [
         (TopicPartition(topic.name, each.partition_index), None if each.replicas is None else tuple(each.replicas))
         for topic in request.topics
         for each in topic.partitions
     ]
     before = view.controller.image.version
-    results = iter(view.controller.reassign(wanted, replication_factor_may_change=may_change))
+    results = iter(view.controller.reassign(targets, replication_factor_may_change=may_change))
     responses = tuple(
         messages.part(
             "ReassignableTopicResponse",
@@ -28,7 +28,7 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
         )
         for topic in request.topics
     )
-    answer = messages.encode(
+    response = messages.encode(
         error_code=ErrorCode.NONE,
         error_message=None,
         responses=responses,
@@ -36,14 +36,14 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
     )
     version = view.controller.image.version
     if version == before:
-        return answer
-    return ReplyAfter(version=version, body=answer, timeout_ms=milliseconds(request.timeout))
+        return response
+    return ResponseAfter(version=version, body=response, timeout_ms=milliseconds(request.timeout))
 
 
-def _row(messages: Codec, index: int, refusal: KafkaError | None) -> Any:
+def _row(messages: Codec, index: int, error: KafkaError | None) -> Any:
     return messages.part(
         "ReassignablePartitionResponse",
         partition_index=index,
-        error_code=refusal.code if refusal else ErrorCode.NONE,
-        error_message=refusal.message if refusal else None,
+        error_code=error.code if error else ErrorCode.NONE,
+        error_message=error.message if error else None,
     )

@@ -1,15 +1,15 @@
-"""CreatePartitions, versions 0 to 3."""
+"""CreatePartitions, versions 0 to 3: increases the partition counts of topics."""
 
 from typing import Any
 
 from kafkad.core.controller.admin import create_partitions
 from kafkad.core.controller.topics.topics import NewPartitions
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import ControllerView, Response, ResponseAfter
 from kafkad.wire.kio_codec import codec, milliseconds
 
 
-def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Response:
     messages = codec("create_partitions", context.version)
     request = messages.decode(body)
     results = create_partitions(
@@ -17,7 +17,7 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
         [new_partitions(topic) for topic in request.topics],
         validate_only=request.validate_only,
     )
-    answer = messages.encode(
+    response = messages.encode(
         results=tuple(
             messages.part(
                 "CreatePartitionsTopicResult",
@@ -29,8 +29,8 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
         )
     )
     if request.validate_only or all(result.code for result in results):
-        return answer
-    return ReplyAfter(version=view.controller.image.version, body=answer, timeout_ms=milliseconds(request.timeout))
+        return response
+    return ResponseAfter(version=view.controller.image.version, body=response, timeout_ms=milliseconds(request.timeout))
 
 
 def new_partitions(topic: Any) -> NewPartitions:

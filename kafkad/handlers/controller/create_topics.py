@@ -1,4 +1,4 @@
-"""CreateTopics, versions 2 to 7: from 5 on the answer describes the new topic, from 7 on it has its id."""
+"""CreateTopics, versions 2 to 7: the response describes the new topic from version 5 on, with its id from 7 on."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from kafkad.core.controller.topics.topics import NewTopic, TopicResult
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.core.types import NO_TOPIC_ID
-from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import ControllerView, Response, ResponseAfter
 from kafkad.wire.kio_codec import Codec, codec, kio_id, milliseconds
 
 
-def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Response:
     messages = codec("create_topics", context.version)
     request = messages.decode(body)
     results = create_topics(
@@ -23,10 +23,10 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
         validate_only=request.validate_only,
     )
     described = _DescribedConfigs(messages, view) if context.version >= 5 else None
-    answer = messages.encode(topics=tuple(_result(messages, result, described) for result in results))
+    response = messages.encode(topics=tuple(_result(messages, result, described) for result in results))
     if request.validate_only or all(result.code for result in results):
-        return answer
-    return ReplyAfter(version=view.controller.image.version, body=answer, timeout_ms=milliseconds(request.timeout))
+        return response
+    return ResponseAfter(version=view.controller.image.version, body=response, timeout_ms=milliseconds(request.timeout))
 
 
 def new_topic(topic: Any) -> NewTopic:
@@ -41,18 +41,18 @@ def new_topic(topic: Any) -> NewTopic:
 
 
 class _DescribedConfigs:
-    """The configs of new topics, each described once: of thousands in a request most are alike."""
+    """The configs of new topics; equal configs are described once, because one request may create thousands."""
 
     def __init__(self, messages: Codec, view: ControllerView) -> None:
         self._messages = messages
         self._view = view
-        self._known: dict[tuple[tuple[str, str], ...], tuple[Any, ...]] = {}
+        self._cache: dict[tuple[tuple[str, str], ...], tuple[Any, ...]] = {}
 
     def of(self, topic: Topic) -> tuple[Any, ...]:
         key = tuple(topic.configs.items())
-        if key not in self._known:
-            self._known[key] = _configs(self._messages, topic, self._view)
-        return self._known[key]
+        if key not in self._cache:
+            self._cache[key] = _configs(self._messages, topic, self._view)
+        return self._cache[key]
 
 
 def _result(messages: Codec, result: TopicResult, described: _DescribedConfigs | None) -> Any:

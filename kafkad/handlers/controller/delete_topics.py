@@ -1,17 +1,20 @@
-"""DeleteTopics, versions 1 to 6: by name, from 6 on also by id. Answered when the directories are gone, or at the
-client's timeout: the deletion then goes on, and nothing brings the topic back."""
+"""DeleteTopics, versions 1 to 6: by name, from version 6 on also by id.
+
+The response is sent when the partitions' directories are deleted, or at the client's timeout; the deletion then
+continues in the background.
+"""
 
 from kafkad.core.controller.topics.deletion import DeletedTopic, TopicToDelete, delete_topics
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.core.types import NO_TOPIC_ID
-from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import ControllerView, Response, ResponseAfter
 from kafkad.wire.kio_codec import codec, kio_id, milliseconds
 
 _BY_ID_FROM = 6
 
 
-def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Response:
     messages = codec("delete_topics", context.version)
     request = messages.decode(body)
     if context.version >= _BY_ID_FROM:
@@ -19,7 +22,7 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
     else:
         entries = [TopicToDelete(name) for name in request.topic_names]
     results = delete_topics(view.controller, entries, version=context.version)
-    answer = messages.encode(
+    response = messages.encode(
         responses=tuple(
             messages.part(
                 "DeletableTopicResult",
@@ -33,10 +36,10 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
     )
     deleted = tuple(_names(results))
     if not deleted:
-        return answer
-    return ReplyAfter(
+        return response
+    return ResponseAfter(
         version=view.controller.image.version,
-        body=answer,
+        body=response,
         timeout_ms=milliseconds(request.timeout),
         deleted=deleted,
     )

@@ -9,7 +9,7 @@ from kafkad.core.controller.topics.names import check_topic_name
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.quoting import quoted
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, DescribedOption
+from kafkad.handlers.controller.requests.controller_view import ControllerView, DescribedOption, Response
 from kafkad.handlers.controller.requests.pieces import distinct
 from kafkad.wire.kio_codec import Codec, codec
 
@@ -19,7 +19,7 @@ _UNKNOWN_TYPE = 0
 
 @dataclass(frozen=True, slots=True)
 class _Logger:
-    """A logger as an option; it has no default, no synonyms and no documentation."""
+    """A logger as a configuration option, without default, synonyms and documentation."""
 
     name: str
     value: str | None
@@ -31,7 +31,7 @@ class _Logger:
     synonyms: tuple[tuple[str, str | None, int], ...] = ()
 
 
-def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Response:
     messages = codec("describe_configs", context.version)
     request = messages.decode(body)
     documented = getattr(request, "include_documentation", False)
@@ -101,8 +101,8 @@ def _broker_id(name: str) -> int:
 
 
 def _type_name(resource_type: int) -> str:
-    known = resource_type in ResourceType.__members__.values()
-    return ResourceType(resource_type).name if known else "UNKNOWN"
+    is_valid = resource_type in ResourceType.__members__.values()
+    return ResourceType(resource_type).name if is_valid else "UNKNOWN"
 
 
 def _option(messages: Codec, option: DescribedOption, with_synonyms: bool, documented: bool) -> Any:

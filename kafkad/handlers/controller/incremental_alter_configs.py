@@ -3,12 +3,12 @@
 from kafkad.core.controller.admin import alter_configs
 from kafkad.core.controller.configs import Alteration, AlterEntry
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.alter_configs import answer
-from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView
+from kafkad.handlers.controller.alter_configs import response
+from kafkad.handlers.controller.requests.controller_view import ControllerView, Response
 from kafkad.wire.kio_codec import codec
 
 
-def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Response:
     messages = codec("incremental_alter_configs", context.version)
     request = messages.decode(body)
     alterations = [
@@ -26,4 +26,4 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
         incremental=True,
         validate_only=request.validate_only,
     )
-    return answer(messages, request, results, view)
+    return response(messages, request, results, view)

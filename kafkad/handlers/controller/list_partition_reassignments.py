@@ -1,4 +1,4 @@
-"""ListPartitionReassignments, version 0: the reassignments under way, of all partitions or of those named."""
+"""ListPartitionReassignments, version 0: the ongoing reassignments of all or of the requested partitions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,23 +8,23 @@ from kafkad.core.controller.topics.assignment import ReplicaAssignment
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.core.types import TopicPartition
-from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView
+from kafkad.handlers.controller.requests.controller_view import ControllerView, Response
 from kafkad.wire.kio_codec import Codec, codec
 
 
-def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Response:
     messages = codec("list_partition_reassignments", context.version)
     request = messages.decode(body)
-    wanted = None
+    requested = None
     if request.topics is not None:
-        wanted = [TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
-    found = under_way(view.controller.image, wanted)
-    return messages.encode(error_code=ErrorCode.NONE, error_message=None, topics=_topics(messages, found))
+        requested = [TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
+    ongoing = under_way(view.controller.image, requested)
+    return messages.encode(error_code=ErrorCode.NONE, error_message=None, topics=_topics(messages, ongoing))
 
 
-def _topics(messages: Codec, found: Mapping[TopicPartition, ReplicaAssignment]) -> tuple[Any, ...]:
+def _topics(messages: Codec, ongoing: Mapping[TopicPartition, ReplicaAssignment]) -> tuple[Any, ...]:
     by_topic: dict[str, list[Any]] = {}
-    for at, assignment in found.items():
+    for at, assignment in ongoing.items():
         by_topic.setdefault(at.topic, []).append(
             messages.part(
                 "OngoingPartitionReassignment",

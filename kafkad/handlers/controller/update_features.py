@@ -1,35 +1,35 @@
-"""UpdateFeatures, versions 0 to 2: the levels of features, changed all together or not at all."""
+"""UpdateFeatures, versions 0 to 2: changes the finalized levels of features, all or none."""
 
 from collections.abc import Sequence
 
 from kafkad.core.controller.features import FeatureUpdate, UpgradeType, updated
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import ControllerView, Response, ResponseAfter
 from kafkad.wire.kio_codec import Codec, codec, milliseconds
 
 _LAST_WITH_RESULTS = 1
 _FAILED = "The update failed for all features since the following feature had an error: "
 
 
-def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Response:
     messages = codec("update_features", context.version)
     request = messages.decode(body)
     updates = [FeatureUpdate(each.feature, each.max_version_level, _type(each)) for each in request.feature_updates]
     controller = view.controller
     try:
         levels = updated(controller.image.features, updates, controller.id)
-        without = controller.without_support(levels)
-        if without:
-            what = f"brokers {', '.join(map(str, without))} do not support these versions of features."
-            raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, what)
+        unsupporting_brokers = controller.without_support(levels)
+        if unsupporting_brokers:
+            text = f"brokers {', '.join(map(str, unsupporting_brokers))} do not support these versions of features."
+            raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, text)
         if not getattr(request, "validate_only", False) and levels != controller.image.features:
             controller.set_features(levels)
     except KafkaError as error:
         return messages.encode(error_code=error.code, error_message=f"{_FAILED}{error.message}", results=())
     names = [update.name for update in updates] if context.version <= _LAST_WITH_RESULTS else []
-    return ReplyAfter(
-        version=controller.image.version, body=_done(messages, names), timeout_ms=milliseconds(request.timeout)
+    return ResponseAfter(
+        version=controller.image.version, body=_response(messages, names), timeout_ms=milliseconds(request.timeout)
     )
 
 
@@ -40,7 +40,7 @@ def _type(update: object) -> int:
     return UpgradeType.SAFE_DOWNGRADE if getattr(update, "allow_downgrade", False) else UpgradeType.UPGRADE
 
 
-def _done(messages: Codec, names: Sequence[str]) -> bytes:
+def _response(messages: Codec, names: Sequence[str]) -> bytes:
     rows = (
         messages.part("UpdatableFeatureResult", feature=name, error_code=ErrorCode.NONE, error_message="NONE")
         for name in names

@@ -1,7 +1,7 @@
-"""FindCoordinator, versions 0 to 6: which broker is responsible for a group or a transactional id.
+"""FindCoordinator, versions 0 to 6: the broker with the coordinator of a group or transactional id.
 
-Two steps, like Metadata: `required_topics` names the internal topic that the controller has to create first, then
-`answer` makes the response. Share groups are rejected, as by Apache Kafka without a share coordinator.
+Two steps, like Metadata: `required_topics` names the internal topic that the controller has to create first,
+`response` makes the response. Share groups are rejected, as by Apache Kafka without a share coordinator.
 """
 
 from collections.abc import Mapping
@@ -45,13 +45,13 @@ _MESSAGES = {
 
 
 def required_topics(request: FindCoordinatorRequest, view: BrokerView) -> frozenset[str]:
-    """The internal topic that has to exist before the answer."""
+    """The internal topic that must exist before the response is made."""
     topic = _TOPICS.get(KeyType(request.key_type)) if request.key_type in _TOPICS else None
     return frozenset() if topic is None or topic in view.image.topics else frozenset({topic})
 
 
-def answer(request: FindCoordinatorRequest, context: RequestContext, view: BrokerView) -> Steps:
-    """Clients are not told why a topic could not be created."""
+def response(request: FindCoordinatorRequest, context: RequestContext, view: BrokerView) -> Steps:
+    """The steps that make the response body. The reason of a failed topic creation is not sent to clients."""
     nodes = {broker_id: (broker_id, host, port) for broker_id, host, port, _rack in broker_rows(context, view)}
     key_type, keys = request
     version = context.version

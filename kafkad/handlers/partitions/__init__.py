@@ -1,1 +1,1 @@
-"""What the APIs share about partitions: leaders, owners, errors, and questions to owners."""
+"""Code about partitions that several APIs use: leaders, owners, errors, and requests to owners."""

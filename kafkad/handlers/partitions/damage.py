@@ -1,6 +1,6 @@
-"""Which code does a client get when a log can't be read? The one that Apache Kafka answers with, for each cause.
+"""The error codes of logs that can't be read. For each cause, Apache Kafka responds with the same code.
 
-A damaged log affects nothing else: neither the rest of the request, nor the connection, nor the process.
+A damaged log affects its partition only: the rest of the request, the connection and the process continue.
 """
 
 from kafkad.core.errors import ErrorCode
@@ -9,7 +9,7 @@ from kafkad.core.log.records.record import MalformedBatch, MalformedRecords, Too
 from kafkad.core.ports import StorageFailed
 
 DAMAGE = (StorageFailed, CorruptBatch, MalformedRecords)
-"""The errors of reading a log: of the disk, of an invalid batch, of invalid records in a batch."""
+"""The exceptions of reading a log: disk errors, invalid batches, invalid records in a batch."""
 
 
 def code_of(error: Exception) -> ErrorCode:
@@ -20,8 +20,8 @@ def code_of(error: Exception) -> ErrorCode:
         case CorruptBatch() | MalformedBatch():
             return ErrorCode.CORRUPT_MESSAGE
         case UndecodableRecords() | TooManyRecords():
-            # Apache Kafka has no code for a codec that fails: it is a bare KafkaException there.
+            # Apache Kafka has no code for a failing codec: it throws a bare KafkaException.
             return ErrorCode.UNKNOWN_SERVER_ERROR
         case MalformedRecords():
             return ErrorCode.INVALID_RECORD
-    raise AssertionError(f"{error!r} says nothing about a log")
+    raise AssertionError(f"{error!r} is not an error of a log")

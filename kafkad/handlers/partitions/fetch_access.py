@@ -1,8 +1,8 @@
-"""Who reads what in a fetch session, and may it read this partition?
+"""The reader of a fetch session, and the checks that the reader may read a partition.
 
-Consumers may read from any replica, up to its high watermark. Followers read from the leader, up to its log end, and
-only those that the partition has: what a follower asks for counts as on its disk. So nobody is one on a listener for
-clients.
+Consumers may read from any replica, up to its high watermark. Followers read from the leader, up to its log end. Only
+brokers in the replica list may fetch as followers, because the leader takes records before the fetch offset as stored
+by the follower. For the same reason no client may fetch as a follower on a listener for clients.
 """
 
 from collections.abc import Iterator
@@ -23,11 +23,11 @@ from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
 
 READ_COMMITTED = 1
 ANY_REPLICA_FROM = 11
-"""Since this version consumers may read from followers (KIP-392)."""
+"""The first version in which consumers may read from followers (KIP-392)."""
 
 
 def set_reader(session: FetchSession, request: FetchRequest, version: int, *, may_follow: bool = True) -> None:
-    """Who reads in this session, and so up to where. Followers read up to the log end, whatever isolation they say."""
+    """Set the session's reader and isolation. Followers read up to the log end with any isolation level."""
     if request.replica_id >= 0:
         session.may_follow = may_follow
         session.leader_only = True
@@ -43,15 +43,15 @@ def set_reader(session: FetchSession, request: FetchRequest, version: int, *, ma
     session.set_isolation(TXN_COMMITTED if request.isolation_level == READ_COMMITTED else HIGH_WATERMARK)
 
 
-def refusal(row: CachedPartition, published: PartitionSlot, route: TopicRoute | None) -> int:
-    """The error of a partition that can't be read, or not in the epoch that the fetcher names."""
+def partition_error(row: CachedPartition, published: PartitionSlot, route: TopicRoute | None) -> int:
+    """The error of a partition that can't be read, or can't be read in the leader epoch of the request; 0 for none."""
     topic_id = route.topic_id if route is not None else None
     if published.state in (STATE_FREE, STATE_DELETING) or published.topic_id != topic_id:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if published.state == STATE_OFFLINE:
         return ErrorCode.KAFKA_STORAGE_ERROR
     if published.state == STATE_RECOVERING and not published.segment_count:
-        # The log is not loaded yet. If its worker died and the log is loaded again, the published offsets still hold.
+        # The first load of the log. When a new incarnation loads the log again, the published offsets remain valid.
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     epoch = row.current_leader_epoch
     if epoch >= 0 and epoch != published.leader_epoch:
@@ -59,14 +59,14 @@ def refusal(row: CachedPartition, published: PartitionSlot, route: TopicRoute | 
     return 0
 
 
-def role_refusal(
+def role_error(
     session: FetchSession,
     row: CachedPartition,
     published: PartitionSlot,
     route: TopicRoute | None,
     broker_id: int,
 ) -> int:
-    """The error of who must read elsewhere, or not at all: this broker follows, or the reader is no such follower."""
+    """The error of a reader that must not read here: this broker is a follower, or the reader is not a replica."""
     if not session.may_follow:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if published.role != ROLE_LEADER and session.leader_only:
@@ -74,25 +74,25 @@ def role_refusal(
     replica = session.replica_id
     if replica == NO_REPLICA or (route is not None and route.has_follower(row.key[1], replica, broker_id)):
         return 0
-    # The metadata of the two may differ for a moment: a follower that says its epoch comes again.
+    # The metadata of leader and follower may differ for a moment: a follower with a leader epoch retries.
     has_epoch = row.current_leader_epoch >= 0
     return ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def rows_of(request: FetchRequest) -> list[CachedPartition]:
-    return [_row(topic, asked) for topic, partitions in request.topics for asked in partitions]
+    return [_row(topic, partition) for topic, partitions in request.topics for partition in partitions]
 
 
 def each_row_of(request: FetchRequest) -> Iterator[CachedPartition]:
-    """The same, partition by partition, for a request with very many."""
-    return (_row(topic, asked) for topic, partitions in request.topics for asked in partitions)
+    """The same, one partition at a time, for requests with very many partitions."""
+    return (_row(topic, partition) for topic, partitions in request.topics for partition in partitions)
 
 
-def _row(topic: str | bytes, asked: FetchedPartition) -> CachedPartition:
+def _row(topic: str | bytes, partition: FetchedPartition) -> CachedPartition:
     return CachedPartition(
-        (topic, asked.partition),
-        asked.fetch_offset,
-        asked.max_bytes,
-        asked.current_leader_epoch,
-        asked.last_fetched_epoch,
+        (topic, partition.partition),
+        partition.fetch_offset,
+        partition.max_bytes,
+        partition.current_leader_epoch,
+        partition.last_fetched_epoch,
     )

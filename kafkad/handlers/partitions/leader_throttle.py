@@ -1,4 +1,4 @@
-"""Which followers of this broker's partitions get no records for now? (KIP-73: leader.replication.throttled.rate)"""
+"""Throttles the followers of this broker's partitions (KIP-73: leader.replication.throttled.rate)."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from kafkad.handlers.partitions.partition_routes import TopicRoute
 
 
 class LeaderThrottle:
-    """`image` is the metadata of this moment; times are those of `clock`, in milliseconds."""
+    """`image` returns the current metadata; `clock` returns milliseconds."""
 
     def __init__(
         self, quota: ReplicaQuota, broker_id: int, image: Callable[[], MetadataImage], clock: Callable[[], int]
@@ -19,15 +19,15 @@ class LeaderThrottle:
         self._image = image
         self._clock = clock
 
-    def holds_back(self, session: FetchSession, row: CachedPartition, route: TopicRoute | None) -> bool:
-        """Whether a follower reads in the session that is out of sync, and has to wait."""
+    def must_throttle(self, session: FetchSession, row: CachedPartition, route: TopicRoute | None) -> bool:
+        """Whether an out-of-sync follower fetches in the session and exceeds the quota."""
         if not self._is_throttled(session, row, route) or self._quota.pause_ms(self._clock()) == 0:
             return False
         assert route is not None, "a partition without a topic is not throttled"
         return session.replica_id not in self._image().topics[route.name].partitions[row.key[1]].isr
 
     def sent(self, session: FetchSession, row: CachedPartition, route: TopicRoute | None, size: int) -> None:
-        """The session gets `size` bytes of records; those of followers count, in sync or not."""
+        """Count `size` bytes of records that the session gets, if it is a follower's, in sync or not."""
         if self._is_throttled(session, row, route):
             self._quota.record(size, self._clock())
 

@@ -1,7 +1,7 @@
-"""May this broker answer for a partition, and what has its owner published?
+"""Checks that this broker may serve a partition, and finds the slot that its owner has published.
 
-All APIs use these checks, in Apache Kafka's order: does the partition exist, can its log be read, does the client have
-the present leader epoch, is this broker the leader?
+All APIs use these checks, in Apache Kafka's order: the partition exists, its log can be read, the client has the
+current leader epoch, this broker is the leader.
 """
 
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -12,7 +12,7 @@ ANY_EPOCH = -1
 
 
 def find_slot(view: BrokerView, topic: str, partition: int) -> tuple[int, PartitionSlot]:
-    """The slot's number and content. Raises KafkaError when there is no log to read."""
+    """The slot's number and content. Raises KafkaError when the partition has no readable log here."""
     route = view.routing.find(topic)
     if route is None or not 0 <= partition < len(route.slots):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -37,7 +37,7 @@ def find_leader(
     *,
     require_leader: bool = True,
 ) -> tuple[int, PartitionSlot]:
-    """As `find_slot`, but also raises unless this broker leads the partition in the client's leader epoch."""
+    """As `find_slot`; also raises KafkaError unless this broker leads the partition in the client's leader epoch."""
     slot, published = find_slot(view, topic, partition)
     if current_leader_epoch != ANY_EPOCH:
         if current_leader_epoch < published.leader_epoch:

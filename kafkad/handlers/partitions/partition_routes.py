@@ -1,6 +1,6 @@
 """The slot of each partition in the partition table, from one process's copy of the metadata.
 
-It is made anew whenever the metadata changes; requests only read it.
+Each change of the metadata replaces it; requests only read it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,9 +10,9 @@ from kafkad.wire.processes.descriptors import short_topic_id
 
 
 class TopicRoute:
-    """One topic: `slots[partition]` is its slot, `owners[partition]` its worker; -1 where this broker has none.
+    """One topic: `slots[partition]` is the slot, `owners[partition]` the worker; -1 without a replica on this broker.
 
-    `replicas[partition]` are the brokers that have it.
+    `replicas[partition]` are the ids of the brokers with a replica.
     """
 
     __slots__ = ("is_internal", "name", "owners", "replicas", "short_id", "slots", "topic_id", "uuid")
@@ -38,11 +38,11 @@ class TopicRoute:
 
     def has_follower(self, partition: int, broker_id: int, leader_id: int) -> bool:
         """Whether `broker_id` has a replica of a partition that `leader_id` leads."""
-        known = partition < len(self.replicas) and broker_id in self.replicas[partition]
-        return known and broker_id != leader_id
+        has_replica = partition < len(self.replicas) and broker_id in self.replicas[partition]
+        return has_replica and broker_id != leader_id
 
     def place(self, partition: int) -> tuple[int, int]:
-        """(slot, worker) of a partition; (-1, -1) when there is no such partition."""
+        """(slot, worker) of a partition; (-1, -1) for an unknown partition."""
         if 0 <= partition < len(self.slots):
             return self.slots[partition], self.owners[partition]
         return -1, -1

@@ -1,4 +1,4 @@
-"""Which consumers does a leader send to another replica? (KIP-392; which one is a replica selector's choice)"""
+"""The preferred read replica of each consumer, chosen by the replica selector plugin (KIP-392)."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from kafkad.handlers.partitions.partition_routes import TopicRoute
 
 
 class ReplicaSelection:
-    """`image` is the metadata of this moment."""
+    """`image` returns the current metadata."""
 
     def __init__(self, selector: ReplicaSelector, broker_id: int, image: Callable[[], MetadataImage]) -> None:
         self._selector = selector
@@ -21,9 +21,9 @@ class ReplicaSelection:
     def preferred(
         self, session: FetchSession, row: CachedPartition, published: PartitionSlot, route: TopicRoute | None
     ) -> int:
-        """The replica, or NO_REPLICA: the consumer should go on here.
+        """The preferred replica, or NO_REPLICA: the consumer continues here.
 
-        Followers and consumers of before KIP-392 are not asked about. Raises IllegalSelection.
+        Always NO_REPLICA for followers, and for consumers without KIP-392. Raises IllegalSelection.
         """
         if session.leader_only or published.role != ROLE_LEADER or row.fetch_offset > published.hw_offset:
             return NO_REPLICA

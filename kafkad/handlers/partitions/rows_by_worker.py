@@ -1,6 +1,6 @@
-"""Which partitions of a request is each worker asked about, and which rows of the reply get its answers?
+"""The partitions of a request by the worker that owns them, with the rows of the response.
 
-A worker is asked once, and answers in the order of the question.
+Each worker gets one message, and returns its results in the same order.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ Row = TypeVar("Row")
 
 
 class RowsByWorker(Generic[Row]):
-    """`Row` is the API's record of each partition until its owner answers."""
+    """`Row` is the API's row of a partition in the response."""
 
     def __init__(self) -> None:
         self._rows: dict[int, list[tuple[int, int, Row]]] = {}
@@ -24,7 +24,7 @@ class RowsByWorker(Generic[Row]):
     def workers(self) -> list[int]:
         return list(self._rows)
 
-    def asked(self, worker: int) -> list[tuple[int, int, Row]]:
+    def entries(self, worker: int) -> list[tuple[int, int, Row]]:
         """(slot, short_id, row) of each partition that `worker` owns."""
         return self._rows[worker]
 
@@ -32,5 +32,5 @@ class RowsByWorker(Generic[Row]):
         return (row for _slot, _short_id, row in self._rows[worker])
 
 
-LOST = ErrorCode.NOT_LEADER_OR_FOLLOWER
-"""The code for the partitions of a dead worker: it is about to be replaced, so the client retries."""
+WORKER_LOST = ErrorCode.NOT_LEADER_OR_FOLLOWER
+"""The code for the partitions of a dead worker. A new incarnation replaces the worker, so clients should retry."""

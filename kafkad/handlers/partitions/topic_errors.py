@@ -1,10 +1,10 @@
-"""Which error does an unknown topic get? An illegal topic name gets another one."""
+"""The error of an unknown topic: one for legal names, another for illegal names."""
 
 from kafkad.core.controller.topics.names import check_topic_name
 from kafkad.core.errors import ErrorCode, KafkaError
 
 
-def why_unknown(name: str) -> ErrorCode:
+def unknown_topic_error(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
 
 

@@ -1,1 +1,1 @@
-"""What the APIs share about requests: their handlers, the view that handlers read, replies that are cached packed."""
+"""Code about requests that several APIs use: handlers by API, the view of the broker, the metadata cache."""

@@ -1,7 +1,8 @@
-"""How the network process handles each API: it answers by itself, or asks the owners of partitions.
+"""The APIs that the network process handles: some by itself, some with messages to the owners of partitions.
 
-Other APIs have request handlers of their own (processes/network/dispatch.py). Handlers turn a `KafkaError` into the
-code of the part of the request that it is about; one that gets here is a bug, and ends the process.
+Other APIs have request handlers of their own (processes/network/dispatch.py). Handlers translate a `KafkaError` into
+the error code of the topic, partition or request that it is about. A `KafkaError` that leaves a handler is a bug and
+ends the process.
 """
 
 from typing import Protocol
@@ -17,22 +18,22 @@ from kafkad.handlers import (
     offset_for_leader_epoch,
     write_txn_markers,
 )
-from kafkad.handlers.partitions.owner_question import OwnerQuestion
+from kafkad.handlers.partitions.owner_request import OwnerRequest
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.requests.steps import Steps
 from kafkad.wire import api_table
 
 
 class LocalHandler(Protocol):
-    """Takes a request's body; returns the response's, or the steps that lead to it. Raises MalformedRequest."""
+    """Returns the response body, or the steps that make it. Raises MalformedRequest."""
 
     def __call__(self, body: memoryview, context: RequestContext, view: BrokerView) -> bytes | Steps: ...
 
 
-class AskOwners(Protocol):
-    """Takes a request's body; returns the question to the owners. Raises MalformedRequest."""
+class OwnerRequestFactory(Protocol):
+    """Returns the pending request of an API that owners handle. Raises MalformedRequest."""
 
-    def __call__(self, body: memoryview, context: RequestContext, view: BrokerView) -> OwnerQuestion: ...
+    def __call__(self, body: memoryview, context: RequestContext, view: BrokerView) -> OwnerRequest: ...
 
 
 LOCAL: dict[int, LocalHandler] = {
@@ -43,8 +44,8 @@ LOCAL: dict[int, LocalHandler] = {
     api_table.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
 }
 
-OWNER_QUESTIONS: dict[int, AskOwners] = {
-    api_table.DELETE_RECORDS: delete_records.question,
-    api_table.DESCRIBE_PRODUCERS: describe_producers.question,
-    api_table.WRITE_TXN_MARKERS: write_txn_markers.question,
+OWNER_REQUESTS: dict[int, OwnerRequestFactory] = {
+    api_table.DELETE_RECORDS: delete_records.pending_request,
+    api_table.DESCRIBE_PRODUCERS: describe_producers.pending_request,
+    api_table.WRITE_TXN_MARKERS: write_txn_markers.pending_request,
 }

@@ -1,6 +1,7 @@
-"""The brokers of the cluster as one client gets them: this broker has the address that is advertised to that client.
+"""The brokers of the cluster with their addresses for one client.
 
-Any other has that of its listener with the same name; without such a listener it is left out, as in Apache Kafka.
+This broker has the advertised address of the client's listener. Other brokers have the address of their listener with
+the same name; as in Apache Kafka, the response omits brokers without such a listener.
 """
 
 from kafkad.core.controller.image import Broker, Listener
@@ -10,7 +11,7 @@ from kafkad.wire.messages.metadata import BrokerRow
 
 
 def broker_rows(context: RequestContext, view: BrokerView) -> list[BrokerRow]:
-    """Every live broker, by id. This broker is always among them, registered or not."""
+    """The live brokers, sorted by id. This broker is always included, also while it is not registered."""
     brokers = view.image.brokers
     rows: list[BrokerRow] = [
         (broker.id, listener.host, listener.port, broker.rack)

@@ -1,4 +1,4 @@
-"""The view for requests that are answered in the network process."""
+"""The state of the broker that the network process uses to handle requests."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -13,37 +13,37 @@ from kafkad.handlers.partitions.partition_routes import Routing
 from kafkad.handlers.requests.metadata_cache import MetadataCache
 
 
-class NotYet(Exception):
-    """A partition's manifest is not here yet and has been asked for: run the handler again when it comes."""
+class ManifestPending(Exception):
+    """The manifest of a partition has been requested from its owner: run the handler again when it arrives."""
 
 
 class LogLookups(Protocol):
-    """Looking into logs by time and by leader epoch."""
+    """Searches in logs by time and by leader epoch."""
 
     def reader(self, slot: int, published: PartitionSlot) -> LogReader | None:
-        """A reader over all segments; None: the owner has been asked, raise `NotYet`."""
+        """A reader over all segments. None: the manifest has been requested, raise `ManifestPending`."""
 
-    def outdated(self, slot: int, published: PartitionSlot) -> None:
-        """Files of the manifest are missing: the owner is asked again, raise `NotYet`.
+    def refresh_manifest(self, slot: int, published: PartitionSlot) -> None:
+        """Request the manifest again because its files are missing; then raise `ManifestPending`.
 
-        Raises KafkaError when the owner has named the same files before.
+        Raises KafkaError if the last two manifests name the same files.
         """
 
-    def doubted(self, slot: int, published: PartitionSlot, error: WrongIndex) -> None:
-        """An index contradicts the log: the owner is asked to compare them, raise `NotYet`.
+    def recheck_index(self, slot: int, published: PartitionSlot, error: WrongIndex) -> None:
+        """Request a check of an index that contradicts the log; then raise `ManifestPending`.
 
-        Raises KafkaError when the owner has found it right before: the log is damaged.
+        Raises KafkaError if the owner has already found the index correct: the log is damaged.
         """
 
     def unreadable(self, slot: int, published: PartitionSlot, error: Exception) -> KafkaError:
-        """The code for a log that can't be read. Logs once which one it is, and why."""
+        """The error code of a log that can't be read. Logs the partition and the cause once."""
 
 
 class VolumeSpace(Protocol):
-    """Asks the operating system for the free space."""
+    """Reads the free space from the operating system."""
 
     def __call__(self, path: str) -> tuple[int, int] | None:
-        """(total, usable) bytes of the volume that the directory is in; None when the directory is offline."""
+        """(total, usable) bytes of the directory's volume; None if the directory is offline."""
 
 
 def _unknown_space(path: str) -> tuple[int, int]:
@@ -52,10 +52,9 @@ def _unknown_space(path: str) -> tuple[int, int]:
 
 @dataclass(slots=True, kw_only=True)
 class BrokerView:
-    """One mutable object for the process: the shell replaces the image when metadata arrives.
+    """One mutable object per process: the shell replaces the image when metadata arrives.
 
-    `max_partitions_described` is max.request.partition.size.limit; `cleanup_policy` is log.cleanup.policy of
-    this broker.
+    `max_partitions_described` is max.request.partition.size.limit; `cleanup_policy` is log.cleanup.policy.
     """
 
     broker_id: int
@@ -66,15 +65,15 @@ class BrokerView:
     routing: Routing
     volume_space: VolumeSpace = _unknown_space
     offline_dirs: Callable[[], Collection[int]] = frozenset
-    """The log directories, by their place in log.dirs, that can't be used any more."""
+    """The offline log directories, by their index in log.dirs."""
     cordoned_dirs: Collection[int] = frozenset()
-    """Those that get no new partitions."""
+    """The log directories that get no new partitions."""
     max_partitions_described: int = 2000
     cleanup_policy: str = "delete"
     metadata_cache: MetadataCache = field(default_factory=MetadataCache)
 
     @property
     def controller_id(self) -> int:
-        """The broker that clients send their changes to; a single broker is its own controller."""
-        known = self.image.controller_id
-        return self.broker_id if known == NO_CONTROLLER else known
+        """The broker to which clients send changes; a single broker is its own controller."""
+        controller_id = self.image.controller_id
+        return self.broker_id if controller_id == NO_CONTROLLER else controller_id

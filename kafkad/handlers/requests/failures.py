@@ -1,4 +1,4 @@
-"""What is logged of a request that has met an error, in one line: malformed, not to be encoded, or a bug."""
+"""The log lines of failed requests: malformed, unencodable, or a bug in a handler."""
 
 import logging
 from traceback import extract_tb
@@ -15,14 +15,14 @@ log = logging.getLogger(__name__)
 
 
 def log_failure(log_rate_limit: LogRateLimit, context: RequestContext, reason: str) -> None:
-    """Once a minute for each address and API: a client may repeat its request without end."""
+    """Log at most once a minute for each address and API, because clients may retry without limit."""
     host = context.client.address
     if log_rate_limit.is_due((network_of(host), context.api_key), context.received_ms):
         log.error("%s: %s", host, reason)
 
 
 def failed(request: RequestContext | RequestHeader, error: Exception) -> str:
-    """The bug that a request has met."""
+    """The description of a bug in the handling of a request."""
     where = extract_tb(error.__traceback__)
     place = f" ({where[-1].filename}:{where[-1].lineno})" if where else ""
     name, cause = APIS[request.api_key].name, f"{type(error).__name__}: {logged(str(error))}"
@@ -30,7 +30,7 @@ def failed(request: RequestContext | RequestHeader, error: Exception) -> str:
 
 
 def reason_to_close(request: RequestContext | RequestHeader, error: Exception) -> str:
-    """Why the connection is closed on which a request came that has met this error."""
+    """The reason in the log line when a failed request closes its connection."""
     if isinstance(error, UnencodableMessage):
         return unencodable(request.api_key, request.version, error)
     if isinstance(error, MalformedRequest):

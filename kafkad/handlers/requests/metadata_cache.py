@@ -1,8 +1,7 @@
-"""The packed topics of Metadata responses, kept for as long as the topic, the live brokers and their listeners are the
-same.
+"""Caches the packed topics of Metadata responses until the topic, the live brokers or their listeners change.
 
-An image replaces a `Topic` whenever anything about it changes, so the identity of the object says whether its bytes are
-still valid. This module decides what clients see of a topic; the wire decides the layout.
+Each change of a topic replaces its `Topic` object, so cached bytes are valid for the same object. This module decides
+the content of a topic in responses; the wire decides the layout.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -17,24 +16,23 @@ from kafkad.wire.messages.metadata import PartitionRow, layout, pack_topic
 
 LISTENER_ERROR_FROM = 6
 """The first version whose clients know LISTENER_NOT_FOUND."""
-WHOLE_RESPONSES = 4
-"""Cached answers with all topics. Each may be megabytes, and clients of the same kind send the same request."""
+MAX_FULL_RESPONSES = 4
+"""The most cached responses with all topics. Each may be megabytes; clients of the same kind send equal requests."""
 
 
 class _Form(NamedTuple):
-    """What the bytes of a topic depend on, beside the topic and the live brokers.
+    """The properties of a client that change the bytes of a topic.
 
-    `unreachable` are the live brokers without the listener of the client, mostly none.
+    `unreachable` are the live brokers without the client's listener, usually none.
     """
 
     layout: int
     unreachable: frozenset[int]
-    knows_listener_error: bool
+    has_listener_error: bool
 
 
 class _Packed:
-    """One topic in the forms that were needed so far, mostly one or two; each with the error codes of its partitions,
-    which are counted for each answer.
+    """One topic in its cached forms, usually one or two, each with the error codes of its partitions for the metrics.
 
     Mutable and slotted: there is one for each topic.
     """
@@ -55,14 +53,14 @@ class MetadataCache:
         self._image: MetadataImage | None = None
         self._forms: dict[tuple[int, str], _Form] = {}
         """By version and listener."""
-        self._whole: dict[Hashable, tuple[bytes, Sequence[int]]] = {}
+        self._full_responses: dict[Hashable, tuple[bytes, Sequence[int]]] = {}
 
-    def follow(self, image: MetadataImage, broker_id: int) -> None:
-        """Drop topics that are not in `image` any more. `broker_id` is this broker: it is live, registered or not."""
+    def update(self, image: MetadataImage, broker_id: int) -> None:
+        """Invalidate the cache for a new `image`. This broker, `broker_id`, is always live, also if unregistered."""
         if image is self._image:
             return
         self._image = image
-        self._whole.clear()
+        self._full_responses.clear()
         self._forms.clear()
         live = frozenset(image.brokers) | {broker_id}
         if live != self._live:
@@ -74,69 +72,70 @@ class MetadataCache:
     def topics(self, topics: Collection[Topic], version: int, listener: str, broker_id: int) -> list[bytes]:
         """Each topic without its last fields, packed for a client of `version` on this listener."""
         form = self._form(version, listener, broker_id)
-        known = self._packed
+        cache = self._packed
         out = []
         for topic in topics:
-            packed = known.get(topic.name)
+            packed = cache.get(topic.name)
             if packed is None or packed.topic is not topic:
-                packed = known[topic.name] = _Packed(topic)
-            found = packed.forms.get(form)
-            if found is None:
-                found = packed.forms[form] = self._pack(topic, form, broker_id)
-            body, errors = found
+                packed = cache[topic.name] = _Packed(topic)
+            content = packed.forms.get(form)
+            if content is None:
+                content = packed.forms[form] = self._pack(topic, form, broker_id)
+            body, errors = content
             if errors:
                 count_errors(errors)
             out.append(body)
         return out
 
     def _form(self, version: int, listener: str, broker_id: int) -> _Form:
-        known = self._forms.get((version, listener))
-        if known is None:
+        form = self._forms.get((version, listener))
+        if form is None:
             brokers = self._image.brokers if self._image is not None else {}
             unreachable = frozenset(without_listener(brokers, listener)) - {broker_id}
-            knows = version >= LISTENER_ERROR_FROM if unreachable else True
-            known = self._forms[version, listener] = _Form(layout(version), unreachable, knows)
-        return known
+            has_listener_error = version >= LISTENER_ERROR_FROM if unreachable else True
+            form = self._forms[version, listener] = _Form(layout(version), unreachable, has_listener_error)
+        return form
 
-    def whole(self, asked: Hashable) -> bytes | None:
-        """The answer about all topics, one object for equal requests: it depends on `asked` and the image."""
-        kept = self._whole.get(asked)
-        if kept is None:
+    def full_response(self, key: Hashable) -> bytes | None:
+        """The cached response with all topics, the same object for requests with the same `key`."""
+        cached = self._full_responses.get(key)
+        if cached is None:
             return None
-        body, errors = kept
+        body, errors = cached
         count_errors(errors)
         return body
 
-    def keep_whole(
-        self, asked: Hashable, image: MetadataImage, body: bytes, version: int, listener: str, broker_id: int
+    def add_full_response(
+        self, key: Hashable, image: MetadataImage, body: bytes, version: int, listener: str, broker_id: int
     ) -> None:
-        """Keep such an answer, which was made from `image`; drop it if the image was replaced meanwhile."""
-        if image is self._image and len(self._whole) < WHOLE_RESPONSES:
+        """Cache a response with all topics, made from `image`, unless the image was replaced meanwhile."""
+        if image is self._image and len(self._full_responses) < MAX_FULL_RESPONSES:
             form = self._form(version, listener, broker_id)
             forms = [packed.forms[form] for packed in self._packed.values() if form in packed.forms]
-            self._whole[asked] = body, [error for _, errors in forms for error in errors]
+            self._full_responses[key] = body, [error for _, errors in forms for error in errors]
 
     def _pack(self, topic: Topic, form: _Form, broker_id: int) -> tuple[bytes, list[int]]:
         live, unreachable = self._live, form.unreachable
         rows = [describe_partition(partition, live, broker_id, unreachable) for partition in topic.partitions]
         if form.layout == 0:
             rows = [_of_live_brokers(row, live - unreachable) for row in rows]
-        if not form.knows_listener_error:
+        if not form.has_listener_error:
             rows = [_without_listener_error(row) for row in rows]
         body = pack_topic(form.layout, ErrorCode.NONE, topic.name, topic.id.bytes, is_internal(topic.name), rows)
         return body, [row[0] for row in rows if row[0]]
 
 
 def without_listener(brokers: Mapping[int, Broker], listener: str) -> list[int]:
-    """The brokers that a client of the listener can't reach."""
+    """The brokers that a client of this listener can't reach."""
     return [each for each, broker in brokers.items() if all(at.name != listener for at in broker.listeners)]
 
 
 def describe_partition(
     partition: Partition, live: Collection[int], broker_id: int, unreachable: Collection[int] = ()
 ) -> PartitionRow:
-    """A partition whose leader is dead, or can't be reached by the client, has none; replicas on dead brokers and in
-    failed log directories are offline.
+    """The row of a partition. Without a live leader that the client can reach, the row has no leader and an error.
+
+    Replicas on dead brokers and in failed log directories are offline.
     """
     failed_here = partition.log_dir == NO_LOG_DIR and partition.slot != NO_SLOT
     offline = tuple(
@@ -154,15 +153,15 @@ def describe_partition(
 
 
 def _without_listener_error(row: PartitionRow) -> PartitionRow:
-    """Versions before 6 do not know it."""
+    """For versions before 6, which have no LISTENER_NOT_FOUND."""
     return (ErrorCode.LEADER_NOT_AVAILABLE, *row[1:]) if row[0] == ErrorCode.LISTENER_NOT_FOUND else row
 
 
 def _of_live_brokers(row: PartitionRow, live: Collection[int]) -> PartitionRow:
-    """Version 0 names live brokers only, and says so when some are missing."""
+    """Version 0 names live brokers only, with REPLICA_NOT_AVAILABLE if replicas are missing."""
     error, index, leader, leader_epoch, replicas, isr, offline = row
-    here = tuple(replica for replica in replicas if replica in live)
+    live_replicas = tuple(replica for replica in replicas if replica in live)
     in_sync = tuple(replica for replica in isr if replica in live)
-    if error == ErrorCode.NONE and (here != replicas or in_sync != isr):
+    if error == ErrorCode.NONE and (live_replicas != replicas or in_sync != isr):
         error = ErrorCode.REPLICA_NOT_AVAILABLE
-    return error, index, leader, leader_epoch, here, in_sync, offline
+    return error, index, leader, leader_epoch, live_replicas, in_sync, offline

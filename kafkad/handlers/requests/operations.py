@@ -1,4 +1,4 @@
-"""Which operations a client is allowed, as the bit fields that several responses can carry (bits: AclOperation).
+"""The operations that a client may perform, as bit fields of several responses (bits: AclOperation).
 
 There is no authorizer yet; without one Apache Kafka allows every operation on a resource.
 """

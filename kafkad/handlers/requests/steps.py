@@ -1,7 +1,7 @@
-"""Requests about many partitions are answered in steps: other requests wait for one step at most.
+"""Requests about many partitions are handled in steps, so that other requests wait for one step at most.
 
-Their handlers are generators. They yield what they wait for, and are resumed when it is there. A look-up that may wait
-for a disk is a `LogSearch`, which a thread makes.
+The handlers are generators that yield the reason of each pause. A search that may wait for a disk is a `LogSearch`,
+which runs in a thread.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -10,31 +10,31 @@ from enum import Enum, auto
 from typing import Any, TypeVar
 
 from kafkad.core.log.reading.log_reader import FoundOffset, LogReader
-from kafkad.handlers.requests.broker_view import NotYet
+from kafkad.handlers.requests.broker_view import ManifestPending
 
 ROWS_A_STEP = 128
-"""About a millisecond of look-ups."""
+"""About one millisecond of work."""
 
 
 class Pause(Enum):
-    """Why a handler pauses."""
+    """The reason of a handler's pause."""
 
     TURN = auto()
-    """Its turn is over: resume when other requests had theirs."""
-    NEWS = auto()
-    """It has asked for a manifest: resume when one has come."""
+    """The step is complete: resume after the other requests' steps."""
+    MANIFEST = auto()
+    """The handler has requested a manifest: resume when a manifest arrives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSearch:
-    """`look` gets a reader like this one, with files of its own. Its result, or its exception, is sent back."""
+    """A thread calls `search` with a copy of `reader` with its own files, and sends back the result or exception."""
 
     reader: LogReader
-    look: Callable[[LogReader], FoundOffset | None]
+    search: Callable[[LogReader], FoundOffset | None]
 
 
 class LogMoved(Exception):
-    """The log changed during the search, so that its result is worthless: search again."""
+    """The log changed during the search, so the result is invalid: search again."""
 
 
 Waits = Pause | LogSearch | None
@@ -47,28 +47,28 @@ Result = TypeVar("Result")
 
 def in_steps(
     rows: Sequence[Row],
-    answer: Callable[[Row], Generator[Waits, Any, Result]],
-    ask_ahead: Callable[[Iterable[Row]], None],
+    handle: Callable[[Row], Generator[Waits, Any, Result]],
+    request_manifests: Callable[[Iterable[Row]], None],
 ) -> Generator[Waits, Any, list[Result]]:
-    """The result of `answer` for each row. `ask_ahead` asks for the manifests that a step needs."""
+    """The result of `handle` for each row. `request_manifests` requests the manifests for one step."""
     results = []
     for first in range(0, len(rows), ROWS_A_STEP):
         if first:
             yield Pause.TURN
         step = rows[first : first + ROWS_A_STEP]
-        ask_ahead(step)
+        request_manifests(step)
         for row in step:
-            results.append((yield from answer(row)))
+            results.append((yield from handle(row)))
     return results
 
 
-def until_known(look: Callable[[], Generator[Waits, Any, Result]]) -> Generator[Waits, Any, Result]:
-    """Look at one partition; repeat this when a manifest has come or the log has changed."""
+def retry_until_read(read: Callable[[], Generator[Waits, Any, Result]]) -> Generator[Waits, Any, Result]:
+    """The result of `read` for one partition; repeated when a manifest arrives or the log has changed."""
     while True:
         try:
-            return (yield from look())
-        except NotYet:
-            pause = Pause.NEWS
+            return (yield from read())
+        except ManifestPending:
+            pause = Pause.MANIFEST
         except LogMoved:
             pause = Pause.TURN
         yield pause

@@ -69,7 +69,7 @@ class Checkpoints:
         self._paths = dict(paths)
         self._reserved = {log_dir: ReservedSpace(path) for log_dir, path in self._paths.items()}
         for reserved in self._reserved.values():
-            reserved.keep()
+            reserved.reserve()
         self._table = table
         self._intervals_ms = intervals_ms
         self._first_ms = first_ms
@@ -169,7 +169,7 @@ class Checkpoints:
             try:
                 write_offsets(self._paths[log_dir], name, offsets)
             finally:
-                self._reserved[log_dir].keep()
+                self._reserved[log_dir].reserve()
 
     def _published(self, image: MetadataImage, names: Collection[str]) -> dict[tuple[int, str], Offsets]:
         found: dict[tuple[int, str], Offsets] = {(log_dir, name): {} for log_dir in self._paths for name in names}

@@ -9,7 +9,7 @@ from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS
 from kafkad.handlers.controller.alter_replica_log_dirs import move_replicas
-from kafkad.handlers.controller.requests.controller_view import ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import ResponseAfter
 from kafkad.handlers.controller.requests.responses import unencodable_response
 from kafkad.processes.controller.checkpoints import Checkpoints
 from kafkad.processes.controller.events import Send
@@ -55,7 +55,7 @@ class DirectoryMoves:
             self._send(peer, pack_message(AdminReply(message.token, None, str(error))))
             return True
         self._publish()
-        if isinstance(answer, ReplyAfter):
+        if isinstance(answer, ResponseAfter):
             reply = partial(self._send, peer, pack_message(AdminReply(message.token, answer.body)))
             self.replies.add(Waiting(peer, reply, answer.version, (), now_ms + answer.timeout_ms))
         else:

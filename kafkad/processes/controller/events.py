@@ -20,7 +20,7 @@ from kafkad.core.log.recovery.checkpoints import (
 )
 from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS, ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS, ControllerView, ResponseAfter
 from kafkad.handlers.controller.requests.pieces import joined, pieces_of, pieces_of_names
 from kafkad.handlers.controller.requests.responses import response_to
 from kafkad.handlers.controller.requests.timeouts import LONGEST_MS, timed_out
@@ -223,8 +223,8 @@ class ControllerEvents:
             before = self._controller.image
             answer = response_to(memoryview(body()), context, self._view)
             self._publish(before)
-            answers.append(answer.body if isinstance(answer, ReplyAfter) else answer)
-            return _Done(answer.version, answer.deleted) if isinstance(answer, ReplyAfter) else _Done()
+            answers.append(answer.body if isinstance(answer, ResponseAfter) else answer)
+            return _Done(answer.version, answer.deleted) if isinstance(answer, ResponseAfter) else _Done()
 
         def reply() -> None:
             late = [timed_out(api_key, version, memoryview(body())) for body in pieces.bodies[len(answers) :]]
@@ -271,7 +271,7 @@ class ControllerEvents:
             self._send(peer, pack_message(AdminReply(request.token, None, str(error))))
             return
         self._publish(before)
-        if isinstance(answer, ReplyAfter):
+        if isinstance(answer, ResponseAfter):
             frame = pack_message(AdminReply(request.token, answer.body))
             self._reply_later(peer, frame, answer.version, answer.deleted, answer.timeout_ms)
         else:

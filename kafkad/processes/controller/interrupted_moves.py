@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from kafkad.adapters.files.log_directory import LogDirectory
-from kafkad.adapters.files.moved_directory import forget_synced_source, moved_from, set_aside
+from kafkad.adapters.files.moved_directory import forget_synced_source, mark_for_deletion, moved_from
 from kafkad.core.controller.startup.reconciliation import FoundDirectory, parse_directory
 from kafkad.core.ports import StorageFailed
 
@@ -52,7 +52,7 @@ def _remove(source: FoundDirectory, moved: FoundDirectory, directories: Sequence
     assert partition is not None, "only directories of partitions say where they came from"
     path = directories[source.log_dir].path / source.name
     try:
-        set_aside(path, partition)
+        mark_for_deletion(path, partition)
         forget_synced_source(directories[moved.log_dir].path / moved.name)
     except StorageFailed as error:
         log.warning("%s was moved, its old directory can't be renamed: %s", partition, error)

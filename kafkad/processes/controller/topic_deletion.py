@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from kafkad.adapters.files.directory_removal import DirectoryRemovals
 from kafkad.adapters.files.log_directory import LogDirectory
-from kafkad.adapters.files.moved_directory import future_directory, set_aside
+from kafkad.adapters.files.moved_directory import future_directory, mark_for_deletion
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.core.controller.controller import Controller
 from kafkad.core.controller.deltas import MetadataDelta, TopicDeleted
@@ -113,7 +113,7 @@ class TopicDeletions:
         """The partition was on its way there, or has come there just before its worker died."""
         is_aside = self._set_aside(target, partition)
         try:
-            leaving = set_aside(future_directory(str(target.path), partition, topic.id.bytes), partition)
+            leaving = mark_for_deletion(future_directory(str(target.path), partition, topic.id.bytes), partition)
         except StorageFailed as error:
             log.error("%s was deleted, the directory that it moved to can't be renamed: %s", partition, error)
             return False

@@ -153,7 +153,7 @@ class Assembly:
             ready=self._ready,
             lost=shell.connection_lost,
             release=arena.release,
-            prefetch=PageCachePrefetch(self._ready.add, self._cold_reads, context.table.truncated_in),
+            prefetch=PageCachePrefetch(self._ready.add, self._cold_reads, context.table.truncation_generation),
             peer_log=self.peer_log,
             turns=self.turns,
             unread=unread,

@@ -82,9 +82,9 @@ class CoordinatorRequests:
         partitions = 0 if route is None else len(route.slots)
         name = COORDINATED[key].name
         pieces = routing.split(key, name, version, body, partitions)
-        if route is not None and routing.asks_all(key):
+        if route is not None and routing.is_for_all_shards(key):
             pieces = [piece for piece in pieces if route.place(piece.partition)[1] >= 0]
-        kept = [routing.kept(key, name, version, piece) for piece in pieces]
+        kept = [routing.body_to_keep(key, name, version, piece) for piece in pieces]
         opened = _Open(self._answers.open(connection, frame, context), len(pieces))
         self._by_connection.setdefault(connection, {})[opened] = None
         parts = []
@@ -150,7 +150,7 @@ class CoordinatorRequests:
         api = COORDINATED[context.api_key]
         request = codec(api.name, context.version).decode(frame.body)
         reply = self._answers.open(connection, frame, context)
-        self._answers.send_made(reply, partial(api.module.refuse, request, context.version, code))
+        self._answers.send_made(reply, partial(api.module.reject, request, context.version, code))
 
     def heard(self, message: CoordinatorReply) -> None:
         """Take an answer; it is ignored if its request is closed."""
@@ -220,4 +220,4 @@ class CoordinatorRequests:
 
 def _refused(body: bytes, context: RequestContext, code: ErrorCode) -> bytes:
     api = COORDINATED[context.api_key]
-    return api.module.refuse(codec(api.name, context.version).decode(memoryview(body)), context.version, code)
+    return api.module.reject(codec(api.name, context.version).decode(memoryview(body)), context.version, code)

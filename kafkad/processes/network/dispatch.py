@@ -12,9 +12,9 @@ from kafkad.handlers import api_versions
 from kafkad.handlers.coordinators import find_coordinator
 from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
 from kafkad.handlers.coordinators.requests.routing import peek
-from kafkad.handlers.metadata import answer as metadata_response
+from kafkad.handlers.metadata import response as metadata_response
 from kafkad.handlers.metadata import unknown_topics
-from kafkad.handlers.requests.apis_of_network import LOCAL, OWNER_QUESTIONS
+from kafkad.handlers.requests.apis_of_network import LOCAL, OWNER_REQUESTS
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.frames import Frame
@@ -81,7 +81,7 @@ class RequestDispatcher:
             return self._controller.forward
         if APIS[key].runs is Runs.COORDINATOR:
             return self._coordinators.start
-        if key in OWNER_QUESTIONS:
+        if key in OWNER_REQUESTS:
             return self._ask_owners
         return self._respond_locally
 
@@ -89,12 +89,12 @@ class RequestDispatcher:
         self._answers.respond_locally(LOCAL[context.api_key], connection, frame, context)
 
     def _ask_owners(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
-        question = OWNER_QUESTIONS[context.api_key](frame.body, context, self._view)
-        self._owners.start(connection, frame, context, question)
+        pending_request = OWNER_REQUESTS[context.api_key](frame.body, context, self._view)
+        self._owners.start(connection, frame, context, pending_request)
 
     def _api_versions(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
         body = frame.body
-        information = api_versions.information_of(body, context.version)
+        information = api_versions.client_information(body, context.version)
         if information not in (None, connection.context.information):
             connection.context = replace(connection.context, information=information)
         reply = self._answers.open(connection, frame, context)
@@ -129,11 +129,11 @@ class RequestDispatcher:
             request = yield from read_find_coordinator_request(body, context.version)
             wanted = find_coordinator.required_topics(request, view)
             if not wanted:
-                return (yield from find_coordinator.answer(request, context, view))
+                return (yield from find_coordinator.response(request, context, view))
 
             def created(_errors: dict[str, int]) -> None:
                 if not connection.closed:
-                    self._answers.run_late(find_coordinator.answer(request, context, view), reply, len(body))
+                    self._answers.run_late(find_coordinator.response(request, context, view), reply, len(body))
 
             self._controller.create_topics(connection, wanted, created, context.received_ms)
             return None

@@ -7,7 +7,7 @@ from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.errors import ErrorCode
 from kafkad.core.metrics.catalogue import BYTES_OUT, FAILED_FETCH, REPLICATION_BYTES_OUT, TOTAL_FETCH, error_index
 from kafkad.core.types import LOG_END
-from kafkad.handlers.partitions.fetch_findings import Finding, Measure
+from kafkad.handlers.partitions.fetch_measure import LogReadResult, Measure
 
 
 class Traffic(Protocol):
@@ -24,23 +24,23 @@ class FetchCounts:
         self._traffic = traffic
         self._column = column
 
-    def answered(self, measure: Measure, findings: Sequence[Finding]) -> None:
-        """Count these findings of `measure`, which are answered."""
+    def answered(self, measure: Measure, results: Sequence[LogReadResult]) -> None:
+        """Count these results of `measure`, which are sent."""
         block = self._block
-        block[TOTAL_FETCH] += len(findings)
+        block[TOTAL_FETCH] += len(results)
         if measure.bytes_found and measure.isolation == LOG_END:
             # The traffic of a topic is that of its clients.
-            places = [finding.place for finding in findings]
+            places = [result.place for result in results]
             block[REPLICATION_BYTES_OUT] += sum(place.length for place in places if place is not None)
         elif measure.bytes_found:
             bytes_out = 0
-            for finding in findings:
-                if finding.place is not None:
-                    bytes_out += finding.place.length
-                    self._traffic.add_traffic(finding.row.slot, self._column, finding.place.length)
+            for result in results:
+                if result.place is not None:
+                    bytes_out += result.place.length
+                    self._traffic.add_traffic(result.row.slot, self._column, result.place.length)
             block[BYTES_OUT] += bytes_out
         if measure.is_urgent or measure.absent:
-            for finding in findings:
-                if finding.error:
-                    block[error_index(finding.error)] += 1
-                    block[FAILED_FETCH] += finding.error == ErrorCode.KAFKA_STORAGE_ERROR
+            for result in results:
+                if result.error:
+                    block[error_index(result.error)] += 1
+                    block[FAILED_FETCH] += result.error == ErrorCode.KAFKA_STORAGE_ERROR

@@ -20,7 +20,7 @@ from kafkad.core.sessions.session_cache import SessionCache
 from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.handlers.fetch import FetchEvaluator
 from kafkad.handlers.partitions.fetch_access import rows_of
-from kafkad.handlers.partitions.fetch_findings import Measure
+from kafkad.handlers.partitions.fetch_measure import Measure
 from kafkad.handlers.partitions.leader_hints import Hints, hints_of_fetch
 from kafkad.handlers.requests.failures import reason_to_close
 from kafkad.processes.network.connections.connection import Connection, Reply
@@ -172,8 +172,8 @@ class FetchRequests:
             self._large.look(fetch)
             return False
         measure = fetch.measured = self._evaluator.measure(session, fetch.max_bytes, fetch.absent)
-        if measure.followed:
-            self.watches.report(session, measure.followed, self._now_ms)
+        if measure.follower_states:
+            self.watches.report(session, measure.follower_states, self._now_ms)
         if self._is_stopping:
             return True
         isolation = measure.isolation
@@ -183,7 +183,7 @@ class FetchRequests:
         if measure.needs_manifest:
             self._manifests_wanted[fetch] = None
         is_found = self.is_found(fetch, measure)
-        if not is_found and not (measure.needs_manifest and not measure.has_something_to_say):
+        if not is_found and not (measure.needs_manifest and not measure.has_content):
             for slot, upper in measure.readable_slots:
                 self.watches.watch(slot, upper, isolation)
         return is_found
@@ -278,14 +278,14 @@ class FetchRequests:
     def _answer(self, fetch: WaitingFetch, now_ms: int) -> None:
         session, measure = fetch.session, fetch.measured
         assert measure is not None and fetch.error is None
-        if len(measure.findings) > AT_ONCE:
+        if len(measure.results) > AT_ONCE:
             self._large.answer(fetch)
             return
         self._waits_no_longer(fetch)
         self._now_ms = now_ms
         if not self.is_throttled(fetch):
-            topics = self._evaluator.answer(session, measure, full=fetch.is_full)
-            self._counts.answered(measure, measure.findings)
+            topics = self._evaluator.response(session, measure, full=fetch.is_full)
+            self._counts.answered(measure, measure.results)
             context, session_id = fetch.reply.context, self._cache.reply_session_id(session)
             hints = hints_of_fetch(measure, context, self._hints)
             self.answer(fetch, pack_response(context.version, topics, session_id=session_id, hints=hints))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from kafkad.core.partition_slot import STATE_ONLINE, SlotReader
 from kafkad.core.sessions.fetch_session import FetchSession
 from kafkad.core.types import ISOLATIONS
-from kafkad.handlers.partitions.fetch_findings import Followed
+from kafkad.handlers.partitions.fetch_measure import FollowerFetchState
 from kafkad.wire.processes.descriptors import pack_watch, short_topic_id, watch_key, watched_slot
 from kafkad.wire.processes.follower_progress import FollowerFetched, pack_follower_fetched
 
@@ -59,7 +59,7 @@ class FetchWatches:
         self._new[published.owner].append((key, offset))
         self.outgoing[published.owner].append(pack_watch(key, short_topic_id(published.topic_id), offset))
 
-    def report(self, session: FetchSession, followed: Sequence[Followed], now_ms: int) -> None:
+    def report(self, session: FetchSession, followed: Sequence[FollowerFetchState], now_ms: int) -> None:
         """What the follower has that reads in `session` is for the owners of the partitions."""
         who = session.replica_id, session.replica_epoch
         for owner, slot, generation, epoch, offset, log_start in followed:

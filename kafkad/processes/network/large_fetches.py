@@ -14,7 +14,7 @@ from kafkad.core.sessions.session_cache import SessionCache
 from kafkad.core.waiting.size_classes import SizeClasses
 from kafkad.handlers.fetch import FetchEvaluator
 from kafkad.handlers.partitions.fetch_access import each_row_of
-from kafkad.handlers.partitions.fetch_findings import Measure
+from kafkad.handlers.partitions.fetch_measure import Measure
 from kafkad.handlers.partitions.leader_hints import Hints, hints_of_fetch
 from kafkad.handlers.requests.failures import reason_to_close
 from kafkad.processes.network.connections.connection import Connection, Reply
@@ -162,9 +162,9 @@ class LargeFetches:
         while some := list(islice(keys, ROWS_A_STEP)):
             known = [key for key in some if key in session.partitions]
             self._evaluator.measure_more(session, known, measure, fetch.max_bytes)
-            if measure.followed:
-                self._watches.report(session, measure.followed, monotonic_ms())
-                measure.followed.clear()
+            if measure.follower_states:
+                self._watches.report(session, measure.follower_states, monotonic_ms())
+                measure.follower_states.clear()
             # The answer will say that these partitions have no news, and may leave much later.
             self._watch(measure, measure.quiet_slots)
             measure.quiet_slots.clear()
@@ -215,7 +215,7 @@ class LargeFetches:
         """Make the answer from what was measured."""
         fetch.is_in_steps = True
         assert fetch.measured is not None
-        size = _ROW_BYTES * len(fetch.measured.findings)
+        size = _ROW_BYTES * len(fetch.measured.results)
         self._turns.add(size, self._guarded(fetch, self._answering, fetch.session.track_changes()))
 
     def _answering(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> Iterator[None]:
@@ -224,9 +224,9 @@ class LargeFetches:
         self._fetches.ends_waiting(fetch)
         if not self._fetches.is_throttled(fetch):
             topics: dict[str | bytes, list[PartitionData]] = {}
-            for first in range(0, len(measure.findings), ROWS_A_STEP):
-                some = measure.findings[first : first + ROWS_A_STEP]
-                self._evaluator.answer_more(session, measure, some, topics, full=fetch.is_full)
+            for first in range(0, len(measure.results), ROWS_A_STEP):
+                some = measure.results[first : first + ROWS_A_STEP]
+                self._evaluator.add_to_response(session, measure, some, topics, full=fetch.is_full)
                 self._counts.answered(measure, some)
                 yield
                 if self._is_over(fetch, news):

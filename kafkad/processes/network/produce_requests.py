@@ -83,14 +83,14 @@ class ProduceRequests:
             self.outgoing[part.worker].append(
                 pack_append(part_id, deadline_ms, request.acks, context.version, part.slices, request.transactional_id)
             )
-        if produce.shares_open == 0:
+        if produce.pending_parts == 0:
             self._finish(produce, reply, connection)
 
     def appended(self, frame: bytes) -> None:
         """Take the answers of a worker."""
         for part_id, results in unpack_appended(frame):
             part, reply, connection = self._open.pop(part_id)
-            if part.answer(results):
+            if part.complete(results):
                 self._finish(part.produce, reply, connection)
 
     def explained(self, message: RecordErrors) -> None:

@@ -168,8 +168,8 @@ class Responses:
             raise
         request.next_step = partial(next, request.steps)
         if isinstance(waits, LogSearch):
-            self._search(waits.reader, waits.look, partial(self._found, request))
-        elif waits is Pause.NEWS:
+            self._search(waits.reader, waits.search, partial(self._found, request))
+        elif waits is Pause.MANIFEST:
             self._waiting_for_news[connection] = request
         else:
             return True

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from kafkad.core.sessions.fetch_session import FetchSession, PartitionKey
 from kafkad.core.waiting.purgatory import DelayedOperation
-from kafkad.handlers.partitions.fetch_findings import Measure
+from kafkad.handlers.partitions.fetch_measure import Measure
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.wire.messages.fetch_request import FetchRequest
 
@@ -86,7 +86,7 @@ class WaitingFetch(DelayedOperation[Hashable, FetchCheck]):
         """Whether these findings are enough for an answer before the deadline."""
         if self.absent is None:
             self.absent = frozenset(measure.absent)
-        if measure.needs_manifest and not measure.has_something_to_say:
+        if measure.needs_manifest and not measure.has_content:
             return False
         return (
             measure.is_urgent
@@ -106,7 +106,7 @@ class WaitingFetch(DelayedOperation[Hashable, FetchCheck]):
     def wants_manifest(self) -> bool:
         """Whether it waits for a manifest, or was not measured completely."""
         measured = self.measured
-        return measured is None or (measured.needs_manifest and not measured.has_something_to_say)
+        return measured is None or (measured.needs_manifest and not measured.has_content)
 
     def try_complete_key(self, key: Hashable, view: FetchCheck) -> bool:
         return self.look(view)

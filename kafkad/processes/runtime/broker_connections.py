@@ -301,7 +301,7 @@ class _Connection:
 
     def _answered(self, frame: memoryview) -> None:
         if not self._is_sent or self._unsent or not self.requests:
-            self._broken("it answered a request that was not sent")
+            self._broken("the peer sent a response with an unknown correlation id")
             return
         request = self.requests[0]
         try:

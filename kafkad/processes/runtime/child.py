@@ -145,7 +145,7 @@ Roles: TypeAlias = Mapping[str, RoleMain]
 def run_child(context: ChildContext, main: RoleMain, forget: Callable[[], None]) -> None:
     """Runs one incarnation of a child, in the forked process. `forget` closes what belongs to others."""
     die_with_parent(context.supervisor_pid)
-    standard_streams.forget_waiting()
+    standard_streams.forget_pending()
     _reset_signals()
     forget()
     gc.set_threshold(*COLLECTION_THRESHOLDS)

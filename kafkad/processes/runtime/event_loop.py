@@ -156,7 +156,7 @@ class EventLoop:
         timeout_s = 0 if not may_sleep else timeout_ms / 1000 if timeout_ms >= 0 else _FOREVER_S
         while True:
             self.beat()
-            most_s = standard_streams.RETRY_S if standard_streams.write_waiting() else HEARTBEAT_S
+            most_s = standard_streams.RETRY_S if standard_streams.write_pending() else HEARTBEAT_S
             ready = self.epoll.poll(min(timeout_s, most_s), EVENTS_A_PASS)
             self._woke_ns = monotonic_ns()
             timeout_s -= most_s

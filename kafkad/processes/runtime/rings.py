@@ -89,11 +89,11 @@ class Rings:
         return done
 
     def falls_asleep(self) -> bool:
-        self._doorbell.falls_asleep()
+        self._doorbell.mark_asleep()
         return not [peer for peer, reader in self._inputs if reader.has_input()]
 
     def wakes_up(self) -> None:
-        self._doorbell.wakes_up()
+        self._doorbell.mark_awake()
 
     def serve(self) -> int:
         calls = 0

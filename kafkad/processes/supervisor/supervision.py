@@ -102,7 +102,7 @@ class Supervision:
                 if on_event is not None:
                     on_event()
             self._act_on_time(monotonic_ms())
-            self._waits_for_log = standard_streams.write_waiting()
+            self._waits_for_log = standard_streams.write_pending()
         self._enter(BrokerState.NOT_RUNNING)
         return self.exit_code
 

@@ -91,7 +91,7 @@ class Watch:
         return seen is not None and incarnation.watchdog.is_hung(
             now_ms,
             cpu_ticks=seen.cpu_ticks,
-            is_runnable=seen.wants_on,
+            is_runnable=seen.is_active,
             may_work_longer=not incarnation.is_ready,
         )
 

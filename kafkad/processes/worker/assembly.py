@@ -181,7 +181,7 @@ class Assembly:
             send=shell.send_to,
             touched=shell.touched,
             publish=shell.publish,
-            truncate_in=context.table.truncate_in,
+            truncate_in=context.table.mark_truncation,
             remove_later=shell.remove_later,
             failed=failed_partitions.failed,
             room=self.room,

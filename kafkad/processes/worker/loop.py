@@ -29,9 +29,9 @@ from kafkad.wire.processes.cleaning_messages import CleaningEnded, CleaningReque
 from kafkad.wire.processes.controller_messages import (
     Applied,
     ControllerMessage,
+    FullLogDirs,
     IsrChangeDone,
     LogDirFailed,
-    LogDirsWithoutRoom,
     LogsMoved,
     ProducerIdsGranted,
     unpack_message,
@@ -373,7 +373,7 @@ class WorkerProcess(ChildProcess):
         """In a cluster others lead the partitions of log directories without room."""
         self.has_news = True
         if self.context.config.cluster is not None:
-            self.notify_controller(LogDirsWithoutRoom(sorted(self.room.without_room)))
+            self.notify_controller(FullLogDirs(sorted(self.room.without_room)))
 
     def finish(self) -> bool:
         """A clean stop: sync and publish all appends."""

@@ -1,1 +1,1 @@
-"""The bytes of the requests between brokers of a cluster on ZooKeeper (kafkad.core.cluster has their values)."""
+"""Encodes and decodes requests between brokers of a cluster on ZooKeeper (kafkad.core.cluster has their values)."""

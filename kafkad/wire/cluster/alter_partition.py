@@ -1,4 +1,4 @@
-"""AlterPartition 0 to 3: topics by id since version 2, the wanted ISR with broker epochs since 3."""
+"""AlterPartition 0 to 3: topics by id since version 2, the requested ISR with broker epochs since 3."""
 
 from typing import Any
 
@@ -50,16 +50,16 @@ _BEFORE_TOPIC_IDS = {
     ErrorCode.UNKNOWN_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.INELIGIBLE_REPLICA: ErrorCode.OPERATION_NOT_ATTEMPTED,
 }
-"""Codes that the brokers of versions 0 and 1 do not know, as Apache Kafka 3.9 answers them."""
+"""Replacements of codes that versions 0 and 1 do not have, as in Apache Kafka 3.9."""
 
 
-def _known_code(altered: AlteredPartition) -> ErrorCode:
+def _code_before_topic_ids(altered: AlteredPartition) -> ErrorCode:
     return _BEFORE_TOPIC_IDS.get(altered.error_code, altered.error_code)
 
 
 _ALTERED = (
     Field("partition_index", int32),
-    Field("error_code", error_code, until=1, value=_known_code),
+    Field("error_code", error_code, until=1, value=_code_before_topic_ids),
     Field("error_code", error_code, 2),
     Field("leader_id", int32),
     Field("leader_epoch", int32),

@@ -1,4 +1,4 @@
-"""What a broker asks the controller for itself: ControlledShutdown 0 to 3, AllocateProducerIds 0."""
+"""Requests of a broker to the controller: ControlledShutdown 0 to 3, AllocateProducerIds 0."""
 
 from kafkad.core.cluster.control_requests import (
     AllocateProducerIdsRequest,

@@ -1,4 +1,4 @@
-"""CreateTopics 4 as a client: a broker asks the controller for topics that its clients need."""
+"""CreateTopics 4 as a client: a broker requests the creation of topics from the controller for its clients."""
 
 from dataclasses import dataclass
 
@@ -17,13 +17,13 @@ from kafkad.wire.cluster.schema import (
     struct_of,
 )
 
-Answer = tuple[ErrorCode, str | None]
-"""The result of one topic, and the reason."""
+TopicError = tuple[ErrorCode, str | None]
+"""The error code and message of one topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicToCreate:
-    """-1 stands for the controller's default."""
+    """-1 is the controller's default."""
 
     name: str
     num_partitions: int
@@ -40,11 +40,11 @@ def _config(*, name: str, value: str | None) -> tuple[str, str]:
     return name, value or ""
 
 
-def _result(*, name: str, error_code: ErrorCode, error_message: str | None) -> tuple[str, Answer]:
+def _result(*, name: str, error_code: ErrorCode, error_message: str | None) -> tuple[str, TopicError]:
     return name, (error_code, error_message)
 
 
-def _results(*, topics: tuple[tuple[str, Answer], ...]) -> dict[str, Answer]:
+def _results(*, topics: tuple[tuple[str, TopicError], ...]) -> dict[str, TopicError]:
     return dict(topics)
 
 
@@ -61,7 +61,7 @@ _TOPIC = (
 )
 _RESULT = (Field("name", string), Field("error_code", error_code), Field("error_message", nullable_string))
 
-CREATE_TOPICS_4: Message[TopicsToCreate, dict[str, Answer]] = Message(
+CREATE_TOPICS_4: Message[TopicsToCreate, dict[str, TopicError]] = Message(
     name="CreateTopics",
     newest=4,
     flexible_from=5,

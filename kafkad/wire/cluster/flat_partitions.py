@@ -1,4 +1,4 @@
-"""Old versions list partitions with their topic's name each; values have them by topic."""
+"""Old versions have a flat list of partitions, each with its topic name; the values group partitions by topic."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 from kafkad.wire.cluster.schema import Field, FormOf, string, struct_of
 
 
-def flat(made: Callable[..., Any], fields: Sequence[Field]) -> FormOf:
-    """Pairs (topic name, state), written as one structure that begins with the name."""
+def flat(create: Callable[..., Any], fields: Sequence[Field]) -> FormOf:
+    """Pairs (topic name, state), encoded as one structure that begins with the name."""
     return struct_of(
-        lambda *, topic_name, **values: (topic_name, made(**values)),
+        lambda *, topic_name, **values: (topic_name, create(**values)),
         [Field("topic_name", string, value=lambda pair: pair[0]), *(_of_second(field) for field in fields)],
     )
 
@@ -20,7 +20,7 @@ def _of_second(field: Field) -> Field:
 
 
 def grouped(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, tuple[Any, ...]]]:
-    """The second of each pair by the first, in the order of the first appearance."""
+    """The values by topic name, in the order of the first appearance of each name."""
     topics: dict[str, list[Any]] = {}
     for name, value in pairs:
         topics.setdefault(name, []).append(value)

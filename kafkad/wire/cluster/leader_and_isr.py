@@ -1,4 +1,4 @@
-"""LeaderAndIsr 0 to 7: partitions by topic since version 2, with topic ids since 5; the answer by topic since 5."""
+"""LeaderAndIsr 0 to 7: partitions by topic since version 2, with topic ids since 5; the response by topic since 5."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""How the messages between brokers are declared: fields with the versions that have them, as in Kafka's message files.
+"""Schemas of the messages between brokers: fields with their versions, as in Kafka's message files.
 
-A message is put together once for each version. Reading any bytes gives a value or raises MalformedRequest.
+The schema of each version is built once. Reading arbitrary bytes returns a value or raises MalformedRequest.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -32,7 +32,7 @@ Response = TypeVar("Response")
 
 
 class Layout(NamedTuple):
-    """What the form of a field depends on."""
+    """The properties of a version that select the form of a field."""
 
     version: int
     is_flexible: bool
@@ -42,7 +42,7 @@ FormOf = Callable[[Layout], Form]
 
 
 class Field(NamedTuple):
-    """`value` gives what is written; without it the attribute `name` is. `is_kept`: whether the reader wants it."""
+    """`value` returns the value to write; by default the attribute `name`. Fields without `is_kept` are not read."""
 
     name: str
     form: FormOf
@@ -97,24 +97,24 @@ def array_of(element: FormOf) -> FormOf:
 
 
 def long_array_of(element: FormOf) -> FormOf:
-    """One that may have thousands of elements, or elements that have."""
+    """An array that may have thousands of elements, or elements with such arrays."""
     return lambda layout: long_array(element(layout), flexible=layout.is_flexible)
 
 
 def constant(name: str, form: FormOf, value: Any, since: int = 0, until: int = NEWEST) -> Field:
-    """A field that always has `value`, and that nobody reads."""
+    """A field that is always written as `value`, and ignored when read."""
     return Field(name, form, since, until, lambda _entity: value, is_kept=False)
 
 
-def struct_of(made: Callable[..., Any], fields: Sequence[Field]) -> FormOf:
-    """A structure that becomes `made(**values)`."""
+def struct_of(create: Callable[..., Any], fields: Sequence[Field]) -> FormOf:
+    """A structure that is read as `create(**values)`."""
 
     def form(layout: Layout) -> Form:
         present = [field for field in fields if field.since <= layout.version <= field.until]
-        kept = {field.name for field in present if field.is_kept}
+        kept_names = {field.name for field in present if field.is_kept}
 
         def make(**values: Any) -> Any:
-            return made(**{name: value for name, value in values.items() if name in kept})
+            return create(**{name: value for name, value in values.items() if name in kept_names})
 
         inner = structure(
             make,
@@ -137,7 +137,7 @@ def struct_of(made: Callable[..., Any], fields: Sequence[Field]) -> FormOf:
 
 @dataclass(frozen=True)
 class Message(Generic[Request, Response]):
-    """A request with its response. `flexible_from` as in the API table."""
+    """A request with its response. `flexible_from` has the meaning of the API table."""
 
     name: str
     newest: int
@@ -160,8 +160,8 @@ class Message(Generic[Request, Response]):
         """Raises UnencodableMessage."""
         try:
             return self._form(self.response, version).write(response)
-        except (error, ValueError) as broken:
-            raise UnencodableMessage(f"{self.name} response: {broken}") from broken
+        except (error, ValueError) as cause:
+            raise UnencodableMessage(f"{self.name} response: {cause}") from cause
 
     def decode_response(self, body: memoryview, version: int) -> Response:
         """Raises MalformedRequest."""
@@ -172,8 +172,8 @@ class Message(Generic[Request, Response]):
         """`decode_request` as a generator that yields between its steps."""
         try:
             decoded, _ = yield from read_in_steps(self._form(self.request, version), body, 0)
-        except (error, ValueError) as broken:
-            raise self._malformed("request", broken) from broken
+        except (error, ValueError) as cause:
+            raise self._malformed("request", cause) from cause
         request: Request = decoded
         return request
 
@@ -181,17 +181,17 @@ class Message(Generic[Request, Response]):
         """`encode_response` as a generator that yields between its steps."""
         try:
             return (yield from write_in_steps(self._form(self.response, version), response))
-        except (error, ValueError) as broken:
-            raise UnencodableMessage(f"{self.name} response: {broken}") from broken
+        except (error, ValueError) as cause:
+            raise UnencodableMessage(f"{self.name} response: {cause}") from cause
 
-    def _malformed(self, what: str, broken: Exception) -> MalformedRequest:
-        return MalformedRequest(f"{self.name} {what}: {broken}")
+    def _malformed(self, what: str, cause: Exception) -> MalformedRequest:
+        return MalformedRequest(f"{self.name} {what}: {cause}")
 
     def _read(self, form: FormOf, body: memoryview, version: int, what: str) -> Any:
         try:
             return self._form(form, version).read(body, 0)[0]
-        except (error, ValueError) as broken:
-            raise self._malformed(what, broken) from broken
+        except (error, ValueError) as cause:
+            raise self._malformed(what, cause) from cause
 
     def _form(self, form: FormOf, version: int) -> Form:
         assert 0 <= version <= self.newest, f"{self.name} has no version {version}"

@@ -66,10 +66,10 @@ def _request(
             StopReplicaTopic(
                 topic_name=name,
                 partition_states=tuple(
-                    StopReplicaPartition(partition_index=index, delete_partition=delete_partitions) for index in found
+                    StopReplicaPartition(partition_index=index, delete_partition=delete_partitions) for index in rows
                 ),
             )
-            for name, found in (*grouped(ungrouped), *indexes)
+            for name, rows in (*grouped(ungrouped), *indexes)
         )
     return StopReplicaRequest(**values)
 

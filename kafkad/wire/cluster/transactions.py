@@ -1,4 +1,4 @@
-"""What brokers ask each other about transactions, as clients: WriteTxnMarkers 1 and AddPartitionsToTxn 4 (KIP-890)."""
+"""The requests between brokers about transactions: WriteTxnMarkers 1 and AddPartitionsToTxn 4 (KIP-890)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def by_topic(partitions: Iterable[Partition]) -> tuple[PartitionsOfTopic, ...]:
     topics: dict[str, list[int]] = {}
     for name, partition in partitions:
         topics.setdefault(name, []).append(partition)
-    return tuple(PartitionsOfTopic(name=name, partitions=tuple(found)) for name, found in topics.items())
+    return tuple(PartitionsOfTopic(name=name, partitions=tuple(indexes)) for name, indexes in topics.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class WriteTxnMarkersRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionToVerify:
-    """Without `verify_only` the coordinator adds the partitions that are missing."""
+    """Without `verify_only` the coordinator adds missing partitions."""
 
     transactional_id: str
     producer_id: int
@@ -68,14 +68,14 @@ class VerificationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationResponse:
-    """A code for each partition, by transactional id; `error_code` is that of the whole request."""
+    """`codes` has an error code for each partition, by transactional id; `error_code` is for the whole request."""
 
     error_code: ErrorCode
     codes: dict[str, dict[Partition, ErrorCode]]
 
 
 MarkerCodes = dict[int, dict[Partition, ErrorCode]]
-"""A code for each partition, by producer id."""
+"""An error code for each partition, by producer id."""
 _Row = tuple[int, ErrorCode]
 _Topic = tuple[str, tuple[_Row, ...]]
 

@@ -54,7 +54,7 @@ _ENDPOINT = (
 
 def _endpoint(*, security_protocol: int, **values: Any) -> LiveEndpoint:
     if not 0 <= security_protocol < len(SECURITY_PROTOCOLS):
-        raise ValueError(f"there is no security protocol {security_protocol}")
+        raise ValueError(f"unknown security protocol {security_protocol}")
     protocol = SECURITY_PROTOCOLS[security_protocol]
     return LiveEndpoint(**{"listener": protocol, **values}, security_protocol=protocol)
 

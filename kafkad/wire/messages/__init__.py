@@ -1,1 +1,1 @@
-"""Requests and responses that are read and packed by hand, because they are frequent or large."""
+"""Requests and responses that are decoded and packed by hand, because they are frequent or large."""

@@ -1,4 +1,4 @@
-"""Responses of AddPartitionsToTxn, by hand: one may have a result for each of ten thousand partitions.
+"""Packs responses of AddPartitionsToTxn by hand: one response may have results of ten thousand partitions.
 
 The throttle time is always 0. Tests compare every version with kio's schemas.
 """
@@ -25,7 +25,7 @@ def pack_one(version: int, topics: Topics) -> bytes:
 
 
 def pack_several(transactions: Iterable[tuple[str, Topics]]) -> bytes:
-    """Versions 4 and 5: (transactional id, its topics) of each."""
+    """Versions 4 and 5: (transactional id, topics) of each transaction."""
     rows = [
         compact_string(transactional_id) + _topics(topics, flexible=True) + EMPTY_TAGS
         for transactional_id, topics in transactions

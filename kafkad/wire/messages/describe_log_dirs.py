@@ -1,4 +1,4 @@
-"""The answer to DescribeLogDirs, versions 1 to 5, by hand: it may have a row for each partition of the broker."""
+"""Packs responses of DescribeLogDirs, versions 1 to 5, by hand: they may contain all partitions of the broker."""
 
 from collections.abc import Iterable, Mapping
 from struct import Struct
@@ -14,7 +14,7 @@ _SPACE = Struct(">qq")
 
 
 class LogDir(NamedTuple):
-    """`topics` holds packed partitions; `space` is (total, usable) bytes of the volume."""
+    """`topics` has packed partitions by topic; `space` is (total, usable) bytes of the volume."""
 
     error: int
     path: str
@@ -24,7 +24,7 @@ class LogDir(NamedTuple):
 
 
 def pack_partition(version: int, index: int, size_bytes: int, lag: int = 0, *, is_future: bool = False) -> bytes:
-    """A partition, or what is there already of one that is being moved: `lag` offsets are not."""
+    """The row of a partition, or of its future log: `lag` is the number of offsets that are not copied yet."""
     return _PARTITION.pack(index, size_bytes, lag, is_future) + (EMPTY_TAGS if version >= FLEXIBLE_FROM else b"")
 
 

@@ -1,4 +1,4 @@
-"""The answer to DescribeProducers, version 0, by hand: a partition may have hundreds of thousands of producers."""
+"""Packs responses of DescribeProducers, version 0, by hand: a partition may have hundreds of thousands of producers."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -26,15 +26,12 @@ class ProducerRow(NamedTuple):
 
 
 def pack_producers(rows: Iterable[ProducerRow]) -> bytes:
-    """Pack some of the producers of a partition.
-
-    Its owner does this, so that no other process looks at each of them.
-    """
+    """Pack some producers of a partition. The owner calls this, so that other processes handle bytes only."""
     return b"".join([_PRODUCER.pack(*row, _NO_TAGS) for row in rows])
 
 
 def pack_partition(index: int, error: int, message: str | None, count: int, producers: bytes) -> tuple[bytes, ...]:
-    """`producers` holds `count` rows from `pack_producers`, and is copied once, into the whole response."""
+    """`producers` has `count` rows from `pack_producers`, which are copied only once, into the whole response."""
     count_error(error)
     head = _PARTITION.pack(index, error) + compact_string(message) + array_length(count, flexible=True)
     return head, producers, EMPTY_TAGS

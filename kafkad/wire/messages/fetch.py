@@ -1,7 +1,7 @@
-"""Fetch responses, packed by hand around slices of segment files.
+"""Packs Fetch responses, versions 4 to 18, by hand around slices of segment files.
 
-Versions 4 to 18. A response is a list of pieces: bytes, and the `FileSlice`s that go from the page cache to the socket
-without passing through Python. A response about very many partitions is packed in steps.
+A response is a list of pieces: bytes, and `FileSlice`s that the kernel sends from the page cache to the socket. A
+response about very many partitions is packed in steps.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,10 +24,10 @@ _NO_PREFERRED_REPLICA = I32.pack(NO_REPLICA)
 
 
 class FileSlice:
-    """`length` bytes of an open segment file from byte `position`; `release` gives the handle back.
+    """`length` bytes of an open segment file from byte `position`; `release` releases the file handle.
 
-    They are those of the partition in `slot` as of `generation`, and other ones once it is truncated. `is_cached` is
-    True once the bytes are known to be in the page cache.
+    The bytes are valid for `generation` of the log in `slot`; a truncation may replace them. `is_cached` is True when
+    the bytes are certainly in the page cache.
     """
 
     __slots__ = ("fd", "generation", "is_cached", "length", "position", "release", "slot")
@@ -48,8 +48,8 @@ class PartitionData:
     """One partition of a Fetch response.
 
     `aborted` is None for read_uncommitted and a list of (producer id, first offset) for read_committed. `diverging` is
-    (epoch, end offset) when the log and the fetcher's log diverge (KIP-595). `preferred` is the replica that the
-    consumer should read from instead (KIP-392), or NO_REPLICA.
+    (epoch, end offset) if the fetcher's log diverges (KIP-595). `preferred` is the preferred read replica of the
+    consumer (KIP-392), or NO_REPLICA.
     """
 
     __slots__ = (
@@ -118,20 +118,20 @@ def pack_response(
 def pack_in_steps(
     version: int, topics: Sequence[TopicData], *, session_id: int, hints: LeaderHints | None = None
 ) -> Reading[list[Piece]]:
-    """The same for very many partitions: a generator that pauses after every few hundred."""
+    """As `pack_response`, for very many partitions: a generator that yields after every few hundred partitions."""
     flexible = version >= FLEXIBLE_FROM
     out = _Pieces()
     _pack_head(out, version, len(topics), 0, 0, session_id)
-    room = STEP
+    remaining = STEP
     for topic, partitions in topics:
         _pack_topic(out, topic, len(partitions), flexible=flexible)
         for data in partitions:
             _pack_partition(out, data, version, hints and hints.leaders.get((topic, data.partition)))
-            room -= 1
-            if room == 0:
+            remaining -= 1
+            if remaining == 0:
                 out.join()
                 yield
-                room = STEP
+                remaining = STEP
         if flexible:
             out.add(EMPTY_TAGS)
     if flexible:
@@ -183,7 +183,7 @@ _ABORTED = Struct(">qq")
 
 
 class _Pieces:
-    """Joins neighbouring bytes, so that a response without records is one piece."""
+    """Joins adjacent bytes, so that a response without records is one piece."""
 
     __slots__ = ("_done", "_open")
 
@@ -200,7 +200,7 @@ class _Pieces:
         self._done.append(records)
 
     def join(self) -> None:
-        """Make one piece of the bytes that came after the last records, so that they are not joined at the end."""
+        """Join the bytes after the last records now, so that the final join is short."""
         self._open = [b"".join(self._open)]
 
     def finish(self) -> list[Piece]:

@@ -1,6 +1,6 @@
-"""Fetch requests, versions 4 to 18, read by hand: the second hot request.
+"""Decodes Fetch requests, versions 4 to 18, by hand, because only Produce is as frequent.
 
-A fetch that polls an idle partition costs little more than this parse, so it allocates only what is needed.
+Decoding is most of the cost of a fetch from an idle partition, so it allocates as little as possible.
 """
 
 from struct import Struct
@@ -29,7 +29,7 @@ CONSUMER = -1
 
 
 class FetchedPartition:
-    """One partition of a request; -1 where a version has no such field. Slotted: there may be thousands."""
+    """One partition of a request; fields that the version does not have are -1. Slotted: there may be thousands."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -58,7 +58,7 @@ class FetchedPartition:
 
 
 class FetchRequest:
-    """Topics are names up to version 12 and 16-byte ids from 13 on."""
+    """Topics have names up to version 12 and 16-byte ids from 13 on."""
 
     __slots__ = (
         "forgotten",
@@ -115,32 +115,32 @@ def read_request(frame: memoryview, at: int, version: int) -> FetchRequest:
 
 
 def read_in_steps(frame: memoryview, at: int, version: int) -> Reading[FetchRequest]:
-    """The same for a large request: a generator that pauses after every few hundred partitions."""
+    """As `read_request`, for large requests: a generator that yields after every few hundred partitions."""
     try:
         request, at = _read_head(frame, at, version)
         count, at = _read_count(frame, at, version)
         allowance = allowance_of(FETCH)
         allowance.take(count)
-        room = STEP
+        remaining = STEP
         for _ in range(count):
             topic, at = _read_topic(frame, at, version)
             length, at = _read_count(frame, at, version)
             allowance.take(length)
             partitions: list[FetchedPartition] = []
-            room -= 1
+            remaining -= 1
             while len(partitions) < length:
-                if room <= 0:
+                if remaining <= 0:
                     yield
-                    room = STEP
-                some, at = _read_partitions(frame, at, version, min(room, length - len(partitions)))
+                    remaining = STEP
+                some, at = _read_partitions(frame, at, version, min(remaining, length - len(partitions)))
                 partitions += some
-                room -= len(some)
+                remaining -= len(some)
             if version >= FLEXIBLE_FROM:
                 at = _skip_section(frame, at)
             request.topics.append((topic, partitions))
-            if room <= 0:
+            if remaining <= 0:
                 yield
-                room = STEP
+                remaining = STEP
         if version >= 7:
             count, at = _read_count(frame, at, version)
             allowance.take(count)
@@ -155,7 +155,7 @@ def read_in_steps(frame: memoryview, at: int, version: int) -> Reading[FetchRequ
 
 
 def _too_short(error: StructError) -> MalformedRequest:
-    return MalformedRequest(f"the Fetch request ends too early: {error}")
+    return MalformedRequest(f"the Fetch request is cut off: {error}")
 
 
 def _read_end(request: FetchRequest, frame: memoryview, at: int, version: int) -> None:
@@ -236,10 +236,10 @@ def _read_forgotten(request: FetchRequest, frame: memoryview, at: int, version: 
 
 
 def _read_tags(request: FetchRequest, frame: memoryview, at: int) -> None:
-    """Tag 1 is the replica state (KIP-903): replica id and epoch of a follower."""
+    """Read tag 1, the replica state (KIP-903): the follower's replica id and epoch."""
     count, at = read_uvarint(frame, at)
     if count > MOST_TAGS:
-        raise MalformedRequest(f"{count} tagged fields in one place, {MOST_TAGS} are taken at most")
+        raise MalformedRequest(f"{count} tagged fields in one section, at most {MOST_TAGS} are allowed")
     for _ in range(count):
         tag, at = read_uvarint(frame, at)
         size, at = read_uvarint(frame, at)
@@ -256,7 +256,7 @@ def _skip_section(frame: memoryview, at: int) -> int:
 
 def _skip(frame: memoryview, at: int, count: int) -> int:
     if count > MOST_TAGS:
-        raise MalformedRequest(f"{count} tagged fields in one place, {MOST_TAGS} are taken at most")
+        raise MalformedRequest(f"{count} tagged fields in one section, at most {MOST_TAGS} are allowed")
     for _ in range(count):
         _tag, at = read_uvarint(frame, at)
         size, at = read_uvarint(frame, at)

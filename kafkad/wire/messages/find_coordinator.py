@@ -1,4 +1,4 @@
-"""FindCoordinator, versions 0 to 6, by hand and in steps: an admin tool may ask about every group at once."""
+"""FindCoordinator, versions 0 to 6, by hand and in steps: an admin tool may send the ids of all groups at once."""
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
@@ -46,7 +46,7 @@ def read_request(body: memoryview, version: int) -> Reading[FindCoordinatorReque
 
 
 def pack_single(version: int, found: FoundCoordinator) -> bytes:
-    """The response of versions 0 to 3, which have one key."""
+    """The response in versions 0 to 3, which have one key."""
     count_error(found.error)
     flexible = version >= _FLEXIBLE_FROM
     text = compact_string if flexible else string
@@ -58,7 +58,7 @@ def pack_single(version: int, found: FoundCoordinator) -> bytes:
 
 
 def pack_rows(rows: Iterable[FoundCoordinator]) -> bytes:
-    """Some rows of the response of versions 4 and later, which have many keys."""
+    """Some rows of the response in version 4 and later, which have many keys."""
     packed: list[bytes] = []
     for key, error, (node_id, host, port), message in rows:
         count_error(error)
@@ -74,5 +74,5 @@ def pack_rows(rows: Iterable[FoundCoordinator]) -> bytes:
 
 
 def pack_batched(count: int, packed: Iterable[bytes]) -> bytes:
-    """The response with many keys, from `count` rows of `pack_rows`."""
+    """The response in version 4 and later, from `count` rows of `pack_rows`."""
     return b"".join((NOT_THROTTLED, array_length(count, flexible=True), *packed, EMPTY_TAGS))

@@ -1,7 +1,7 @@
-"""Fetch and ListOffsets as a follower sends them, by hand: records in an answer are located, never copied or read.
+"""The Fetch and ListOffsets requests of a follower, by hand: records in a response are located, never copied or read.
 
-Fetch 13 to 17 name topics by ids, 12 by names; of ListOffsets 6 to 9 a follower uses what all of them have. Reading any
-bytes gives a value or raises `MalformedRequest`.
+Fetch has topic ids in versions 13 to 17 and names in version 12; ListOffsets uses the fields that versions 6 to 9 have
+in common. Reading arbitrary bytes returns a value or raises `MalformedRequest`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,9 +33,9 @@ from kafkad.wire.primitives import (
 )
 
 WITH_NAMES = 12
-"""The version of Fetch that names topics; those after it have their ids."""
+"""The version of Fetch with topic names; later versions have topic ids."""
 _REPLICA_STATE_FROM = 15
-"""The version of Fetch since which the replica is in a tagged field, with its epoch (KIP-903)."""
+"""The first version of Fetch with the replica id and epoch in a tagged field (KIP-903)."""
 
 _LIMITS = Struct(">iiibii")
 _ROW = Struct(">iiqiqi")
@@ -50,7 +50,7 @@ _MOST_ROWS = 1_000_000
 
 
 class FetchLimits(NamedTuple):
-    """replica.fetch.wait.max.ms and its kin."""
+    """replica.fetch.wait.max.ms, replica.fetch.min.bytes, replica.fetch.response.max.bytes, replica.fetch.max.bytes."""
 
     max_wait_ms: int
     min_bytes: int
@@ -59,60 +59,60 @@ class FetchLimits(NamedTuple):
 
 
 def encode_fetch(
-    wanted: FollowerFetch, limits: FetchLimits, replica_id: int, broker_epoch: int, newest: int
+    fetch: FollowerFetch, limits: FetchLimits, replica_id: int, broker_epoch: int, newest: int
 ) -> tuple[int, bytes]:
-    """(version, body): version `newest`, which has topic ids, or the one with names."""
-    version = newest if wanted.uses_topic_ids else WITH_NAMES
+    """(version, body): version `newest` with topic ids, or version 12 with names."""
+    version = newest if fetch.uses_topic_ids else WITH_NAMES
     has_state = version >= _REPLICA_STATE_FROM
     head = _LIMITS.pack(
-        limits.max_wait_ms, limits.min_bytes, limits.max_bytes, 0, wanted.session_id, wanted.session_epoch
+        limits.max_wait_ms, limits.min_bytes, limits.max_bytes, 0, fetch.session_id, fetch.session_epoch
     )
     parts = [head] if has_state else [I32.pack(replica_id), head]
-    # A full answer is filled in the order of its request, so that a topic may come several times, as in Apache Kafka.
-    topics = _in_order(wanted.partitions) if wanted.session_epoch == FULL else _by_topic(wanted.partitions)
+    # The leader fills a full response in the order of the request. A topic may occur several times, as in Apache Kafka.
+    topics = _consecutive(fetch.partitions) if fetch.session_epoch == FULL else _by_topic(fetch.partitions)
     parts.append(uvarint(len(topics) + 1))
     for rows in topics:
-        parts.append(_topic(rows[0], wanted))
+        parts.append(_topic(rows[0], fetch))
         parts.append(uvarint(len(rows) + 1))
         for row in rows:
             epochs = row.current_leader_epoch, row.fetch_offset, row.last_fetched_epoch
             parts.append(_ROW.pack(row.name.partition, *epochs, row.log_start_offset, limits.partition_max_bytes))
             parts.append(EMPTY_TAGS)
         parts.append(EMPTY_TAGS)
-    forgotten = _by_topic(wanted.forgotten)
+    forgotten = _by_topic(fetch.forgotten)
     parts.append(uvarint(len(forgotten) + 1))
     for rows in forgotten:
-        parts.append(_topic(rows[0], wanted))
+        parts.append(_topic(rows[0], fetch))
         parts.append(uvarint(len(rows) + 1))
         parts.extend(I32.pack(row.name.partition) for row in rows)
         parts.append(EMPTY_TAGS)
     parts.append(compact_string(""))
-    # Tag 1 is the replica's id and epoch, twelve bytes and an empty section of tags.
+    # Tag 1 has the replica's id and epoch: twelve bytes and an empty section of tags.
     parts.append(_REPLICA_STATE.pack(1, 1, 13, replica_id, broker_epoch, 0) if has_state else EMPTY_TAGS)
     return version, b"".join(parts)
 
 
-def _in_order(rows: Iterable[PartitionToFetch]) -> list[list[PartitionToFetch]]:
+def _consecutive(rows: Iterable[PartitionToFetch]) -> list[list[PartitionToFetch]]:
     return [list(group) for _, group in groupby(rows, key=lambda row: row.id[0])]
 
 
 def _by_topic(rows: Iterable[PartitionToFetch]) -> list[list[PartitionToFetch]]:
-    found: dict[bytes, list[PartitionToFetch]] = {}
+    by_topic: dict[bytes, list[PartitionToFetch]] = {}
     for row in rows:
-        found.setdefault(row.id[0], []).append(row)
-    return list(found.values())
+        by_topic.setdefault(row.id[0], []).append(row)
+    return list(by_topic.values())
 
 
-def _topic(row: PartitionToFetch, wanted: FollowerFetch) -> bytes:
-    return row.id[0] if wanted.uses_topic_ids else compact_string(row.name.topic)
+def _topic(row: PartitionToFetch, fetch: FollowerFetch) -> bytes:
+    return row.id[0] if fetch.uses_topic_ids else compact_string(row.name.topic)
 
 
 def decode_fetch(body: memoryview, version: int, at: int) -> Fetched:
-    """The answer; `at` is where the body begins in the memory that the places of records are about."""
+    """The response; `at` is the position of the body, to which the positions of records are relative."""
     try:
         return _decode_fetch(body, version, at)
     except (StructError, IndexError) as error:
-        raise MalformedRequest(f"the answer to a Fetch ends too early: {error}") from error
+        raise MalformedRequest(f"the Fetch response is cut off: {error}") from error
 
 
 def _decode_fetch(body: memoryview, version: int, at: int) -> Fetched:
@@ -127,7 +127,7 @@ def _decode_fetch(body: memoryview, version: int, at: int) -> Fetched:
         else:
             topic, position = read_compact_string(body, position)
         if topic is None:
-            raise MalformedRequest("a topic of the answer has no name")
+            raise MalformedRequest("a topic name of the Fetch response is null")
         rows, position = read_uvarint(body, position)
         for _ in range(_checked(rows - 1)):
             row, position = _decode_row(body, position, topic, at)
@@ -160,18 +160,18 @@ def _decode_row(body: memoryview, position: int, topic: bytes | str, at: int) ->
 
 def _checked(count: int) -> int:
     if count > _MOST_ROWS:
-        raise MalformedRequest(f"an array of {count} elements is longer than any answer")
+        raise MalformedRequest(f"an array has {count} elements, at most {_MOST_ROWS} are allowed")
     return count
 
 
 def encode_list_offsets(rows: Sequence[OffsetQuery], replica_id: int) -> bytes:
-    found: dict[str, list[OffsetQuery]] = {}
+    by_topic: dict[str, list[OffsetQuery]] = {}
     for row in rows:
-        found.setdefault(row.name.topic, []).append(row)
-    parts = [I32.pack(replica_id), b"\x00", uvarint(len(found) + 1)]
-    for topic, its_rows in found.items():
-        parts += (compact_string(topic), uvarint(len(its_rows) + 1))
-        for row in its_rows:
+        by_topic.setdefault(row.name.topic, []).append(row)
+    parts = [I32.pack(replica_id), b"\x00", uvarint(len(by_topic) + 1)]
+    for topic, topic_rows in by_topic.items():
+        parts += (compact_string(topic), uvarint(len(topic_rows) + 1))
+        for row in topic_rows:
             parts.append(_OFFSET_ROW.pack(row.name.partition, row.current_leader_epoch, row.timestamp) + EMPTY_TAGS)
         parts.append(EMPTY_TAGS)
     parts.append(EMPTY_TAGS)
@@ -182,7 +182,7 @@ def decode_list_offsets(body: memoryview) -> list[OffsetListed]:
     try:
         return _decode_list_offsets(body)
     except (StructError, IndexError) as error:
-        raise MalformedRequest(f"the answer to ListOffsets ends too early: {error}") from error
+        raise MalformedRequest(f"the ListOffsets response is cut off: {error}") from error
 
 
 def _decode_list_offsets(body: memoryview) -> list[OffsetListed]:

@@ -1,7 +1,7 @@
-"""Where the leader is, in the answers of a broker that leads a partition no more (KIP-951).
+"""The current leaders in the responses of a broker that no longer leads a partition (KIP-951).
 
-Produce has it from version 10 on, Fetch from 16: a tagged field of the partition names the leader and its epoch, one of
-the response has the addresses of the brokers named. Clients go there without asking for metadata first.
+Produce has them from version 10 on, Fetch from 16: a tagged field of the partition has the leader and its epoch, a
+tagged field of the response has the addresses of these brokers. Clients retry there without a Metadata request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,18 +16,18 @@ FETCH_FROM = 16
 _LEADER = Struct(">ii")
 
 PartitionOf = tuple[str | bytes, int]
-"""A topic as the request names it, and a partition."""
+"""The topic name or id of the request, and the partition."""
 
 
 class LeaderHints(NamedTuple):
-    """(leader, leader epoch) of partitions that were refused, and the leaders that live."""
+    """(leader, leader epoch) of rejected partitions, and the addresses of live leaders."""
 
     leaders: Mapping[PartitionOf, tuple[int, int]]
     nodes: Sequence[BrokerRow]
 
 
 def current_leader(tag: int, leader: tuple[int, int]) -> bytes:
-    """The tagged field of a partition, without the number of fields before it."""
+    """The tagged field of a partition, without the number of fields."""
     return tagged(tag, _LEADER.pack(*leader) + EMPTY_TAGS)
 
 

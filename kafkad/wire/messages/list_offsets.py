@@ -1,4 +1,4 @@
-"""ListOffsets, versions 1 to 11, by hand: every consumer sends it first, so it must not wait for kio to be imported."""
+"""ListOffsets, versions 1 to 11, by hand: it is among the first requests of consumers, and kio's import is slow."""
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
@@ -18,7 +18,7 @@ _RESULT_WITH_EPOCH = Struct(">ihqqi")
 
 
 class RequestedOffset(NamedTuple):
-    """`current_leader_epoch` is -1 when the client does not give it."""
+    """`current_leader_epoch` is -1 if the client does not send it."""
 
     partition: int
     current_leader_epoch: int
@@ -26,7 +26,7 @@ class RequestedOffset(NamedTuple):
 
 
 class ListOffsetsRequest(NamedTuple):
-    """Topics in the order of the request, repeated ones included."""
+    """Topics in the order of the request, with duplicates."""
 
     replica_id: int
     isolation_level: int
@@ -34,7 +34,7 @@ class ListOffsetsRequest(NamedTuple):
 
 
 class OffsetResult(NamedTuple):
-    """-1 stands for a value that is unknown or missing."""
+    """-1 is a missing value."""
 
     partition: int
     error: int
@@ -63,7 +63,7 @@ def read_request(body: memoryview, version: int) -> Reading[ListOffsetsRequest]:
         if reader.is_step_over():
             yield
     if version >= 10:
-        reader.i32()  # The timeout for remote storage, which kafkad does not have.
+        reader.i32()  # The timeout of remote storage, which kafkad does not support.
     reader.tags()
     return ListOffsetsRequest(replica_id, isolation_level, topics)
 

@@ -1,7 +1,7 @@
-"""Responses of JoinGroup and SyncGroup, by hand: a rebalance of a thousand members sends a thousand of each.
+"""Packs responses of JoinGroup and SyncGroup by hand: a rebalance of a thousand members sends a thousand of each.
 
-The leader's response names every member; packing that by schema took longer than a pass of the worker's loop may take.
-The throttle time is always 0. Tests compare every version with kio's schemas.
+The leader's response contains all members; packing it by schema would block the worker's loop for too long. The
+throttle time is always 0. Tests compare every version with kio's schemas.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ def pack_join(
     member_id: str,
     members: Members,
 ) -> bytes:
-    """JoinGroup, versions 0 to 9. Before version 7 a missing protocol is an empty string."""
+    """JoinGroup, versions 0 to 9. Before version 7 no protocol is an empty string."""
     count_error(code)
     flexible = version >= JOIN_FLEXIBLE_FROM
     text = compact_string if flexible else string

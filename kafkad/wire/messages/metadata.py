@@ -1,7 +1,7 @@
-"""Metadata, versions 0 to 13, by hand: the request read, the response packed topic by topic.
+"""Metadata, versions 0 to 13, by hand: reads the request, and packs the response topic by topic.
 
-A topic's bytes do not depend on the client, so the caller may keep them: `layout` says which versions share them. Only
-the authorized operations differ between clients; they come last and are added to each response.
+The bytes of a topic do not depend on the client, so callers may cache them for all versions with the same `layout`.
+The authorized operations, which differ between clients, are the last fields and are added to each response.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,12 +33,12 @@ TOPIC_IDS_FROM = 10
 ERROR_CODE_FROM = 13
 NO_TOPIC_ID = bytes(16)
 NOT_REQUESTED = -(1 << 31)
-"""The authorized operations when the client did not ask for them."""
+"""The authorized operations if the client did not request them."""
 
 _PARTITION = Struct(">hii")
 _PARTITION_WITH_EPOCH = Struct(">hiii")
 _LAYOUTS = (0, 1, 5, 7, 8, 9, TOPIC_IDS_FROM)
-"""The versions that changed the layout of a topic in the response. Version 0 treats dead replicas differently."""
+"""The versions that changed the layout of a topic in the response. Version 0 omits dead replicas."""
 
 PartitionRow = tuple[int, int, int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """(error code, index, leader, leader epoch, replicas, in-sync replicas, offline replicas)."""
@@ -47,14 +47,14 @@ BrokerRow = tuple[int, str, int, str | None]
 
 
 class RequestedTopic(NamedTuple):
-    """Up to version 9 there is a name and no id; from 12 on either may be missing (None, all zero)."""
+    """Up to version 9 topics have a name and no id; from 12 on either may be missing (None, all zero)."""
 
     topic_id: bytes
     name: str | None
 
 
 class MetadataRequest(NamedTuple):
-    """`topics` is None for all topics, however the version encodes that."""
+    """`topics` is None for all topics, in all versions."""
 
     topics: list[RequestedTopic] | None
     allow_auto_topic_creation: bool
@@ -101,8 +101,8 @@ def _read_count(body: memoryview, at: int, *, flexible: bool) -> tuple[int, int]
 def _read_flags(body: memoryview, at: int, version: int, topics: list[RequestedTopic] | None) -> MetadataRequest:
     flags = {"allow": True, "cluster": False, "topic": False}
     present = (("allow", version >= 4), ("cluster", 8 <= version <= 10), ("topic", version >= 8))
-    for name, is_there in present:
-        if is_there:
+    for name, is_present in present:
+        if is_present:
             raw, at = read_slice(body, at, 1)
             flags[name] = raw[0] != 0
     if version >= FLEXIBLE_FROM:
@@ -111,7 +111,7 @@ def _read_flags(body: memoryview, at: int, version: int, topics: list[RequestedT
 
 
 def layout(version: int) -> int:
-    """The first version whose topics have the same bytes as those of `version`."""
+    """The first version in which topics have the same bytes as in `version`."""
     return max(first for first in _LAYOUTS if first <= version)
 
 
@@ -125,7 +125,7 @@ def pack_topic(
 ) -> bytes:
     """One topic up to its authorized operations, which `pack_response` adds.
 
-    A caller that keeps it counts its errors each time it is sent.
+    This does not count the errors, because the caller may cache the bytes.
     """
     flexible = version >= FLEXIBLE_FROM
     out = [I16.pack(error), compact_string(name) if flexible else string(name)]
@@ -156,7 +156,7 @@ def _pack_partition(out: list[bytes], row: PartitionRow, version: int) -> None:
 
 @lru_cache(maxsize=4096)
 def _broker_ids(ids: tuple[int, ...], flexible: bool) -> bytes:
-    """Partitions share few different lists of replicas: each list is packed once."""
+    """Cached, because partitions have few different lists of replicas."""
     return array_length(len(ids), flexible=flexible) + b"".join(I32.pack(each) for each in ids)
 
 
@@ -178,9 +178,9 @@ def pack_response(
     cluster_operations: int = NOT_REQUESTED,
     error: int = 0,
 ) -> bytes:
-    """The body, from topics that `pack_topic` packed for a version of the same layout.
+    """The body, from topics of `pack_topic` for a version with the same layout.
 
-    `unknown_ids` are such topics too, without authorized operations.
+    `unknown_ids` are packed topics too, without authorized operations.
     """
     flexible = version >= FLEXIBLE_FROM
     rows = [_pack_broker(broker, version) for broker in brokers]

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch, versions 2 to 4, by hand: consumers send it whenever a leader changes."""
+"""OffsetForLeaderEpoch, versions 2 to 4, by hand: consumers send it after each leader change."""
 
 from collections.abc import Sequence
 from struct import Struct
@@ -16,10 +16,7 @@ _RESULT = Struct(">hiiq")
 
 
 class RequestedEpoch(NamedTuple):
-    """`current_leader_epoch` is -1 when the client does not give it.
-
-    `leader_epoch` is the epoch whose end is wanted.
-    """
+    """`current_leader_epoch` is -1 if the client does not send it; `leader_epoch` is the requested epoch."""
 
     partition: int
     current_leader_epoch: int
@@ -36,7 +33,7 @@ class EpochEnd(NamedTuple):
 def read_request(body: memoryview, version: int) -> Reading[list[tuple[str, list[RequestedEpoch]]]]:
     reader = BodyReader(body, allowance_of(OFFSET_FOR_LEADER_EPOCH), flexible=version >= FLEXIBLE_FROM)
     if version >= 3:
-        reader.i32()  # The replica id: consumers and followers get the same answer.
+        reader.i32()  # The replica id: consumers and followers get the same response.
     topics = []
     for _ in range(reader.count()):
         name = reader.text()

@@ -1,4 +1,4 @@
-"""Responses of the four APIs about committed offsets, by hand: a group gets no other requests as often.
+"""Packs responses of the four APIs about committed offsets by hand: they are the most frequent requests of groups.
 
 The throttle time is always 0. Tests compare every version with kio's schemas.
 """
@@ -20,13 +20,13 @@ _BY_TOPIC_ID_FROM = 10
 _RESULT = Struct(">ih")
 _RESULT_AND_TAGS = Struct(">ihx")
 _DELETE_HEAD = Struct(">hi")
-_PLACE = Struct(">iq")
-_PLACE_AND_EPOCH = Struct(">iqi")
+_OFFSET = Struct(">iq")
+_OFFSET_AND_EPOCH = Struct(">iqi")
 
 Results = Iterable[tuple[str, UUID, Sequence[tuple[int, int]]]]
-"""(topic, its id, (partition, code) of each)."""
+"""(topic, topic id, (partition, code) of each)."""
 FetchedTopics = Iterable[tuple[str, UUID, Collection[tuple[int, int, int, str, int]]]]
-"""(topic, its id, (partition, offset, leader epoch, metadata, code) of each)."""
+"""(topic, topic id, (partition, offset, leader epoch, metadata, code) of each)."""
 
 
 def pack_commit(version: int, topics: Results) -> bytes:
@@ -61,7 +61,7 @@ def pack_fetch(version: int, groups: Sequence[tuple[str, FetchedTopics, int]]) -
 
 
 def pack_fetch_in_steps(version: int, groups: Sequence[tuple[str, FetchedTopics, int]]) -> Reading[bytes]:
-    """The same, with a pause after some hundred partitions each."""
+    """As `pack_fetch`: a generator that yields after every few hundred partitions."""
     head = NOT_THROTTLED if version >= 3 else b""
     count_errors(code for _, _, code in groups)
     if version >= MANY_GROUPS_FROM:
@@ -97,9 +97,9 @@ def _fetched(version: int, topics: FetchedTopics, *, by_id: bool) -> Reading[byt
     rows = []
     since_pause = 0
     for name, topic_id, partitions in topics:
-        left = iter(partitions)
+        remaining = iter(partitions)
         packed = []
-        while portion := list(islice(left, STEP)):
+        while portion := list(islice(remaining, STEP)):
             packed.append(_fetched_rows(version, portion))
             since_pause += len(portion)
             if since_pause >= STEP:
@@ -117,10 +117,10 @@ def _fetched_rows(version: int, partitions: Sequence[tuple[int, int, int, str, i
     packed = []
     count_errors(row[4] for row in partitions)
     for partition, offset, leader_epoch, metadata, code in partitions:
-        place = (
-            _PLACE_AND_EPOCH.pack(partition, offset, leader_epoch) if version >= 5 else _PLACE.pack(partition, offset)
+        fixed = (
+            _OFFSET_AND_EPOCH.pack(partition, offset, leader_epoch) if version >= 5 else _OFFSET.pack(partition, offset)
         )
-        packed.append(place + text(metadata) + I16.pack(code) + tags)
+        packed.append(fixed + text(metadata) + I16.pack(code) + tags)
     return b"".join(packed)
 
 

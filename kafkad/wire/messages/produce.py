@@ -1,7 +1,4 @@
-"""Produce, by hand: the request as places in the frame (no byte of a batch is copied), the response packed.
-
-Versions 3 to 13 (protocol guide, Produce). Records are located, never read.
-"""
+"""Produce, versions 3 to 13, by hand: records in the request are located, never copied or read."""
 
 from collections.abc import Sequence
 from struct import Struct
@@ -36,11 +33,10 @@ NO_OFFSET = -1
 
 
 class ProduceRequest:
-    """One Produce request. `topics` holds (topic, [(partition, start, length)]), places in the frame.
+    """One Produce request. `topics` has (topic, [(partition, start, length)]), positions in the frame.
 
-    A topic is its name up to version 12 and its 16-byte id from 13 on.
-
-    Slotted and mutable for speed: one is made for each request. A null record set has length -1.
+    Topics have names up to version 12 and 16-byte ids from 13 on. Null records have length -1. Slotted and mutable for
+    speed.
     """
 
     __slots__ = ("acks", "timeout_ms", "topics", "transactional_id")
@@ -100,7 +96,7 @@ def read_request(frame: memoryview, body_at: int, version: int) -> ProduceReques
             return _read_flexible(frame, body_at, version)
         return _read_plain(frame, body_at)
     except StructError as error:
-        raise MalformedRequest(f"the Produce request ends too early: {error}") from error
+        raise MalformedRequest(f"the Produce request is cut off: {error}") from error
 
 
 def _read_plain(frame: memoryview, at: int) -> ProduceRequest:
@@ -111,15 +107,15 @@ def _read_plain(frame: memoryview, at: int) -> ProduceRequest:
     topics: list[tuple[str | bytes, list[tuple[int, int, int]]]] = []
     if topic_count > _MOST_PARTITIONS:
         raise _too_many()
-    allowed = _MOST_PARTITIONS - topic_count if topic_count > 0 else 0
+    remaining = _MOST_PARTITIONS - topic_count if topic_count > 0 else 0
     for _ in range(topic_count):
         name, at = read_string(frame, at)
         (count,) = I32.unpack_from(frame, at)
         at += 4
-        if count > allowed:
+        if count > remaining:
             raise _too_many()
         if count > 0:
-            allowed -= count
+            remaining -= count
         partitions = []
         for _ in range(count):
             index, length = _PARTITION.unpack_from(frame, at)
@@ -129,7 +125,7 @@ def _read_plain(frame: memoryview, at: int) -> ProduceRequest:
                 at += length
                 if at > end:
                     raise MalformedRequest(f"records of {length} bytes do not fit in the request")
-        topics.append((_named(name), partitions))
+        topics.append((_not_null(name), partitions))
     return ProduceRequest(acks, timeout_ms, transactional_id, topics)
 
 
@@ -142,7 +138,7 @@ def _read_flexible(frame: memoryview, at: int, version: int) -> ProduceRequest:
     if topic_count > _MOST_PARTITIONS + 1:
         raise _too_many()
     # The length of a compact array is one more than its number of elements.
-    allowed = _MOST_PARTITIONS + 1
+    remaining = _MOST_PARTITIONS + 1
     for _ in range(topic_count - 1):
         topic: str | bytes
         if version >= TOPIC_IDS_FROM:
@@ -150,11 +146,11 @@ def _read_flexible(frame: memoryview, at: int, version: int) -> ProduceRequest:
             at += 16
         else:
             name, at = read_compact_string(frame, at)
-            topic = _named(name)
+            topic = _not_null(name)
         count, at = read_uvarint(frame, at)
-        if count > allowed:
+        if count > remaining:
             raise _too_many()
-        allowed -= count
+        remaining -= count
         partitions = []
         for _ in range(count - 1):
             (index,) = I32.unpack_from(frame, at)
@@ -172,10 +168,10 @@ def _read_flexible(frame: memoryview, at: int, version: int) -> ProduceRequest:
 
 
 def _too_many() -> MalformedRequest:
-    return MalformedRequest(f"it has more than the {_MOST_PARTITIONS} topics and partitions that are taken at most")
+    return MalformedRequest(f"too many topics and partitions, at most {_MOST_PARTITIONS} are allowed")
 
 
-def _named(name: str | None) -> str:
+def _not_null(name: str | None) -> str:
     if name is None:
         raise MalformedRequest("a topic name is null")
     return name
@@ -206,7 +202,7 @@ def pack_response(
             _pack_result(parts, result, version)
             leader = hints and hints.leaders.get((topic, result.partition))
             if leader is not None:
-                # In the place of its empty tags.
+                # This replaces the empty tags.
                 parts.append(parts.pop()[:-1] + b"\x01" + current_leader(0, leader))
         if flexible:
             parts.append(EMPTY_TAGS)
@@ -217,7 +213,7 @@ def pack_response(
 
 
 def _pack_one_topic(version: int, topic: str | bytes, results: Sequence[PartitionResult], throttle_ms: int) -> bytes:
-    """The usual response to older clients, packed without building lists."""
+    """The usual response to older clients, packed with few lists."""
     assert isinstance(topic, str)
     raw = topic.encode()
     parts = [_ONE_TOPIC.pack(1, len(raw)), raw, I32.pack(len(results))]
@@ -228,7 +224,7 @@ def _pack_one_topic(version: int, topic: str | bytes, results: Sequence[Partitio
 
 
 def _pack_one_partition(topic: str | bytes, result: PartitionResult, throttle_ms: int) -> bytes:
-    """The usual response of the newer ones, with nothing to explain."""
+    """The usual response to newer clients, without error messages."""
     name = topic if isinstance(topic, bytes) else compact_string(topic)
     fixed = _ONE_RESULT.pack(
         _ONE_FLEXIBLE,
@@ -271,5 +267,5 @@ _NO_ERRORS_FLEXIBLE = uvarint(1) + compact_string(None) + EMPTY_TAGS
 _ONE_FLEXIBLE = uvarint(2)
 """The length of an array of one element."""
 _END_OF_ONE = _NO_ERRORS_FLEXIBLE + EMPTY_TAGS
-"""Of the only partition of the only topic."""
+"""The end of the only partition and of the only topic."""
 _ONE_RESULT = Struct(f">1sihqqq{len(_END_OF_ONE)}si1s")

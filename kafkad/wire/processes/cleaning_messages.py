@@ -1,4 +1,4 @@
-"""What a cleaner and the owner of a log say to each other about a compaction, as control messages of `descriptors`."""
+"""The messages between a cleaner and the owner of a log about a compaction; control messages of `descriptors`."""
 
 from collections.abc import Iterable, Iterator
 from struct import Struct
@@ -6,9 +6,10 @@ from struct import Struct
 import msgspec
 
 
-class CleaningRequest(msgspec.Struct, tag="cleaning_wanted", array_like=True):
-    """A cleaner wants to write the segments of a log anew that lie below `first_uncleanable_offset`, as `policy` of the
-    topic has planned it for a log that was clean up to `first_dirty_offset`.
+class CleaningRequest(msgspec.Struct, tag="cleaning_request", array_like=True):
+    """A cleaner requests a pass over the segments of a log below `first_uncleanable_offset`.
+
+    The topic's cleanup `policy` has planned the pass for a log that is clean up to `first_dirty_offset`.
     """
 
     slot: int
@@ -28,9 +29,9 @@ class SourceRow(msgspec.Struct, array_like=True):
 
 
 class CleaningGranted(msgspec.Struct, tag="cleaning_granted", array_like=True):
-    """The owner's answer. `grant` numbers the pass, which no other cleaner may make meanwhile; NO_GRANT refuses it.
+    """The owner's response. `grant` is the id of the pass, which excludes other cleaners; NO_GRANT is a rejection.
 
-    `later` are the base offsets of the segments behind `sources`; `last_records` is packed (`pack_last_records`).
+    `later` are the base offsets of the segments after `sources`; `last_records` is packed (`pack_last_records`).
     """
 
     slot: int
@@ -41,8 +42,8 @@ class CleaningGranted(msgspec.Struct, tag="cleaning_granted", array_like=True):
     last_records: bytes
 
 
-class SwapRequest(msgspec.Struct, tag="swap_wanted", array_like=True):
-    """The segments with the base offsets `sources` were written anew, and what was written is on disk."""
+class SwapRequest(msgspec.Struct, tag="swap_request", array_like=True):
+    """The cleaner has replaced the segments with the base offsets `sources` by one synced segment."""
 
     slot: int
     grant: int
@@ -57,7 +58,7 @@ class SwapRequest(msgspec.Struct, tag="swap_wanted", array_like=True):
 
 
 class Swapped(msgspec.Struct, tag="swapped", array_like=True):
-    """The owner's answer; when it is not `done`, the pass is over."""
+    """The owner's response; if it is not `done`, the pass is aborted."""
 
     slot: int
     grant: int
@@ -65,21 +66,21 @@ class Swapped(msgspec.Struct, tag="swapped", array_like=True):
 
 
 class CleaningEnded(msgspec.Struct, tag="cleaning_ended", array_like=True):
-    """The pass is over: the log is clean up to `cleaned_offset`, or (NO_GRANT) the pass was given up."""
+    """The pass is complete, and the log is clean up to `cleaned_offset`; or (NO_GRANT) the pass was aborted."""
 
     slot: int
     grant: int
     cleaned_offset: int
 
 
-class CompactionsRequest(msgspec.Struct, tag="compactions_wanted", array_like=True):
-    """The reporter asks a cleaner about its compacted logs; the answer has the same number."""
+class CompactionsRequest(msgspec.Struct, tag="compactions_request", array_like=True):
+    """The reporter requests the state of a cleaner's compacted logs; the response has the same number."""
 
     number: int
 
 
 class CompactionFigures(msgspec.Struct, array_like=True):
-    """A compaction that has come to its end, at `ended_ms` by the wall clock."""
+    """A completed compaction; `ended_ms` is wall-clock time."""
 
     ended_ms: int
     seconds: float
@@ -91,8 +92,9 @@ class CompactionFigures(msgspec.Struct, array_like=True):
 
 
 class CompactionRow(msgspec.Struct, array_like=True):
-    """A compacted log. `failure` is empty unless it can't be compacted; `retry_ms` is when it is tried again, by the
-    wall clock, 0 for when its configuration changes only.
+    """A compacted log. `failure` is empty, or the reason why the log can't be compacted.
+
+    `retry_ms` is the wall-clock time of the next attempt; 0 if only a change of the configuration causes one.
     """
 
     topic_id: bytes
@@ -106,7 +108,7 @@ class CompactionRow(msgspec.Struct, array_like=True):
 
 
 class Compactions(msgspec.Struct, tag="compactions", array_like=True):
-    """The cleaner's answer."""
+    """The cleaner's response."""
 
     number: int
     rows: list[CompactionRow]

@@ -1,6 +1,6 @@
-"""The messages between the controller and every other process, as bytes.
+"""The messages between the controller and all other processes, as bytes.
 
-A frame is a kind byte and a body: metadata deltas are bytes already when they reach this module, the rest is msgpack.
+A frame is a kind byte and a body: bytes of a metadata delta, or a message in msgpack.
 """
 
 import msgspec
@@ -11,14 +11,14 @@ DELTA = 0x10
 MESSAGE = 0x11
 
 
-class SnapshotRequest(msgspec.Struct, tag="snapshot_wanted", array_like=True):
-    """Sent by a process that has no metadata yet, or found a gap in the deltas: it needs a snapshot."""
+class SnapshotRequest(msgspec.Struct, tag="snapshot_request", array_like=True):
+    """A process without metadata, or with a gap in the deltas, requests a snapshot."""
 
     have_version: int
 
 
 class AdminRequest(msgspec.Struct, tag="admin_request", array_like=True):
-    """A client's request that the controller answers: the body without its header."""
+    """A client's request to the controller: the body without the header."""
 
     token: int
     context: RequestContext
@@ -26,29 +26,29 @@ class AdminRequest(msgspec.Struct, tag="admin_request", array_like=True):
 
 
 class AdminReply(msgspec.Struct, tag="admin_reply", array_like=True):
-    """The response body without its header. None closes the connection; `reason` says why."""
+    """The response body without the header. None closes the connection with `reason`."""
 
     token: int
     body: bytes | None
     reason: str = ""
 
 
-class AutoCreateRequest(msgspec.Struct, tag="auto_create_wanted", array_like=True):
-    """Unknown topics that a Metadata request names: the controller may create them."""
+class AutoCreateRequest(msgspec.Struct, tag="auto_create_request", array_like=True):
+    """The unknown topics of a Metadata request, to be created by the controller."""
 
     token: int
     names: list[str]
 
 
 class AutoCreated(msgspec.Struct, tag="auto_created", array_like=True):
-    """Error code by topic name, 0 for created; sent after the metadata that has the new topics."""
+    """The error code of each topic, 0 if it was created; sent after the metadata with the new topics."""
 
     token: int
     errors: dict[str, int]
 
 
 class Applied(msgspec.Struct, tag="applied", array_like=True):
-    """The sender has applied metadata: its applied version is in the process registry."""
+    """The sender has applied metadata; the process registry has its version."""
 
     version: int
 
@@ -61,10 +61,9 @@ class DirectoriesRemoved(msgspec.Struct, tag="directories_removed", array_like=T
 
 
 class RemovalFailed(msgspec.Struct, tag="removal_failed", array_like=True):
-    """A worker can't rename the directory of this slot's deleted partition, and goes on trying.
+    """A worker can't rename the directory of this slot's deleted partition, and continues to try.
 
-    Said once, and before the worker has applied the deletion. `is_full`: there is no room, otherwise its log directory
-    has failed.
+    Sent once, before the worker has applied the deletion. `is_full`: the disk is full; else the log directory failed.
     """
 
     slot: int
@@ -73,20 +72,20 @@ class RemovalFailed(msgspec.Struct, tag="removal_failed", array_like=True):
 
 
 class LogDirFailed(msgspec.Struct, tag="log_dir_failed", array_like=True):
-    """A process could not write or sync in this directory: its partitions are offline from now on."""
+    """A process could not write or sync in this log directory: the directory and its partitions go offline."""
 
     log_dir: int
     cause: str
 
 
-class LogDirsWithoutRoom(msgspec.Struct, tag="log_dirs_without_room", array_like=True):
-    """In a cluster: the log directories in which this worker finds no room, all of them."""
+class FullLogDirs(msgspec.Struct, tag="full_log_dirs", array_like=True):
+    """In a cluster: all log directories of this worker that are full."""
 
     log_dirs: list[int]
 
 
 class PartitionMoved(msgspec.Struct, tag="partition_moved", array_like=True):
-    """A worker has ended the move of a partition to `target`: it is in `log_dir` now."""
+    """A worker has ended the move of a partition to `target`: the partition is in `log_dir` now."""
 
     topic_id: bytes
     partition: int
@@ -99,36 +98,36 @@ QuotaRow = tuple[ClientIdentity, int, int]
 
 
 class QuotaCounts(msgspec.Struct, tag="quota_counts", array_like=True):
-    """The recent traffic of clients with quotas at one network process; the controller passes it on to the others."""
+    """The recent traffic of clients with quotas at one network process; the controller forwards it to the others."""
 
     rows: list[QuotaRow]
 
 
 class LogsMoved(msgspec.Struct, tag="logs_moved", array_like=True):
-    """A worker has appended since its last such message: there is something to checkpoint.
+    """A worker has appended since its last such message, so checkpoints must be written.
 
-    `lowered`: a log was truncated, and is no longer on disk as far as a checkpoint may say.
+    `lowered`: a log was truncated, so that a checkpoint may be beyond its end.
     """
 
     lowered: bool = False
 
 
-class ProducerIdsRequest(msgspec.Struct, tag="producer_ids_wanted", array_like=True):
-    """A worker needs a block of producer ids for its transaction coordinators."""
+class ProducerIdsRequest(msgspec.Struct, tag="producer_ids_request", array_like=True):
+    """A worker requests a block of producer ids for its transaction coordinators."""
 
 
-class ProducerIdsGranted(msgspec.Struct, tag="producer_ids_given", array_like=True):
-    """The worker may hand out `count` ids from `first` on."""
+class ProducerIdsGranted(msgspec.Struct, tag="producer_ids_granted", array_like=True):
+    """The worker may allocate `count` ids from `first` on."""
 
     first: int
     count: int
 
 
-class IsrChangeRequest(msgspec.Struct, tag="isr_change_wanted", array_like=True):
-    """The leader of a partition asks for this ISR; `leader_epoch` and `partition_epoch` are of the state it knows.
-    `broker_epochs`: the life of each of these brokers that has the records, -1 if that is not known.
+class IsrChangeRequest(msgspec.Struct, tag="isr_change_request", array_like=True):
+    """The leader of a partition requests this ISR; `leader_epoch` and `partition_epoch` are its current state.
 
-    It asks again only after an answer. A change for an older leader epoch may be forgotten without one.
+    `broker_epochs` has the epoch of each broker of the ISR as in its last fetch, -1 if it is unknown. The leader sends
+    the next request after the response. Requests with an older leader epoch may be dropped without a response.
     """
 
     slot: int
@@ -141,10 +140,10 @@ class IsrChangeRequest(msgspec.Struct, tag="isr_change_wanted", array_like=True)
 
 
 class IsrChangeDone(msgspec.Struct, tag="isr_change_done", array_like=True):
-    """The answer: the partition's state after the change, or the error code of its refusal.
+    """The response: the partition's state after the change, or the error code of a rejection.
 
-    A refusal has the leader epoch, the partition epoch and the ISR of the request, so that nobody takes it for the
-    answer to a later one. A worker that is refused with a code that may pass asks again itself.
+    A rejection has the leader epoch, the partition epoch and the ISR of the request, so that it can't be taken for the
+    response to a later request. The worker retries after retriable codes.
     """
 
     slot: int
@@ -172,7 +171,7 @@ ControllerMessage = (
     | DirectoriesRemoved
     | RemovalFailed
     | LogDirFailed
-    | LogDirsWithoutRoom
+    | FullLogDirs
     | PartitionMoved
     | QuotaCounts
 )

@@ -1,8 +1,7 @@
-"""The messages to and from coordinators: requests from network processes, and questions between workers.
+"""The messages to and from coordinators: requests from network processes, and messages between workers.
 
-Each message is one frame: a kind byte, then one msgpack object. Every message may be sent twice without harm:
-coordinators and owners of partitions recognize what they have done already, as either may die between the work and the
-answer.
+Each message is one frame: a kind byte, then one msgpack object. All messages are idempotent, because a process may die
+after it has completed a request and before its response.
 """
 
 from uuid import UUID
@@ -14,8 +13,8 @@ from kafkad.core.request_context import RequestContext
 COORDINATION = 0x06
 
 
-class CoordinatorRequest(msgspec.Struct, tag="coordinator_asked", array_like=True):
-    """A request, or the part of one, for the coordinator in the internal partition (slot, short_id)."""
+class CoordinatorRequest(msgspec.Struct, tag="coordinator_request", array_like=True):
+    """A request, or a piece of a request, to the coordinator of the internal partition (slot, short_id)."""
 
     part_id: int
     slot: int
@@ -24,16 +23,16 @@ class CoordinatorRequest(msgspec.Struct, tag="coordinator_asked", array_like=Tru
     body: bytes
 
 
-class CoordinatorReply(msgspec.Struct, tag="coordinator_answered", array_like=True):
-    """The response body. None closes the connection; `reason` says why: the request was malformed, or has no answer."""
+class CoordinatorReply(msgspec.Struct, tag="coordinator_reply", array_like=True):
+    """The response body. None closes the connection with `reason`: malformed request, or unencodable response."""
 
     part_id: int
     body: bytes | None
     reason: str = ""
 
 
-class TxnMarkerRequest(msgspec.Struct, tag="txn_marker_wanted", array_like=True):
-    """A transaction is decided: write its marker to these partitions, (slot, short_id) each."""
+class TxnMarkerRequest(msgspec.Struct, tag="txn_marker_request", array_like=True):
+    """Request to write the marker of a decided transaction to these partitions, (slot, short_id) each."""
 
     marker_id: int
     producer_id: int
@@ -45,16 +44,16 @@ class TxnMarkerRequest(msgspec.Struct, tag="txn_marker_wanted", array_like=True)
 
 
 class TxnMarkerWritten(msgspec.Struct, tag="txn_marker_written", array_like=True):
-    """An error code for each partition, in the order of the request; sent when the markers are replicated."""
+    """The error codes of the partitions in the order of the request; sent when the markers are replicated."""
 
     marker_id: int
     results: list[int]
 
 
-class VerifyPartitionsRequest(msgspec.Struct, tag="verification_wanted", array_like=True):
-    """Are these partitions in the producer's transaction (KIP-890)? With `adds` they are added to it."""
+class VerifyPartitionsRequest(msgspec.Struct, tag="verification_request", array_like=True):
+    """Request to verify that these partitions are in the producer's transaction (KIP-890), or to add them (`adds`)."""
 
-    question_id: int
+    request_id: int
     transactional_id: str
     producer_id: int
     producer_epoch: int
@@ -63,30 +62,28 @@ class VerifyPartitionsRequest(msgspec.Struct, tag="verification_wanted", array_l
 
 
 class Verified(msgspec.Struct, tag="verified", array_like=True):
-    """An error code for each partition, in the order of the question."""
+    """The error codes of the partitions in the order of the request."""
 
-    question_id: int
+    request_id: int
     results: list[int]
 
 
-class LagsRequest(msgspec.Struct, tag="lags_wanted", array_like=True):
-    """The reporter asks how far the worker's groups are behind."""
+class LagsRequest(msgspec.Struct, tag="lags_request", array_like=True):
+    """The reporter requests the lags of the worker's groups."""
 
 
 class GroupLags(msgspec.Struct, tag="group_lags", array_like=True):
-    """(group, records behind in its worst partition, in all of them)."""
+    """(group, maximum lag of a partition, sum of all lags), in records."""
 
     rows: list[tuple[str, int, int]]
 
 
-class ExportOffsetsRequest(msgspec.Struct, tag="export_offsets_wanted", array_like=True):
-    """A cleaner asks what the groups of exports have committed."""
+class ExportOffsetsRequest(msgspec.Struct, tag="export_offsets_request", array_like=True):
+    """A cleaner requests the committed offsets of the groups of exports."""
 
 
 class ExportOffsets(msgspec.Struct, tag="export_offsets", array_like=True):
-    """The partitions of `__consumer_offsets` that the worker serves, and what is committed in them: (topic, partition,
-    offset) of each group of an export.
-    """
+    """The worker's partitions of `__consumer_offsets`, and the (topic, partition, offset) that exports committed."""
 
     shards: list[int]
     rows: list[tuple[UUID, int, int]]

@@ -1,7 +1,7 @@
-"""The messages between network processes and workers, as bytes; they never carry records.
+"""The messages between network processes and workers, as bytes; they never contain records.
 
-Every message is one frame: a kind byte, then packed entries (hot kinds) or one msgpack object (the rest). The format
-needs no version: both ends are always forked from one supervisor.
+Each message is one frame: a kind byte, then packed entries (frequent kinds) or one msgpack object (the others). The
+format needs no version, because the same supervisor forks both processes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,13 +29,13 @@ _APPEND_HEAD = Struct("<QqhHI")
 _APPEND_SLICE = Struct("<IQQI")
 _TRANSACTIONAL_ID = Struct("<H")
 _IS_TRANSACTIONAL = 1 << 15
-"""A flag in the version of an APPEND entry: a transactional id comes between its head and its slices."""
+"""A flag in the version of an APPEND entry: a transactional id is between head and slices."""
 _WATCH = Struct("<IQq")
 _APPENDED_HEAD = Struct("<QI")
 _APPENDED_RESULT = Struct("<hqqq")
 _SLOT = Struct("<I")
 _ISOLATION_SHIFT = 30
-"""Above every slot number."""
+"""Above all slot numbers."""
 
 AppendSlice = tuple[int, int, int, int]
 """(partition slot, short topic id, offset in the sender's arena, length in bytes)."""
@@ -44,15 +44,12 @@ AppendResult = tuple[int, int, int, int]
 
 
 def short_topic_id(topic_id: bytes) -> int:
-    """The half of a topic id that descriptors carry beside the slot.
-
-    It shows that a slot was reused for another topic.
-    """
+    """Half of a topic id; descriptors contain it beside the slot, to detect a slot that another topic reuses."""
     return int.from_bytes(topic_id[8:], "little")
 
 
 def frames_of(kind: bytes, entries: Sequence[bytes], limit: int) -> Iterable[bytes]:
-    """Packed entries in as few frames as `limit` allows, as a rule one."""
+    """Packed entries in frames of at most `limit` bytes, usually one."""
     frame = kind + b"".join(entries)
     return (frame,) if len(frame) <= limit or len(entries) == 1 else _several(kind, entries, limit)
 
@@ -75,7 +72,7 @@ def pack_append(
     slices: Sequence[AppendSlice],
     transactional_id: str | None = None,
 ) -> bytes:
-    """One Produce request, or its part for the partitions of one worker. `deadline_ms` is CLOCK_MONOTONIC."""
+    """A Produce request, or the part of it for one worker. `deadline_ms` is CLOCK_MONOTONIC."""
     if transactional_id is None:
         head = _APPEND_HEAD.pack(part_id, deadline_ms, acks, version, len(slices))
     else:
@@ -88,7 +85,7 @@ def pack_append(
 
 
 def unpack_appends(frame: bytes) -> Iterator[tuple[int, int, int, int, list[AppendSlice], str | None]]:
-    """(part id, deadline_ms, acks, version, slices, transactional id) of every request in an APPEND frame."""
+    """(part id, deadline_ms, acks, version, slices, transactional id) of each request in an APPEND frame."""
     at, end = 1, len(frame)
     while at < end:
         part_id, deadline_ms, acks, version, count = _APPEND_HEAD.unpack_from(frame, at)
@@ -127,7 +124,7 @@ def unpack_appended(frame: bytes) -> Iterator[tuple[int, list[AppendResult]]]:
 
 
 def watch_key(slot: int, isolation: int) -> int:
-    """The key by which WATCH and MOVED name the end of what a fetch of this isolation may read of `slot`."""
+    """The key in WATCH and MOVED of the end offset for fetches of `slot` with this isolation."""
     return slot | isolation << _ISOLATION_SHIFT
 
 
@@ -137,7 +134,7 @@ def watched_slot(key: int) -> tuple[int, int]:
 
 
 def pack_watch(key: int, short_id: int, offset: int) -> bytes:
-    """Ask the owner to send MOVED once the offset that `key` names is past `offset`."""
+    """Request MOVED from the owner when the end offset of `key` is beyond `offset`."""
     return _WATCH.pack(key, short_id, offset)
 
 
@@ -155,7 +152,7 @@ def unpack_moved(frame: bytes) -> list[int]:
 
 
 class RecordErrors(msgspec.Struct, tag="record_errors", array_like=True):
-    """Sent before the APPENDED entry of `part_id`: the error messages of its `ordinal`-th partition (KIP-467)."""
+    """The error messages of the partition at index `ordinal` (KIP-467); sent before the APPENDED entry of `part_id`."""
 
     part_id: int
     ordinal: int
@@ -163,11 +160,11 @@ class RecordErrors(msgspec.Struct, tag="record_errors", array_like=True):
     errors: list[tuple[int, str | None]]
 
 
-class ManifestRequest(msgspec.Struct, tag="manifest_wanted", array_like=True):
-    """A network process asks for the manifest of a slot.
+class ManifestRequest(msgspec.Struct, tag="manifest_request", array_like=True):
+    """A network process requests the manifest of a slot.
 
-    It has none of the present generation, or one with files that are gone, or one of `generation` in which an index of
-    the segment from offset `wrong_index` on contradicts the log.
+    The reason: it has none of the current generation, or `files_missing`, or an index of the segment with base offset
+    `wrong_index` contradicts the log in `generation`.
     """
 
     slot: int
@@ -178,7 +175,7 @@ class ManifestRequest(msgspec.Struct, tag="manifest_wanted", array_like=True):
 
 
 class Manifest(msgspec.Struct, tag="manifest", array_like=True):
-    """The files of a partition at one generation; `found` is False when the slot is not this worker's."""
+    """The files of a partition at one generation; `found` is False if the worker does not own the slot."""
 
     slot: int
     short_id: int
@@ -191,13 +188,13 @@ class Manifest(msgspec.Struct, tag="manifest", array_like=True):
 
 
 class FilesRemoved(msgspec.Struct, tag="files_removed", array_like=True):
-    """An owner has unlinked files of these slots: their disk space is free only when no process has them open."""
+    """An owner has unlinked files of these slots; their disk space is free when no process has them open."""
 
     slots: list[int]
 
 
-class DeleteRecordsRequest(msgspec.Struct, tag="delete_records_wanted", array_like=True):
-    """Move the log start of partitions: (slot, short_id, offset or -1 for the high watermark)."""
+class DeleteRecordsRequest(msgspec.Struct, tag="delete_records_request", array_like=True):
+    """Request to move the log start of partitions: (slot, short_id, offset or -1 for the high watermark)."""
 
     part_id: int
     deadline_ms: int
@@ -205,19 +202,19 @@ class DeleteRecordsRequest(msgspec.Struct, tag="delete_records_wanted", array_li
 
 
 class DeletedRecords(msgspec.Struct, tag="deleted_records", array_like=True):
-    """(error code, low watermark) in the order of the question."""
+    """(error code, low watermark) in the order of the request."""
 
     part_id: int
     results: list[tuple[int, int]]
 
 
-class ProducersRequest(msgspec.Struct, tag="producers_wanted", array_like=True):
+class ProducersRequest(msgspec.Struct, tag="producers_request", array_like=True):
     part_id: int
     partitions: list[tuple[int, int]]
 
 
 class Producers(msgspec.Struct, tag="producers", array_like=True):
-    """(error code, number of producers, their packed rows) in the order of the question."""
+    """(error code, number of producers, packed rows) in the order of the request."""
 
     part_id: int
     results: list[tuple[int, int, bytes]]
@@ -234,32 +231,29 @@ class TxnMarkerEntry(msgspec.Struct, array_like=True):
     partitions: list[tuple[int, int]]
 
 
-class WriteTxnMarkersOrder(msgspec.Struct, tag="write_txn_markers_wanted", array_like=True):
-    """A client asks for transactions to be ended (WriteTxnMarkers)."""
+class WriteTxnMarkersOrder(msgspec.Struct, tag="write_txn_markers_request", array_like=True):
+    """A client's WriteTxnMarkers request."""
 
     part_id: int
     markers: list[TxnMarkerEntry]
 
 
 class TxnMarkersWritten(msgspec.Struct, tag="txn_markers_written", array_like=True):
-    """For each marker an error code for each partition, in the order of the question.
-
-    Sent when the markers are replicated.
-    """
+    """The error codes of the partitions of each marker in the order of the request; sent when they are replicated."""
 
     part_id: int
     results: list[list[int]]
 
 
-class SegmentsRequest(msgspec.Struct, tag="segments_wanted", array_like=True):
-    """The cleaner asks for the segments of these partitions: (slot, short_id)."""
+class SegmentsRequest(msgspec.Struct, tag="segments_request", array_like=True):
+    """A cleaner requests the segments of these partitions: (slot, short_id)."""
 
     part_id: int
     partitions: list[tuple[int, int]]
 
 
 class SegmentRow(msgspec.Struct, array_like=True):
-    """One segment of a log, as cleanup policies get it; times are wall-clock milliseconds."""
+    """One segment of a log for cleanup policies; times are wall-clock milliseconds."""
 
     base_offset: int
     size_bytes: int
@@ -270,7 +264,7 @@ class SegmentRow(msgspec.Struct, array_like=True):
 
 
 class SegmentsOf(msgspec.Struct, array_like=True):
-    """The log of one slot; empty when the slot is not this worker's any more."""
+    """The log of one slot; empty if the worker no longer owns the slot."""
 
     slot: int
     log_start_offset: int
@@ -287,10 +281,10 @@ class SegmentsDescribed(msgspec.Struct, tag="segments_described", array_like=Tru
 
 
 class CleanupOrdered(msgspec.Struct, tag="cleanup_ordered", array_like=True):
-    """A policy's plan for one partition: roll first, then drop segments up to a base offset (-1: none).
+    """A cleanup policy's plan for one partition: roll first, then delete segments up to a base offset (-1: none).
 
-    The plan does not cover records from `log_end_offset` on: the end of the log when it was made, or of the last
-    segment to drop. Segments that were merged with later ones since stay.
+    Records from `log_end_offset` on are not deleted: it is the log end at the time of the plan, or the end of the last
+    segment to delete. Segments that have been merged with later ones are not deleted either.
     """
 
     slot: int
@@ -301,8 +295,8 @@ class CleanupOrdered(msgspec.Struct, tag="cleanup_ordered", array_like=True):
     reason: str
 
 
-class DiskNearlyFull(msgspec.Struct, tag="room_wanted", array_like=True):
-    """A worker tells cleaners that a log directory is nearly full: they look at its partitions at once."""
+class DiskNearlyFull(msgspec.Struct, tag="disk_nearly_full", array_like=True):
+    """A worker notifies the cleaners of a nearly full log directory, so that they check its partitions at once."""
 
     log_dir: int
 

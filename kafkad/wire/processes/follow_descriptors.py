@@ -1,6 +1,6 @@
-"""Between a fetcher process and the owners of the logs that it follows: orders, and the state of the log after each.
+"""The messages between a fetcher process and the owners of followed logs: orders, and the state of the log after each.
 
-Records lie in the fetcher's arena; an order has their place.
+Records are in the fetcher's arena; an order has their position.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""What followers have fetched, from network processes to the owners of the partitions; packed like descriptors."""
+"""The progress of followers, from network processes to the owners of partitions; packed like descriptors."""
 
 from struct import Struct
 from typing import NamedTuple
@@ -8,10 +8,10 @@ _FOLLOWER_FETCHED = Struct("<IIiiqqqq")
 
 
 class FollowerFetched(NamedTuple):
-    """A follower asked for the records from `fetch_offset` on, so it has those before in its log.
+    """A follower fetched from `fetch_offset` on, so its log contains all earlier records.
 
-    `generation` and `leader_epoch` are those of the leader's log to which the fetch was compared; `replica_epoch` is
-    the follower's broker epoch, -1 if it does not say. `time_ms` is CLOCK_MONOTONIC.
+    `generation` and `leader_epoch` describe the leader's log at the time of the fetch; `replica_epoch` is the
+    follower's broker epoch, -1 if the fetch does not contain it. `time_ms` is CLOCK_MONOTONIC.
     """
 
     slot: int

@@ -1,1 +1,1 @@
-"""Records of the internal topics as bytes: `__consumer_offsets`, `__transaction_state`."""
+"""Encodes and decodes the records of internal topics: `__consumer_offsets`, `__transaction_state`."""

@@ -1,7 +1,7 @@
-"""The records of `__consumer_offsets` as bytes: every version that a log may hold is read, Kafka 4.3's is written.
+"""The records of `__consumer_offsets` as bytes: reads all versions, writes the versions of Apache Kafka 4.3.
 
-Committed offsets are by far the most, so they are read and written by hand in `offset_records`; the other kinds
-follow the schemas below.
+Committed offsets are the most frequent records, so `offset_records` reads and writes them by hand; the other kinds have
+schemas here.
 """
 
 from collections.abc import Callable
@@ -62,14 +62,14 @@ _GROUP_METADATA_WRITTEN = 3
 
 
 class _Kind(NamedTuple):
-    """`values` has the schema of each version of the value; `written` is the version that is written."""
+    """`values` has the schema of each version of the value; `written` is the version to write."""
 
     name: str
     key: Fields
     values: tuple[Fields, ...]
     written: int
-    made: Callable[..., Any]
-    removed: Callable[..., Any]
+    record_type: Callable[..., Any]
+    tombstone_type: Callable[..., Any]
 
 
 def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
@@ -81,13 +81,13 @@ def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
     key_type = _KEY_TYPES[type(record)]
     kind = _KINDS[key_type]
     key = I16.pack(key_type) + kind.key.write(record)
-    if type(record) is kind.removed:
+    if type(record) is kind.tombstone_type:
         return key, None
     return key, I16.pack(kind.written) + kind.values[kind.written].write(record)
 
 
 def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
-    """None when the type of the key is unknown. Raises MalformedRecord."""
+    """The record; None for an unknown type of key. Raises MalformedRecord."""
     if len(key) < I16.size:
         raise MalformedRecord(f"a key of {len(key)} bytes")
     (key_type,) = I16.unpack_from(key)
@@ -98,14 +98,16 @@ def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
         return None
     fields = read_all(kind.key, memoryview(key), I16.size, f"the key of {kind.name}")
     record: GroupRecord
-    record = kind.removed(**fields) if value is None else kind.made(**fields, **_read_value(kind, value))
+    record = kind.tombstone_type(**fields) if value is None else kind.record_type(**fields, **_read_value(kind, value))
     return record
 
 
 def _read_value(kind: _Kind, value: bytes) -> dict[str, Any]:
     version = I16.unpack_from(value)[0] if len(value) >= I16.size else -1
     if not 0 <= version < len(kind.values):
-        raise MalformedRecord(f"the value of {kind.name} has version {version}; known are 0 to {len(kind.values) - 1}")
+        raise MalformedRecord(
+            f"the value of {kind.name} has version {version}; supported are 0 to {len(kind.values) - 1}"
+        )
     return read_all(kind.values[version], memoryview(value), I16.size, f"the value of {kind.name} version {version}")
 
 
@@ -154,7 +156,7 @@ _CLASSIC_MEMBER = structure(
     Fields({"session_timeout_ms": INT32, "supported_protocols": array(_PROTOCOL, flexible=True)}, {}),
 )
 _NO_CLASSIC_MEMBER = ClassicMemberMetadata(session_timeout_ms=0, supported_protocols=())
-"""Kafka's default of this field is not null: null is written, and this value is left out."""
+"""Kafka's default of this field is not null: null is written, and this value is omitted."""
 _MEMBER = Fields(
     {
         "instance_id": _OPTIONAL,
@@ -253,4 +255,8 @@ _KINDS = {
         ConsumerGroupRegularExpressionRemoved,
     ),
 }
-_KEY_TYPES = {made: key_type for key_type, kind in _KINDS.items() for made in (kind.made, kind.removed)}
+_KEY_TYPES = {
+    record_type: key_type
+    for key_type, kind in _KINDS.items()
+    for record_type in (kind.record_type, kind.tombstone_type)
+}

@@ -1,8 +1,6 @@
-"""The records of Apache Kafka's KRaft metadata log that say which topics there are and how they are configured, and
-those of metadata transactions (KIP-868), which say whether others count.
+"""The records about topics, configurations and metadata transactions (KIP-868) in Apache Kafka's KRaft metadata log.
 
-A value begins with three varints: the version of this frame, the record's type, the version of the record. Records of
-other types are not read.
+A value begins with three varints: the frame version, the record's type, the record's version. Other types are ignored.
 """
 
 from dataclasses import dataclass
@@ -28,7 +26,7 @@ class PartitionAdded(NamedTuple):
 
 
 class ConfigChanged(NamedTuple):
-    """`resource_type` as in the protocol; `value` None: back to the default."""
+    """`resource_type` as in the protocol; `value` None resets to the default."""
 
     resource_type: int
     resource_name: str
@@ -42,17 +40,17 @@ class TopicRemoved(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionBegun:
-    """What follows counts when the transaction ends. (Tuples without fields would be equal to each other.)"""
+    """The following records take effect when the transaction ends. (No tuple: tuples without fields would be equal.)"""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionEnded:
-    """What came since it began counts."""
+    """The records since the begin of the transaction take effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionAborted:
-    """What came since it began does not count."""
+    """The records since the begin of the transaction are discarded."""
 
 
 MetadataRecord = (
@@ -66,7 +64,7 @@ MetadataRecord = (
 )
 
 _NAME = text(flexible=True)
-# What follows the fields that are named here is not needed, and differs between versions.
+# Only the first fields of each record; the others are not needed and differ between versions.
 _SCHEMAS: dict[int, tuple[type[MetadataRecord], Fields]] = {
     _TOPIC: (TopicAdded, Fields({"name": _NAME, "topic_id": UUID_FORM})),
     _PARTITION: (PartitionAdded, Fields({"partition_id": INT32, "topic_id": UUID_FORM})),
@@ -89,7 +87,7 @@ _SCHEMAS: dict[int, tuple[type[MetadataRecord], Fields]] = {
 
 
 def decode_metadata(value: bytes) -> MetadataRecord | None:
-    """None for a record of another type. Raises MalformedRecord."""
+    """The record; None for other types. Raises MalformedRecord."""
     data = memoryview(value)
     try:
         frame, at = read_uvarint(data, 0)
@@ -99,8 +97,8 @@ def decode_metadata(value: bytes) -> MetadataRecord | None:
         raise MalformedRecord(f"a metadata record of {len(value)} bytes: {broken}") from broken
     if frame not in _FRAME_VERSIONS:
         raise MalformedRecord(f"a metadata record in a frame of version {frame}, expected 0 or 1")
-    known = _SCHEMAS.get(kind)
-    if known is None:
+    schema = _SCHEMAS.get(kind)
+    if schema is None:
         return None
-    made, fields = known
-    return made(**read_all(fields, data, at, f"a metadata record of type {kind}"))
+    create, fields = schema
+    return create(**read_all(fields, data, at, f"a metadata record of type {kind}"))

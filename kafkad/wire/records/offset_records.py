@@ -1,7 +1,7 @@
-"""Committed offsets of `__consumer_offsets` as bytes, by hand: a log may hold millions, and all are read at a start.
+"""Committed offsets of `__consumer_offsets` as bytes, by hand: a log may contain millions, all read at the start.
 
-Keys of types 0 and 1 have the same layout. Values are read in versions 0 to 4 and written as Apache Kafka 4.3 does:
-version 1 when the commit has an expire timestamp, 4 otherwise.
+Keys of types 0 and 1 have the same layout. Values are read in versions 0 to 4 and written as in Apache Kafka 4.3:
+version 1 if the commit has an expire timestamp, else version 4.
 """
 
 from functools import lru_cache
@@ -20,7 +20,7 @@ _OFFSET_AND_EPOCH = Struct(">hqi")
 _ONE_TIME = Struct(">q")
 _TWO_TIMES = Struct(">qq")
 _TOPIC_ID = b"\x01\x00\x10"
-"""One tagged field, its tag 0, its 16 bytes."""
+"""One tagged field with tag 0 and 16 bytes."""
 
 
 def encode_offset_committed(record: OffsetCommitted) -> tuple[bytes, bytes]:
@@ -38,7 +38,7 @@ def encode_offset_removed(record: OffsetRemoved) -> bytes:
 
 
 def decode_offset(key: bytes, value: bytes | None) -> OffsetCommitted | OffsetRemoved:
-    """`key` is of type 0 or 1. Raises MalformedRecord."""
+    """`key` has type 0 or 1. Raises MalformedRecord."""
     try:
         (size,) = I16.unpack_from(key, 2)
         group_end = 4 + size
@@ -66,14 +66,14 @@ def _read_value(value: bytes) -> tuple[int, int, str, int, int, UUID]:
     if version == _FLEXIBLE:
         return _read_flexible(value)
     if not 0 <= version <= _NEWEST:
-        raise MalformedRecord(f"its version is {version}; known are 0 to {_NEWEST}")
+        raise MalformedRecord(f"version {version}; supported are 0 to {_NEWEST}")
     at, leader_epoch, expires = _OFFSET.size, NO_LEADER_EPOCH, NO_TIMESTAMP
     if version >= 3:
         _, _, leader_epoch = _OFFSET_AND_EPOCH.unpack_from(value)
         at = _OFFSET_AND_EPOCH.size
     (size,) = I16.unpack_from(value, at)
     if size < 0:
-        raise MalformedRecord("its metadata is null")
+        raise MalformedRecord("the metadata is null")
     start = at + 2
     end = start + size
     if version == _WITH_EXPIRY:
@@ -90,7 +90,7 @@ def _read_flexible(value: bytes) -> tuple[int, int, str, int, int, UUID]:
     if size >= 0x80:
         size, start = read_uvarint(memoryview(value), _OFFSET_AND_EPOCH.size)
     if size == 0:
-        raise MalformedRecord("its metadata is null")
+        raise MalformedRecord("the metadata is null")
     end = start + size - 1
     (commits,) = _ONE_TIME.unpack_from(value, end)
     metadata = str(value[start:end], "utf-8") if size > 1 else ""
@@ -115,5 +115,5 @@ def _read_topic_id(value: bytes, at: int) -> UUID:
 
 @lru_cache(maxsize=4096)
 def _uuid(raw: bytes) -> UUID:
-    """A cached topic id: making one takes as long as reading the rest of the record, and topics are few."""
+    """Cached, because creating a UUID takes as long as reading the rest of the record, and there are few topics."""
     return UUID(bytes=raw)

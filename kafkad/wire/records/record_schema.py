@@ -1,8 +1,7 @@
-"""Schemas of the records of coordinators: how a field, an array, a structure is written.
+"""Schemas of the records of coordinators: the encodings of fields, arrays and structures.
 
-A record's key begins with its type, its value with its version (for the rest see "Protocol Primitive Types" in the
-protocol guide). Schemas are put together once; reading gives fields by name. Reading any bytes gives values or raises
-`MalformedRecord`.
+The key of a record begins with its type, the value with its version ("Protocol Primitive Types" in the protocol guide
+describes the rest). Schemas are built once. Reading arbitrary bytes returns values or raises `MalformedRecord`.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -13,22 +12,22 @@ from uuid import UUID
 from kafkad.wire.primitives import I16, I32, MalformedRequest, read_slice, read_uvarint, uvarint
 
 _ID_SIZE = 16
-_REMEMBERED_BYTES = 1 << 20
+_CACHED_BYTES = 1 << 20
 
 
 class MalformedRecord(ValueError):
-    """The bytes do not fit the schema of their type and version."""
+    """The bytes do not match the schema of their type and version."""
 
 
 class Steps(NamedTuple):
-    """`read` and `write` of a value that may be so long that it is done bit by bit: generators that yield between."""
+    """`read` and `write` of a value that may be long: generators that yield between steps."""
 
     read: Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]]
     write: Callable[[Any], Generator[None, None, bytes]]
 
 
 class Form(NamedTuple):
-    """How one value is written. `read` takes bytes and a position, and returns the value with the next position."""
+    """The encoding of one value. `read` takes bytes and a position, and returns the value with the next position."""
 
     read: Callable[[memoryview, int], tuple[Any, int]]
     write: Callable[[Any], bytes]
@@ -36,7 +35,7 @@ class Form(NamedTuple):
 
 
 class Tagged(NamedTuple):
-    """An optional field (KIP-482): left out when it has its default."""
+    """An optional field (KIP-482), which is omitted if it has its default."""
 
     name: str
     form: Form
@@ -44,7 +43,7 @@ class Tagged(NamedTuple):
 
 
 def number(form: str) -> Form:
-    """An integer; `form` as in struct."""
+    """An integer; `form` is a format character of struct."""
     packed = Struct(">" + form)
 
     def read(data: memoryview, at: int) -> tuple[int, int]:
@@ -86,18 +85,18 @@ def blob(*, flexible: bool) -> Form:
 
 
 def array_length(*, flexible: bool) -> tuple[Callable[[memoryview, int], tuple[int, int]], Callable[[int], bytes]]:
-    """How the number of elements before an array is read and written; -1 stands for none."""
+    """Functions that read and write the number of elements before an array; -1 is null."""
     return _length(flexible=flexible, length=I32)
 
 
 def check_element_count(count: int, data: memoryview, at: int) -> None:
-    """Raises MalformedRecord when so many elements can't be there, however small each is."""
+    """Raises MalformedRecord if `count` elements can't fit in the remaining bytes."""
     if count > len(data) - at:
-        raise MalformedRecord(f"an array of {count} elements does not fit in the {len(data) - at} bytes left")
+        raise MalformedRecord(f"an array of {count} elements does not fit in the remaining {len(data) - at} bytes")
 
 
 def array(element: Form, *, flexible: bool, nullable: bool = False) -> Form:
-    """A tuple."""
+    """An array, which is read as a tuple."""
     read_length, write_length = array_length(flexible=flexible)
 
     def read(data: memoryview, at: int) -> tuple[tuple[Any, ...] | None, int]:
@@ -120,21 +119,21 @@ def array(element: Form, *, flexible: bool, nullable: bool = False) -> Form:
 
 
 def repeated(form: Form) -> Form:
-    """A form of immutable values, of which the same object is written again and again: its bytes are made once."""
+    """Caches the bytes of the last value, for immutable objects that are written many times in a row."""
     last: list[tuple[object, bytes]] = []
 
     def write(value: Any) -> bytes:
         if last and last[0][0] is value:
             return last[0][1]
         written = form.write(value)
-        last[:] = [(value, written)] if len(written) <= _REMEMBERED_BYTES else []
+        last[:] = [(value, written)] if len(written) <= _CACHED_BYTES else []
         return written
 
     return Form(form.read, write)
 
 
 class Fields:
-    """The fields of a structure, or of a whole key or value, in order. `tagged` None: the version is not flexible."""
+    """The fields of a structure, key or value in order. `tagged` is None if the version is not flexible."""
 
     def __init__(self, fields: Mapping[str, Form], tagged: Mapping[int, Tagged] | None = None) -> None:
         self._fields = tuple(fields.items())
@@ -153,9 +152,9 @@ class Fields:
             tag, at = read_uvarint(data, at)
             size, at = read_uvarint(data, at)
             content, at = read_slice(data, at, size)
-            known = self._tagged.get(tag)
-            if known is not None:
-                values[known.name], _ = known.form.read(content, 0)
+            tagged_field = self._tagged.get(tag)
+            if tagged_field is not None:
+                values[tagged_field.name], _ = tagged_field.form.read(content, 0)
         return values, at
 
     def write(self, entity: object) -> bytes:
@@ -171,18 +170,18 @@ class Fields:
         return fixed + uvarint(len(rows)) + b"".join(rows)
 
 
-def structure(made: Callable[..., Any], fields: Fields) -> Form:
-    """A structure that becomes an object of the class `made`."""
+def structure(create: Callable[..., Any], fields: Fields) -> Form:
+    """A structure that is read as `create(**fields)`."""
 
     def read(data: memoryview, at: int) -> tuple[Any, int]:
         values, at = fields.read(data, at)
-        return made(**values), at
+        return create(**values), at
 
     return Form(read, fields.write)
 
 
 def nullable(inner: Form) -> Form:
-    """A nullable structure in a tagged field: one byte before it says whether it is null."""
+    """A nullable structure in a tagged field: a byte before it marks null."""
 
     def read(data: memoryview, at: int) -> tuple[Any, int]:
         marker, at = read_uvarint(data, at)
@@ -192,11 +191,11 @@ def nullable(inner: Form) -> Form:
 
 
 def read_all(fields: Fields, data: memoryview, at: int, what: str) -> dict[str, Any]:
-    """The fields of `what` from `at` on. Raises MalformedRecord. Bytes after them are ignored, as in Apache Kafka."""
+    """The fields of `what` from `at` on. Later bytes are ignored, as in Apache Kafka. Raises MalformedRecord."""
     try:
         return fields.read(data, at)[0]
-    except (error, ValueError, MalformedRequest) as broken:
-        raise MalformedRecord(f"{what} of {len(data)} bytes: {broken}") from broken
+    except (error, ValueError, MalformedRequest) as cause:
+        raise MalformedRecord(f"{what} of {len(data)} bytes: {cause}") from cause
 
 
 def _not_null(form: Form, what: str) -> Form:

@@ -1,7 +1,7 @@
 """The records of `__transaction_state` as bytes: TransactionLogKey 0, TransactionLogValue 0 and 1.
 
-The record itself says in which version its value is written. Three of these records are written for each transaction,
-so they are packed by hand. Optional fields of version 1 that have their default are left out.
+The record contains the version of its value. Each transaction writes three of these records, so they are packed by
+hand. Optional fields of version 1 are omitted if they have their default.
 """
 
 from collections.abc import Iterator
@@ -47,14 +47,14 @@ def encode(record: AnyTransactionRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes, value: bytes | None) -> AnyTransactionRecord | None:
-    """None when the version of the key is unknown. Raises MalformedRecord."""
+    """The record; None for an unknown version of the key. Raises MalformedRecord."""
     try:
         (version,) = I16.unpack_from(key)
         if version != _KEY_VERSION:
             return None
         transactional_id, _ = read_string(memoryview(key), I16.size)
         if transactional_id is None:
-            raise MalformedRecord("the key of a transaction without its id")
+            raise MalformedRecord("the transactional id in the key is null")
         if value is None:
             return TransactionRemoved(transactional_id=transactional_id)
         return _decode_value(transactional_id, memoryview(value))
@@ -100,7 +100,7 @@ def _encode_tags(record: TransactionRecord) -> bytes:
 def _decode_value(transactional_id: str, data: memoryview) -> TransactionRecord:
     version, producer_id, epoch, timeout_ms, state = _HEAD.unpack_from(data)
     if version not in _VERSIONS:
-        raise MalformedRecord(f"the value of a transaction has version {version}; known are 0 and 1")
+        raise MalformedRecord(f"the value of a transaction has version {version}; supported are 0 and 1")
     partitions, at = _decode_partitions(data, _HEAD.size, is_flexible=version == _FLEXIBLE)
     last_update_ms, start_ms = _TIMES.unpack_from(data, at)
     tags = dict(_read_tags(data, at + _TIMES.size)) if version == _FLEXIBLE else {}
@@ -132,7 +132,7 @@ def _decode_partitions(data: memoryview, at: int, *, is_flexible: bool) -> tuple
         count, at = _read_length(data, at, is_flexible=is_flexible)
         raw, at = read_slice(data, at, I32.size * count)
         if name is None:
-            raise MalformedRecord("a transaction with a topic that has no name")
+            raise MalformedRecord("a topic name of a transaction is null")
         partitions.extend((name, index) for (index,) in I32.iter_unpack(raw))
         if is_flexible:
             at = skip_tags(data, at)
@@ -140,7 +140,7 @@ def _decode_partitions(data: memoryview, at: int, *, is_flexible: bool) -> tuple
 
 
 def _read_length(data: memoryview, at: int, *, is_flexible: bool) -> tuple[int, int]:
-    """Null reads as 0 too: an id without a transaction has no partitions."""
+    """Null is read as 0: a transactional id without a transaction has no partitions."""
     if is_flexible:
         count, at = read_uvarint(data, at)
         return max(0, count - 1), at

@@ -123,4 +123,4 @@ def test_what_can_not_be_removed_is_said_once_and_the_next_one_follows(
         removals.add(target)
         wait_until(lambda: not target.exists())
     (record,) = caplog.records
-    assert f"{file} is left of a deleted topic and can't be removed" in record.getMessage()
+    assert f"can't remove directory {file} of a deleted topic: " in record.getMessage()

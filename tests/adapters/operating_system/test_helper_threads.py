@@ -54,4 +54,4 @@ def test_without_room_for_a_thread_the_caller_does_the_work_once_and_says_so_onc
         timeout=WITHIN_S,
     )
     assert (done.stdout, done.returncode) == ("raised\n", 0), done.stderr
-    assert done.stderr.count("no thread can be started for ") == 1
+    assert done.stderr.count("can't start a thread for ") == 1

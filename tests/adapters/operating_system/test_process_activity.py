@@ -10,7 +10,7 @@ from kafkad.adapters.operating_system.process_activity import activity
 
 def test_one_that_works_uses_the_cpu() -> None:
     before = activity(os.getpid())
-    assert before is not None and before.wants_on
+    assert before is not None and before.is_active
     after = before
     while after.cpu_ticks < before.cpu_ticks + 2:
         found = activity(os.getpid())
@@ -41,7 +41,7 @@ def test_one_that_waits_for_a_cpu_wants_on() -> None:
 def _wants_on(pid: int) -> bool:
     seen = activity(pid)
     assert seen is not None
-    return seen.wants_on
+    return seen.is_active
 
 
 def test_one_that_is_gone_is_nobody() -> None:

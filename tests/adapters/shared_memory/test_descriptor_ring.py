@@ -130,7 +130,7 @@ def test_awake_reader_is_not_rung(rings: RingEnds) -> None:
 
 def test_sleeping_reader_is_rung_once(rings: RingEnds) -> None:
     writer, bell = rings.writer(), rings.bells[1]
-    bell.falls_asleep()
+    bell.mark_asleep()
     for _ in range(3):
         writer.send(b"x")
         writer.flush()
@@ -139,7 +139,7 @@ def test_sleeping_reader_is_rung_once(rings: RingEnds) -> None:
 
 def test_flush_rings_for_messages_only(rings: RingEnds) -> None:
     writer, bell = rings.writer(), rings.bells[1]
-    bell.falls_asleep()
+    bell.mark_asleep()
     writer.flush()
     with pytest.raises(BlockingIOError):
         os.eventfd_read(bell.fd)
@@ -151,7 +151,7 @@ def test_message_that_found_room_late_rings_too(rings: RingEnds) -> None:
         writer.send(bytes(50_000))
     writer.flush()
     reader.receive()
-    bell.falls_asleep()
+    bell.mark_asleep()
     writer.flush()
     assert os.eventfd_read(bell.fd) == 1
     assert reader.receive() == [bytes(50_000)]
@@ -159,7 +159,7 @@ def test_message_that_found_room_late_rings_too(rings: RingEnds) -> None:
 
 def test_a_message_that_can_wait_lets_its_reader_sleep(rings: RingEnds) -> None:
     writer, reader, bell = rings.writer(), rings.reader(), rings.bells[1]
-    bell.falls_asleep()
+    bell.mark_asleep()
     writer.send(b"later", wakes=False)
     writer.flush()
     with pytest.raises(BlockingIOError):
@@ -169,7 +169,7 @@ def test_a_message_that_can_wait_lets_its_reader_sleep(rings: RingEnds) -> None:
 
 def test_messages_that_can_wait_do_not_fill_the_ring(rings: RingEnds) -> None:
     writer, bell = rings.writer(), rings.bells[1]
-    bell.falls_asleep()
+    bell.mark_asleep()
     while not writer.rings_pending:
         writer.send(bytes(1_000), wakes=False)
     assert not writer.has_backlog
@@ -183,7 +183,7 @@ def test_a_message_that_can_wait_but_has_no_room_wakes_the_reader(rings: RingEnd
         writer.send(bytes(50_000))
     writer.flush()
     reader.receive()
-    bell.falls_asleep()
+    bell.mark_asleep()
     writer.send(b"later", wakes=False)
     writer.flush()
     assert os.eventfd_read(bell.fd) == 1
@@ -277,10 +277,10 @@ def test_no_wake_up_is_lost_between_two_processes(rings: RingEnds) -> None:
     messages = 200_000
 
     def sleep(bell: Doorbell, epoll: select.epoll, reader: RingReader) -> None:
-        bell.falls_asleep()
+        bell.mark_asleep()
         if not reader.has_input():
             assert epoll.poll(LOST_WAKE_UP_S), "a message waits, and nobody rang"
-        bell.wakes_up()
+        bell.mark_awake()
 
     def echo() -> None:
         writer, reader = rings.writer(end=1), rings.reader()

@@ -144,7 +144,7 @@ def test_traffic_is_counted_by_column_and_slot(table: PartitionTable) -> None:
 
 def test_a_truncation_is_remembered_whatever_is_published(table: PartitionTable) -> None:
     table.publish(3, OLD)
-    table.truncate_in(3, 8)
+    table.mark_truncation(3, 8)
     table.publish(3, NEW)
     table.clear(3)
-    assert [table.truncated_in(slot) for slot in (2, 3, 4)] == [0, 8, 0]
+    assert [table.truncation_generation(slot) for slot in (2, 3, 4)] == [0, 8, 0]

@@ -14,7 +14,7 @@ from kafkad.config import load
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
-from kafkad.handlers.controller.requests.controller_view import ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import ControllerView, ResponseAfter
 from kafkad.processes.controller.tables import LiveTables
 from kafkad.wire.api_table import APIS
 from kafkad.wire.primitives import MalformedRequest
@@ -60,7 +60,7 @@ class Client:
             producer_ids=ProducerIdControlManager(self.world.store, BROKER_ID),
             log_dirs=("/one", "/two"),
         )
-        self.waited: ReplyAfter | None = None
+        self.waited: ResponseAfter | None = None
 
     def message(self, key: int, version: int, name: str, /, **values: Any) -> Any:
         message = getattr(import_module(f"kio.schema.{NAMES[key]}.v{version}.request"), name)
@@ -73,8 +73,8 @@ class Client:
         buffer = BytesIO()
         entity_writer(type(request))(buffer, request)
         answer = DISPATCH[key](memoryview(buffer.getvalue()), a_context(version), self.view)
-        self.waited = answer if isinstance(answer, ReplyAfter) else None
-        body = answer.body if isinstance(answer, ReplyAfter) else answer
+        self.waited = answer if isinstance(answer, ResponseAfter) else None
+        body = answer.body if isinstance(answer, ResponseAfter) else answer
         response_type = getattr(import_module(f"kio.schema.{NAMES[key]}.v{version}.response"), f"{prefix}Response")
         response, size = entity_reader(response_type)(body, 0)
         assert size == len(body)

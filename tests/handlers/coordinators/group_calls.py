@@ -46,13 +46,13 @@ class Call:
     def answer(self) -> Any:
         reply = self.bed.answers[self.token]
         if isinstance(reply, Refused):
-            return self.api.read(self.module.refuse(self.request, self.api.version, reply.code))
+            return self.api.read(self.module.reject(self.request, self.api.version, reply.code))
         return self.api.read(self.module.pack(reply, self.api.version))
 
     def refused(self, code: ErrorCode) -> Any:
         """What it would read if the whole request got `code`."""
-        refuse: Callable[..., bytes] = self.module.refuse
-        return self.api.read(refuse(self.request, self.api.version, code))
+        reject: Callable[..., bytes] = self.module.reject
+        return self.api.read(reject(self.request, self.api.version, code))
 
     def _handle(self, caller: Caller) -> Outcome[GroupRecord]:
         outcome: Outcome[GroupRecord] = self.module.handle(self.request, caller, self.bed.shard, self.bed.moment)

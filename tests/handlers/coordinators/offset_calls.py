@@ -30,11 +30,11 @@ def call(bed: Bed[GroupRecord], api: KioApi, name: str, **values: Any) -> Any:
 
     reply = bed.answers[bed.ask(rule, version=api.version)]
     if isinstance(reply, Refused):
-        return api.read(module.refuse(request, api.version, reply.code))
+        return api.read(module.reject(request, api.version, reply.code))
     return api.read(module.pack(reply, api.version))
 
 
 def refuse(api: KioApi, name: str, code: ErrorCode, **values: Any) -> Any:
     request = codec(name, api.version).decode(api.request(**values))
-    refusal: Callable[..., bytes] = MODULES[name].refuse
+    refusal: Callable[..., bytes] = MODULES[name].reject
     return api.read(refusal(request, api.version, code))

@@ -24,7 +24,7 @@ def request_of(body: bytes | memoryview, version: int) -> FindCoordinatorRequest
 
 
 def handle(body: bytes | memoryview, context: RequestContext, view: BrokerView) -> bytes:
-    return finished(find_coordinator.answer(request_of(body, context.version), context, view))
+    return finished(find_coordinator.response(request_of(body, context.version), context, view))
 
 
 def required_topics(body: bytes | memoryview, context: RequestContext, view: BrokerView) -> frozenset[str]:
@@ -90,7 +90,7 @@ def test_thousands_of_keys_are_read_and_answered_in_steps(version: int) -> None:
     body = memoryview(api.request(key_type=0, coordinator_keys=keys))
     assert len(list(read_request(body, version))) >= len(keys) // STEP
     request = request_of(body, version)
-    assert len(list(find_coordinator.answer(request, a_context(version), view))) >= len(keys) // STEP
+    assert len(list(find_coordinator.response(request, a_context(version), view))) >= len(keys) // STEP
     reply = api.read(handle(body, a_context(version), view))
     assert [row.key for row in reply.coordinators] == list(keys)
 

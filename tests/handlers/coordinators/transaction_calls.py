@@ -39,14 +39,14 @@ def call(bed: TransactionBed, api: str, version: int, **values: Any) -> Any:
 
     reply = bed.answers[bed.ask(rule, version=version)]
     if isinstance(reply, Refused):
-        return read(kio, api, module.refuse(request, version, reply.code))
+        return read(kio, api, module.reject(request, version, reply.code))
     return read(kio, api, module.pack(reply, version))
 
 
 def refuse(api: str, version: int, code: ErrorCode, **values: Any) -> Any:
     kio = KioApi(api, version)
     request = codec(api, version).decode(kio.request(**nested(kio, values)))
-    return read(kio, api, MODULES[api].refuse(request, version, code))
+    return read(kio, api, MODULES[api].reject(request, version, code))
 
 
 def read(kio: KioApi, api: str, body: bytes) -> Any:

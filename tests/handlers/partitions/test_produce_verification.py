@@ -6,8 +6,8 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.handlers.partitions.produce_verification import (
     adds_partitions,
     check_sole_producer,
-    may_ask_again,
-    refusal,
+    may_retry,
+    verification_error,
 )
 
 BUSY, ABORTABLE = ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.TRANSACTION_ABORTABLE
@@ -32,19 +32,19 @@ RETRY, WRONG = ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_TXN_STATE
 def test_each_version_is_told_what_it_understands(
     code: ErrorCode, old: ErrorCode, abortable: ErrorCode, adding: ErrorCode
 ) -> None:
-    told = [error.code for version in (10, 11, 12) if (error := refusal(code, version)) is not None]
+    told = [error.code for version in (10, 11, 12) if (error := verification_error(code, version)) is not None]
     assert told == [old, abortable, adding]
 
 
 def test_what_is_not_refused_is_no_error() -> None:
-    assert refusal(ErrorCode.NONE, 11) is None
+    assert verification_error(ErrorCode.NONE, 11) is None
 
 
 def test_only_clients_that_let_the_batch_add_the_partition_are_asked_for_again() -> None:
     assert [version for version in range(3, 14) if adds_partitions(version)] == [12, 13]
-    assert may_ask_again([ErrorCode.NONE, BUSY], 12)
-    assert not may_ask_again([ErrorCode.NONE, BUSY], 11)
-    assert not may_ask_again([WRONG], 12)
+    assert may_retry([ErrorCode.NONE, BUSY], 12)
+    assert not may_retry([ErrorCode.NONE, BUSY], 11)
+    assert not may_retry([WRONG], 12)
 
 
 def test_a_request_has_one_transactional_producer() -> None:

@@ -205,7 +205,7 @@ def ask(hosting: Hosting) -> None:
     view: BrokerView = a_view()
     view.image = hosting.image
     for version in (1, 12):
-        finished(metadata.answer(MetadataRequest(None, False, False, False), a_context(version), view))
+        finished(metadata.response(MetadataRequest(None, False, False, False), a_context(version), view))
 
 
 def replaced(value: Any, at: tuple[Any, ...], by: Any) -> Any:

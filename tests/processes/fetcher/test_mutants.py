@@ -20,7 +20,7 @@ def _replies_go_on(patch: Patch) -> None:
 
 
 def _owners_do_not_say_so(patch: Patch) -> None:
-    patch.setattr(PartitionTable, "truncate_in", lambda _self, _slot, _generation: None)
+    patch.setattr(PartitionTable, "mark_truncation", lambda _self, _slot, _generation: None)
 
 
 @pytest.mark.parametrize("mutate", [_replies_go_on, _owners_do_not_say_so])

@@ -64,7 +64,7 @@ def test_lines_are_limited_as_those_about_bad_requests(
 
 
 @pytest.mark.interpreted
-@pytest.mark.parametrize("method", ["measure", "answer"])
+@pytest.mark.parametrize("method", ["measure", "response"])
 def test_fetch(pieces: Pieces, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str) -> None:
     client = pieces.connect()
     client.ask(produce({(TOPIC, 0): batch()}))
@@ -88,7 +88,7 @@ def test_fetch_that_waits(pieces: Pieces, monkeypatch: pytest.MonkeyPatch, caplo
 
 
 @pytest.mark.interpreted
-@pytest.mark.parametrize("method", ["measure_more", "answer_more"])
+@pytest.mark.parametrize("method", ["measure_more", "add_to_response"])
 def test_fetch_in_steps(
     pieces: Pieces, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str
 ) -> None:

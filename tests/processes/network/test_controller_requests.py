@@ -205,7 +205,7 @@ def test_request_that_a_controller_died_of_gets_an_error_and_only_others_are_sen
     NextController(handler, now_ms(pieces)).dies_of(pieces.registry, str(CREATE_TOPICS))
     (topic,) = KioApi("create_topics", 2).read(bad.reply()).topics
     assert (topic.name, int(topic.error_code)) == ("bad", ErrorCode.UNKNOWN_SERVER_ERROR)
-    assert "which may have been carried out" in topic.error_message
+    assert "the request may have been completed" in topic.error_message
     for _ in range(3):
         assert NextController(handler, now_ms(pieces)).asked == [str(DELETE_TOPICS)], "it is sent until one answers"
         handler.disconnected()

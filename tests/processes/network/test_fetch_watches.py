@@ -78,7 +78,7 @@ def test_a_fetch_that_waits_lets_the_worker_sleep(pieces: Pieces) -> None:
     reader, writer = pieces.connect(), pieces.connect()
     pieces.settle()
     bell = pieces.shared.doorbells[WORKER]
-    bell.falls_asleep()
+    bell.mark_asleep()
     reader.send(fetch({(TOPIC, 0): 0}, max_wait_ms=60_000))
     pieces.turn(NETWORK)
     assert len(pieces.network.request_handlers.fetch) == 1

@@ -104,7 +104,7 @@ def test_header_that_can_not_be_read_gives_the_space_back(
 ) -> None:
     client = pieces.connect()
     client.send(struct.pack(">ihhih", 10 + padding, PRODUCE, 7, 1, -9 if padding else 999) + bytes(padding))
-    text = f"a client id of {-9 if padding else 999} bytes does not fit in what is left of the request"
+    text = f"a client id of {-9 if padding else 999} bytes does not fit in the rest of the request"
     _cut_off(pieces, client, caplog, f"a request header can't be read: {text}")
 
 

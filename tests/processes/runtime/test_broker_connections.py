@@ -213,7 +213,7 @@ def test_another_request_fails_and_the_next_goes_on(
     read_request(first)
     first.close()
     run_until(loop, lambda: heard.failures != [])
-    assert heard.failures == ["it closed the connection without an answer"]
+    assert heard.failures == ["the peer closed the connection before its response"]
     clock.now_ms += LONGEST_PAUSE_MS
     connections.tick()
     second = other.accept()
@@ -257,12 +257,18 @@ def test_a_silent_peer_is_given_up(loop: EventLoop, connections: BrokerConnectio
 @pytest.mark.parametrize(
     ("sent", "reason"),
     [
-        (b"HTTP/1.1 400 Bad Request", "it does not speak Kafka's protocol: it sent text that starts with 'HTTP'"),
-        (struct.pack(">i", 2**31 - 1), "it does not speak Kafka's protocol: it sent an answer's length of 2147483647"),
-        (struct.pack(">i", -1), "it does not speak Kafka's protocol: it sent an answer's length of -1"),
-        (b"\x15\x03\x03\x00", "it does not speak Kafka's protocol: it sent a TLS alert"),
-        (struct.pack(">ii", 4, 77), "it answered a request that was not sent"),
-        (struct.pack(">i", 100) + b"half", "it closed the connection within an answer"),
+        (
+            b"HTTP/1.1 400 Bad Request",
+            "the peer does not speak Kafka's protocol: it sent text that starts with 'HTTP'",
+        ),
+        (
+            struct.pack(">i", 2**31 - 1),
+            "the peer does not speak Kafka's protocol: it sent a response length of 2147483647",
+        ),
+        (struct.pack(">i", -1), "the peer does not speak Kafka's protocol: it sent a response length of -1"),
+        (b"\x15\x03\x03\x00", "the peer does not speak Kafka's protocol: it sent a TLS alert"),
+        (struct.pack(">ii", 4, 77), "the peer sent a response with an unknown correlation id"),
+        (struct.pack(">i", 100) + b"half", "the peer closed the connection within a response"),
     ],
 )
 def test_a_peer_that_is_no_broker_is_named_once_and_left(

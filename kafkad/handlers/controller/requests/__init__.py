@@ -1,1 +1,1 @@
-"""What the APIs of the controller share: the module that answers, its view, large requests and timeouts."""
+"""Code that the APIs of the controller share: modules by API, the view, large requests, timeouts."""

@@ -1,4 +1,4 @@
-"""Which handler answers which API in the controller process? The versions are those of the API table."""
+"""The handlers of the controller process by API key. The API table has the versions."""
 
 from collections.abc import Callable
 
@@ -18,10 +18,10 @@ from kafkad.handlers.controller import (
     list_partition_reassignments,
     update_features,
 )
-from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView
+from kafkad.handlers.controller.requests.controller_view import ControllerView, Response
 from kafkad.wire import api_table
 
-Handler = Callable[[memoryview, RequestContext, ControllerView], Answer]
+Handler = Callable[[memoryview, RequestContext, ControllerView], Response]
 
 DISPATCH: dict[int, Handler] = {
     api_table.CREATE_TOPICS: create_topics.handle,

@@ -1,4 +1,4 @@
-"""The view that the controller's handlers work with, and the replies that they return."""
+"""The state that the controller's handlers use, and the responses that they return."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.settings import RandomSource
 
 LONGEST_WAIT_MS = 10_000
-"""So long an answer waits for other processes to apply a change: one that hangs must not hold it back."""
+"""The longest time that a response waits for other processes to apply a change, in case a process hangs."""
 
 
 class DescribedOption(Protocol):
@@ -36,7 +36,7 @@ class DescribedOption(Protocol):
 
 
 class ConfigTables(ConfigRules, Protocol):
-    """The present configuration: the values of all options, and which of them may be set."""
+    """The current configuration: the values of all options, and the options that may be set."""
 
     def describe_topic(self, overrides: Mapping[str, str]) -> Iterable[DescribedOption]: ...
 
@@ -49,8 +49,9 @@ class ConfigTables(ConfigRules, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerView:
-    """`loggers` are the names and levels that DescribeConfigs shows for the broker's loggers, `log_dirs` those of this
-    broker, `offline_dirs` those of them, by number, that can't be used.
+    """`loggers` are the names and levels of the broker's loggers in DescribeConfigs.
+
+    `log_dirs` are the log directories of this broker, `offline_dirs` the offline ones by index in log.dirs.
     """
 
     controller: Controller
@@ -61,13 +62,16 @@ class ControllerView:
     offline_dirs: Callable[[], frozenset[int]] = frozenset
     loggers: Mapping[str, str] = field(default_factory=lambda: {"root": "INFO"})
     log_rate_limit: LogRateLimit = field(default_factory=LogRateLimit)
-    """About requests that failed."""
+    """For log lines of failed requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyAfter:
-    """Send `body` when all live local processes have applied metadata `version` and the deletions of the
-    topics `deleted` are done, or `timeout_ms` after the request came, whichever is first."""
+class ResponseAfter:
+    """A response that waits for its changes.
+
+    It is sent when all live local processes have applied metadata `version` and the topics `deleted` are deleted, or
+    `timeout_ms` after the request arrived, whichever is first.
+    """
 
     version: int
     body: bytes
@@ -75,4 +79,4 @@ class ReplyAfter:
     deleted: tuple[str, ...] = ()
 
 
-Answer = bytes | ReplyAfter
+Response = bytes | ResponseAfter

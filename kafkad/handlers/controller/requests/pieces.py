@@ -1,7 +1,7 @@
-"""Splits a request about very many resources into pieces, so that the controller serves other requests in between.
+"""Splits requests about very many resources into pieces, so that the controller serves other requests in between.
 
-Each piece is a request of its own, and the answers are joined. Resources whose answers depend on each other are in the
-same piece, and a request that is refused as a whole is not split.
+Each piece is a separate request, and the responses are joined. Resources with results that depend on each other are in
+the same piece. A request that is rejected as a whole is not split.
 """
 
 from collections import Counter
@@ -28,28 +28,28 @@ from kafkad.wire.joining import join_arrays
 from kafkad.wire.kio_codec import codec, milliseconds
 
 _RESOURCES = 10
-"""Described or altered in a piece: a broker has two hundred options."""
+"""Resources to describe or alter per piece: a broker has two hundred options."""
 _PARTITIONS = 100
-"""Created in a piece. Other requests wait until the owners have made so many logs."""
+"""Partitions to create per piece. Other requests wait until the owners have created their logs."""
 _PARTITIONS_DELETED = 500
 _DELETED_BY_ID_FROM = 6
 _SMALL_BYTES = 256
 _HEAD_SIZE = 4
 _MANY = 100
 _COSTLY_WHEN_SMALL = frozenset({api_table.CREATE_TOPICS, api_table.CREATE_PARTITIONS})
-"""A few bytes ask for ten thousand partitions."""
+"""A few bytes can request ten thousand partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """`bodies` make the body of each piece. `timeout_ms` is that of the request, if it has one."""
+    """`bodies` make the body of each piece. `timeout_ms` is the request's timeout, if it has one."""
 
     bodies: Sequence[Callable[[], bytes]]
     timeout_ms: int | None = None
 
 
 Cut = Callable[[Any, int, Controller], list[list[Any]]]
-"""The resources of a request at a version, cut into pieces."""
+"""Splits the resources of a request in a version into pieces."""
 
 
 def pieces_of(api_key: int, version: int, body: memoryview, controller: Controller) -> Pieces:
@@ -70,7 +70,7 @@ def pieces_of(api_key: int, version: int, body: memoryview, controller: Controll
 
 
 def pieces_of_names(names: Sequence[str], controller: Controller) -> list[list[str]]:
-    """The topics to be created for requests that use them."""
+    """Splits the names of topics to auto-create."""
     internal, defaults = controller.settings.internal_topics, controller.settings.defaults
     topics = [internal.get(name) or NewTopic(name=name) for name in dict.fromkeys(names)]
     if requests_too_many_partitions(topics, defaults):
@@ -80,7 +80,7 @@ def pieces_of_names(names: Sequence[str], controller: Controller) -> list[list[s
 
 
 def distinct(resources: Sequence[Any]) -> Sequence[Any]:
-    """Of very many, a resource that is named twice is described once: both answers would be the same, and large."""
+    """Without duplicates if there are very many resources: duplicates have equal results, which may be large."""
     return resources if len(resources) <= _MANY else tuple(dict.fromkeys(resources))
 
 
@@ -90,30 +90,30 @@ def _with(messages: Any, request: Any, field: str, resources: Sequence[Any]) -> 
 
 
 def _described(request: Any, _version: int, _controller: Controller) -> list[list[Any]]:
-    """The same resource may be named with other keys very often: each time costs as much."""
+    """A resource may occur many times with different keys; each costs as much as a different resource."""
     resources = distinct(request.resources)
     return [list(resources[at : at + _RESOURCES]) for at in range(0, len(resources), _RESOURCES)]
 
 
 def _altered(request: Any, _version: int, _controller: Controller) -> list[list[Any]]:
-    """Entries for the same resource may be refused as duplicates."""
+    """Entries for the same resource are in one piece, because duplicates are rejected."""
     return _by_cost(
         request.resources, lambda each: (each.resource_type, each.resource_name), lambda _each: 1, _RESOURCES
     )
 
 
 def _created(request: Any, _version: int, controller: Controller) -> list[list[Any]]:
-    """What is refused whatever else is there comes last, as in the answer to the whole request."""
+    """Topics that are always rejected come last, as in the response to the whole request."""
     defaults = controller.settings.defaults
     if requests_too_many_partitions([new_topic(each) for each in request.topics], defaults):
         return [list(request.topics)]
     counts = Counter(each.name for each in request.topics)
-    refused = [each for each in request.topics if counts[each.name] > 1 or each.name == CLUSTER_METADATA_TOPIC]
+    rejected = [each for each in request.topics if counts[each.name] > 1 or each.name == CLUSTER_METADATA_TOPIC]
     others = [each for each in request.topics if counts[each.name] == 1 and each.name != CLUSTER_METADATA_TOPIC]
-    # Topics that are only checked are not there when the next piece is.
+    # With validate_only a topic does not exist yet when the next piece is checked.
     same = name_in_metrics if request.validate_only else str
     return _by_cost(
-        [*others, *refused],
+        [*others, *rejected],
         lambda each: same(each.name),
         lambda each: max(1, partitions_of(new_topic(each), defaults)),
         _PARTITIONS,
@@ -121,7 +121,7 @@ def _created(request: Any, _version: int, controller: Controller) -> list[list[A
 
 
 def _extended(request: Any, _version: int, controller: Controller) -> list[list[Any]]:
-    """Duplicates come first, as in the answer to the whole request."""
+    """Duplicates come first, as in the response to the whole request."""
     topics = controller.image.topics
     if adds_too_many_partitions([new_partitions(each) for each in request.topics], topics):
         return [list(request.topics)]
@@ -135,7 +135,7 @@ def _extended(request: Any, _version: int, controller: Controller) -> list[list[
 
 
 def _deleted(request: Any, version: int, controller: Controller) -> list[list[Any]]:
-    """The same topic may be named twice, also by its name and by its id."""
+    """Entries for the same topic are in one piece, also entries by name and by id."""
     image = controller.image
 
     def topic_of(each: Any) -> Topic | None:
@@ -163,30 +163,30 @@ _CUTS: dict[int, tuple[str, tuple[str, ...], Cut]] = {
     api_table.ALTER_CONFIGS: ("alter_configs", ("resources",), _altered),
     api_table.INCREMENTAL_ALTER_CONFIGS: ("incremental_alter_configs", ("resources",), _altered),
 }
-"""By API: kio's package, the array that is cut, by its names in the versions, and how."""
+"""By API: kio's package, the names of the array to split in all versions, and the function that splits."""
 
 
 def _by_cost(
     resources: Iterable[Any], same: Callable[[Any], Hashable], cost: Callable[[Any], int], most: int
 ) -> list[list[Any]]:
-    """Pieces of at most this cost, or of one group of resources that are the `same`."""
+    """Pieces that cost at most `most`; resources with equal `same` are always in one piece."""
     groups: dict[Hashable, list[Any]] = {}
     for each in resources:
         groups.setdefault(same(each), []).append(each)
     pieces: list[list[Any]] = []
-    left = 0
+    remaining = 0
     for group in groups.values():
-        price = sum(map(cost, group))
-        if not pieces or price > left:
+        group_cost = sum(map(cost, group))
+        if not pieces or group_cost > remaining:
             pieces.append([])
-            left = most
-        left -= price
+            remaining = most
+        remaining -= group_cost
         pieces[-1] += group
     return pieces
 
 
-def joined(api_key: int, version: int, answers: Sequence[bytes]) -> bytes:
-    """The response body, joined from those of the pieces in their order."""
-    if len(answers) == 1:
-        return answers[0]
-    return join_arrays(answers, _HEAD_SIZE, flexible=APIS[api_key].flexible_from <= version)
+def joined(api_key: int, version: int, responses: Sequence[bytes]) -> bytes:
+    """The response body, joined from the responses to the pieces in order."""
+    if len(responses) == 1:
+        return responses[0]
+    return join_arrays(responses, _HEAD_SIZE, flexible=APIS[api_key].flexible_from <= version)

@@ -1,25 +1,25 @@
-"""Calls the handler of a client's request. An answer that can't be encoded ends no process.
+"""Calls the handler of a client's request, and turns exceptions into responses.
 
-By the time it is encoded a change is stored and consistent. So the client gets UNKNOWN_SERVER_ERROR, and the process
-goes on. So it does after any exception of a handler that only reads. One of another handler is a bug, perhaps in the
-middle of a change, and ends the process.
+A response that can't be encoded becomes UNKNOWN_SERVER_ERROR, and the process continues, because the change is complete
+and stored before the response is encoded. The same holds for any exception of a read-only handler. Other exceptions are
+bugs that may leave a partial change, so they end the process.
 """
 
 from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
-from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView
-from kafkad.handlers.controller.requests.rejections import FAILED, UNENCODABLE, Rejection, refused
+from kafkad.handlers.controller.requests.controller_view import ControllerView, Response
+from kafkad.handlers.controller.requests.rejections import FAILED, UNENCODABLE, Rejection, error_response
 from kafkad.handlers.requests.failures import failed, log_failure
 from kafkad.wire.api_table import DESCRIBE_CONFIGS, LIST_CONFIG_RESOURCES, LIST_PARTITION_REASSIGNMENTS, unencodable
 from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 
 READ_ONLY = frozenset({DESCRIBE_CONFIGS, LIST_CONFIG_RESOURCES, LIST_PARTITION_REASSIGNMENTS})
-"""Their handlers change nothing, so whatever they raise leaves the state as it was."""
+"""The APIs whose handlers change no state."""
 
 
-def response_to(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
-    """Raises MalformedRequest, also for a request that has no answer in its version: its connection is closed."""
+def response_to(body: memoryview, context: RequestContext, view: ControllerView) -> Response:
+    """Raises MalformedRequest, also if not even an error can be encoded: the connection is closed."""
     try:
         return DISPATCH[context.api_key](body, context, view)
     except MalformedRequest:
@@ -29,7 +29,7 @@ def response_to(body: memoryview, context: RequestContext, view: ControllerView)
     except Exception as bug:
         if context.api_key not in READ_ONLY:
             raise
-        return _instead(body, context, FAILED, failed(context, bug), view.log_rate_limit)
+        return _error_response(body, context, FAILED, failed(context, bug), view.log_rate_limit)
 
 
 def unencodable_response(
@@ -37,14 +37,14 @@ def unencodable_response(
 ) -> bytes:
     """Raises MalformedRequest."""
     reason = unencodable(context.api_key, context.version, error)
-    return _instead(body, context, UNENCODABLE, reason, log_rate_limit)
+    return _error_response(body, context, UNENCODABLE, reason, log_rate_limit)
 
 
-def _instead(
-    body: memoryview, context: RequestContext, refusal: Rejection, reason: str, log_rate_limit: LogRateLimit
+def _error_response(
+    body: memoryview, context: RequestContext, rejection: Rejection, reason: str, log_rate_limit: LogRateLimit
 ) -> bytes:
     log_failure(log_rate_limit, context, reason)
     try:
-        return refused(context.api_key, context.version, body, refusal)
+        return error_response(context.api_key, context.version, body, rejection)
     except UnencodableMessage as error:
         raise MalformedRequest(reason) from error

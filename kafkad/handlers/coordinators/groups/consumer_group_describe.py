@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe, versions 0 and 1: KIP-848 groups with the present and target assignment of each member."""
+"""ConsumerGroupDescribe, versions 0 and 1: KIP-848 groups with the current and target assignment of each member."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """The answer; `names` has the names of its topics at the time when it was made."""
+    """The content of the response, with the topic names at the time when it was made."""
 
     groups: tuple[DescribedConsumerGroup, ...]
     names: dict[UUID, str]
@@ -43,7 +43,7 @@ def pack(reply: Described, version: int) -> bytes:
     return messages.encode(groups=tuple(_group(messages, each, reply, version) for each in reply.groups))
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
     groups = tuple(DescribedConsumerGroup(group_id=group_id, code=code) for group_id in request.group_ids)
     return pack(Described(groups=groups, names={}, operations=NOT_REQUESTED), version)
 
@@ -56,8 +56,8 @@ def _names(groups: tuple[DescribedConsumerGroup, ...], topics: Topics) -> dict[U
         for assignment in (member.assignment, member.target)
         for topic in assignment
     }
-    found = {topic: topics.name_of(topic) for topic in ids}
-    return {topic: name for topic, name in found.items() if name is not None}
+    names = {topic: topics.name_of(topic) for topic in ids}
+    return {topic: name for topic, name in names.items() if name is not None}
 
 
 def _group(messages: Codec, group: DescribedConsumerGroup, reply: Described, version: int) -> Any:
@@ -99,6 +99,6 @@ def _assignment(messages: Codec, assignment: Assignment, reply: Described) -> An
             "TopicPartitions", topic_id=topic, topic_name=reply.names[topic], partitions=tuple(sorted(indexes))
         )
         for topic, indexes in sorted(assignment.items())
-        if topic in reply.names  # deleted topics are left out
+        if topic in reply.names  # without deleted topics
     )
     return messages.part("Assignment", topic_partitions=rows)

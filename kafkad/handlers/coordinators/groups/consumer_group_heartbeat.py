@@ -49,7 +49,7 @@ def pack(reply: ConsumerHeartbeatReply, version: int) -> bytes:
     )
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
     return pack(ConsumerHeartbeatReply(code=code), version)
 
 

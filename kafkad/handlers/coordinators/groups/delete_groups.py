@@ -24,5 +24,5 @@ def pack(reply: Results, version: int) -> bytes:
     )
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
     return pack([(group_id, code) for group_id in request.groups_names], version)

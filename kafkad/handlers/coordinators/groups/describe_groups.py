@@ -23,7 +23,7 @@ GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """The answer: the groups in the order in which they were asked for."""
+    """The content of the response: the groups in the order of the request."""
 
     groups: tuple[DescribedGroup, ...]
     operations: int
@@ -43,7 +43,7 @@ def pack(reply: Described, version: int) -> bytes:
     return messages.encode(groups=tuple(_group(each, reply.operations, version) for each in reply.groups))
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
     groups = tuple(DescribedGroup(group_id=group_id, code=code) for group_id in request.groups)
     return pack(Described(groups=groups, operations=NOT_REQUESTED), version)
 

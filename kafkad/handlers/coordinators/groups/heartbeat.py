@@ -1,4 +1,4 @@
-"""Heartbeat, versions 0 to 4: a member says that it is alive, and learns whether its group rebalances."""
+"""Heartbeat, versions 0 to 4: keeps a member's session alive, and reports whether the group rebalances."""
 
 from struct import Struct
 from typing import Any
@@ -29,7 +29,7 @@ def handle(request: Any, caller: Caller, shard: GroupShard, moment: Moment) -> O
 
 
 def pack(reply: ErrorCode, version: int) -> bytes:
-    """Packed by hand: it is one number, and the most frequent response of coordinators."""
+    """Packed by hand, because it is the most frequent response of coordinators."""
     count_error(reply)
     if version == 0:
         return _CODE.pack(reply)
@@ -38,6 +38,6 @@ def pack(reply: ErrorCode, version: int) -> bytes:
     return _WITH_TAGGED_FIELDS.pack(0, reply, 0)
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
-    """While groups are loaded every heartbeat succeeds, as in Apache Kafka: sessions begin after the load."""
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
+    """As in Apache Kafka, heartbeats succeed while groups are loaded: sessions begin after the load."""
     return pack(ErrorCode.NONE if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code, version)

@@ -1,7 +1,7 @@
-"""JoinGroup, versions 0 to 9: a client joins a group, and waits until all members have.
+"""JoinGroup, versions 0 to 9: a client joins a group, and waits until all members have joined.
 
-Known differences of versions: 0 has no rebalance timeout (the session timeout is taken), from 4 a new member has to
-join again with the id that it gets, from 5 members may be static, from 9 a leader may be told not to assign.
+Differences between versions: 0 has no rebalance timeout (the session timeout is used), from 4 a new member has to join
+again with its member id, from 5 members may be static, from 9 the leader may skip the assignment.
 """
 
 from typing import Any
@@ -47,7 +47,7 @@ def pack(reply: Joined, version: int) -> bytes:
     )
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
     return pack(Joined(code=code), version)
 
 

@@ -1,4 +1,4 @@
-"""LeaveGroup, versions 0 to 5: members leave, from version 3 on several at once, and static ones by instance id."""
+"""LeaveGroup, versions 0 to 5: members leave; from version 3 on several at once, static members by instance id."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def pack(reply: Left, version: int) -> bytes:
     )
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
     return pack(Left(code=code), version)
 
 

@@ -46,6 +46,6 @@ def pack(reply: Listed, version: int) -> bytes:
     )
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
-    """A partition with another coordinator has no groups here; that is no error for the list."""
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
+    """Groups of a partition with another coordinator are not listed here; this is no error."""
     return pack(Listed(code=ErrorCode.NONE if code is ErrorCode.NOT_COORDINATOR else code), version)

@@ -33,7 +33,7 @@ def pack(reply: CommitReply, version: int) -> bytes:
     return pack_commit(version, reply.topics)
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
     by_id = version >= BY_TOPIC_ID_FROM
     rows = [
         (

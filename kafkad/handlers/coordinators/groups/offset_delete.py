@@ -19,5 +19,5 @@ def pack(reply: DeleteReply, version: int) -> bytes:
     return pack_delete(reply.code, reply.topics)
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
     return pack_delete(code, [])

@@ -1,6 +1,6 @@
-"""OffsetFetch, versions 1 to 10: the committed offsets of groups. Version 8 brings many groups, version 10 topic ids.
+"""OffsetFetch, versions 1 to 10: the committed offsets of groups. Version 8 adds several groups, version 10 topic ids.
 
-All groups belong to one internal partition: the network process has split the request.
+The network process splits requests by internal partition, so all groups here belong to one.
 """
 
 from typing import Any
@@ -39,13 +39,13 @@ def pack(reply: FetchReply, version: int) -> bytes:
 
 
 def pack_in_steps(reply: FetchReply, version: int) -> tuple[int, Reading[bytes]] | None:
-    """With how many partitions it tells of; None: they are few enough for `pack`."""
+    """The number of partitions and the steps that pack them; None if they are few enough for `pack`."""
     partitions = sum(len(topic.partitions) for group in reply.groups for topic in group.topics)
     return (partitions, pack_fetch_in_steps(version, reply.groups)) if partitions > MAX_BUILT_ROWS else None
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
-    return pack_fetch(version, [_refused(group, version, code) for group in _groups(request, version)])
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
+    return pack_fetch(version, [_group_error(group, version, code) for group in _groups(request, version)])
 
 
 def _groups(request: Any, version: int) -> list[GroupFetch]:
@@ -67,12 +67,12 @@ def _topics(topics: Any, version: int) -> list[TopicFetch] | None:
     return [TopicFetch(each.name, each.partition_indexes) for each in topics]
 
 
-def _refused(group: GroupFetch, version: int, code: ErrorCode) -> FetchedGroup:
+def _group_error(group: GroupFetch, version: int, code: ErrorCode) -> FetchedGroup:
     if version >= _GROUP_ERROR_FROM:
         return FetchedGroup(group.group_id, [], code)
-    return FetchedGroup(group.group_id, [_refused_topic(topic, code) for topic in group.topics or ()])
+    return FetchedGroup(group.group_id, [_topic_error(topic, code) for topic in group.topics or ()])
 
 
-def _refused_topic(topic: TopicFetch, code: ErrorCode) -> FetchedTopic:
+def _topic_error(topic: TopicFetch, code: ErrorCode) -> FetchedTopic:
     no_id: UUID = NO_TOPIC_ID
     return FetchedTopic(topic.name, no_id, [FetchedPartition(partition, code=code) for partition in topic.partitions])

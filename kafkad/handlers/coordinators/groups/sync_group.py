@@ -1,6 +1,6 @@
-"""SyncGroup, versions 0 to 5: a member asks for its assignment; the leader sends those of all members.
+"""SyncGroup, versions 0 to 5: a member requests its assignment; the leader sends the assignments of all members.
 
-From version 5 on members have to name their protocol.
+From version 5 on the request must contain the protocol.
 """
 
 from typing import Any
@@ -17,18 +17,18 @@ _PROTOCOL_FROM = 5
 
 
 def handle(request: Any, caller: Caller, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
-    names_protocol = caller.version >= _PROTOCOL_FROM
-    if names_protocol and (request.protocol_type is None or request.protocol_name is None):
-        return _refused(caller, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    has_protocol = caller.version >= _PROTOCOL_FROM
+    if has_protocol and (request.protocol_type is None or request.protocol_name is None):
+        return _rejected(caller, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not request.group_id:
-        return _refused(caller, ErrorCode.INVALID_GROUP_ID)
+        return _rejected(caller, ErrorCode.INVALID_GROUP_ID)
     sync = SyncGroup(
         group_id=request.group_id,
         member_id=request.member_id,
         generation=request.generation_id,
         instance_id=request.group_instance_id if caller.version >= _INSTANCE_ID_FROM else None,
-        protocol_type=request.protocol_type if names_protocol else None,
-        protocol=request.protocol_name if names_protocol else None,
+        protocol_type=request.protocol_type if has_protocol else None,
+        protocol=request.protocol_name if has_protocol else None,
         assignments={each.member_id: each.assignment for each in request.assignments},
     )
     return shard.classic.sync(sync, caller.token, moment)
@@ -44,9 +44,9 @@ def pack(reply: Synced, version: int) -> bytes:
     )
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
     return pack(Synced(code=code), version)
 
 
-def _refused(caller: Caller, code: ErrorCode) -> Outcome[GroupRecord]:
+def _rejected(caller: Caller, code: ErrorCode) -> Outcome[GroupRecord]:
     return Outcome(replies=[(caller.token, Synced(code=code))])

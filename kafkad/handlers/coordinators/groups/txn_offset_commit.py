@@ -17,7 +17,7 @@ from kafkad.wire.messages.offset_replies import pack_txn_commit
 
 _LEADER_EPOCH_FROM = 2
 _MEMBER_FROM = 3
-_KNOWS_LOADING_FROM = 2
+_LOADING_FROM = 2
 """Producers before Kafka 2.0 treat COORDINATOR_LOAD_IN_PROGRESS as fatal."""
 
 
@@ -40,14 +40,14 @@ def pack(reply: CommitReply, version: int) -> bytes:
     return pack_txn_commit(version, reply.topics)
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
     if not request.group_id:
-        # The transaction is verified before the commit is checked; Apache Kafka checks the group id first.
+        # Here the transaction is verified before the group id is checked; Apache Kafka checks the group id first.
         code = ErrorCode.INVALID_GROUP_ID
     elif code is ErrorCode.PRODUCER_FENCED:
-        # The transaction coordinator's code for another epoch; this API has another code for it.
+        # The transaction coordinator's code for another epoch; this API uses INVALID_PRODUCER_EPOCH.
         code = ErrorCode.INVALID_PRODUCER_EPOCH
-    elif code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _KNOWS_LOADING_FROM:
+    elif code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _LOADING_FROM:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     rows = [
         (topic.name, NO_TOPIC_ID, [(each.partition_index, code) for each in topic.partitions])

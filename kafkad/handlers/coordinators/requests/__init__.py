@@ -1,1 +1,1 @@
-"""What the APIs of coordinators share: the module that answers, the internal partition of a request, joined answers."""
+"""Code that the APIs of coordinators share: modules by API, routing by internal partition, joined responses."""

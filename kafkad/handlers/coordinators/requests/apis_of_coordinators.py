@@ -1,6 +1,6 @@
-"""Which module answers which API of the coordinators?
+"""The modules of the coordinators' APIs by API key.
 
-Every module has the same three functions. Network processes need `refuse` for coordinators that they can't reach.
+All modules have the same three functions. Network processes use `reject` while a coordinator is unreachable.
 """
 
 from collections.abc import Callable
@@ -37,19 +37,19 @@ from kafkad.wire.steps import Reading
 
 
 class CoordinatorModule(Protocol):
-    """`request` is what kio decodes; it is about one shard."""
+    """`request` is the decoded kio message about one shard."""
 
     def handle(self, request: Any, caller: Caller, shard: Any, moment: Moment, /) -> Outcome[Any]:
-        """The outcome of the request; a refusal is a reply too."""
+        """The outcome of the request; a rejection is a reply too."""
 
     def pack(self, reply: Any, version: int, /) -> bytes:
         """The response body of a reply from `handle` or a later outcome."""
 
-    def refuse(self, request: Any, version: int, code: ErrorCode, /) -> bytes:
-        """The response body that has `code` for the whole request."""
+    def reject(self, request: Any, version: int, code: ErrorCode, /) -> bytes:
+        """The response body with `code` for the whole request."""
 
 
-def _at_once(_reply: Any, _version: int) -> None:
+def _no_steps(_reply: Any, _version: int) -> None:
     return None
 
 
@@ -58,21 +58,21 @@ PackInSteps = Callable[[Any, int], tuple[int, Reading[bytes]] | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatedApi:
-    """`name` is that of kio's package."""
+    """`name` is the name of kio's package."""
 
     name: str
     module: CoordinatorModule
-    pack_in_steps: PackInSteps = _at_once
-    """How large a reply is, and how it is packed in steps; None: it is short enough for `pack`."""
+    pack_in_steps: PackInSteps = _no_steps
+    """Returns the size of a reply and the steps that pack it; None if it is small enough for `pack`."""
     reads_only: bool = False
-    """Whether `handle` changes nothing: then whatever it raises leaves the state as it was."""
+    """Whether `handle` changes no state, so that no exception can leave a partial change."""
 
 
 def _api(name: str, module: CoordinatorModule) -> CoordinatedApi:
     return CoordinatedApi(name=name, module=module)
 
 
-def _reading(name: str, module: CoordinatorModule, pack_in_steps: PackInSteps = _at_once) -> CoordinatedApi:
+def _reading(name: str, module: CoordinatorModule, pack_in_steps: PackInSteps = _no_steps) -> CoordinatedApi:
     return CoordinatedApi(name=name, module=module, pack_in_steps=pack_in_steps, reads_only=True)
 
 
@@ -97,10 +97,10 @@ COORDINATED: dict[int, CoordinatedApi] = {
     api_table.DESCRIBE_TRANSACTIONS: _reading("describe_transactions", describe_transactions),
     api_table.LIST_TRANSACTIONS: _reading("list_transactions", list_transactions),
 }
-"""By API key. InitProducerId comes here only with a transactional id; without one it goes to the controller."""
+"""By API key. InitProducerId without a transactional id goes to the controller instead."""
 
 
 def reads_only(api_key: int) -> bool:
-    """Whether nothing has changed, whatever the handler of such a request raises."""
+    """Whether the handler of this API changes no state."""
     api = COORDINATED.get(api_key)
     return api is not None and api.reads_only

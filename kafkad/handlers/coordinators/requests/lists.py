@@ -1,6 +1,6 @@
-"""How are the lists of all shards (ListGroups, ListTransactions) joined? Their rows are joined as bytes.
+"""Joins the lists of all shards (ListGroups, ListTransactions). The rows are joined as bytes.
 
-There may be a hundred thousand rows, and the network process that joins them has other clients.
+Decoding a hundred thousand rows would delay the other clients of the network process.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _NO_TAGS = b"\0"
 
 
 class _List(NamedTuple):
-    """One answer: the bytes before its rows, and the place of the rows."""
+    """One response: the bytes before its rows, and the rows."""
 
     code: int
     head: bytes
@@ -26,22 +26,22 @@ class _List(NamedTuple):
     rows: "memoryview"  # In quotes for mypyc, which does not find this class when it makes a NamedTuple.
 
 
-def joined(api_key: int, version: int, answers: Sequence[bytes]) -> bytes:
+def joined(api_key: int, version: int, responses: Sequence[bytes]) -> bytes:
     """One response body.
 
-    Without the rows of one shard the list is wrong, so its error is the error of the response, as in Kafka.
+    The error of one shard is the error of the response, because its rows are missing (as in Apache Kafka).
     """
     is_flexible = version >= APIS[api_key].flexible_from
-    lists = [_read(api_key, version, answer, is_flexible=is_flexible) for answer in answers]
-    for each, answer in zip(lists, answers, strict=True):
+    lists = [_read(api_key, version, response, is_flexible=is_flexible) for response in responses]
+    for each, response in zip(lists, responses, strict=True):
         if each.code != ErrorCode.NONE:
-            return answer
+            return response
     count = array_length(sum(each.length for each in lists), flexible=is_flexible)
     return b"".join((lists[0].head, count, *(each.rows for each in lists), _NO_TAGS if is_flexible else b""))
 
 
-def _read(api_key: int, version: int, answer: bytes, *, is_flexible: bool) -> _List:
-    body = memoryview(answer)
+def _read(api_key: int, version: int, response: bytes, *, is_flexible: bool) -> _List:
+    body = memoryview(response)
     at = 0 if api_key == api_table.LIST_GROUPS and version == 0 else _THROTTLE_BYTES
     (code,) = _CODE.unpack_from(body, at)
     at += _CODE.size

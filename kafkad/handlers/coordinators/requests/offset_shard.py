@@ -1,4 +1,4 @@
-"""The part of a group shard that the APIs about offsets use."""
+"""The interface of a group shard for the APIs about offsets."""
 
 from typing import Protocol
 

@@ -1,7 +1,7 @@
-"""Which internal partition is a request about? If there are several, how is it split, and how are the answers joined?
+"""Finds the internal partition of a coordinator request, splits requests by internal partition, joins the responses.
 
-A request about one group or transactional id is passed on unchanged: only its key is read. If a request names several,
-each internal partition gets a request of its own with its part of the keys.
+A request about one group or transactional id is forwarded unchanged: only its key is read. A request with several keys
+is split into one request per internal partition with the keys of this partition.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ from kafkad.wire.primitives import MalformedRequest, read_compact_string, read_s
 class Piece(NamedTuple):
     """The request to one internal partition. `partition` is -1 while the internal topic does not exist.
 
-    The body of a portion is packed when its turn comes: packing all of them at once would take too long.
+    The body of a portion is packed just before it is sent: packing all at once would take too long.
     """
 
     partition: int
@@ -33,9 +33,9 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """The request has one key: its string number `position`.
+    """The request has one key: its string at index `position`.
 
-    `partitions` is the field with a topic's partitions, if a large request may be split into portions.
+    `partitions` is the name of a topic's partitions, if large requests are split into portions.
     """
 
     position: int = 0
@@ -44,27 +44,27 @@ class Single:
 
 @dataclass(frozen=True, slots=True)
 class Batched:
-    """The request names several keys in `elements`; the answers are in `results`, behind `head` bytes."""
+    """The request has several keys in `elements`; the response has `head` bytes, then the array `results`."""
 
     elements: str
     results: str
     key: Callable[[Any], str]
     head: int = 4
     partitions: str = ""
-    """The field with a topic's partitions, if the elements have topics."""
+    """The name of a topic's partitions, if the elements have topics."""
 
 
 @dataclass(frozen=True, slots=True)
-class Everywhere:
-    """Every shard gets the same request; the answers are in `results`, beside one error code for all."""
+class AllShards:
+    """Every shard gets the same request; the response has one error code and the array `results`."""
 
     results: str
 
 
-Shape = Single | Batched | Everywhere
+Shape = Single | Batched | AllShards
 
 
-def _itself(element: Any) -> str:
+def _key_itself(element: Any) -> str:
     return str(element)
 
 
@@ -89,16 +89,16 @@ _FROM: dict[int, tuple[tuple[int, Shape], ...]] = {
         (4, Batched("transactions", "results_by_transaction", _transactional_id, head=6, partitions="partitions")),
     ),
     api_table.DESCRIBE_GROUPS: (
-        (0, Batched("groups", "groups", _itself, head=0)),
-        (1, Batched("groups", "groups", _itself)),
+        (0, Batched("groups", "groups", _key_itself, head=0)),
+        (1, Batched("groups", "groups", _key_itself)),
     ),
-    api_table.DELETE_GROUPS: ((0, Batched("groups_names", "results", _itself)),),
-    api_table.CONSUMER_GROUP_DESCRIBE: ((0, Batched("group_ids", "groups", _itself)),),
-    api_table.DESCRIBE_TRANSACTIONS: ((0, Batched("transactional_ids", "transaction_states", _itself)),),
-    api_table.LIST_GROUPS: ((0, Everywhere("groups")),),
-    api_table.LIST_TRANSACTIONS: ((0, Everywhere("transaction_states")),),
+    api_table.DELETE_GROUPS: ((0, Batched("groups_names", "results", _key_itself)),),
+    api_table.CONSUMER_GROUP_DESCRIBE: ((0, Batched("group_ids", "groups", _key_itself)),),
+    api_table.DESCRIBE_TRANSACTIONS: ((0, Batched("transactional_ids", "transaction_states", _key_itself)),),
+    api_table.LIST_GROUPS: ((0, AllShards("groups")),),
+    api_table.LIST_TRANSACTIONS: ((0, AllShards("transaction_states")),),
 }
-"""(first version, shape) of the requests whose first field is not their only key."""
+"""(first version, shape) of requests with more than one key, or with another key than the first field."""
 _OF_TRANSACTIONS = frozenset(
     {
         api_table.INIT_PRODUCER_ID,
@@ -111,7 +111,7 @@ _OF_TRANSACTIONS = frozenset(
 )
 
 WAITING = frozenset({api_table.JOIN_GROUP, api_table.SYNC_GROUP})
-"""Requests that wait for other members or for a timer: a broker that stops does not wait for them."""
+"""Requests that wait for other members or for a timer: the shutdown of a broker does not wait for them."""
 
 
 _LARGE_PART = {api_table.JOIN_GROUP: "protocols", api_table.SYNC_GROUP: "assignments"}
@@ -119,31 +119,29 @@ _SMALL_BYTES = 4096
 _GROUP_WEIGHT = 50
 _MANY = 100
 _THROTTLE, _THROTTLED_FROM, _GROUP_ERROR_FROM = 4, 3, 2
-"""For OffsetCommit and OffsetFetch: the size of a response's head.
-
-Then the first version with it, and the first version with an error for each group.
-"""
+"""For OffsetCommit and OffsetFetch: the size of the throttle time, the first version with it, and the first version
+with an error for each group."""
 
 
-def slim(api_key: int, request: Any) -> Any:
-    """The fields that a refusal needs of a request that may wait for minutes, without those that may be megabytes."""
+def without_large_fields(api_key: int, request: Any) -> Any:
+    """The request without its large fields, which `reject` does not use: it may wait for minutes."""
     large = _LARGE_PART.get(api_key)
     return request if large is None else replace(request, **{large: ()})
 
 
-def kept(api_key: int, name: str, version: int, piece: Piece) -> bytes | None:
-    """The body to keep while the request waits; None: it is not packed yet. Raises MalformedRequest."""
+def body_to_keep(api_key: int, name: str, version: int, piece: Piece) -> bytes | None:
+    """The body to keep while the request waits; None if it is not packed yet. Raises MalformedRequest."""
     body = piece.body
     if callable(body):
         return None
     if api_key not in _LARGE_PART or len(body) <= _SMALL_BYTES:
         return body
     messages = codec(name, version)
-    return messages.encode_request(slim(api_key, messages.decode(memoryview(body))))
+    return messages.encode_request(without_large_fields(api_key, messages.decode(memoryview(body))))
 
 
 def topic_of(api_key: int) -> str:
-    """The internal topic whose shards answer."""
+    """The internal topic whose shards handle the request."""
     return TRANSACTION_STATE_TOPIC if api_key in _OF_TRANSACTIONS else GROUP_METADATA_TOPIC
 
 
@@ -166,7 +164,7 @@ def split(api_key: int, name: str, version: int, body: memoryview, partitions: i
             if not field or len(body) <= LARGE_BYTES:
                 return [Piece(place, bytes(body))]
             return _in_portions(field, place, name, version, body)
-        case Everywhere():
+        case AllShards():
             codec(name, version).decode(body)
             return [Piece(partition, bytes(body)) for partition in range(partitions)]
         case Batched():
@@ -174,7 +172,7 @@ def split(api_key: int, name: str, version: int, body: memoryview, partitions: i
 
 
 def peek(body: memoryview, flexible: bool, position: int = 0) -> str | None:
-    """String number `position` of a body that begins with strings. Raises MalformedRequest."""
+    """The string at index `position` of a body that begins with strings. Raises MalformedRequest."""
     at, text = 0, None
     for _ in range(position + 1):
         text, at = read_compact_string(body, at) if flexible else read_string(body, at)
@@ -199,22 +197,22 @@ def _packed(messages: Codec, request: Any, field: str, content: Sequence[Any]) -
 
 
 def _cut(shape: Batched, name: str, version: int, body: memoryview, partitions: int) -> list[Piece]:
-    """In a large request, a key that is named twice is asked for once: the answer is the same, and may be large."""
+    """In a large request duplicate keys are removed: their results are equal, and may be large."""
     messages = codec(name, version)
     request = messages.decode(body)
-    named = getattr(request, shape.elements)
-    if named is None:
+    requested_elements = getattr(request, shape.elements)
+    if requested_elements is None:
         raise MalformedRequest(f"{name} without {shape.elements}")
-    elements = named if len(named) <= _MANY else tuple(dict.fromkeys(named))
+    elements = requested_elements if len(requested_elements) <= _MANY else tuple(dict.fromkeys(requested_elements))
     by_partition: dict[int, list[Any]] = {}
     for element in elements:
         by_partition.setdefault(_place(shape.key(element), partitions), []).append(element)
     parts = [
         (partition, part)
-        for partition, elements_there in by_partition.items()
-        for part in _parts(shape, elements_there)
+        for partition, elements_of_partition in by_partition.items()
+        for part in _parts(shape, elements_of_partition)
     ]
-    if len(parts) == 1 and parts[0][1] == list(named):
+    if len(parts) == 1 and parts[0][1] == list(requested_elements):
         return [Piece(parts[0][0], bytes(body))]
     packing = [(partition, partial(_packed, messages, request, shape.elements, part)) for partition, part in parts]
     if shape.partitions and len(body) > LARGE_BYTES:
@@ -223,7 +221,7 @@ def _cut(shape: Batched, name: str, version: int, body: memoryview, partitions: 
 
 
 def _parts(shape: Batched, elements: list[Any]) -> Iterator[list[Any]]:
-    """Split into parts that cost a worker some ten milliseconds at most."""
+    """Split into parts that take a worker about ten milliseconds at most."""
     part: list[Any] = []
     weight = 0
     for element in elements:
@@ -244,7 +242,7 @@ def _parts(shape: Batched, elements: list[Any]) -> Iterator[list[Any]]:
 
 
 def _portions_of(shape: Batched, element: Any) -> list[Any]:
-    """A group of OffsetFetch with very many partitions is split into portions."""
+    """The portions of a group of OffsetFetch with very many partitions; other elements are not split."""
     if shape.elements != "groups" or not shape.partitions or not element.topics:
         return [element]
     portions = portions_of(element.topics, shape.partitions)
@@ -252,7 +250,7 @@ def _portions_of(shape: Batched, element: Any) -> list[Any]:
 
 
 def _weight(shape: Batched, element: Any) -> int:
-    """The cost in partitions: describing a group costs as much as dozens, all offsets of a group cost the most."""
+    """The cost in partitions. Describing a group costs as much as dozens; all offsets of a group cost the most."""
     if not shape.partitions:
         return _GROUP_WEIGHT
     if element.topics is None:
@@ -260,33 +258,33 @@ def _weight(shape: Batched, element: Any) -> int:
     return 1 + sum(1 + len(getattr(topic, shape.partitions)) for topic in element.topics)
 
 
-def merge(api_key: int, name: str, version: int, answers: Sequence[bytes]) -> bytes:
-    """One response body, joined from those of the pieces in their order."""
-    if len(answers) == 1:
-        return answers[0]
+def merge(api_key: int, name: str, version: int, responses: Sequence[bytes]) -> bytes:
+    """The response body, joined from the responses to the pieces in order."""
+    if len(responses) == 1:
+        return responses[0]
     shape = shape_of(api_key, version)
     messages = codec(name, version)
     flexible = APIS[api_key].flexible_from <= version
     if isinstance(shape, Single):
         head = _THROTTLE if version >= _THROTTLED_FROM or api_key == api_table.TXN_OFFSET_COMMIT else 0
         has_error = api_key == api_table.OFFSET_FETCH and version >= _GROUP_ERROR_FROM
-        return join_portions(answers, head, flexible=flexible, has_error=has_error)
-    if isinstance(shape, Batched) and answers:
+        return join_portions(responses, head, flexible=flexible, has_error=has_error)
+    if isinstance(shape, Batched) and responses:
         if api_key == api_table.OFFSET_FETCH:
-            answers = join_groups(answers)
-        return join_arrays(answers, shape.head, flexible=flexible)
-    if not answers:
+            responses = join_groups(responses)
+        return join_arrays(responses, shape.head, flexible=flexible)
+    if not responses:
         return messages.encode(**{"error_code": ErrorCode.NONE, "unknown_state_filters": (), shape.results: ()})
-    return lists.joined(api_key, version, answers)
+    return lists.joined(api_key, version, responses)
 
 
-def asks_all(api_key: int) -> bool:
-    """Whether all coordinators of this broker are asked: partitions that are led elsewhere have none here."""
-    return isinstance(shape_of(api_key, 0), Everywhere)
+def is_for_all_shards(api_key: int) -> bool:
+    """Whether the request goes to all coordinators of this broker, one per internal partition that it leads."""
+    return isinstance(shape_of(api_key, 0), AllShards)
 
 
 def code_when_lost(api_key: int) -> ErrorCode:
-    """The answer to a piece whose worker can't be reached: it is about to be replaced, so the client retries."""
-    if asks_all(api_key):
+    """The error code of a piece whose worker is unreachable. A new incarnation replaces it, so clients should retry."""
+    if is_for_all_shards(api_key):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return ErrorCode.NOT_COORDINATOR

@@ -22,5 +22,5 @@ def pack(reply: OffsetsAdded, version: int) -> bytes:
     return codec("add_offsets_to_txn", version).encode(error_code=code_for(reply.code, version, FENCED_FROM))
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
     return pack(OffsetsAdded(code=code), version)

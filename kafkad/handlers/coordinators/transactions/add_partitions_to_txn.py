@@ -14,7 +14,7 @@ from kafkad.handlers.coordinators.requests.fenced_codes import code_for
 from kafkad.wire.messages.add_partitions_to_txn import pack_one, pack_several
 
 BATCHED_FROM = 4
-"""From here on brokers send it, for producers of transaction version 2; others add their partitions themselves."""
+"""Brokers send these versions, for producers with transaction version 2; other producers send earlier versions."""
 FENCED_FROM = 2
 """Clients of older versions expect INVALID_PRODUCER_EPOCH for a fenced producer."""
 
@@ -33,7 +33,7 @@ def pack(reply: PartitionsAdded, version: int) -> bytes:
     )
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
     rows = (
         (each.transactional_id, tuple(PartitionResult(*partition, code) for partition in each.partitions))
         for each in _transactions(request, version)
@@ -60,13 +60,13 @@ def _transactions(request: Any, version: int) -> list[PartitionsToAdd]:
 
 
 def _partitions(topics: Iterable[Any]) -> tuple[tuple[str, int], ...]:
-    """Each partition once, even if it is named several times."""
+    """Each partition once, also if the request names it several times."""
     return tuple(dict.fromkeys((topic.name, index) for topic in topics for index in topic.partitions))
 
 
 def _topics(results: tuple[PartitionResult, ...], version: int) -> list[tuple[str, list[tuple[int, int]]]]:
-    in_order = sorted(results, key=itemgetter(0))
+    by_topic = sorted(results, key=itemgetter(0))
     return [
         (topic, [(row.partition, code_for(row.code, version, FENCED_FROM)) for row in rows])
-        for topic, rows in groupby(in_order, key=itemgetter(0))
+        for topic, rows in groupby(by_topic, key=itemgetter(0))
     ]

@@ -23,7 +23,7 @@ def pack(reply: TransactionsDescribed, version: int) -> bytes:
     return messages.encode(transaction_states=tuple(_pack_one(messages, each) for each in reply.transactions))
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
     rows = (TransactionDescription(transactional_id=each, code=code) for each in request.transactional_ids)
     return pack(TransactionsDescribed(transactions=tuple(rows)), version)
 

@@ -35,5 +35,5 @@ def pack(reply: TransactionEnded, version: int) -> bytes:
     )
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
     return pack(TransactionEnded(code=code), version)

@@ -1,4 +1,4 @@
-"""InitProducerId, versions 0 to 5, of transactional producers: an id, and an epoch that fences earlier producers."""
+"""InitProducerId, versions 0 to 5, of transactional producers: an id and an epoch that fences previous producers."""
 
 from typing import Any
 
@@ -16,14 +16,14 @@ FENCED_FROM = 4
 
 
 def handle(request: Any, caller: Caller, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
-    # From version 3 on the request has the producer's former id and epoch.
-    wanted = InitProducerId(
+    # From version 3 on the request contains the producer's previous id and epoch.
+    init = InitProducerId(
         transactional_id=request.transactional_id,
         timeout_ms=milliseconds(request.transaction_timeout),
         producer_id=getattr(request, "producer_id", NO_PRODUCER_ID),
         producer_epoch=getattr(request, "producer_epoch", NO_EPOCH),
     )
-    return shard.init_producer_id(caller.token, wanted, moment)
+    return shard.init_producer_id(caller.token, init, moment)
 
 
 def pack(reply: ProducerInitialized, version: int) -> bytes:
@@ -34,5 +34,5 @@ def pack(reply: ProducerInitialized, version: int) -> bytes:
     )
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
     return pack(ProducerInitialized(code=code), version)

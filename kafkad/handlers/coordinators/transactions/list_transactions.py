@@ -10,13 +10,13 @@ from kafkad.wire.kio_codec import codec
 
 
 def handle(request: Any, caller: Caller, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
-    wanted = TransactionFilter(
+    transaction_filter = TransactionFilter(
         states=request.state_filters,
         producer_ids=request.producer_id_filters,
         duration_ms=getattr(request, "duration_filter", -1),
         pattern=getattr(request, "transactional_id_pattern", None),
     )
-    return shard.list_transactions(caller.token, wanted, moment)
+    return shard.list_transactions(caller.token, transaction_filter, moment)
 
 
 def pack(reply: TransactionsListed, version: int) -> bytes:
@@ -35,5 +35,5 @@ def pack(reply: TransactionsListed, version: int) -> bytes:
     )
 
 
-def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+def reject(request: Any, version: int, code: ErrorCode) -> bytes:
     return pack(TransactionsListed(code=code), version)

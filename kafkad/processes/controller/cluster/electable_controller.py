@@ -39,7 +39,7 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.hosting.shutdown_tries import names_of
 from kafkad.core.metrics.catalogue import UNCLEAN_ELECTIONS
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
-from kafkad.handlers.controller.requests.controller_view import ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import ControllerView, ResponseAfter
 from kafkad.handlers.controller.requests.pieces import joined, pieces_of, pieces_of_names
 from kafkad.handlers.controller.requests.responses import response_to
 from kafkad.plugin_loading import chosen
@@ -351,7 +351,7 @@ class ElectableController:
                 yield Handled(Outcome())
                 return
             answer = response_to(memoryview(body()), context, self._view)
-            answers.append(answer.body if isinstance(answer, ReplyAfter) else answer)
+            answers.append(answer.body if isinstance(answer, ResponseAfter) else answer)
             if len(answers) < len(bodies):
                 yield Handled(self._outcome(), is_last=False)
         yield Handled(self._outcome(), joined(context.api_key, context.version, answers))

@@ -46,8 +46,8 @@ from kafkad.wire.processes.controller_messages import (
     Applied,
     ControllerMessage,
     DirectoriesRemoved,
+    FullLogDirs,
     LogDirFailed,
-    LogDirsWithoutRoom,
     LogsMoved,
     PartitionMoved,
     QuotaCounts,
@@ -186,7 +186,7 @@ class HostEvents:
                 forward(self._context.registry, self._send, peer, message)
             case LogDirFailed(log_dir, cause):
                 self._directory_failed(log_dir, cause)
-            case LogDirsWithoutRoom(log_dirs):
+            case FullLogDirs(log_dirs):
                 self._without_space[peer] = frozenset(log_dirs)
                 self._hosting.log_dirs_without_space(frozenset().union(*self._without_space.values()))
             case PartitionMoved():

@@ -22,14 +22,14 @@ from kafkad.core.ports import NotInMemory, StorageFailed
 from kafkad.core.types import NO_LEADER_EPOCH, TXN_COMMITTED, LogPosition
 from kafkad.handlers.fetch import RequestedRecords
 from kafkad.handlers.partitions.damage import DAMAGE, code_of
-from kafkad.handlers.partitions.fetch_findings import Place
+from kafkad.handlers.partitions.fetch_measure import SegmentRange
 from kafkad.processes.network.logs.handle import LogHandle
 from kafkad.wire.messages.fetch import FileSlice
 from kafkad.wire.processes.descriptors import Manifest, ManifestRequest, pack_control, short_topic_id
 
 log = logging.getLogger(__name__)
 
-_EMPTY = Place(0, 0, 0)
+_EMPTY = SegmentRange(0, 0, 0)
 
 
 MOST_SEGMENTS = 1_000_000
@@ -79,7 +79,7 @@ class LogReaders:
         damaged.
         """
 
-    def locate(self, slot: int, published: PartitionSlot, wanted: RequestedRecords) -> Place | None:
+    def locate(self, slot: int, published: PartitionSlot, wanted: RequestedRecords) -> SegmentRange | None:
         handle = self._handle(slot, published)
         if handle is None:
             return _EMPTY
@@ -99,10 +99,10 @@ class LogReaders:
             self._prepare(handle, wanted, is_under_way=False)
             return None
         except ManifestStale:
-            self.outdated(slot, published)
+            self.refresh_manifest(slot, published)
             return None
         except WrongIndex as wrong:
-            self.doubted(slot, published, wrong)
+            self.recheck_index(slot, published, wrong)
             return None
         except KafkaError:
             # During a truncation the slot and the files differ for a moment: nothing can be read now.
@@ -111,7 +111,7 @@ class LogReaders:
             raise self.unreadable(slot, published, error) from error
         finally:
             self._files.may_wait = False
-        return Place(*extent)
+        return SegmentRange(*extent)
 
     def _prepare(self, handle: LogHandle, wanted: RequestedRecords, *, is_under_way: bool) -> None:
         """Have a thread read the pages of the look-up; waiting requests continue with the next manifests."""
@@ -131,7 +131,7 @@ class LogReaders:
         self._look_ahead(handle.reader, partial(_look_up, wanted), done)
 
     def aborted(
-        self, slot: int, published: PartitionSlot, offset: int, place: Place, upper: LogPosition
+        self, slot: int, published: PartitionSlot, offset: int, place: SegmentRange, upper: LogPosition
     ) -> list[tuple[int, int]] | None:
         handle = self._handle(slot, published)
         if handle is None or not handle.has(offset, upper):
@@ -142,7 +142,7 @@ class LogReaders:
         try:
             return handle.reader.aborted(offset, Extent(*place), upper)
         except ManifestStale:
-            self.outdated(slot, published)
+            self.refresh_manifest(slot, published)
             return None
         except DAMAGE as error:
             raise self.unreadable(slot, published, error) from error
@@ -155,7 +155,7 @@ class LogReaders:
             log.error("can't read %s: %s", self._directory_of(slot, published), error)
         return KafkaError(code_of(error), str(error))
 
-    def outdated(self, slot: int, published: PartitionSlot) -> None:
+    def refresh_manifest(self, slot: int, published: PartitionSlot) -> None:
         self._forget(slot)
         if self._missing.get(slot) == published.generation:
             gone = StorageFailed("files that its owner names are not there")
@@ -163,7 +163,7 @@ class LogReaders:
         self._missing[slot] = published.generation
         self._want(slot, published, ManifestRequest(slot, short_topic_id(published.topic_id), files_missing=True))
 
-    def doubted(self, slot: int, published: PartitionSlot, error: WrongIndex) -> None:
+    def recheck_index(self, slot: int, published: PartitionSlot, error: WrongIndex) -> None:
         """An index contradicts the log: its owner compares both, and answers with a manifest. Raises `KafkaError` when
         that was done already.
         """
@@ -192,7 +192,7 @@ class LogReaders:
         self._want(slot, published)
         return None
 
-    def open(self, slot: int, published: PartitionSlot, place: Place) -> FileSlice | None:
+    def open(self, slot: int, published: PartitionSlot, place: SegmentRange) -> FileSlice | None:
         handle = self._handles.get(slot)
         if handle is None or self._was_replaced(slot, handle, published, place):
             return None
@@ -208,7 +208,7 @@ class LogReaders:
             return None
         return FileSlice(fd, place.position, place.length, file.unpin, slot, published.generation)
 
-    def _was_replaced(self, slot: int, handle: LogHandle, published: PartitionSlot, place: Place) -> bool:
+    def _was_replaced(self, slot: int, handle: LogHandle, published: PartitionSlot, place: SegmentRange) -> bool:
         """Whether the place may be in another file of the same name: it was found in an earlier pass of the loop, and
         compaction has replaced sealed segments since.
         """

@@ -13,7 +13,7 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
-from kafkad.handlers.coordinators.requests.routing import slim
+from kafkad.handlers.coordinators.requests.routing import without_large_fields
 from kafkad.handlers.requests.failures import log_failure
 from kafkad.processes.runtime.turns import Turns
 from kafkad.wire.api_table import unencodable
@@ -59,7 +59,7 @@ class ClientResponse:
         self._part_id = message.part_id
         self._api = COORDINATED[message.context.api_key]
         self._context = message.context
-        self._request = slim(message.context.api_key, request)
+        self._request = without_large_fields(message.context.api_key, request)
         self.asker: NetworkIncarnation | None = asker
 
     def reply(self, reply: object) -> None:
@@ -91,7 +91,7 @@ class ClientResponse:
 
     def refuse(self, code: ErrorCode) -> None:
         try:
-            body = self._api.module.refuse(self._request, self._context.version, code)
+            body = self._api.module.reject(self._request, self._context.version, code)
         except UnencodableMessage as error:
             self._answer(None, str(error))
             return

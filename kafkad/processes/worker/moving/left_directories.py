@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkad.adapters.files.directory_removal import DirectoryRemovals
-from kafkad.adapters.files.moved_directory import forget_synced_source, set_aside
+from kafkad.adapters.files.moved_directory import forget_synced_source, mark_for_deletion
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from kafkad.adapters.shared_memory.process_registry import GRACE_CHECK_MS, GraceMark, ProcessRegistry
 from kafkad.core.ports import StorageFailed
@@ -64,7 +64,7 @@ class LeftDirectories:
 
     def _free_name(self, left: _Left) -> None:
         try:
-            leaving = set_aside(left.directory, left.owned.name)
+            leaving = mark_for_deletion(left.directory, left.owned.name)
         except StorageFailed as error:
             # The next start knows from `kafkad-moved` that it is of no use any more.
             log.warning("%s was moved, its old directory can't be renamed: %s", left.owned.name, error)
@@ -82,7 +82,7 @@ class LeftDirectories:
     def remove(self, directory: Path, owned: OwnedPartition) -> None:
         """Nobody reads it."""
         try:
-            leaving = set_aside(directory, owned.name)
+            leaving = mark_for_deletion(directory, owned.name)
         except StorageFailed as error:
             log.warning("%s can't be removed: %s", directory, error)
             return

@@ -15,7 +15,13 @@ from pathlib import Path
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.free_space import measure_free_space
 from kafkad.adapters.files.log_copy import copy_bytes, copy_small_files, find_copied
-from kafkad.adapters.files.moved_directory import forget_source, future_directory, make_future, moved_from, take_name
+from kafkad.adapters.files.moved_directory import (
+    create_future,
+    forget_source,
+    future_directory,
+    moved_from,
+    rename_future,
+)
 from kafkad.adapters.files.segment_files import SegmentFiles
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
@@ -208,7 +214,7 @@ class Moves:
             if not is_resumed:
                 self._left.remove(folder, owned)
                 self._check_space(target, relocation)
-            make_future(folder, owned.topic_id, is_resumed=is_resumed)
+            create_future(folder, owned.topic_id, is_resumed=is_resumed)
         except (StorageFailed, FileNotFoundError) as error:
             self._abandon(owned, error)
             return
@@ -300,7 +306,7 @@ class Moves:
         source = owned.log_dir
         try:
             complete_copy(partition_log, copy.relocation, SegmentFiles(copy.folder, self._files))
-            live = take_name(copy.folder, owned.name, self._log_dirs[source])
+            live = rename_future(copy.folder, owned.name, self._log_dirs[source])
         except (StorageFailed, FileNotFoundError) as error:
             self._abandon(owned, error)
             return

@@ -50,7 +50,7 @@ def test_what_a_version_cant_carry_is_an_unknown_server_error(
     (result,) = API.read(answer).results
     assert (result.resource_name, int(result.error_code)) == ("t", ErrorCode.UNKNOWN_SERVER_ERROR)
     (line,) = caplog.messages
-    assert "the answer to DescribeConfigs (version 1) can't be encoded" in line
+    assert "the response to DescribeConfigs (version 1) can't be encoded" in line
 
 
 def test_failures_are_logged_once_a_minute_for_each_address(

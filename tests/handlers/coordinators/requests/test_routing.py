@@ -10,7 +10,7 @@ from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import TransactionDescription, TransactionsDescribed
 from kafkad.handlers.coordinators.requests import routing
-from kafkad.handlers.coordinators.requests.routing import Batched, Everywhere, Single
+from kafkad.handlers.coordinators.requests.routing import Batched, Single
 from kafkad.handlers.coordinators.transactions import describe_transactions
 from kafkad.wire import api_table
 from kafkad.wire.primitives import MalformedRequest
@@ -80,7 +80,7 @@ def test_shapes_depend_on_the_version() -> None:
     assert isinstance(routing.shape_of(api_table.OFFSET_FETCH, 8), Batched)
     assert isinstance(routing.shape_of(api_table.ADD_PARTITIONS_TO_TXN, 3), Single)
     assert isinstance(routing.shape_of(api_table.ADD_PARTITIONS_TO_TXN, 4), Batched)
-    assert isinstance(routing.shape_of(api_table.LIST_GROUPS, 5), Everywhere)
+    assert isinstance(routing.shape_of(api_table.LIST_GROUPS, 5), routing.AllShards)
 
 
 def test_before_there_is_an_internal_topic_nobody_is_responsible() -> None:
@@ -164,12 +164,12 @@ def test_of_a_large_join_that_waits_only_what_a_refusal_needs_is_kept(version: i
         "reason": None,
     }
     body = bytes(api.request(**values, protocols=(protocol,)))
-    kept = routing.kept(api_table.JOIN_GROUP, "join_group", version, routing.Piece(0, body))
+    kept = routing.body_to_keep(api_table.JOIN_GROUP, "join_group", version, routing.Piece(0, body))
     assert kept is not None
     assert len(kept) < 200
     assert api.read_request(kept) == api.read_request(bytes(api.request(**values, protocols=())))
     small = bytes(api.request(**values, protocols=()))
-    assert routing.kept(api_table.JOIN_GROUP, "join_group", version, routing.Piece(0, small)) is small
+    assert routing.body_to_keep(api_table.JOIN_GROUP, "join_group", version, routing.Piece(0, small)) is small
 
 
 def test_descriptions_of_transactions_become_one_though_nothing_has_begun_in_them() -> None:

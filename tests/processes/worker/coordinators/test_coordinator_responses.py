@@ -41,4 +41,4 @@ def test_a_reply_that_a_version_cant_carry_is_an_unknown_server_error(caplog: py
         assert int(JOIN.read(answered.body).error_code) == ErrorCode.UNKNOWN_SERVER_ERROR
     # Once a minute for each address.
     (line,) = caplog.messages
-    assert "127.0.0.1: the answer to JoinGroup (version 0) can't be encoded" in line
+    assert "127.0.0.1: the response to JoinGroup (version 0) can't be encoded" in line

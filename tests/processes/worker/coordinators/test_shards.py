@@ -219,7 +219,7 @@ def test_bug_in_a_request_that_only_reads_costs_that_request(
 ) -> None:
     with_offsets_topic(pieces)
     api = COORDINATED[DESCRIBE]
-    failing = SimpleNamespace(handle=fail, pack=api.module.pack, refuse=api.module.refuse)
+    failing = SimpleNamespace(handle=fail, pack=api.module.pack, reject=api.module.reject)
     monkeypatch.setitem(COORDINATED, DESCRIBE, replaced(api, module=failing))
     client = pieces.connect()
     (group,) = read(DESCRIBE, client.ask(asked(DESCRIBE, groups=("g",)))).groups
@@ -233,7 +233,7 @@ def test_bug_in_a_request_that_changes_something_ends_the_worker(
 ) -> None:
     with_offsets_topic(pieces)
     api = COORDINATED[JOIN]
-    failing = SimpleNamespace(handle=fail, pack=api.module.pack, refuse=api.module.refuse)
+    failing = SimpleNamespace(handle=fail, pack=api.module.pack, reject=api.module.reject)
     monkeypatch.setitem(COORDINATED, JOIN, replaced(api, module=failing))
     client = pieces.connect()
     client.send(join())

@@ -299,7 +299,7 @@ def test_a_target_without_room_keeps_the_partition_where_it_is(
     assert read(client, 6) == values
 
 
-@pytest.mark.parametrize("name", ["copy_bytes", "copy_small_files", "complete_copy", "take_name", "make_future"])
+@pytest.mark.parametrize("name", ["copy_bytes", "copy_small_files", "complete_copy", "rename_future", "create_future"])
 def test_a_target_that_fails_keeps_the_partition_where_it_is(
     pieces: Pieces, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -318,7 +318,7 @@ def test_a_target_that_fails_keeps_the_partition_where_it_is(
     assert read(client, 7) == [*values, "after"]
 
 
-STEPS = ["make_future", "copy_bytes", "copy_small_files", "complete_copy", "take_name", "set_aside"]
+STEPS = ["create_future", "copy_bytes", "copy_small_files", "complete_copy", "rename_future", "mark_for_deletion"]
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -359,7 +359,7 @@ def die_before(pieces: Pieces, monkeypatch: pytest.MonkeyPatch, name: str) -> Ca
             raise Killed
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(module, name, later if name == "set_aside" else die)
+    monkeypatch.setattr(module, name, later if name == "mark_for_deletion" else die)
     return monkeypatch.undo
 
 

@@ -28,7 +28,7 @@ from kafkad.processes.runtime.broker_connections import (
 from kafkad.processes.runtime.connection_timeouts import ConnectionTimeouts
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.wire.api_table import APIS, CREATE_TOPICS
-from kafkad.wire.cluster.create_topics import CREATE_TOPICS_4, Answer, TopicsToCreate, TopicToCreate
+from kafkad.wire.cluster.create_topics import CREATE_TOPICS_4, TopicError, TopicsToCreate, TopicToCreate
 from kafkad.wire.cluster.schema import Message
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, AutoCreated, pack_message
@@ -203,7 +203,7 @@ class RequestForwarding:
             connections.close()
 
 
-def _result_of(name: str, answers: Mapping[str, Answer]) -> TopicResult:
+def _result_of(name: str, answers: Mapping[str, TopicError]) -> TopicResult:
     code, reason = answers.get(name, (ErrorCode.UNKNOWN_SERVER_ERROR, None))
     return TopicResult(name=name, code=code, message=reason)
 

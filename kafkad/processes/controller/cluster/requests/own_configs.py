@@ -22,7 +22,7 @@ from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.placement import Placement, SlotTable
 from kafkad.core.coordination_store import Check, CoordinationError
-from kafkad.handlers.controller.requests.controller_view import ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import ControllerView, ResponseAfter
 from kafkad.handlers.controller.requests.responses import response_to
 from kafkad.plugin_loading import chosen
 from kafkad.processes.controller.cluster.membership import Membership
@@ -107,7 +107,7 @@ class OwnConfigs:
             log_rate_limit=self._log_rate_limit,
         )
         answer = response_to(memoryview(request.body), request.context, view)
-        return answer.body if isinstance(answer, ReplyAfter) else answer
+        return answer.body if isinstance(answer, ResponseAfter) else answer
 
     def _writer(self, store: ZookeeperStore, image: MetadataImage) -> Controller:
         """Its writes need an elected controller, whoever that is."""

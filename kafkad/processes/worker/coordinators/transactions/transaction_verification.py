@@ -84,7 +84,7 @@ class TransactionVerification:
         others.verify(leader, question, replied)
 
     def heard(self, message: Verified) -> None:
-        known = self._open.pop(message.question_id, None)
+        known = self._open.pop(message.request_id, None)
         if known is not None:
             known[2]([ErrorCode(code) for code in message.results])
 
@@ -113,7 +113,7 @@ class TransactionVerification:
         )
 
         def answered(codes: list[ErrorCode]) -> None:
-            self._send(peer, pack_coordination(Verified(message.question_id, [int(code) for code in codes])))
+            self._send(peer, pack_coordination(Verified(message.request_id, [int(code) for code in codes])))
 
         self._answer(question, answered)
 

@@ -259,12 +259,12 @@ class Transactional:
             return
         now_ms = monotonic_ms()
         is_in_time = now_ms - pending.began_ms < self._retry.total_ms
-        if is_in_time and produce_verification.may_ask_again(codes, pending.version):
+        if is_in_time and produce_verification.may_retry(codes, pending.version):
             self._sequence += 1
             heapq.heappush(self._retries, (now_ms + self._retry.pause_ms, self._sequence, transactional_id, pending))
             return
         for number, code in zip(pending.asked, codes, strict=True):
-            error = produce_verification.refusal(code, pending.version)
+            error = produce_verification.verification_error(code, pending.version)
             if error is not None:
                 pending.errors[number] = error
         self._finish(pending)
