@@ -127,7 +127,7 @@ _KINDS = (
 )
 
 
-NOTHING_SAID: Mapping[str, str] = MappingProxyType({})
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 
 def load(
@@ -135,7 +135,7 @@ def load(
     directory: str = "",
     enabled: bool = True,
     blocked: Collection[str] = (),
-    settings: Mapping[str, str] = NOTHING_SAID,
+    settings: Mapping[str, str] = NO_SETTINGS,
 ) -> Plugins:
     """Load everything; `enabled` False leaves it at the built-in plugins. Raises PluginFailed.
 

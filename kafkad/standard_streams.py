@@ -196,7 +196,7 @@ def write_last(within_s: float = LAST_LINES_S) -> None:
         output.write_last(within_s)
 
 
-def say(text: str, stream: TextIO) -> None:
+def print_line(text: str, stream: TextIO) -> None:
     """Print lines; a failing stream does not end the broker."""
     with suppress(OSError):
         # In one write, so that the lines of several processes do not mix.

@@ -18,7 +18,7 @@ from kafkad.core.supervision.exit_codes import REFUSED
 from kafkad.plugin_discovery import PluginFailed
 from kafkad.plugin_loading import Plugins, UnknownObject, chosen, load
 from kafkad.processes.supervisor import run_broker
-from kafkad.standard_streams import say, unblock_standard_streams, write_last
+from kafkad.standard_streams import print_line, unblock_standard_streams, write_last
 
 
 def start_broker(
@@ -117,7 +117,7 @@ def import_kio_alone() -> None:
 
 
 def print_banner(ready: Ready) -> None:
-    say(banner(ready, is_for_terminal="KAFKAD_UNIT" not in os.environ), sys.stdout)
+    print_line(banner(ready, is_for_terminal="KAFKAD_UNIT" not in os.environ), sys.stdout)
 
 
 def process_age_s() -> float:
@@ -128,4 +128,4 @@ def process_age_s() -> float:
 
 
 def _complain(line: str) -> None:
-    say(f"kafkad: {line}", sys.stderr)
+    print_line(f"kafkad: {line}", sys.stderr)

@@ -12,7 +12,7 @@ from kafkad.client.connection import BrokerCallFailed
 from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.types import TopicPartition
 from kafkad.export.preparation import topic_facts
-from kafkad.export.problems import DataLost, ExportFailed, not_answered
+from kafkad.export.problems import DataLost, ExportFailed, export_failure
 from kafkad.export.ranges import OffsetRange, TopicFacts
 from kafkad.export.reading.log_directories import check_folders, check_is_of, facts_without_broker, topics_in
 from kafkad.export.reading.source import Source
@@ -163,7 +163,7 @@ def connected(options: ReadOptions) -> Iterator[BrokerClient | None]:
         with BrokerClient(options.bootstrap, _TIMEOUT_S) as client:
             yield client
     except BrokerCallFailed as failed:
-        raise not_answered(failed) from failed
+        raise export_failure(failed) from failed
 
 
 def look_up(client: BrokerClient | None, options: ReadOptions) -> tuple[dict[str, TopicFacts], list[Partition]]:

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from kafkad.export.places import TableFolder
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import TopicFacts
 from kafkad.export.sinks.manifest_log import LOG
 from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.sinks.sink import TableState
+from kafkad.export.table_folder import TableFolder
 from pyspark_kafkad.offsets import Offsets
 
 _NEEDED = ("topic", "partition", "offset")

@@ -21,7 +21,7 @@ from kafkad.export.engines.local import run_here
 from kafkad.export.engines.spark import run_in_spark
 from kafkad.export.preparation import prepare
 from kafkad.export.request import ExportRequest
-from kafkad.export.run import carry_out
+from kafkad.export.run import run_export
 from kafkad.export.tables import open_sink
 from kafkad.export.task import Task
 
@@ -128,7 +128,7 @@ class Job:
             return run_here(tasks, asked.cores) if here else run_in_spark(self._spark, tasks, "bench")
 
         sink = open_sink(wanted)
-        carry_out(prepare(wanted, sink), sink, run_tasks, lambda _file: None)
+        run_export(prepare(wanted, sink), sink, run_tasks, lambda _file: None)
 
 
 def _drop(frame: DataFrame) -> None:

@@ -10,7 +10,7 @@ from typing import IO, Any, TypeVar
 
 import click
 
-from kafkad.cli.failing import fail
+from kafkad.cli.errors import print_error
 from kafkad.cli.options import DEFAULT_BOOTSTRAP, number_in, timeout_option
 from kafkad.client.broker_client import BrokerClient, TopicDescription
 from kafkad.client.connection import BrokerCallFailed
@@ -24,7 +24,7 @@ class CommandFailed(click.ClickException):
     exit_code = 1
 
     def show(self, file: IO[Any] | None = None) -> None:
-        fail(self.format_message())
+        print_error(self.format_message())
 
 
 def broker_options(command: Command) -> Command:
@@ -41,7 +41,7 @@ def broker_options(command: Command) -> Command:
 
 
 @contextmanager
-def asking(bootstrap: str, timeout_s: float) -> Iterator[BrokerClient]:
+def connected_client(bootstrap: str, timeout_s: float) -> Iterator[BrokerClient]:
     """A client for the body; its failures end the command."""
     try:
         with BrokerClient(bootstrap, timeout_s) as client:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kafkad.cli.failing import WrongConfiguration
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.config import BrokerConfig, InvalidConfiguration, default_file, load
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -22,7 +22,7 @@ def override_option(command: Command) -> Command:
     return option(command)
 
 
-def configures(command: Command) -> Command:
+def configuration_arguments(command: Command) -> Command:
     """The arguments of a command that reads a configuration: `file` and `overrides`."""
     return click.argument("file", metavar="[SERVER.PROPERTIES]", required=False)(override_option(command))
 
@@ -43,8 +43,8 @@ def read_configuration(
     """The configuration; its problems end the command with a line for each."""
     try:
         return load(file, overrides, found_id=found_id)
-    except InvalidConfiguration as refusal:
-        raise WrongConfiguration([str(problem) for problem in refusal.problems]) from None
+    except InvalidConfiguration as error:
+        raise WrongConfiguration([str(problem) for problem in error.problems]) from None
 
 
 def parse_overrides(texts: Sequence[str]) -> list[tuple[str, str]]:

@@ -13,8 +13,8 @@ from typing import IO, Any, NamedTuple
 
 import click
 
-from kafkad.cli.failing import fail
-from kafkad.standard_streams import drop_unwritten, hold_standard_streams, is_no_space, say
+from kafkad.cli.errors import print_error
+from kafkad.standard_streams import drop_unwritten, hold_standard_streams, is_no_space, print_line
 
 INTERRUPTED = 130
 NOT_WRITTEN = 1
@@ -36,7 +36,7 @@ class WrongUsage(click.UsageError):
 
     def show(self, file: IO[Any] | None = None) -> None:
         where = "" if self.ctx is None else f" ({self.ctx.command_path} --help)"
-        fail(f"{self.format_message()}{where}")
+        print_error(f"{self.format_message()}{where}")
 
 
 @contextmanager
@@ -60,7 +60,7 @@ class CommandGroup(click.Group):
         except OSError as error:
             if not is_no_space(error):
                 raise
-            say(f"kafkad: the output can't be written: {error.strerror}", sys.stderr)
+            print_line(f"kafkad: the output can't be written: {error.strerror}", sys.stderr)
             drop_unwritten()
             sys.exit(NOT_WRITTEN)
 

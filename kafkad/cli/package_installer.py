@@ -31,19 +31,19 @@ def install_package(what: str, folder: PluginFolder) -> InstalledPackage:
         missing, name = _resolve(what, Path(scratch), folder)
         with folder.staging() as stage:
             _pip("install", "--quiet", "--no-deps", "--target", str(stage), *missing)
-            return folder.take_in(stage, name)
+            return folder.install_staged(stage, name)
 
 
 def _resolve(what: str, scratch: Path, folder: PluginFolder) -> tuple[list[str], str]:
     """The packages to install, as arguments for pip, and the name of the requested package."""
     constraints, report = scratch / "constraints", scratch / "report"
-    constraints.write_text("".join(f"{line}\n" for line in sorted(_carried(folder))))
+    constraints.write_text("".join(f"{line}\n" for line in sorted(_present_versions(folder))))
     _pip("install", "--dry-run", "--report", str(report), "--constraint", str(constraints), what)
     rows = json.loads(report.read_text())["install"]
-    asked = [row["metadata"]["name"] for row in rows if row["requested"]]
-    if not asked:
+    requested = [row["metadata"]["name"] for row in rows if row["requested"]]
+    if not requested:
         raise NotInstalled(f"{what} is already part of kafkad")
-    return [_argument(row) for row in rows], normalized(asked[0])
+    return [_argument(row) for row in rows], normalized(requested[0])
 
 
 def _argument(row: dict[str, dict[str, str]]) -> str:
@@ -52,7 +52,7 @@ def _argument(row: dict[str, dict[str, str]]) -> str:
     return url if url.startswith("file:") else f"{metadata['name']}=={metadata['version']}"
 
 
-def _carried(folder: PluginFolder) -> Iterator[str]:
+def _present_versions(folder: PluginFolder) -> Iterator[str]:
     """The versions of all packages that kafkad sees without plugins."""
     path = [entry for entry in sys.path if not Path(entry).is_relative_to(folder.path)]
     for found in distributions(path=path):

@@ -14,7 +14,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from kafkad.plugin_discovery import ENTRY_POINT_GROUP, PACKAGES, PluginFailed
-from kafkad.plugin_loading import NOTHING_SAID, load
+from kafkad.plugin_loading import NO_SETTINGS, load
 
 _HIDDEN = "."
 """The prefix of temporary names, which are no plugins.
@@ -42,9 +42,7 @@ class PluginFolder:
     Whether a broker could start also depends on the configuration's options and blocked plugins.
     """
 
-    def __init__(
-        self, path: Path, *, blocked: Collection[str] = (), settings: Mapping[str, str] = NOTHING_SAID
-    ) -> None:
+    def __init__(self, path: Path, *, blocked: Collection[str] = (), settings: Mapping[str, str] = NO_SETTINGS) -> None:
         self.path = path
         self._blocked = blocked
         self._settings = settings
@@ -81,7 +79,7 @@ class PluginFolder:
         finally:
             shutil.rmtree(stage, ignore_errors=True)
 
-    def take_in(self, stage: Path, name: str) -> InstalledPackage:
+    def install_staged(self, stage: Path, name: str) -> InstalledPackage:
         """Install the files in `stage` as the package `name`."""
         known = describe(stage, name)
         if known is None or not known.plugins:

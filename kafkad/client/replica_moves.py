@@ -67,7 +67,7 @@ def find_moves(
     ]
 
 
-def ask_to_move(client: BrokerClient, moves: Sequence[ReplicaMove]) -> dict[tuple[str, int], ErrorCode]:
+def request_moves(client: BrokerClient, moves: Sequence[ReplicaMove]) -> dict[tuple[str, int], ErrorCode]:
     """The code of each partition. All moves are to one directory of one broker."""
     topics: dict[str, list[i32]] = {}
     for move in moves:

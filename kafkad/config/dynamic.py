@@ -204,13 +204,13 @@ def _validate_values(broker: BrokerConfig, changes: Mapping[str, str]) -> None:
             _validate_thread_count(name, broker.values[name], value)
 
 
-def _validate_thread_count(name: str, current: object, wanted: int) -> None:
+def _validate_thread_count(name: str, current: object, new_count: int) -> None:
     """As in Kafka, one change at most doubles or halves a count of threads."""
     assert isinstance(current, int), f"{name} is an integer option"
-    failed = f"Dynamic thread count update validation failed for {name}={wanted}, value should"
-    if wanted < current // 2:
+    failed = f"Dynamic thread count update validation failed for {name}={new_count}, value should"
+    if new_count < current // 2:
         raise _refusal(f"{failed} be at least half the current value {current}")
-    if wanted > current * 2:
+    if new_count > current * 2:
         raise _refusal(f"{failed} not be greater than double the current value {current}")
 
 

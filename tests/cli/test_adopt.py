@@ -15,7 +15,7 @@ from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.files.log_directory import CLEAN_SHUTDOWN, LogDirectory, read_meta_properties
 from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
 from kafkad.adapters.stores.store_copy import write_copy
-from kafkad.cli.adoption.handing_over import stored_metadata
+from kafkad.cli.adoption.takeover import stored_metadata
 from kafkad.cli.commands.adopt import adopt
 from kafkad.core.controller.startup.repair import KEPT_FOR_EVER
 from kafkad.core.controller.startup.term import claim, ensure_paths

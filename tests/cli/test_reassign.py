@@ -8,10 +8,10 @@ from click.testing import CliRunner
 from kafkad.cli import main
 from kafkad.cli.broker_options import CommandFailed
 from kafkad.cli.commands.cluster.brokers import broker_lines, loads
-from kafkad.cli.commands.cluster.carrying_out import moves_to
 from kafkad.cli.commands.cluster.drain import led_by_others, without
 from kafkad.cli.commands.cluster.planned import compared
 from kafkad.cli.commands.cluster.reassign import reassignment_lines
+from kafkad.cli.commands.cluster.reassignment_execution import moves_to
 from kafkad.cli.commands.cluster.reassignment_plan import as_document, from_document, proposed
 from kafkad.client.broker_client import BrokerDescription, PartitionDescription, TopicDescription
 from kafkad.client.reassignments import Reassignment

@@ -356,7 +356,7 @@ def test_the_directories_of_another_cluster_are_refused(lake: Lake, tmp_path: Pa
     for number in range(PARTITIONS):
         partition(tmp_path / "other", f"{lake.topic}-{number}", *map(plain, range(9)))
     said = lake.run("run", "--source", "files", "--log-dirs", str(tmp_path / "other"), code=1)
-    assert f"{lake.topic}-0 is not of the broker's topic" in one_line(said)
+    assert f"{lake.topic}-0 has another topic id than the broker's topic" in one_line(said)
 
 
 def test_a_damaged_batch_stops_the_export_with_its_place(lake: Lake) -> None:
@@ -460,11 +460,11 @@ def test_the_group_of_an_export_does_not_expire_and_is_told_again(tmp_path: Path
         lake.produce(30)
         ends = json.loads(lake.run("run", "--json"))["ends"]
         group = f"kafkad-export-{lake.topic}"
-        told = {(lake.topic, int(partition)): end for partition, end in ends.items()}
-        commit_offsets(client, group, dict.fromkeys(told, 0), retention=timedelta(milliseconds=1))
+        on_file = {(lake.topic, int(partition)): end for partition, end in ends.items()}
+        commit_offsets(client, group, dict.fromkeys(on_file, 0), retention=timedelta(milliseconds=1))
         eventually(lambda: committed_offsets(client, group) == {}, what="what was committed expires")
         assert "nothing new" in lake.run("run")
-        assert committed_offsets(client, group) == told
+        assert committed_offsets(client, group) == on_file
 
 
 def as_it_lies(folder: Path) -> dict[Path, tuple[int, int, int]]:

@@ -59,12 +59,12 @@ def test_one_command_gives_a_cluster_until_ctrl_c(tmp_path: Path) -> None:
     port = _three_free_ports()
     with _running(tmp_path, port) as process:
         assert process.stdout is not None
-        told = []
+        on_file = []
         for line in process.stdout:
-            told.append(line)
+            on_file.append(line)
             if "watch" in line:
                 break
-        text = "".join(told)
+        text = "".join(on_file)
         assert f"bootstrap   127.0.0.1:{port},127.0.0.1:{port + 1},127.0.0.1:{port + 2}\n" in text, text
         group = re.search(r"kill -9 -(\d+)", text)
         assert group is not None, text

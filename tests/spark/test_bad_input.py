@@ -18,8 +18,8 @@ from bench.brokers.processes import eventually
 from kafkad.cli import main
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from kafkad.export.engines.spark_log import without_stack_traces
-from kafkad.export.places import TableFolder
 from kafkad.export.problems import ExportFailed
+from kafkad.export.table_folder import TableFolder
 from tests.export.object_store import BUCKET, EXPIRED, WITHDRAWN, Credentials, asking_for, object_store, settings
 from tests.tools.small_disk import SmallDisk
 
@@ -166,7 +166,7 @@ def test_credentials_that_the_workers_lose_are_one_line_and_nothing_is_committed
 def test_a_task_that_ends_after_the_job_has_failed_is_not_told_of_with_its_stack_trace(
     spark: SparkSession, tmp_path: Path, logged: Callable[[], str]
 ) -> None:
-    begun, told = tmp_path / "begun", tmp_path / "told"
+    begun, on_file = tmp_path / "begun", tmp_path / "told"
 
     def fails_or_stays(numbers: Iterable[int]) -> Iterator[int]:
         for number in numbers:
@@ -174,14 +174,14 @@ def test_a_task_that_ends_after_the_job_has_failed_is_not_told_of_with_its_stack
                 eventually(begun.exists, within=WITHIN_S, what="the other one has begun")
                 raise ExportFailed("the table can't be written")
             begun.touch()
-            eventually(told.exists, within=WITHIN_S, what="the job has failed")
+            eventually(on_file.exists, within=WITHIN_S, what="the job has failed")
             yield number
 
     context = spark.sparkContext
     context.setJobGroup(str(tmp_path), "one fails, one stays")
     with pytest.raises(PySparkException, match="can't be written"), without_stack_traces(spark):
         context.parallelize(range(2), 2).mapPartitions(fails_or_stays).collect()
-    told.touch()
+    on_file.touch()
     status = context.statusTracker()
     (job,) = [status.getJobInfo(each) for each in status.getJobIdsForGroup(str(tmp_path))]
     assert job is not None

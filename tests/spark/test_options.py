@@ -107,7 +107,7 @@ def ranges(stream: TopicStreamReader, start: Spelled, end: Spelled) -> list[Offs
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"startingTimestamp": "0"}, "need a broker"),
+        ({"startingTimestamp": "0"}, "a broker is required"),
         ({"assign": json.dumps({"t": [2]})}, "there is no partition t-2"),
         ({"assign": json.dumps({"other": [0]})}, "no partition of topic 'other'"),
         ({"path": "/nowhere"}, "/nowhere is not a directory"),

@@ -26,7 +26,7 @@ from kafkad.export.preparation import prepare
 from kafkad.export.problems import ExportFailed
 from kafkad.export.reading.source import Source
 from kafkad.export.request import ExportRequest
-from kafkad.export.run import carry_out
+from kafkad.export.run import run_export
 from kafkad.export.tables import open_sink
 from kafkad.export.task import Task
 from kafkad.export.writing import Layout
@@ -239,5 +239,5 @@ def test_a_run_of_which_spark_has_lost_an_answer_commits_nothing(
         return list(run_in_spark(spark, tasks, "of which something is lost"))[:-1]
 
     with pytest.raises(ExportFailed, match="the results of the tasks differ from the plan"):
-        carry_out(prepare(asked, sink), sink, lose_the_last, lambda _file: None)
+        run_export(prepare(asked, sink), sink, lose_the_last, lambda _file: None)
     assert sink.state([0]).topic_id is None and not list(out.rglob("*.parquet"))

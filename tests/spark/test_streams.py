@@ -90,10 +90,10 @@ def test_a_query_goes_on_from_its_checkpoint(stream: Stream, source: str) -> Non
     frame = stream.reader(source, maxOffsetsPerTrigger="3000").load()
     batches = stream.run(frame)
     assert [each["numInputRows"] for each in batches] == [3_000, 3_000, 3_000, 1_000]
-    (told,) = batches[0]["sources"]
-    assert told["endOffset"].pop(f"begun at {json.dumps({stream.topic: {'0': 0, '1': 0}})}") == {}
-    assert told["endOffset"] == {stream.topic: {"0": 1_500, "1": 1_500}}
-    assert told["latestOffset"] == {stream.topic: {"0": 5_000, "1": 5_000}}
+    (on_file,) = batches[0]["sources"]
+    assert on_file["endOffset"].pop(f"begun at {json.dumps({stream.topic: {'0': 0, '1': 0}})}") == {}
+    assert on_file["endOffset"] == {stream.topic: {"0": 1_500, "1": 1_500}}
+    assert on_file["latestOffset"] == {stream.topic: {"0": 5_000, "1": 5_000}}
     stream.produce(2_000)
     assert sum(each["numInputRows"] for each in stream.run(frame)) == 2_000
     assert stream.run(frame) == []
@@ -219,7 +219,7 @@ def test_directories_of_another_topic_of_this_name_are_refused(stream: Stream, t
     for number in range(2):
         partition(tmp_path / "other", f"{stream.topic}-{number}", *map(plain, range(5)))
     asked = {"kafka.bootstrap.servers": stream.broker.bootstrap, "subscribe": stream.topic}
-    with pytest.raises(ExportFailed, match="is not of the broker's topic"):
+    with pytest.raises(ExportFailed, match="has another topic id than the broker's topic"):
         plan_read(ReadOptions.parse({**asked, "path": str(tmp_path / "other")}))
 
 

@@ -22,7 +22,7 @@ _SMALLEST_LOG_MAGIC = 2
 
 @dataclass(slots=True, kw_only=True)
 class TopicPlan:
-    """`source` None: no source knows the topic. `refused`: configs that kafkad can't have, by name with the reason."""
+    """`source` None: no source knows the topic. `rejected`: configs that kafkad can't have, by name with the reason."""
 
     name: str
     state: str
@@ -31,7 +31,7 @@ class TopicPlan:
     partitions: int = 0
     source: str | None = None
     configs: dict[str, str] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
+    rejected: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -57,7 +57,7 @@ def plan_topics(
         plan = TopicPlan(name=name, state=_state(stored.get(name)), found=partitions)
         _identify(plan)
         _describe(plan, sources, tables, broker)
-        _look_for_problems(plan)
+        _find_problems(plan)
         plans.append(plan)
     return plans
 
@@ -89,26 +89,26 @@ def _describe(plan: TopicPlan, sources: Sequence[ForeignCluster], tables: Config
         plan.source = source.source
         plan.topic_id = plan.topic_id or topic.topic_id
         plan.partitions = max(plan.partitions, topic.partitions or 0)
-        _take(plan, topic, tables)
+        _apply_configs(plan, topic, tables)
         return
     plan.configs = configs_of_adopted(plan.name, internal_topics(broker))
 
 
-def _take(plan: TopicPlan, topic: ForeignTopic, tables: ConfigTables) -> None:
+def _apply_configs(plan: TopicPlan, topic: ForeignTopic, tables: ConfigTables) -> None:
     for name, value in sorted(topic.configs.items()):
         try:
             tables.validate_topic({name: value})
-        except KafkaError as refusal:
-            plan.refused[name] = str(refusal)
+        except KafkaError as error:
+            plan.rejected[name] = str(error)
         else:
             plan.configs[name] = value
     try:
         tables.validate_topic(plan.configs)
-    except KafkaError as refusal:
-        plan.problems.append(f"its configs contradict each other: {refusal}")
+    except KafkaError as error:
+        plan.problems.append(f"its configs contradict each other: {error}")
 
 
-def _look_for_problems(plan: TopicPlan) -> None:
+def _find_problems(plan: TopicPlan) -> None:
     seen: dict[int, FoundPartition] = {}
     for each in plan.found:
         first = seen.setdefault(each.name.partition, each)

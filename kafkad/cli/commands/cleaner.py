@@ -6,7 +6,7 @@ import time
 import click
 import msgspec
 
-from kafkad.cli.broker_options import CommandFailed, asking, broker_options
+from kafkad.cli.broker_options import CommandFailed, broker_options, connected_client
 from kafkad.cli.options import json_option, number_in, timeout_option
 from kafkad.cli.transaction_tables import table
 from kafkad.client.compactions import LastCompaction, LogCompaction, NoCompactions, compactions
@@ -68,7 +68,7 @@ def retry(topic: str, as_json: bool, bootstrap: str, timeout_s: float) -> None:
 
     The command sends IncrementalAlterConfigs without a change; cleaners then retry at once.
     """
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         touch_topic_config(client, topic)
     click.echo(json.dumps({"topic": topic}) if as_json else f"topic {topic!r}: compaction is tried again")
 

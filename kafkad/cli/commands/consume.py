@@ -6,7 +6,7 @@ from time import monotonic
 
 import click
 
-from kafkad.cli.broker_options import CommandFailed, asking, broker_options
+from kafkad.cli.broker_options import CommandFailed, broker_options, connected_client
 from kafkad.cli.options import INT32, INT64, INT64_MAX
 from kafkad.cli.record_format import (
     TOKENS,
@@ -23,7 +23,7 @@ from kafkad.core.log.records.record import MalformedRecords, Record, iter_record
 
 _FETCH_WAIT_MS = 500
 _LENGTH_AT = 12
-_MOST_HEADERS = 1_000_000
+_MAX_HEADERS = 1_000_000
 """Of a batch: one of 15 KB may have tens of millions."""
 
 
@@ -66,7 +66,7 @@ def consume(
     if from_beginning and offset is not None:
         raise click.UsageError("--from-beginning and --offset exclude each other")
     formatter = format_json if as_json else _formatter(format_text)
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         known = [described.partition for described in client.topics([topic])[0].partitions]
         reading = Reading(client, topic, list(partitions) or known)
         reading.start_at(offset if offset is not None else EARLIEST if from_beginning else LATEST)
@@ -135,7 +135,7 @@ class Reading:
     def _records(self, partition: int, header: BatchHeader, batch: memoryview) -> Iterator[Record]:
         """A producer may send a batch that nobody can read: its place is named, and how to go on."""
         try:
-            yield from iter_records(batch, max_headers=_MOST_HEADERS)
+            yield from iter_records(batch, max_headers=_MAX_HEADERS)
         except MalformedRecords as error:
             raise CommandFailed(
                 f"{self._topic}-{partition}: the batch with the offsets {header.base_offset} to {header.last_offset}"

@@ -21,7 +21,7 @@ from kafkad.adapters.operating_system.parent_watch import stop_with_parent
 from kafkad.banner import Ready, banner
 from kafkad.cli.configuring import override_option, parse_overrides, read_configuration
 from kafkad.cli.options import INT32, json_option
-from kafkad.standard_streams import say
+from kafkad.standard_streams import print_line
 from kafkad.startup import start_broker
 
 FOLDER_PREFIX = "kafkad-dev-"
@@ -88,12 +88,12 @@ def _runtime_dir(home: Path) -> list[tuple[str, str]]:
 
 
 def _announce(ready: Ready) -> None:
-    say(f"{banner(ready)}\n  the folder is removed at exit", sys.stdout)
+    print_line(f"{banner(ready)}\n  the folder is removed at exit", sys.stdout)
 
 
 def _announce_json(ready: Ready) -> None:
     facts = {"bootstrap": ready.bootstrap, "log_dir": ready.config.log_dirs.log_dirs[0]}
-    say(json.dumps(facts), sys.stdout)
+    print_line(json.dumps(facts), sys.stdout)
 
 
 def _unwind(signal_number: int, frame: FrameType | None) -> None:

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import click
 
-from kafkad.cli.configuring import configuration_from_arguments, configures
-from kafkad.cli.failing import WrongConfiguration
+from kafkad.cli.configuring import configuration_arguments, configuration_from_arguments
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.cli.options import json_option
 from kafkad.cli.package_installer import install_package
 from kafkad.cli.plugin_folder import NotInstalled, PluginFolder
@@ -58,8 +58,8 @@ def install(what: str, folder: str | None) -> None:
             package = install_package(what, target)
             names = ", ".join(package.plugins)
             click.echo(f"installed {package.name} {package.version} with {names} in {target.package(package.name)}")
-    except NotInstalled as refusal:
-        raise WrongConfiguration([f"{what} is not installed: {refusal}"]) from None
+    except NotInstalled as rejection:
+        raise WrongConfiguration([f"{what} is not installed: {rejection}"]) from None
     except OSError as error:
         raise WrongConfiguration([f"{what} is not installed: {error.filename}: {error.strerror}"]) from None
     click.echo(_next_start(target))
@@ -73,8 +73,8 @@ def remove(name: str, folder: str | None) -> None:
     target = _folder(folder)
     try:
         click.echo(f"removed {target.remove(name)}")
-    except NotInstalled as refusal:
-        raise WrongConfiguration([str(refusal)]) from None
+    except NotInstalled as rejection:
+        raise WrongConfiguration([str(rejection)]) from None
     except OSError as error:
         raise WrongConfiguration([f"{name} is not removed: {error.filename}: {error.strerror}"]) from None
     click.echo(_next_start(target))
@@ -101,7 +101,7 @@ def _folder(named: str | None) -> PluginFolder:
     "list",
     epilog="\b\nExample:\n  kafkad plugins list\n  kafkad plugins list server.properties --json",
 )
-@configures
+@configuration_arguments
 @in_folder
 @json_option
 def list_plugins(file: str | None, overrides: tuple[str, ...], folder: str | None, as_json: bool) -> None:

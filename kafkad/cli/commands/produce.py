@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import click
 
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
-from kafkad.cli.broker_options import CommandFailed, asking, broker_options
+from kafkad.cli.broker_options import CommandFailed, broker_options, connected_client
 from kafkad.cli.lines import line_groups
 from kafkad.cli.options import INT32, json_option
 from kafkad.cli.partitioning import partition_of_key
@@ -67,7 +67,7 @@ def produce(
     parsed_headers = tuple(_header(header) for header in headers)
     separator = key_separator.encode() if key_separator else None
     sent: dict[int, int] = defaultdict(int)
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         count = len(client.topics([topic], create=True)[0].partitions)
         placed = Placement(count, partition)
         for lines in line_groups(sys.stdin.fileno()):

@@ -13,11 +13,11 @@ import click
 
 from kafkad.adapters.files.runtime_directory import RunningBroker, running_brokers
 from kafkad.cli.broker_options import CommandFailed
-from kafkad.cli.configuring import configuration_from_arguments, configures
+from kafkad.cli.configuring import configuration_arguments, configuration_from_arguments
 
 
 @click.command(epilog="\b\nExample:\n  kafkad stop\n  kafkad stop server.properties --no-wait")
-@configures
+@configuration_arguments
 @click.option("--no-wait", is_flag=True, help="Don't wait until the broker has exited.")
 def stop(file: str | None, overrides: tuple[str, ...], no_wait: bool) -> None:
     """Cleanly stop the broker of this host with the same log.dirs and kafkad.runtime.dir.

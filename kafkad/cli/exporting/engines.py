@@ -25,7 +25,7 @@ def open_engine(engine: str, tables: Sequence[ExportRequest], jobs: int | None) 
         from kafkad.export.engines.local import run_here  # noqa: PLC0415
 
         at_once = jobs or 1
-        yield Engine(at_once, lambda _wanted: lambda tasks: run_here(tasks, at_once))
+        yield Engine(at_once, lambda _request: lambda tasks: run_here(tasks, at_once))
         return
     # The workers have to be this Python, which has pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -33,7 +33,7 @@ def open_engine(engine: str, tables: Sequence[ExportRequest], jobs: int | None) 
 
     with open_session(f"kafkad export {tables[0].topic if len(tables) == 1 else f'{len(tables)} topics'}") as session:
 
-        def run_tasks_of(wanted: ExportRequest) -> RunTasks:
-            return lambda tasks: run_in_spark(session, tasks, f"kafkad export: {wanted.topic} to {wanted.out}")
+        def run_tasks_of(request: ExportRequest) -> RunTasks:
+            return lambda tasks: run_in_spark(session, tasks, f"kafkad export: {request.topic} to {request.out}")
 
         yield Engine(jobs or session.sparkContext.defaultParallelism, run_tasks_of)

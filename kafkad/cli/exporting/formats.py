@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from kafkad.cli.failing import WrongConfiguration
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.export.values.format import DEAD_LETTERS, NULL, STRING, ValueFormat
 
 RAW = "raw"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
-from kafkad.cli.failing import WrongConfiguration
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.export.problems import ExportFailed
 from kafkad.export.request import ExportRequest
 from kafkad.export.run import Summary
@@ -30,11 +30,11 @@ def write_metrics(path: Path, summaries: Sequence[tuple[ExportRequest, Summary]]
     """It is replaced as a whole. Raises `ExportFailed`."""
     registry = CollectorRegistry()
     gauges: dict[str, Gauge] = {}
-    for wanted, summary in summaries:
+    for request, summary in summaries:
         for name, text, value in _rows(summary):
             if name not in gauges:
                 gauges[name] = Gauge(f"kafkad_export_{name}", text, ["name", "topic"], registry=registry)
-            gauges[name].labels(wanted.name, wanted.topic).set(value)
+            gauges[name].labels(request.name, request.topic).set(value)
     try:
         write_to_textfile(str(path), registry)
     except OSError as error:

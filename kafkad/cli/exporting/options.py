@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from kafkad.cli.failing import WrongConfiguration
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.cli.options import DEFAULT_BOOTSTRAP, INT32_MAX, INT64_MAX, number_in, timeout_option
 
 _MB = 1 << 20
@@ -17,7 +17,7 @@ _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": _MB, "gib": 1 << 30, "kb": 1_000
 _COMMANDLINE = ParameterSource.COMMANDLINE
 _TABLES = "kafkad.export.tables"
 """What the files say of each table, in what belongs to a context."""
-OF_ALL_TABLES = ("engine", "jobs", "dry_run", "every", "as_json", "metrics_file")
+SHARED_OPTIONS = ("engine", "jobs", "dry_run", "every", "as_json", "metrics_file")
 """Parameters that a run has once, whatever its tables are."""
 TOPIC = "{topic}"
 """In the place of a table: the name of its topic."""
@@ -87,7 +87,7 @@ def read_options(ctx: click.Context, file: Path) -> list[dict[str, Any]]:
     common = _parameters(ctx, file, content)
     found = [_parameters(ctx, file, each) for each in tables]
     for written, name in _options_of(ctx.command).items():
-        if name in OF_ALL_TABLES and any(name in each for each in found):
+        if name in SHARED_OPTIONS and any(name in each for each in found):
             raise WrongConfiguration([f"{file}: {written} is an option of all tables: put it above [[tables]]"])
     return [{**common, **each} for each in found]
 
@@ -115,7 +115,7 @@ def _read_files(ctx: click.Context, param: click.Parameter, value: Sequence[Path
     return value
 
 
-names_tables = click.argument(
+config_files_argument = click.argument(
     "conf_files",
     nargs=-1,
     type=click.Path(path_type=Path),
@@ -175,24 +175,24 @@ class OneTableCommand(click.Command):
         return super().invoke(ctx)
 
 
-def topics_of(asked: Mapping[str, Any]) -> list[str] | None:
+def topics_of(options: Mapping[str, Any]) -> list[str] | None:
     """The names that are given; None: there is a pattern."""
-    if (asked["topic"] is None) == (asked["topic_pattern"] is None):
+    if (options["topic"] is None) == (options["topic_pattern"] is None):
         raise WrongConfiguration(["expected either --topic or --topic-pattern"])
-    if asked["topic"] is None:
+    if options["topic"] is None:
         return None
-    names = [name.strip() for name in asked["topic"].split(",")]
+    names = [name.strip() for name in options["topic"].split(",")]
     if not all(names) or len(set(names)) < len(names):
-        raise WrongConfiguration([f"--topic: expected different names separated by commas, found {asked['topic']!r}"])
+        raise WrongConfiguration([f"--topic: expected different names separated by commas, found {options['topic']!r}"])
     return names
 
 
-def of_topic(asked: Mapping[str, Any], topic: str) -> dict[str, Any]:
+def of_topic(options: Mapping[str, Any], topic: str) -> dict[str, Any]:
     """What is asked of the table of this topic."""
-    found = {name: each for name, each in asked.items() if name not in ("topic_pattern", "conf_files")}
+    found = {name: each for name, each in options.items() if name not in ("topic_pattern", "conf_files")}
     # Dots divide namespaces.
-    table = asked["table"].replace(TOPIC, topic.replace(".", "_"))
-    return {**found, "topic": topic, "out": asked["out"].replace(TOPIC, topic), "table": table}
+    table = options["table"].replace(TOPIC, topic.replace(".", "_"))
+    return {**found, "topic": topic, "out": options["out"].replace(TOPIC, topic), "table": table}
 
 
 def _options_of(command: click.Command) -> dict[str, str]:
@@ -264,13 +264,13 @@ _TABLE_OPTIONS = (
 """With these every command names tables and their topics."""
 
 
-def names_table(command: Command) -> Command:
+def table_options(command: Command) -> Command:
     for option in reversed(_TABLE_OPTIONS):
         command = option(command)
     return command
 
 
-def reads_topic(command: Command) -> Command:
+def isolation_option(command: Command) -> Command:
     """`isolation`: the same for the run, and for what is said of its table."""
     isolation = click.option(
         "--isolation",
@@ -282,7 +282,7 @@ def reads_topic(command: Command) -> Command:
     return isolation(command)
 
 
-def meets_damage(command: Command) -> Command:
+def damage_option(command: Command) -> Command:
     """`on_damage`: `verify` has to know what runs have left out."""
     on_damage = click.option(
         "--on-damage",
@@ -295,7 +295,7 @@ def meets_damage(command: Command) -> Command:
     return on_damage(command)
 
 
-def writes_files(command: Command) -> Command:
+def file_options(command: Command) -> Command:
     """`target_file_size` and `compression`."""
     size = click.option(
         "--target-file-size", type=Size(), default="256MiB", show_default=True, help="Approximate size of files."

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     # Only one of the commands compares anything.
     from kafkad.export.verification import Verified, WrongFile
 
-_MOST_SKIPPED = 10
+_MAX_SKIPPED = 10
 """So many are named."""
 
 
@@ -30,25 +30,25 @@ def with_progress(prepared: Prepared, work: Callable[[Callable[[WrittenFile], No
     written = 0
     bar: Any = click.progressbar(
         length=prepared.lag,
-        label=f"Exporting {prepared.wanted.topic}",
+        label=f"Exporting {prepared.request.topic}",
         item_show_func=lambda rate: rate,
         file=sys.stderr,
         show_pos=True,
         show_eta=True,
     )
 
-    def told(file: WrittenFile) -> None:
+    def on_file(file: WrittenFile) -> None:
         nonlocal written
         written += file.rows
         rate = written / max(time.monotonic() - began_s, 0.001)
         bar.update(file.last_offset + 1 - file.first_offset, f"{rate:,.0f} records/s")
 
     with bar:
-        return work(told)
+        return work(on_file)
 
 
 def print_plan(prepared: Prepared, *, as_json: bool) -> None:
-    topic = prepared.wanted.topic
+    topic = prepared.request.topic
     ranges = [each for each in prepared.plan.ranges if each.start < each.end]
     rows = [each._asdict() for each in ranges]
     lost = [each._asdict() for each in prepared.plan.lost]
@@ -92,9 +92,9 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
         )
         for each in summary.lost:
             click.echo(f"{summary.topic}-{each.partition}: offsets {each.start} to {each.end - 1} were lost", err=True)
-        for batch in summary.skipped[:_MOST_SKIPPED]:
+        for batch in summary.skipped[:_MAX_SKIPPED]:
             click.echo(f"{summary.topic}-{batch.partition}: at offset {batch.start}, {batch.reason}: skipped", err=True)
-        if len(summary.skipped) > _MOST_SKIPPED:
+        if len(summary.skipped) > _MAX_SKIPPED:
             click.echo(f"{len(summary.skipped)} batches were skipped", err=True)
         if summary.unparsed:
             click.echo(f"{summary.unparsed} records or batches could not be read", err=True)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.cli.exporting.formats import formats_of
-from kafkad.cli.failing import WrongConfiguration
 from kafkad.cli.options import INT64_MAX, iso_milliseconds, number_in
 from kafkad.client.broker_client import parse_bootstrap
 from kafkad.export.request import KEEP_ALL, KEEP_LATEST, ExportRequest

@@ -14,12 +14,12 @@ from typing import TypeVar
 
 import click
 
-from kafkad.export.problems import AnotherExport, Away, BrokerAway
+from kafkad.export.problems import BrokerUnavailable, CommitConflict, ServiceUnavailable
 from kafkad.export.reading.retrying import Retries
 
 _FIRST_PAUSE_S = 1.0
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
 
 class Stopped(BaseException):
@@ -36,7 +36,7 @@ def repeat(one_round: Callable[[], None], every_s: float) -> None:
                 one_round()
                 failures = 0
                 pause_s = began_s + every_s - time.monotonic()
-            except (Away, AnotherExport) as failed:
+            except (ServiceUnavailable, CommitConflict) as failed:
                 pause_s = pause_after(failures, every_s)
                 failures += 1
                 click.echo(f"kafkad: {failed}; retrying in {pause_s:g} s", err=True)
@@ -68,15 +68,15 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise Stopped
 
 
-def answered(ask: Callable[[], _Answer], timeout_s: float) -> _Answer:
+def with_retries(request: Callable[[], _Result], timeout_s: float) -> _Result:
     """As soon as the broker answers, which may be restarting."""
     retries = Retries(timeout_s)
-    is_told = False
+    is_reported = False
     while True:
         try:
-            return ask()
-        except BrokerAway as away:
-            retries.wait(away)
-            if not is_told:
-                click.echo(f"kafkad: {away}; retrying for {timeout_s:g} s", err=True)
-            is_told = True
+            return request()
+        except BrokerUnavailable as failed:
+            retries.wait(failed)
+            if not is_reported:
+                click.echo(f"kafkad: {failed}; retrying for {timeout_s:g} s", err=True)
+            is_reported = True

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import click
 
-from kafkad.cli.broker_options import asking, broker_options
+from kafkad.cli.broker_options import broker_options, connected_client
 from kafkad.cli.commands.cluster.drain import drain
 from kafkad.cli.commands.cluster.end_session import end_session
 from kafkad.cli.options import json_option
@@ -44,7 +44,7 @@ def list_brokers(as_json: bool, bootstrap: str, timeout_s: float) -> None:
 
     An unregistered broker with assigned replicas is shown as gone.
     """
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         topics = client.topics()
         found = loads(client.describe_brokers(), topics)
     if as_json:
@@ -56,9 +56,9 @@ def list_brokers(as_json: bool, bootstrap: str, timeout_s: float) -> None:
 
 def loads(found: Sequence[BrokerDescription], topics: Sequence[TopicDescription]) -> list[BrokerLoad]:
     rows = [row for topic in topics for row in topic.partitions]
-    gone = {each for row in rows for each in row.replicas}.difference(each.broker for each in found)
-    living = [_load(rows, *each) for each in found]
-    return sorted([*living, *(_load(rows, each, None, None, None, False) for each in gone)])
+    unregistered = {each for row in rows for each in row.replicas}.difference(each.broker for each in found)
+    registered = [_load(rows, *each) for each in found]
+    return sorted([*registered, *(_load(rows, each, None, None, None, False) for each in unregistered)])
 
 
 def _load(

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from kafkad.cli.broker_options import CommandFailed, asking, broker_options, named_partitions
+from kafkad.cli.broker_options import CommandFailed, broker_options, connected_client, named_partitions
 from kafkad.cli.options import json_option
 from kafkad.client.reassignments import elect_leaders as elect
 
@@ -34,9 +34,9 @@ def elect_leaders(partitions: tuple[str, ...], unclean: bool, as_json: bool, boo
     """See `_HELP`."""
     if unclean and not partitions:
         raise CommandFailed("--unclean may lose records: name the partitions")
-    with asking(bootstrap, timeout_s) as client:
-        wanted = named_partitions(partitions, client.topics()) if partitions else None
-        results = sorted(elect(client, wanted, unclean=unclean).items())
+    with connected_client(bootstrap, timeout_s) as client:
+        requested = named_partitions(partitions, client.topics()) if partitions else None
+        results = sorted(elect(client, requested, unclean=unclean).items())
     if as_json:
         click.echo(json.dumps([{"topic": at[0], "partition": at[1], "error": why} for at, why in results]))
     else:

@@ -15,20 +15,20 @@ from kafkad.core.errors import KafkaError
 def proposed(
     topics: Sequence[TopicDescription],
     brokers: Sequence[BrokerDescription],
-    wanted: Sequence[int],
+    broker_ids: Sequence[int],
     *,
     with_racks: bool,
     random_below: Callable[[int], int],
 ) -> Mapping[Partition, tuple[int, ...]]:
-    """New replicas of all partitions on the `wanted` brokers, spread as those of a new topic are.
+    """New replicas of all partitions on the `broker_ids` brokers, spread as those of a new topic are.
 
     A topic has as many replicas as its first partition, as in kafka-reassign-partitions. CommandFailed if a broker is
     away, there are fewer than that, or only some have a rack.
     """
-    racks = {each.broker: each.rack for each in brokers if each.broker in wanted}
-    away = sorted(set(wanted) - racks.keys())
-    if away:
-        raise CommandFailed(f"there is no broker {', '.join(map(str, away))}")
+    racks = {each.broker: each.rack for each in brokers if each.broker in broker_ids}
+    missing = sorted(set(broker_ids) - racks.keys())
+    if missing:
+        raise CommandFailed(f"there is no broker {', '.join(map(str, missing))}")
     if not with_racks:
         racks = dict.fromkeys(racks)
     elif len({rack is None for rack in racks.values()}) > 1:
@@ -43,8 +43,8 @@ def proposed(
                 start_index=random_below(len(racks)),
                 shift=random_below(len(racks)),
             )
-        except KafkaError as refused:
-            raise CommandFailed(f"{topic.name}: {refused}") from None
+        except KafkaError as rejected:
+            raise CommandFailed(f"{topic.name}: {rejected}") from None
         found |= {(topic.name, row.partition): ids for row, ids in zip(topic.partitions, rows, strict=True)}
     return found
 

@@ -6,7 +6,7 @@ from typing import IO, Any
 import click
 
 
-def fail(text: str) -> None:
+def print_error(text: str) -> None:
     """On stderr, in one line whatever was quoted."""
     click.echo(f"kafkad: {' '.join(text.splitlines())}", err=True)
 
@@ -22,4 +22,4 @@ class WrongConfiguration(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         for line in self.lines:
-            fail(line)
+            print_error(line)

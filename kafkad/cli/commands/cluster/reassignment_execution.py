@@ -17,10 +17,10 @@ Targets = Mapping[Partition, Sequence[int]]
 
 RATE = click.IntRange(1, INT64_MAX)
 _CHECK_INTERVAL_S = 0.2
-_TELL_S = 5.0
+_PROGRESS_INTERVAL_S = 5.0
 
 
-def carry_out(
+def execute_reassignment(
     client: BrokerClient, targets: Targets, topics: Iterable[TopicDescription], rate: int | None, *, waits: bool
 ) -> dict[Partition, Reason]:
     """Begin, wait for the end unless told otherwise; by partition why it was refused, None: it was not.
@@ -53,18 +53,20 @@ def moves_to(targets: Targets, topics: Iterable[TopicDescription]) -> list[Move]
     return moves
 
 
-def wait_for(client: BrokerClient, partitions: Sequence[Partition], *, tell_s: float = _TELL_S) -> None:
-    """Return when none of these is on its way; every `tell_s` seconds a line on stderr says how many are."""
+def wait_for(
+    client: BrokerClient, partitions: Sequence[Partition], *, progress_interval_s: float = _PROGRESS_INTERVAL_S
+) -> None:
+    """Wait until none of these is in progress; print progress on stderr every `progress_interval_s` s."""
     waiting = set(partitions)
-    tell_at = time.monotonic() + tell_s
+    next_progress = time.monotonic() + progress_interval_s
     while left := waiting & {(each.topic, each.partition) for each in reassignments(client)}:
-        if time.monotonic() >= tell_at:
+        if time.monotonic() >= next_progress:
             click.echo(f"kafkad: {len(waiting) - len(left)} of {len(waiting)} partition(s) have been moved", err=True)
-            tell_at += tell_s
+            next_progress += progress_interval_s
         time.sleep(_CHECK_INTERVAL_S)
 
 
-def tell(results: Mapping[Partition, Reason], done: str, *, as_json: bool) -> None:
+def print_results(results: Mapping[Partition, Reason], done: str, *, as_json: bool) -> None:
     """A line for each partition, with what was `done` or why not: then the exit code is 1."""
     if as_json:
         rows = [{"topic": topic, "partition": index, "error": why} for (topic, index), why in sorted(results.items())]
