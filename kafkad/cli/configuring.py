@@ -1,4 +1,4 @@
-"""What the commands that read a configuration share: the arguments, and how its problems are printed."""
+"""Common parts of commands that read a configuration: arguments, and messages for its problems."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -28,19 +28,19 @@ def configuration_arguments(command: Command) -> Command:
 
 
 def configuration_from_arguments(file: str | None, overrides: Sequence[str]) -> BrokerConfig:
-    """The configuration of `file`, or of the system's file, or of the defaults, under `overrides`."""
+    """The configuration of `file`, else of the system's file, else the defaults, with `overrides`."""
     return read_configuration(file_or_default(file), parse_overrides(overrides))
 
 
 def file_or_default(file: str | None) -> str | None:
-    """The file that was named, else the system's if it is there, else none: the defaults."""
+    """The given file, else the system's file if it exists, else None for the defaults."""
     return file if file is not None else default_file()
 
 
 def read_configuration(
     file: str | None, overrides: Sequence[tuple[str, str]], *, found_id: int | None = None
 ) -> BrokerConfig:
-    """The configuration; its problems end the command with a line for each."""
+    """The configuration. Its problems end the command, with a line for each."""
     try:
         return load(file, overrides, found_id=found_id)
     except InvalidConfiguration as error:

@@ -1,4 +1,4 @@
-"""How a command ends that failed or was asked for something wrong, in one line. Imports nothing but click."""
+"""Errors of commands, printed in one line. Imports only click."""
 
 from collections.abc import Sequence
 from typing import IO, Any
@@ -7,7 +7,7 @@ import click
 
 
 def print_error(text: str) -> None:
-    """On stderr, in one line whatever was quoted."""
+    """Print an error on stderr in one line."""
     click.echo(f"kafkad: {' '.join(text.splitlines())}", err=True)
 
 

@@ -1,6 +1,6 @@
-"""To which offsets is a group reset? Nothing is changed here: the result is what `--execute` commits.
+"""Compute the new offsets of a group, which `--execute` commits.
 
-An offset outside of the log becomes the nearest offset in it, with a warning, as in Kafka's own tool.
+An offset outside the log becomes the nearest offset in the log, with a warning, as in Kafka's own tool.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ TopicPartitions = tuple[str, list[int] | None]
 
 
 class Target(NamedTuple):
-    """Exactly one is set."""
+    """The target of a reset; exactly one field is set."""
 
     to_earliest: bool = False
     to_latest: bool = False
@@ -36,7 +36,7 @@ class Target(NamedTuple):
 
 
 def parse_topics(requested: Sequence[str]) -> list[tuple[str, list[int] | None]]:
-    """ "orders" or "orders:0,1"."""
+    """Parse "orders" or "orders:0,1"."""
     parsed: list[tuple[str, list[int] | None]] = []
     for entry in requested:
         topic, colon, numbers = entry.partition(":")
@@ -49,18 +49,18 @@ def parse_topics(requested: Sequence[str]) -> list[tuple[str, list[int] | None]]
 
 
 def partitions_to_reset(client: BrokerClient, group_id: str, requested: Sequence[TopicPartitions]) -> list[Partition]:
-    """The partitions that `requested` names; if it is empty, all that the group has committed offsets for."""
+    """The partitions in `requested`; if it is empty, all partitions with committed offsets of the group."""
     return partitions_of(client, requested) if requested else sorted(committed_offsets(client, group_id))
 
 
 def partitions_of(client: BrokerClient, requested: Sequence[TopicPartitions]) -> list[Partition]:
-    """The partitions that are named, or all of a topic."""
+    """The requested partitions; all partitions of a topic without numbers."""
     known = {topic.name: len(topic.partitions) for topic in client.topics([name for name, _ in requested])}
     found = []
     for name, numbers in requested:
         for number in range(known[name]) if numbers is None else numbers:
             if number >= known[name]:
-                raise CommandFailed(f"topic {name!r} has no partition {number}, it has {known[name]}")
+                raise CommandFailed(f"topic {name!r} has {known[name]} partitions, and no partition {number}")
             found.append((name, number))
     return sorted(set(found))
 
@@ -85,7 +85,7 @@ def target_offsets(
 
 
 def milliseconds_of(text: str) -> int:
-    """A time in ISO 8601, in UTC when it has no time zone; not before 1970, as negative times are special ones."""
+    """A time in ISO 8601, in UTC by default; not before 1970, because negative timestamps have a special meaning."""
     with suppress(ValueError, OverflowError):
         time_ms = iso_milliseconds(text)
         if time_ms >= 0:

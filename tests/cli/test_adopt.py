@@ -188,7 +188,7 @@ def test_messages_of_an_old_format_are_named(log_dir: Path) -> None:
     result = run(log_dir)
     assert result.exit_code == 1
     assert "magic 1" in result.stdout
-    assert "sales-0 has messages of a format before 0.11" in result.stdout
+    assert "sales-0 has messages in a format before 0.11" in result.stdout
 
 
 def test_leftovers_are_named_and_stay(log_dir: Path) -> None:

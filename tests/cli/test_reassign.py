@@ -199,7 +199,7 @@ def test_partitions_are_compared_with_a_plan() -> None:
     plan = {("t", 0): (1, 2), ("t", 1): (2, 1), ("t", 2): (3, 1), ("u", 0): (1,)}
     assert compared(plan, [topic((1, 2), (1, 2), (3, 1, 2))], {("t", 2)}) == {
         ("t", 0): None,
-        ("t", 1): "it has replicas 1,2, and the plan 2,1",
-        ("t", 2): "it is being reassigned, with replicas 3,1,2",
+        ("t", 1): "the partition has replicas 1,2 instead of 2,1",
+        ("t", 2): "the partition is being reassigned, with replicas 3,1,2",
         ("u", 0): "the partition does not exist",
     }

@@ -1,4 +1,4 @@
-"""What would become of each topic that was found: the id, partitions and configs with which it is taken over."""
+"""Plan the takeover of each topic: its id, partitions and configs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ from kafkad.core.errors import KafkaError
 from kafkad.processes.controller.internal_topics import internal_topics
 
 NEW, TAKEN_OVER, KNOWN = "new", "taken over", "known"
-"""Not in the broker's store; in it, with its records kept for ever; in it, with configs of its own."""
+"""Not in the broker's store; in the store with unlimited retention; in the store with other configs."""
 
 _SMALLEST_LOG_MAGIC = 2
 
 
 @dataclass(slots=True, kw_only=True)
 class TopicPlan:
-    """`source` None: no source knows the topic. `rejected`: configs that kafkad can't have, by name with the reason."""
+    """`source` is None if no source has the topic. `rejected` maps rejected configs to reasons."""
 
     name: str
     state: str
@@ -36,7 +36,7 @@ class TopicPlan:
 
     @property
     def missing(self) -> list[int]:
-        """The partitions that are in none of the directories."""
+        """The partitions without a directory."""
         here = {each.name.partition for each in self.found}
         return [index for index in range(self.partitions) if index not in here]
 
@@ -47,7 +47,7 @@ def plan_topics(
     stored: Mapping[str, StoredTopic],
     broker: BrokerConfig,
 ) -> list[TopicPlan]:
-    """One plan for each topic, by name. The first source that knows a topic says what its configs are."""
+    """One plan for each topic, by name. The configs come from the first source that has the topic."""
     tables = ConfigTables(broker=broker)
     by_topic: dict[str, list[FoundPartition]] = {}
     for each in found:
@@ -74,7 +74,7 @@ def _identify(plan: TopicPlan) -> None:
     plan.partitions = max(each.name.partition for each in plan.found) + 1
     if len(ids) > 1:
         plan.problems.append(
-            f"the partitions have {len(ids)} different topic ids: a start keeps one, the others are stray"
+            f"the partitions have {len(ids)} different topic ids: a start keeps one, and the others become stray"
         )
 
 
@@ -116,7 +116,7 @@ def _find_problems(plan: TopicPlan) -> None:
             plan.problems.append(f"{each.name} is in {first.path} and {each.path}: move one of them away")
         plan.problems += [f"{each.name}: {damage}" for damage in each.survey.damage]
         if any(magic < _SMALLEST_LOG_MAGIC for magic in each.survey.magics):
-            plan.problems.append(f"{each.name} has messages of a format before 0.11: it stays offline, unchanged")
+            plan.problems.append(f"{each.name} has messages in a format before 0.11: it stays offline and unchanged")
     if plan.missing and not is_internal(plan.name):
         shown = ", ".join(map(str, plan.missing[:10])) + (", …" if len(plan.missing) > 10 else "")
         plan.problems.append(

@@ -1,4 +1,4 @@
-"""`kafkad adopt`: what a broker would take over from log directories of Apache Kafka, and with which configs."""
+"""`kafkad adopt`: show or prepare the takeover of log directories of Apache Kafka, with the configs of topics."""
 
 import json
 import os
@@ -114,7 +114,7 @@ def _check(directories: tuple[Path, ...]) -> None:
 def _sources(
     directories: tuple[Path, ...], configs_file: Path | None, zookeeper: str | None, metadata_log: Path | None
 ) -> list[ForeignCluster]:
-    """In the order in which they are asked."""
+    """The sources, in order of precedence."""
     sources = []
     if configs_file is not None:
         sources.append(read_configs_file(configs_file))

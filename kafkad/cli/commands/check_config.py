@@ -1,4 +1,4 @@
-"""`kafkad check-config`: what a broker would make of a configuration, without starting one."""
+"""`kafkad check-config`: check a configuration without starting a broker."""
 
 import json
 import sys

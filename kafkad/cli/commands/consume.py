@@ -1,4 +1,4 @@
-"""`kafkad consume`: the records of a topic on standard output, without a consumer group."""
+"""`kafkad consume`: print the records of a topic, without a consumer group."""
 
 import sys
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from kafkad.core.log.records.record import MalformedRecords, Record, iter_record
 _FETCH_WAIT_MS = 500
 _LENGTH_AT = 12
 _MAX_HEADERS = 1_000_000
-"""Of a batch: one of 15 KB may have tens of millions."""
+"""Limit for a batch: a batch of 15 KB may have tens of millions."""
 
 
 @click.command(
@@ -76,7 +76,7 @@ def consume(
 
 
 class Reading:
-    """The position of one run of the command in each partition, and the offset at which it ends, if there is one."""
+    """The position of the command in each partition, and the optional end offset."""
 
     def __init__(self, client: BrokerClient, topic: str, partitions: list[int]) -> None:
         self._client = client
@@ -93,7 +93,7 @@ class Reading:
             self._positions = dict.fromkeys(self._partitions, start)
 
     def end_here(self) -> None:
-        """Stop at the present end of the log."""
+        """Stop at the current end of the log."""
         self._ends = offsets(self._client, self._topic, self._partitions, LATEST)
         self._drop_finished()
 
@@ -102,7 +102,7 @@ class Reading:
         return not self._positions
 
     def next_records(self, max_wait_ms: int) -> Iterator[ConsumedRecord]:
-        """The records of one fetch; empty when none came within `max_wait_ms`."""
+        """The records of one fetch; empty if there are none within `max_wait_ms`."""
         for fetched in fetch(self._client, self._topic, self._positions, max_wait_ms=max_wait_ms):
             yield from self._unpack(fetched)
         self._drop_finished()
@@ -133,7 +133,7 @@ class Reading:
             self._positions[fetched.partition] = max(header.next_offset, self._positions[fetched.partition])
 
     def _records(self, partition: int, header: BatchHeader, batch: memoryview) -> Iterator[Record]:
-        """A producer may send a batch that nobody can read: its place is named, and how to go on."""
+        """The records of a batch. Raises CommandFailed, with the next offset, for an unreadable batch of a producer."""
         try:
             yield from iter_records(batch, max_headers=_MAX_HEADERS)
         except MalformedRecords as error:
@@ -144,7 +144,7 @@ class Reading:
 
 
 def whole_batches(records: bytes) -> Iterator[memoryview]:
-    """Each batch of a fetch; a batch that is cut off at the end comes whole with a later fetch."""
+    """The complete batches of a fetch; a later fetch returns an incomplete batch at the end."""
     view = memoryview(records)
     position = 0
     while len(view) - position >= _LENGTH_AT:

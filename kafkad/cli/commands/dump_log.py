@@ -1,7 +1,7 @@
-"""`kafkad dump-log`: shows what is in the files of a log directory and whether they agree.
+"""`kafkad dump-log`: show and check the files of a log directory.
 
-Text in the layout of Kafka's DumpLogSegments, or one JSON object a line. Exit code 1 when a check failed, 2 for files
-that it can't read. `kafkad.core.log.reading.dump` decides what is checked, `kafkad.cli.dumping` knows the files.
+Prints text in the layout of Kafka's DumpLogSegments, or one JSON object a line. Exit code 1 if a check failed, 2 for
+unreadable files. `kafkad.core.log.reading.dump` has the checks, `kafkad.cli.dumping` the kinds of files.
 """
 
 import json
@@ -39,7 +39,7 @@ Example:
 
 
 class _Escapes(dict[int, str]):
-    """What is shown for a character: by `str.translate`, as that takes a hundredth of the time of a loop."""
+    """A table for `str.translate`, which is a hundred times faster than a loop."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -52,7 +52,7 @@ _ESCAPES = _Escapes()
 
 
 class _Output:
-    """Many lines are written at once: a million records are a million lines."""
+    """Buffers lines: a million records are a million lines."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -63,7 +63,7 @@ class _Output:
             self.flush()
 
     def problem(self, text: str) -> None:
-        """Behind the lines that were before it, where both go to one terminal."""
+        """Print a problem on stderr, after the buffered lines."""
         self.flush()
         click.echo(text, err=True)
 
@@ -74,12 +74,12 @@ class _Output:
 
 
 class UnknownFile(Exception):
-    """The name is not one that Kafka or kafkad gives to a file of a log directory."""
+    """No file of a log directory of Apache Kafka or kafkad has this name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Options:
-    """The options of the command. `decoder`: for all records, wherever they lie."""
+    """The options of the command. `decoder`: for the records of all files."""
 
     deep: bool
     with_data: bool
@@ -135,14 +135,14 @@ def dump_log(
     if len(unknown) == len(paths):
         raise click.UsageError("{}: {}".format(*unknown[0]))
     for path, reason in unknown:
-        # data/orders-0/* matches such files too; the others are meant.
+        # A pattern such as data/orders-0/* may match unknown files.
         click.echo(f"{path} is ignored: {reason}", err=True)
     if exit_code:
         raise click.exceptions.Exit(exit_code)
 
 
 def _dump_directory(path: Path, options: _Options) -> int:
-    """A partition's directory, or a log directory with all partitions; 1 if a check failed."""
+    """Print a partition's directory, or a log directory with all partitions; 1 if a check failed."""
     entries = sorted(path.iterdir())
     partitions = [each for each in entries if each.is_dir() and explain_directory(each.name)]
     is_partition = bool(explain_directory(path.absolute().name))
@@ -171,7 +171,7 @@ def _explain(path: Path, explanation: str, options: _Options) -> None:
 
 
 def _dump_file(path: Path, options: _Options, *, is_explained: bool = False) -> int:
-    """Print one file; 1 if a check failed. In a directory an index may have lost its log, which is a problem then."""
+    """Print one file; 1 if a check failed. In a directory an index without its log is a problem."""
     if not options.as_json and not is_explained:
         click.echo(f"Dumping {path}")
     decoder = options.decoder_of(path.parent)

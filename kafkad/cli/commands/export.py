@@ -1,4 +1,4 @@
-"""`kafkad export`: topics into tables (Parquet, Delta, Iceberg), each record once. `kafkad-export` is the same."""
+"""`kafkad export`: export topics to tables (Parquet, Delta, Iceberg), each record once. `kafkad-export` is the same."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -259,7 +259,7 @@ Example:
     show_default=True,
     metavar="SECONDS",
     help="Delete only files that were written or replaced longer ago. It must be longer than any run or maintain takes;"
-    " use 0 only if no other one is in progress.",
+    " use 0 only if no run or maintain is in progress.",
 )
 @file_options
 @click.option("--dry-run", is_flag=True, help="Only print the deletions and merges.")
@@ -286,7 +286,7 @@ def files(**options: Any) -> None:
 
 
 def _work() -> ModuleType:
-    """Imported when it is used: `kafkad export --help` needs no pyarrow."""
+    """Imported on use: `kafkad export --help` needs no pyarrow."""
     try:
         return import_module("kafkad.cli.exporting.work")
     except ModuleNotFoundError as error:

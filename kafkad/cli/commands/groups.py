@@ -1,4 +1,4 @@
-"""`kafkad groups`: list, describe, delete and reset, printed as kafka-consumer-groups.sh prints it."""
+"""`kafkad groups`: list, describe, delete and reset groups, with the output of kafka-consumer-groups.sh."""
 
 import json
 from collections.abc import Sequence
@@ -156,7 +156,7 @@ def reset_offsets(
     with connected_client(bootstrap, timeout_s) as client:
         state = next((each.state for each in list_groups(client) if each.group_id == name), "Dead")
         if state not in _WITHOUT_MEMBERS:
-            raise CommandFailed(f"group {name!r} has members (it is {state}): stop them first")
+            raise CommandFailed(f"group {name!r} has members (state {state}): stop them first")
         partitions = partitions_to_reset(client, name, requested)
         moved = target_offsets(client, name, partitions, target, _warn)
         if execute and moved:
@@ -192,7 +192,7 @@ def delete_offsets_command(name: str, topics: tuple[str, ...], as_json: bool, bo
 
 
 def _listed(client: BrokerClient, names: Sequence[str]) -> list[ListedGroup]:
-    """The groups `names`, or all."""
+    """The groups `names`, or all groups."""
     known = {each.group_id: each for each in list_groups(client)}
     for name in names:
         if name not in known:
@@ -211,7 +211,7 @@ def _rows(client: BrokerClient, group: GroupDescription) -> list[OffsetRow]:
 
 
 def _ends(client: BrokerClient, partitions: set[Partition]) -> dict[Partition, int]:
-    """Offsets of those partitions that exist."""
+    """The log end offsets of the existing partitions."""
     ends = {}
     for topic in client.topics():
         numbers = [number for name, number in partitions if name == topic.name and number < len(topic.partitions)]

@@ -1,4 +1,4 @@
-"""`kafkad log-dirs`: what is in the log directories, how much room they have, and moving partitions between them."""
+"""`kafkad log-dirs`: show log directories, their partitions and free space, and move partitions between them."""
 
 import io
 import json
@@ -126,9 +126,9 @@ def broker_of(found: Sequence[LogDirDescription], target: str, broker: int | Non
 
 
 def follow(client: BrokerClient, moves: Sequence[ReplicaMove], *, shows: bool) -> list[ReplicaMove]:
-    """Wait until no move is under way, with a progress bar; returns what became of them."""
+    """Wait for the end of all moves, with a progress bar; returns the moves afterwards."""
     if not moves:
-        # All were refused.
+        # All moves were rejected.
         return []
     requested = [(each.topic, each.partition) for each in moves]
     topics: dict[str, list[int]] = {}

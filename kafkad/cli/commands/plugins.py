@@ -1,4 +1,4 @@
-"""`kafkad plugins`: what a broker with this configuration would load, and what is in its plugins folder."""
+"""`kafkad plugins`: show the plugins of a broker with this configuration, and install and remove plugins."""
 
 import json
 import os
@@ -28,7 +28,7 @@ _RESTART = "The broker uses this change from its next start on"
 
 
 def in_folder(command: Command) -> Command:
-    """The option that says which folder is meant."""
+    """The option --folder."""
     option = click.option(
         "--folder", metavar="FOLDER", help="Default: kafkad.plugins.dir of the system's configuration."
     )
@@ -81,13 +81,13 @@ def remove(name: str, folder: str | None) -> None:
 
 
 def _next_start(folder: PluginFolder) -> str:
-    """What to do next; for the service of the Debian package, the command."""
+    """The next step; for the service of the Debian package, the command."""
     is_packages = str(folder.path) == default_plugins_dir(os.environ)
     return f"{_RESTART}: systemctl restart kafkad" if is_packages else f"{_RESTART}."
 
 
 def _folder(named: str | None) -> PluginFolder:
-    """The folder that was named, else the configured one, else the Debian package's, which need not exist yet."""
+    """The folder --folder, else the configured folder, else the folder of the Debian package, which may not exist."""
     if named:
         return PluginFolder(Path(named))
     config = configuration_from_arguments(None, ())

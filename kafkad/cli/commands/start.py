@@ -1,4 +1,4 @@
-"""`kafkad start`: a broker in the foreground."""
+"""`kafkad start`: run a broker in the foreground."""
 
 import sys
 

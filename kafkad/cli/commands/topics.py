@@ -1,4 +1,4 @@
-"""`kafkad topics`: create, list, describe and delete, printed as kafka-topics.sh prints it."""
+"""`kafkad topics`: create, list, describe and delete topics, with the output of kafka-topics.sh."""
 
 import base64
 import json

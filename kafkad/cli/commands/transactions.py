@@ -1,4 +1,4 @@
-"""`kafkad transactions`: list, describe, abort and find-hanging, printed as kafka-transactions.sh prints it."""
+"""`kafkad transactions`: list, describe, abort and find-hanging, with the output of kafka-transactions.sh."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -176,7 +176,7 @@ def _partitions_in(client: BrokerClient, transactional_id: str) -> Sequence[Part
 
 
 def _print(rows: Sequence[str] | Sequence[dict[str, object]]) -> None:
-    """Lines as they are, anything else as JSON."""
+    """Print lines unchanged, other rows as JSON."""
     if rows and isinstance(rows[0], str):
         click.echo("\n".join(map(str, rows)))
     else:

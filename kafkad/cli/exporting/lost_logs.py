@@ -1,4 +1,4 @@
-"""`kafkad export maintain --rebuild-log`: the log of a Parquet table made anew, and that of its dead letters."""
+"""`kafkad export maintain --rebuild-log`: rebuild the lost logs of a Parquet table and its dead letters."""
 
 import json
 
@@ -13,13 +13,13 @@ from kafkad.export.table_folder import TableFolder
 
 
 def rebuild_logs(request: ExportRequest, *, is_dry_run: bool, as_json: bool) -> None:
-    """Of those that are gone. Raises `ExportFailed`."""
+    """Rebuild the missing logs. Raises `ExportFailed`."""
     if request.format != "parquet" or is_dry_run:
         raise WrongConfiguration(["--rebuild-log needs --format parquet and excludes --dry-run"])
     folders = [TableFolder(out) for out in (request.out, folder_of_dead_letters(request.out))]
     lost = [folder for folder in folders if has_lost_log(folder)]
     if not lost:
-        raise ExportFailed(f"{request.out}: there are no files to build a log from, or the log exists")
+        raise ExportFailed(f"{request.out}: there are no files for a new log, or the log exists")
     rebuilt = [rebuild_log(folder, request.topic) for folder in lost]
     if as_json:
         rows = []

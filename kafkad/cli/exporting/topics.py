@@ -1,4 +1,4 @@
-"""Of which topics is a table wanted? Those that are named, or that a pattern finds."""
+"""The topics to export: given by name or by pattern."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -15,7 +15,7 @@ from kafkad.export.request import ExportRequest
 
 
 def available_requests(tables: Sequence[Mapping[str, Any]], *, waits: bool) -> list[ExportRequest]:
-    """`waits`: a broker that is away may be there in the first round."""
+    """The requests; with `waits` none if no broker responds, which may respond in the first run."""
     try:
         return export_requests(tables)
     except BrokerUnavailable:
@@ -25,7 +25,7 @@ def available_requests(tables: Sequence[Mapping[str, Any]], *, waits: bool) -> l
 
 
 def export_requests(tables: Sequence[Mapping[str, Any]]) -> list[ExportRequest]:
-    """What is asked of the table of each topic. Raises `ExportFailed`, `WrongConfiguration`."""
+    """The request for the table of each topic. Raises `ExportFailed`, `WrongConfiguration`."""
     return [
         request_of(**{name: each for name, each in options.items() if name not in SHARED_OPTIONS})
         for options in of_topics(tables)
@@ -33,7 +33,7 @@ def export_requests(tables: Sequence[Mapping[str, Any]]) -> list[ExportRequest]:
 
 
 def of_topics(tables: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What is asked of the table of each topic. Raises `WrongConfiguration`, `ExportFailed`."""
+    """The options for the table of each topic. Raises `WrongConfiguration`, `ExportFailed`."""
     return [of_topic(options, topic) for options in tables for topic in _topics(options)]
 
 
@@ -42,13 +42,13 @@ def _topics(options: Mapping[str, Any]) -> Sequence[str]:
     if names is not None and len(names) == 1:
         return names
     if TOPIC not in options["out"] or (options["table"] and TOPIC not in options["table"]):
-        raise WrongConfiguration([f"several topics need several tables: put {TOPIC} into --out (and --table)"])
+        raise WrongConfiguration([f"several topics need several tables: use {TOPIC} in --out (and --table)"])
     return names or _matching(options)
 
 
 def _matching(options: Mapping[str, Any]) -> list[str]:
     """The topics that match the pattern."""
-    # Who names topics needs none of these.
+    # Only patterns need them.
     from kafkad.core.controller.topics.names import is_internal  # noqa: PLC0415
     from kafkad.export.reading.log_directories import check_folders, topics_in  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""What the commands of `kafkad export` do, and print."""
+"""The commands of `kafkad export`."""
 
 import json
 import sys
@@ -57,7 +57,7 @@ def run(
     if dry_run and every is not None:
         raise WrongConfiguration(["--dry-run and --every exclude each other"])
     with _report_failures():
-        # Before the work, and again in each round: a pattern may find more.
+        # Before the first run, and again before each run: a pattern may match new topics.
         requests = available_requests(tables, waits=every is not None)
         if dry_run:
             for each in requests:
@@ -84,7 +84,9 @@ def run(
 def _run_all(
     tables: Sequence[ExportRequest], engine: Engine, *, as_json: bool
 ) -> tuple[list[tuple[ExportRequest, Summary]], list[ExportFailed]]:
-    """Each of them, whatever becomes of the others. The failures of several are told; that of one is raised."""
+    """Run the export of each table, also after failures. Failures of several tables are printed and returned; the
+    failure of a single table is raised.
+    """
     done: list[tuple[ExportRequest, Summary]] = []
     failures: list[ExportFailed] = []
     for request in tables:
@@ -102,10 +104,10 @@ def _run_all(
 
 
 def _metrics_writer(path: Path | None) -> Callable[[Sequence[tuple[ExportRequest, Summary]]], None]:
-    """Raises `WrongConfiguration` where they can't be written."""
+    """A function that writes the metrics. Raises `WrongConfiguration` if the file can't be written."""
     if path is None:
         return lambda _summaries: None
-    # Only who has such a file needs its library.
+    # Only --metrics-file needs the library.
     from kafkad.cli.exporting.metrics_file import check_metrics_file, write_metrics  # noqa: PLC0415
 
     check_metrics_file(path)
@@ -120,7 +122,7 @@ def _run_once(request: ExportRequest, engine: Engine) -> Summary:
 
 
 def status(tables: Sequence[Mapping[str, Any]], *, as_json: bool, is_list: bool) -> None:
-    """`is_list`: also of one table."""
+    """`is_list`: print a list also for one table."""
     with _report_failures():
         options = of_topics(tables)
     if is_list or len(options) > 1:
@@ -140,7 +142,7 @@ def _status_of_one(options: Mapping[str, Any], *, as_json: bool) -> None:
 
 
 def _status_of_all(tables: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """Of one that can't be asked it is said why; the others are."""
+    """Print the status of each table; for an unavailable one print the error."""
     rows = [_status_or_error(options) for options in tables]
     if as_json:
         click.echo(json.dumps(rows))
@@ -194,7 +196,7 @@ def _iso(time_us: int | None) -> str | None:
 
 
 def verify(*, as_json: bool, deep: bool, **options: Any) -> None:
-    # The other commands compare nothing.
+    # Only this command needs it.
     from kafkad.export.verification import overlaps, read_offsets  # noqa: PLC0415
     from kafkad.export.verification import verify as verify_table  # noqa: PLC0415
 
@@ -210,7 +212,7 @@ def verify(*, as_json: bool, deep: bool, **options: Any) -> None:
                 " can't distinguish them from the records of the present topic"
             )
         source = _log_source(request, facts, with_headers=deep)
-        # A table may begin later than its topic.
+        # A table may begin after the log start offset of its topic.
         begins = sink.begins(state)
         first = {each: max(bounds.earliest, begins.get(each, 0)) for each, bounds in facts.bounds.items()}
         paths = [*_paths(request.out, sink), *_paths(folder_of_dead_letters(request.out), open_dead_letters(request))]
@@ -242,7 +244,7 @@ def maintain(
     **options: Any,
 ) -> None:
     if rebuild_log:
-        # The other commands find the log.
+        # Only --rebuild-log needs it.
         from kafkad.cli.exporting.lost_logs import rebuild_logs  # noqa: PLC0415
 
         with _report_failures():
@@ -282,14 +284,14 @@ def files(*, dead_letters: bool, **options: Any) -> None:
         sink = (open_dead_letters if dead_letters else open_sink)(request)
         paths = sink.files()
         if not paths:
-            # Perhaps the table is of another kind.
+            # Report a table of another format.
             sink.state([])
         for path in paths:
             click.echo(f"{root.rstrip('/')}/{path}")
 
 
 def _topic_and_table(request: ExportRequest, sink: Sink) -> tuple[TopicFacts, TableState]:
-    """What the topic has now, and what the table has of it. Raises `ExportFailed` for a table of another topic."""
+    """The present states of the topic and of the table. Raises `ExportFailed` for a table of another topic."""
     with _broker(request) as client:
         facts = topic_facts(client, request.topic, is_committed=request.is_committed)
     state = sink.state(sorted(facts.bounds))
@@ -298,7 +300,7 @@ def _topic_and_table(request: ExportRequest, sink: Sink) -> tuple[TopicFacts, Ta
 
 
 def _is_compacted(request: ExportRequest) -> bool:
-    # The other commands need no configs.
+    # Only `verify` needs configs.
     from kafkad.client.configs import topic_configs  # noqa: PLC0415
 
     with _broker(request) as client:
@@ -307,7 +309,7 @@ def _is_compacted(request: ExportRequest) -> bool:
 
 
 def _log_source(request: ExportRequest, facts: TopicFacts, *, with_headers: bool) -> Source:
-    """The log, where the run reads it."""
+    """The source of the log, as for a run."""
     directories: dict[int, str] = {}
     if request.source == "files":
         with _broker(request) as client:
@@ -352,6 +354,6 @@ def _prepare_with_retries(request: ExportRequest, sink: Sink) -> Prepared:
     prepared = with_retries(partial(prepare, request, sink), request.timeout_s)
     if request.bootstrap and not prepared.has_broker:
         click.echo(
-            f"kafkad: no broker at {request.bootstrap}: the end of the topic is read from the log directories", err=True
+            f"kafkad: no broker responds at {request.bootstrap}: using the checkpoints in the log directories", err=True
         )
     return prepared

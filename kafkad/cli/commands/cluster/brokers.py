@@ -1,4 +1,4 @@
-"""`kafkad brokers`: who is in the cluster, and what each of them leads and has."""
+"""`kafkad brokers`: the brokers of the cluster, with their numbers of leaders and replicas."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from kafkad.client.broker_client import BrokerDescription, PartitionDescription,
 
 
 class BrokerLoad(NamedTuple):
-    """`host` and `port` are None of a broker that is gone: replicas are assigned to it, and it is not registered."""
+    """`host` and `port` are None for an unregistered broker with assigned replicas."""
 
     broker: int
     host: str | None

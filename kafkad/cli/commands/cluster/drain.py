@@ -1,4 +1,4 @@
-"""`kafkad brokers drain`: what a broker has goes to others, which then can do without it."""
+"""`kafkad brokers drain`: move all replicas or leaders of a broker to other brokers."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,11 @@ NO_OTHER_BROKER = "every other live broker already has a replica"
 def drain(which: str, no_wait: bool, leaders_only: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Move all partitions off BROKER, an id or HOST:PORT.
 
-    Partitions go to brokers in another rack, if possible, and with the fewest partitions. BROKER may be gone for good.
+    Partitions move to brokers in another rack, if possible, and with the fewest partitions. BROKER may be lost forever.
     New partitions may be placed on it again: stop it afterwards.
 
     With --leaders-only only leadership moves, and the replicas stay in sync. BROKER becomes the last replica of each
-    partition, so that elections of preferred leaders do not give leadership back.
+    partition, so that elections of preferred leaders do not return leadership to BROKER.
 
     Exit code 0: the broker has no partitions (with --no-wait: the moves have begun), or leads none; 1: some partitions
     stay, and a line for each has the reason.
@@ -60,7 +60,7 @@ def drain(which: str, no_wait: bool, leaders_only: bool, as_json: bool, bootstra
 
 
 def broker_id(which: str, brokers: Sequence[BrokerDescription]) -> int:
-    """Of the broker with this id or this address. Raises CommandFailed."""
+    """The id of the broker with this id or address. Raises CommandFailed."""
     number = number_in(which)
     if number is not None:
         return number
@@ -71,7 +71,7 @@ def broker_id(which: str, brokers: Sequence[BrokerDescription]) -> int:
 
 
 def move_leaders(client: BrokerClient, broker: int) -> dict[Partition, Reason]:
-    """By partition why `broker` still leads it or is its preferred leader; None: it does not."""
+    """By partition the reason why `broker` still is its leader or preferred leader, or None."""
     orders, results = led_by_others(broker, client.topics(), reassignments(client))
     if orders:
         moved = reassign(client, orders)
@@ -84,8 +84,8 @@ def move_leaders(client: BrokerClient, broker: int) -> dict[Partition, Reason]:
 def led_by_others(
     broker: int, topics: Sequence[TopicDescription], in_progress: Sequence[Reassignment]
 ) -> tuple[dict[Partition, tuple[int, ...]], dict[Partition, Reason]]:
-    """(The same replicas in an order with another preferred leader, which is in sync, and `broker` last; where that is
-    not possible, why), of each partition that `broker` leads or is the preferred leader of.
+    """New orders of replicas, and the reasons where none is possible, for each partition with `broker` as leader or
+    preferred leader. The first replica of an order is in sync, and `broker` is the last one.
     """
     moving = {(each.topic, each.partition) for each in in_progress}
     orders: dict[Partition, tuple[int, ...]] = {}
@@ -114,7 +114,7 @@ def without(
     topics: Sequence[TopicDescription],
     in_progress: Sequence[Reassignment],
 ) -> Mapping[Partition, tuple[int, ...] | None]:
-    """The replicas of each partition that `broker` has, with another one in its place; None: there is no other."""
+    """For each partition on `broker` its replicas with another broker instead of `broker`; None if there is none."""
     leaving = {(each.topic, each.partition): each.removing for each in in_progress}
     replicas = {
         (topic.name, row.partition): tuple(

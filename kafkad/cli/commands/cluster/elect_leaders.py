@@ -1,4 +1,4 @@
-"""`kafkad elect-leaders`: preferred replicas lead again, or any replica that lives leads at all."""
+"""`kafkad elect-leaders`: preferred and unclean leader elections."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ PARTITION is a partition (orders-3), or a topic: all its partitions. Default: al
 With --unclean, a live replica of a partition without leader is elected although it is out of sync: records that it does
 not have are lost.
 
-Exit code 0: all partitions have the requested leader; 1: some have not, and a line for each has the reason.
+Exit code 0: all partitions have the requested leader; 1: a line for each other partition has the reason.
 
 \b
 Example:

@@ -1,6 +1,6 @@
-"""`kafkad brokers end-session`: the cluster need not wait for the timeout of a broker that crashed and stays away.
+"""`kafkad brokers end-session`: end the session of a crashed broker before its timeout.
 
-The next start of the broker does the same; this is for the time until then (ExecStopPost= of the unit).
+The next start of the broker does the same; this command is for the time until then (ExecStopPost= of the unit).
 """
 
 import os
@@ -45,7 +45,7 @@ def end_session(file: str | None, overrides: tuple[str, ...]) -> None:
 
 
 def _end(cluster: ClusterConfig, file: SessionFile) -> str:
-    """What became of the session, in one line."""
+    """End the session. Returns the outcome in one line."""
     session = file.read()
     if session is None:
         return "No session to end."

@@ -1,4 +1,4 @@
-"""`kafkad reassign execute` and `verify`: a plan from a file is carried out, and compared with what there is."""
+"""`kafkad reassign execute` and `verify`: execute a plan from a file, and compare it with the present replicas."""
 
 from collections.abc import Mapping, Sequence
 from typing import BinaryIO
@@ -74,7 +74,7 @@ def verify(plan: BinaryIO, as_json: bool, bootstrap: str, timeout_s: float) -> N
 def compared(
     targets: Targets, topics: Sequence[TopicDescription], in_progress: set[Partition]
 ) -> Mapping[Partition, Reason]:
-    """By partition what there is instead of the plan's replicas; None: it has those."""
+    """By partition the difference from the plan; None if the replicas are those of the plan."""
     present = replicas_of(topics)
     return {at: _difference(present.get(at), tuple(target), at in in_progress) for at, target in targets.items()}
 
@@ -83,8 +83,10 @@ def _difference(present: Sequence[int] | None, target: tuple[int, ...], is_in_pr
     if present is None:
         return "the partition does not exist"
     if is_in_progress:
-        return f"it is being reassigned, with replicas {_shown(present)}"
-    return None if tuple(present) == target else f"it has replicas {_shown(present)}, and the plan {_shown(target)}"
+        return f"the partition is being reassigned, with replicas {_shown(present)}"
+    if tuple(present) == target:
+        return None
+    return f"the partition has replicas {_shown(present)} instead of {_shown(target)}"
 
 
 def _shown(brokers: Sequence[int]) -> str:

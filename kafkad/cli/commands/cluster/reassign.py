@@ -1,4 +1,4 @@
-"""`kafkad reassign`: move partitions to other brokers, show what is on its way, and cancel it."""
+"""`kafkad reassign`: move partitions to other brokers; show, throttle and cancel reassignments."""
 
 import json
 import random
@@ -103,7 +103,7 @@ def generate(
         by_name, brokers = {topic.name: topic for topic in client.topics()}, client.describe_brokers()
     missing = [name for name in topics if name not in by_name]
     if missing:
-        raise CommandFailed(f"there is no topic {', '.join(missing)}")
+        raise CommandFailed(f"no topic {', '.join(missing)} exists")
     found = [by_name[name] for name in dict.fromkeys(topics)]
     plan = proposed(found, brokers, requested, with_racks=not no_racks, random_below=random.randrange)
     present = replicas_of(found)

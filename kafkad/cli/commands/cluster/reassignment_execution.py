@@ -1,4 +1,4 @@
-"""Reassignments from the command line: begun with their throttle, waited for, and told line by line."""
+"""Execute reassignments from the command line: throttle, start, wait, print the results."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from kafkad.client.reassignments import Partition, Reason, reassign, reassignmen
 from kafkad.client.throttles import Move, throttle, unthrottle
 
 Targets = Mapping[Partition, Sequence[int]]
-"""The replicas that each partition is to have, the preferred leader first."""
+"""The target replicas of each partition, the preferred leader first."""
 
 RATE = click.IntRange(1, INT64_MAX)
 _CHECK_INTERVAL_S = 0.2
@@ -23,9 +23,10 @@ _PROGRESS_INTERVAL_S = 5.0
 def execute_reassignment(
     client: BrokerClient, targets: Targets, topics: Iterable[TopicDescription], rate: int | None, *, waits: bool
 ) -> dict[Partition, Reason]:
-    """Begin, wait for the end unless told otherwise; by partition why it was refused, None: it was not.
+    """Start the reassignments, and with `waits` wait for their end. Returns the reasons of rejections by partition,
+    None for accepted reassignments.
 
-    `rate` limits what each broker copies (bytes a second) until nothing is on its way any more.
+    `rate` limits the bytes a second that each broker copies; the limit is removed when no reassignment is in progress.
     """
     if rate is not None:
         throttle(client, moves_to(targets, topics), rate)
@@ -42,7 +43,7 @@ def replicas_of(topics: Iterable[TopicDescription]) -> dict[Partition, Sequence[
 
 
 def moves_to(targets: Targets, topics: Iterable[TopicDescription]) -> list[Move]:
-    """What is copied when these partitions get these replicas."""
+    """The copies that these reassignments require."""
     replicas = replicas_of(topics)
     moves = []
     for (topic, index), target in targets.items():
@@ -67,7 +68,7 @@ def wait_for(
 
 
 def print_results(results: Mapping[Partition, Reason], done: str, *, as_json: bool) -> None:
-    """A line for each partition, with what was `done` or why not: then the exit code is 1."""
+    """Print a line for each partition, with `done` or the error. Exit with code 1 after an error."""
     if as_json:
         rows = [{"topic": topic, "partition": index, "error": why} for (topic, index), why in sorted(results.items())]
         click.echo(json.dumps(rows))
