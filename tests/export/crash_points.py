@@ -49,7 +49,7 @@ _FIRST, _SECOND, _THIRD = 6, 12, 15
 _WATCHED = (
     *("/kafkad/export/preparation.py", "/kafkad/export/ranges.py"),
     *("/kafkad/export/task.py", "/kafkad/export/latest.py", "/kafkad/export/writing.py"),
-    *("/kafkad/export/sinks/", "/kafkad/export/run.py", "/kafkad.export.table_folder.py"),
+    *("/kafkad/export/sinks/", "/kafkad/export/run.py", "/kafkad/export/table_folder.py"),
     *("/kafkad/export/conditional_puts.py", "/pyiceberg/catalog/sql.py"),
 )
 IN_S3, LATEST, MERGED = "-s3", "-latest", "-merged"

@@ -252,6 +252,8 @@ def test_a_run_whose_files_are_on_another_machine_commits_nothing(tmp_path: Path
             path.rename(tmp_path / path.name)
         return returned
 
-    with pytest.raises(ExportFailed, match=r"is not here, .* all workers and the driver need the same folder"):
+    with pytest.raises(
+        ExportFailed, match=r"the driver does not find it, .* all workers and the driver need the same folder"
+    ):
         run_export(prepare(asked, sink), sink, elsewhere, lambda _file: None)
     assert open_sink(asked).state([0]).topic_id is None

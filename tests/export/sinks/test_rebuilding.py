@@ -137,7 +137,7 @@ def test_a_table_of_the_latest_of_each_key_can_not_be_known_again(tmp_path: Path
     export(asked, 3)
     export(asked, 6)
     lose_log(asked)
-    with pytest.raises(ExportFailed, match="export it anew"):
+    with pytest.raises(ExportFailed, match="export the topic again"):
         rebuild_log(TableFolder(asked.out), "t")
 
 

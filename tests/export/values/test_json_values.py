@@ -96,7 +96,7 @@ def test_a_schema_names_columns() -> None:
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ('{"type": "string"}', "does not describe an object"),
         ('{"properties": {"a": {}}}', r"\.a is of several or no types"),
         ('{"properties": {"a": {"type": ["string", "integer"]}}}', r"\.a is of several or no types"),
