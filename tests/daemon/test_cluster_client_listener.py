@@ -160,8 +160,8 @@ def test_strangers_are_no_brokers_and_no_controller(cluster: SharedCluster) -> N
 def test_a_controller_is_heard_on_the_listeners_that_are_for_it(cluster: SharedCluster) -> None:
     """It sends to that of its own control.plane.listener.name."""
     _, other, _ = cluster.from_controller()
-    on_file = cluster.port_of(other, "CONTROL")
-    cluster.wait_until(lambda: _is_connected_to(on_file), "the controller asks another broker on this listener")
+    told = cluster.port_of(other, "CONTROL")
+    cluster.wait_until(lambda: _is_connected_to(told), "the controller asks another broker on this listener")
     for listener in ("BROKERS", "CONTROL"):
         port = cluster.port_of(1, listener)
         # There is no broker 9.

@@ -247,9 +247,9 @@ def test_a_damaged_log_costs_its_own_compaction_only_and_is_tried_again_after_a_
     assert served.metric("kafka_log_logcleanermanager_uncleanable_bytes") > 500_000
     assert served.metric("kafka_log_logcleanermanager_time_since_last_run_ms") < 60_000 * WITHIN_S
     assert served.metric("kafka_log_logcleaner_deadthreadcount") == 0
-    (on_file,) = status(served, "damaged")
-    assert on_file["state"] == "quarantined" and "00000000000000000000.log, byte " in on_file["failure"]
-    assert on_file["retry_ms"] > 0 and on_file["last"] is None
+    (told,) = status(served, "damaged")
+    assert told["state"] == "quarantined" and "00000000000000000000.log, byte " in told["failure"]
+    assert told["retry_ms"] > 0 and told["last"] is None
     (other,) = status(served, topic)
     assert other["last"]["cleaned_offset"] > 0 and other["failure"] is None
     content[len(content) // 2] ^= 1
@@ -260,8 +260,8 @@ def test_a_damaged_log_costs_its_own_compaction_only_and_is_tried_again_after_a_
     eventually(lambda: compactions(served, "damaged") >= 1, what="it is compacted now")
     assert [line.rpartition(" ")[2] for line in served.metric_lines(name + "{")] == ["0.0"]
     assert len(served.lines("damaged-0 can't be compacted")) == 1
-    (on_file,) = status(served, "damaged")
-    assert on_file["failure"] is None and on_file["last"]["records_written"] < on_file["last"]["records_read"]
+    (told,) = status(served, "damaged")
+    assert told["failure"] is None and told["last"]["records_written"] < told["last"]["records_read"]
 
 
 def status(served: Served, topic: str) -> list[dict[str, Any]]:

@@ -65,14 +65,14 @@ class Plugged:
 
     def produce(self, topic: str, count: int) -> list[float]:
         """The throttle times that the client was told."""
-        on_file: list[float] = []
-        throttled = {"throttle_cb": lambda event: on_file.append(event.throttle_time)}
+        told: list[float] = []
+        throttled = {"throttle_cb": lambda event: told.append(event.throttle_time)}
         producer = Producer({"bootstrap.servers": self.bootstrap, "client.id": "any", **throttled})
         for _ in range(count):
             producer.produce(topic, os.urandom(600_000), key="same")
             assert producer.flush(WITHIN_S) == 0
         producer.poll(0)
-        return on_file
+        return told
 
 
 @pytest.fixture(scope="module")

@@ -460,11 +460,11 @@ def test_the_group_of_an_export_does_not_expire_and_is_told_again(tmp_path: Path
         lake.produce(30)
         ends = json.loads(lake.run("run", "--json"))["ends"]
         group = f"kafkad-export-{lake.topic}"
-        on_file = {(lake.topic, int(partition)): end for partition, end in ends.items()}
-        commit_offsets(client, group, dict.fromkeys(on_file, 0), retention=timedelta(milliseconds=1))
+        told = {(lake.topic, int(partition)): end for partition, end in ends.items()}
+        commit_offsets(client, group, dict.fromkeys(told, 0), retention=timedelta(milliseconds=1))
         eventually(lambda: committed_offsets(client, group) == {}, what="what was committed expires")
         assert "nothing new" in lake.run("run")
-        assert committed_offsets(client, group) == on_file
+        assert committed_offsets(client, group) == told
 
 
 def as_it_lies(folder: Path) -> dict[Path, tuple[int, int, int]]:

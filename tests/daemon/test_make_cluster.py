@@ -59,20 +59,20 @@ def test_one_command_gives_a_cluster_until_ctrl_c(tmp_path: Path) -> None:
     port = _three_free_ports()
     with _running(tmp_path, port) as process:
         assert process.stdout is not None
-        on_file = []
+        told = []
         for line in process.stdout:
-            on_file.append(line)
+            told.append(line)
             if "watch" in line:
                 break
-        text = "".join(on_file)
+        text = "".join(told)
         assert f"bootstrap   127.0.0.1:{port},127.0.0.1:{port + 1},127.0.0.1:{port + 2}\n" in text, text
         group = re.search(r"kill -9 -(\d+)", text)
         assert group is not None, text
         with BrokerClient(f"127.0.0.1:{port + 2}") as client:
             client.create_topic("orders", partitions=3, replication_factor=3, configs={})
         os.killpg(int(group[1]), signal.SIGKILL)
-        assert process.stdout.readline() == "broker 1 has ended; it is started again in 15 s\n"
-        assert process.stdout.readline().startswith("broker 1 starts, its process group is ")
+        assert process.stdout.readline() == "broker 1 has ended; restarting it in 15 s\n"
+        assert process.stdout.readline().startswith("broker 1 is starting, with process group ")
         everything = process_tree(process.pid)
         eventually(lambda: _answers(port), what="broker 1 is back")
         os.killpg(process.pid, signal.SIGINT)

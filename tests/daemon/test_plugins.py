@@ -67,19 +67,19 @@ def broker(tmp_path_factory: pytest.TempPathFactory, site: Path) -> Iterator[Kaf
 
 def produce(broker: Kafkad, topic: str, client_id: str, values: list[bytes]) -> list[float]:
     """Throttle times in seconds that the client was told of."""
-    on_file: list[float] = []
+    told: list[float] = []
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap,
             "client.id": client_id,
-            "throttle_cb": lambda event: on_file.append(event.throttle_time),
+            "throttle_cb": lambda event: told.append(event.throttle_time),
         }
     )
     for value in values:
         producer.produce(topic, value)
         producer.flush(WITHIN_S)
     producer.poll(0.1)
-    return on_file
+    return told
 
 
 def create(broker: Kafkad, topic: str, **configs: str) -> None:

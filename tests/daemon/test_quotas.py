@@ -42,12 +42,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeasuredBroker]
 
 def produce(broker: MeasuredBroker, client_id: str, total: int) -> tuple[float, list[ThrottleEvent]]:
     """Seconds that it took to produce `total` bytes, and what the client was told."""
-    on_file: list[ThrottleEvent] = []
+    told: list[ThrottleEvent] = []
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap,
             "client.id": client_id,
-            "throttle_cb": on_file.append,
+            "throttle_cb": told.append,
             "batch.size": 100_000,
             "linger.ms": 5,
         }
@@ -57,19 +57,19 @@ def produce(broker: MeasuredBroker, client_id: str, total: int) -> tuple[float, 
         producer.produce("limited", VALUE)
     assert producer.flush(WITHIN_S) == 0
     took = time.monotonic() - began
-    return took, on_file
+    return took, told
 
 
 def consume(broker: MeasuredBroker, client_id: str, count: int) -> tuple[float, list[ThrottleEvent]]:
     """Seconds that it took to read `count` records from the beginning, and what the client was told."""
-    on_file: list[ThrottleEvent] = []
+    told: list[ThrottleEvent] = []
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
             "client.id": client_id,
             "group.id": "none",
             "enable.auto.commit": False,
-            "throttle_cb": on_file.append,
+            "throttle_cb": told.append,
         }
     )
     consumer.assign([TopicPartition("limited", 0, 0)])
@@ -80,27 +80,27 @@ def consume(broker: MeasuredBroker, client_id: str, count: int) -> tuple[float, 
     took = time.monotonic() - began
     consumer.close()
     assert offsets == list(range(count))
-    return took, on_file
+    return took, told
 
 
 def test_a_producer_is_slowed_down_to_its_rate_and_told_so_and_another_is_not(broker: MeasuredBroker) -> None:
     slow: list[tuple[float, list[ThrottleEvent]]] = []
     limited = threading.Thread(target=lambda: slow.append(produce(broker, "slow", 5 * RATE)))
     limited.start()
-    _, on_file = produce(broker, "quick", 5 * RATE)
-    assert on_file == []
+    _, told = produce(broker, "quick", 5 * RATE)
+    assert told == []
     limited.join()
-    ((took, on_file),) = slow
+    ((took, told),) = slow
     assert 5 * RATE / took < 1.5 * RATE
-    assert any(event.throttle_time > 0 for event in on_file)
+    assert any(event.throttle_time > 0 for event in told)
     assert broker.page.value("kafkad_quota_throttled_requests_total") > 0
 
 
 def test_a_consumer_is_slowed_down_to_its_rate_and_told_so(broker: MeasuredBroker) -> None:
     produce(broker, "quick", 5 * RATE)
-    took, on_file = consume(broker, "slow", 5 * RATE // len(VALUE))
+    took, told = consume(broker, "slow", 5 * RATE // len(VALUE))
     assert 5 * RATE / took < 1.5 * RATE
-    assert any(event.throttle_time > 0 for event in on_file)
+    assert any(event.throttle_time > 0 for event in told)
     _, quick_told = consume(broker, "quick", 5 * RATE // len(VALUE))
     assert quick_told == []
 

@@ -84,17 +84,17 @@ def test_a_broker_that_is_asked_for_its_stacks_writes_them_and_goes_on(tmp_path:
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
 def test_throw_away_broker_serves_at_the_address_that_it_prints_and_leaves_nothing_behind(
-    on_file: signal.Signals,
+    told: signal.Signals,
 ) -> None:
     port = free_port()
-    asked = ["--port", str(port)] if on_file == signal.SIGINT else []
+    asked = ["--port", str(port)] if told == signal.SIGINT else []
     with _dev(*asked) as (process, facts):
         with BrokerClient(facts["bootstrap"]) as client:
             assert client.topics() == []
         assert facts["bootstrap"] == f"127.0.0.1:{port}" or not asked
         assert Path(facts["log_dir"]).is_dir()
         tree = process_tree(process.pid)
-        process.send_signal(on_file)
+        process.send_signal(told)
         assert process.wait(WITHIN_S) == 0
     assert not Path(facts["log_dir"]).parent.exists()
     eventually(lambda: not any(map(is_alive, tree)), what="every process ends")

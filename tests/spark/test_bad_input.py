@@ -166,7 +166,7 @@ def test_credentials_that_the_workers_lose_are_one_line_and_nothing_is_committed
 def test_a_task_that_ends_after_the_job_has_failed_is_not_told_of_with_its_stack_trace(
     spark: SparkSession, tmp_path: Path, logged: Callable[[], str]
 ) -> None:
-    begun, on_file = tmp_path / "begun", tmp_path / "told"
+    begun, told = tmp_path / "begun", tmp_path / "told"
 
     def fails_or_stays(numbers: Iterable[int]) -> Iterator[int]:
         for number in numbers:
@@ -174,14 +174,14 @@ def test_a_task_that_ends_after_the_job_has_failed_is_not_told_of_with_its_stack
                 eventually(begun.exists, within=WITHIN_S, what="the other one has begun")
                 raise ExportFailed("the table can't be written")
             begun.touch()
-            eventually(on_file.exists, within=WITHIN_S, what="the job has failed")
+            eventually(told.exists, within=WITHIN_S, what="the job has failed")
             yield number
 
     context = spark.sparkContext
     context.setJobGroup(str(tmp_path), "one fails, one stays")
     with pytest.raises(PySparkException, match="can't be written"), without_stack_traces(spark):
         context.parallelize(range(2), 2).mapPartitions(fails_or_stays).collect()
-    on_file.touch()
+    told.touch()
     status = context.statusTracker()
     (job,) = [status.getJobInfo(each) for each in status.getJobIdsForGroup(str(tmp_path))]
     assert job is not None

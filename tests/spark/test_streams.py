@@ -90,10 +90,10 @@ def test_a_query_goes_on_from_its_checkpoint(stream: Stream, source: str) -> Non
     frame = stream.reader(source, maxOffsetsPerTrigger="3000").load()
     batches = stream.run(frame)
     assert [each["numInputRows"] for each in batches] == [3_000, 3_000, 3_000, 1_000]
-    (on_file,) = batches[0]["sources"]
-    assert on_file["endOffset"].pop(f"begun at {json.dumps({stream.topic: {'0': 0, '1': 0}})}") == {}
-    assert on_file["endOffset"] == {stream.topic: {"0": 1_500, "1": 1_500}}
-    assert on_file["latestOffset"] == {stream.topic: {"0": 5_000, "1": 5_000}}
+    (told,) = batches[0]["sources"]
+    assert told["endOffset"].pop(f"begun at {json.dumps({stream.topic: {'0': 0, '1': 0}})}") == {}
+    assert told["endOffset"] == {stream.topic: {"0": 1_500, "1": 1_500}}
+    assert told["latestOffset"] == {stream.topic: {"0": 5_000, "1": 5_000}}
     stream.produce(2_000)
     assert sum(each["numInputRows"] for each in stream.run(frame)) == 2_000
     assert stream.run(frame) == []
