@@ -57,7 +57,7 @@ def drop_topics(port: int, log_dir: Path, topics: Mapping[str, int]) -> None:
     backoff = Backoff()
     prefixes = tuple(f"{topic}-" for topic in topics)  # also of folders renamed before their deletion
     while any(name.startswith(prefixes) for name in _partition_folders(log_dir)):
-        backoff.pause(f"the folders of {list(topics)} are gone")
+        backoff.pause(f"the deletion of the folders of {list(topics)}")
 
 
 def _partition_folders(log_dir: Path) -> list[str]:

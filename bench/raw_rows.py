@@ -117,7 +117,7 @@ def _fetch(broker: RunningBroker, by_partition: Mapping[int, list[bytes]], bytes
 def _full_fetch(frame: memoryview) -> None:
     fetched = check_fetch(frame)
     if fetched.size < _FETCH_MAX * 0.9:
-        raise ErrorReply(f"a fetch of {_FETCH_MAX} bytes was answered with {fetched.size}")
+        raise ErrorReply(f"a fetch of {_FETCH_MAX} bytes returned only {fetched.size}")
 
 
 def end_to_end(broker: RunningBroker, scale: Scale, row: str) -> list[Figure]:

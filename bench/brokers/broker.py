@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 
 from bench.brokers.ports import free_port
 from bench.brokers.processes import WITHIN_S, Process, eventually, is_alive, kill_all, process_tree
-from bench.brokers.readiness import answers
+from bench.brokers.readiness import responds
 
 
 class RunningBroker:
@@ -65,7 +65,7 @@ class RunningBroker:
 
     def wait_until_ready(self) -> None:
         """Wait until the broker responds to requests; an early exit fails with its output."""
-        eventually(self._ready_or_dead, what=f"{self.name} answers requests")
+        eventually(self._ready_or_dead, what=f"{self.name} responds to requests")
 
     def tree(self) -> list[Process]:
         """The present processes of the broker, parents before children."""
@@ -101,7 +101,7 @@ class RunningBroker:
         assert self._process is not None
         if self._process.poll() is not None:
             raise AssertionError(f"{self.name} exited with {self._process.returncode}:\n{self.tail()}")
-        return answers(self.port, self.host)
+        return responds(self.port, self.host)
 
     def __enter__(self) -> Self:
         self.prepare()

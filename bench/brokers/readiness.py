@@ -9,7 +9,7 @@ API_VERSIONS = struct.pack(">ihhih", 8 + 2, 18, 0, 1, -1)
 METADATA_OF_NO_TOPIC = struct.pack(">ihhihi", 8 + 2 + 4, 3, 1, 1, -1, 0)
 
 
-def answers(port: int, host: str = "127.0.0.1", *, timeout: float = 1.0) -> bool:
+def responds(port: int, host: str = "127.0.0.1", *, timeout: float = 1.0) -> bool:
     """Whether the broker replies to an ApiVersions request without error."""
     try:
         with socket.create_connection((host, port), timeout=timeout) as connection:

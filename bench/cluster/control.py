@@ -39,7 +39,7 @@ def replicas_led_by(leader: int) -> list[int]:
 
 
 def make_topic(cluster: RunningCluster, name: str, assignments: list[list[int]]) -> float:
-    """Create a topic; returns the seconds until all first replicas lead and all replicas are in sync, on every broker."""
+    """Create a topic; returns the seconds until first replicas lead and all replicas are in sync, on every broker."""
     admin = _admin(cluster.bootstrap)
     started = time.perf_counter()
     _only(admin.create_topics([NewTopic(name, len(assignments), replica_assignment=assignments)]))
@@ -106,7 +106,7 @@ def drop_topic(cluster: RunningCluster, name: str) -> float:
 
     started = time.perf_counter()
     _only(admin.delete_topics([name]))
-    wait_until(is_free, f"{name} is gone", 0.05)
+    wait_until(is_free, f"{name} is deleted", 0.05)
     return time.perf_counter() - started
 
 

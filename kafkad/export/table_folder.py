@@ -89,7 +89,7 @@ class TableFolder:
             self._files.move(source, target)
 
     def rename_pending(self, pending_files: Iterable[PendingFile]) -> None:
-        """Give files of a disk that wait for a commit their names; somebody else may have given some of them theirs."""
+        """Rename pending files on a disk to their final names; another process may have renamed some of them."""
         folders = set()
         with self._failures("written"):
             for run_id, path in pending_files:

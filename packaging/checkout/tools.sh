@@ -54,8 +54,8 @@ install() {
 
 missing=
 for environment in $(echo "$*" | tr ',' ' '); do
-    wanted=$(packages_of "$environment")
-    for package in $wanted; do
+    required=$(packages_of "$environment")
+    for package in $required; do
         case " $missing " in *" $package "*) continue ;; esac
         is_installed "$package" || missing="$missing $package"
     done

@@ -40,8 +40,8 @@ mkdir -p "$wheels"
 (
     # A concurrent build of the same checkout may download them too.
     flock 9
-    if ! (cd "$wheels" && sed -n 's/.*sha256:\([0-9a-f]*\)$/\1/p' "${locks[@]}" | sort -u >.wanted &&
-        sha256sum -- *.whl 2>/dev/null | cut -d' ' -f1 | sort | cmp -s - .wanted); then
+    if ! (cd "$wheels" && sed -n 's/.*sha256:\([0-9a-f]*\)$/\1/p' "${locks[@]}" | sort -u >.required &&
+        sha256sum -- *.whl 2>/dev/null | cut -d' ' -f1 | sort | cmp -s - .required); then
         rm -f "$wheels"/*.whl
         for lock in "${locks[@]}"; do
             "$python" -m pip download --quiet --disable-pip-version-check --no-cache-dir --no-deps --only-binary :all: \

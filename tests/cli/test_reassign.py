@@ -54,7 +54,7 @@ def test_brokers_are_shown_with_what_they_lead_and_lack() -> None:
     ]
     assert [cells(line) for line in broker_lines(loads(found[:1], topics))[1:]] == [
         ["1", "a:9092", "r", "yes", "1", "2", "0"],
-        ["2", "gone", "-", "no", "1", "2", "1"],
+        ["2", "unregistered", "-", "no", "1", "2", "1"],
     ], "replicas are assigned to it, and it is not registered"
 
 

@@ -43,7 +43,7 @@ def in_folder(command: Command) -> Command:
 @click.argument("what", metavar="PACKAGE|WHEEL|FILE.py")
 @in_folder
 def install(what: str, folder: str | None) -> None:
-    """Put a plugin into the plugins folder, replacing an older version.
+    """Install a plugin in the plugins folder, and replace an older version.
 
     A package is installed with the dependencies that kafkad does not have. A package that needs another version of a
     dependency of kafkad is rejected, and so is a plugin with which no broker could start. Upgrades of kafkad do not

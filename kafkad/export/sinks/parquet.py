@@ -102,7 +102,7 @@ class ParquetSink:
     def _table(self) -> Table | None:
         """The table, after pending renames of committed files."""
         table = self._log.table()
-        # In this order: what is committed and does not wait any more has its name.
+        # In this order: a committed file that is no longer pending has its final name.
         pending_files = [] if table is None else self._folder.pending_files()
         if table is not None and pending_files:
             paths = {file.path for file in table.files}

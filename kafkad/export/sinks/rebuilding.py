@@ -139,7 +139,7 @@ def _read_file(folder: TableFolder, path: str) -> _TableFile:
 
 def _check_name(folder: TableFolder, path: str, name: RunFileName, identity: _TopicIdentity | None) -> None:
     if identity is not None and identity.topic != name.topic:
-        raise ExportFailed(f"{folder.out}/{path} is of topic {identity.topic!r}, as it says itself")
+        raise ExportFailed(f"{folder.out}/{path} is of topic {identity.topic!r}, according to its footer")
 
 
 def _times(footer: pq.FileMetaData) -> tuple[int | None, int | None]:

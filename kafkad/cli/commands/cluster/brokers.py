@@ -42,7 +42,7 @@ brokers.add_command(end_session)
 def list_brokers(as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Print each broker with its number of leaders, replicas and out-of-sync replicas.
 
-    An unregistered broker with assigned replicas is shown as gone.
+    The address of an unregistered broker with assigned replicas is "unregistered".
     """
     with connected_client(bootstrap, timeout_s) as client:
         topics = client.topics()
@@ -86,7 +86,7 @@ def broker_lines(found: Sequence[BrokerLoad]) -> list[str]:
     rows = [
         (
             each.broker,
-            "gone" if each.host is None else f"{each.host}:{each.port}",
+            "unregistered" if each.host is None else f"{each.host}:{each.port}",
             each.rack or "-",
             "yes" if each.is_controller else "no",
             each.leads,
