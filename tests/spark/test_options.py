@@ -154,7 +154,7 @@ def test_a_task_has_so_many_offsets_at_most(folder: Path) -> None:
         ({"endingOffsets": json.dumps({"t": {"0": 1}})}, "endingOffsets has no number for t-1"),
         ({"assign": json.dumps({"t": []})}, "assign: expected topics with partitions"),
         ({"subscribe": " ,"}, "expected a topic, found none"),
-        ({"startingOffsets": json.dumps({"t": {"0": 1, "1": 1, "2": 1}})}, "startingOffsets: t-2 is not read"),
+        ({"startingOffsets": json.dumps({"t": {"0": 1, "1": 1, "2": 1}})}, "startingOffsets: t-2 is not selected"),
         ({"startingOffsets": json.dumps({"t": {"0": 1, "1": -3}})}, "expected an offset, -1 or -2, found -3"),
         ({"startingOffsets": "latest"}, "startingOffsets of a batch can't be latest"),
         ({"startingOffsets": json.dumps({"t": {"0": 1, "1": -1}})}, "startingOffsets of a batch can't be latest"),
