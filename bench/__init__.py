@@ -1,14 +1,14 @@
-"""The same work for kafkad and for Apache Kafka on this machine, and a table of ratios.
+"""The benchmark: the same work for kafkad and for Apache Kafka on this machine, and a table of ratios.
 
-requests.py, replies.py    requests encoded once, before anything is measured, and what is read of the answers
-load.py, pacing.py         raw load over plain sockets, as fast as it goes and at a given rate
-connection.py, admin.py    what the rows ask a broker for themselves
+requests.py, replies.py    encoding of requests before a measurement, and decoding of some fields of replies
+load.py, pacing.py         raw load over plain sockets, at maximum speed and at a fixed rate
+connection.py, admin.py    requests of the rows themselves, for example to create topics
 latency.py                 200 messages a second, end to end
-classic_group.py, consumer_group.py, coordinators.py   members of groups, from one thread; until coordinators serve
-rows.py, *_rows.py         the rows, by name, and how each is measured
-host.py                    CPU, memory and handles of a process tree, the floor
-figures.py, report.py, scale.py   figures, JSON and the table, how much is done
-brokers/                   the brokers that are compared, which tests start as well
+classic_group.py, consumer_group.py, coordinators.py   members of groups in one thread; waits for coordinators
+rows.py, *_rows.py         the rows by name, and their measurements
+host.py                    CPU, memory and file descriptors of a process tree, the floor
+figures.py, report.py, scale.py   figures, JSON and the table, amounts of work
+brokers/                   the compared brokers, which tests start too
 
-The broker is the thing measured: nothing here decodes a record, and the load costs a fraction of a core.
+Only the broker is measured: nothing here decodes a record, and the load takes a fraction of a core.
 """

@@ -1,4 +1,4 @@
-"""`python -m bench`: run the rows on the brokers named, save JSON, print the table."""
+"""`python -m bench`: run the rows on the selected brokers, save JSON, print the table."""
 
 import argparse
 import sys
@@ -15,8 +15,8 @@ from bench.client_rows import ClientFailed
 from bench.compaction.data_sets import DataSets
 from bench.figures import Better, Figure
 from bench.host import floor
-from bench.life_rows import fresh_folder
-from bench.replies import Refused
+from bench.lifecycle_rows import fresh_folder
+from bench.replies import ErrorReply
 from bench.report import load, save, table
 from bench.rows import ON_DATA_SET, ON_FRESH, ON_RUNNING, TITLES
 from bench.scale import FULL, QUICK, Scale
@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def measure(name: str, folder: Path, data_sets: DataSets, scale: Scale, rows: list[str]) -> list[Figure]:
-    """All the rows wanted, on a broker of this kind."""
+    """Run the selected rows on a broker of this kind."""
     new_folder = fresh_folder(folder)
 
     def make() -> RunningBroker:
@@ -65,8 +65,8 @@ def _run(name: str, row: str, work: Callable[[], list[Figure]]) -> list[Figure]:
     started = time.monotonic()
     try:
         figures = work()
-    except (Refused, ClientFailed, TimeoutError) as error:
-        # A broker that cannot do a row yet must not hide the other rows.
+    except (ErrorReply, ClientFailed, TimeoutError) as error:
+        # The failure of one row must not hide the other rows.
         why = f"failed: {' '.join(str(error).split())}"
         figures = [Figure(row=TITLES[row], name="all", unit="", better=Better.LOWER, value=None, why_not=why)]
     print(f"{name}: {row} took {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
@@ -79,14 +79,14 @@ def _run(name: str, row: str, work: Callable[[], list[Figure]]) -> list[Figure]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--broker", nargs="+", choices=list(_KINDS), default=["apache", "kafkad"],
-                        help="interpreted: kafkad with nothing compiled, after `make native`")  # fmt: skip
+                        help="interpreted: kafkad without compiled modules, after `make native`")  # fmt: skip
     parser.add_argument("--rows", nargs="+", choices=list(TITLES), metavar="ROW",
                         default=[row for row in TITLES if not row.startswith(("lake-", "compact-"))],
-                        help=f"some of: {', '.join(TITLES)}; lake-… want the extras spark and delta; without this, "
+                        help=f"some of: {', '.join(TITLES)}; lake-… need the extras spark and delta; default: "
                         "all but lake-… and compact-…")  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="less work in each row: a look, not a measurement")
-    parser.add_argument("--results", type=Path, default=_RESULTS, help="where the JSON goes")
-    parser.add_argument("--folder", type=Path, default=None, help="where the brokers keep their data")
+    parser.add_argument("--quick", action="store_true", help="less work in each row: a quick check, not a measurement")
+    parser.add_argument("--results", type=Path, default=_RESULTS, help="folder of the JSON files")
+    parser.add_argument("--folder", type=Path, default=None, help="folder of the brokers' data")
     return parser.parse_args()
 
 

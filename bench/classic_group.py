@@ -1,4 +1,4 @@
-"""Members of a classic group, each on a connection of its own: JoinGroup and SyncGroup wait for the other members."""
+"""Members of a classic group, each with its own connection: JoinGroup and SyncGroup wait for the other members."""
 
 import select
 import time
@@ -9,7 +9,7 @@ from bench.group_requests import assignment, join_group, leave_group, subscripti
 
 
 class ClassicGroup:
-    """All members from one thread. `join` is a rebalance of the whole group, the first of which waits for its delay."""
+    """All members in one thread. `join` rebalances the whole group; the first one includes the initial delay."""
 
     def __init__(self, port: int, group: str, topic: str, size: int) -> None:
         self._group = group
@@ -24,7 +24,7 @@ class ClassicGroup:
             self._poll.register(descriptor, select.EPOLLIN)
 
     def join(self, turn: int) -> float:
-        """Seconds until all have joined and synced. Each `turn` has other metadata: whoever is first begins anew."""
+        """Seconds until all members have joined and synced. Each `turn` has new metadata, which starts a rebalance."""
         self._metadata = subscription(self._topic, turn.to_bytes(4, "big"))
         requests = [join_group(self._group, member, self._metadata) for member in self._members]
         self._is_syncing = [False] * len(requests)
@@ -40,7 +40,7 @@ class ClassicGroup:
         return time.perf_counter() - started
 
     def _on_reply(self, at: int) -> bool:
-        """Whether this member is done."""
+        """Handle a reply. Returns whether this member has completed."""
         connection = self._connections[at]
         frame = connection.reply()
         if self._is_syncing[at]:
@@ -58,8 +58,8 @@ class ClassicGroup:
         return False
 
     def close(self) -> None:
-        """Leave, so that no session runs out while other rows are measured."""
-        self._connections[0].ask(leave_group(self._group, self._members))
+        """Leave the group, so that no session expires during other rows."""
+        self._connections[0].request(leave_group(self._group, self._members))
         for connection in self._connections:
             connection.socket.close()
         self._poll.close()

@@ -1,4 +1,4 @@
-"""The same through public clients: librdkafka (confluent-kafka) and Kafka's own performance tools."""
+"""Rows with public clients: librdkafka (confluent-kafka) and Kafka's own performance tools."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Commits of offsets: as many as a broker takes, and what 10,000 a second cost it."""
+"""Commits of offsets: at maximum rate, and the cost of 10,000 a second."""
 
 from bench.brokers.broker import RunningBroker
 from bench.coordinators import wait_for_group
@@ -18,7 +18,7 @@ _PER_SECOND = 10_000
 
 
 def commits(broker: RunningBroker, scale: Scale, row: str, *, connections: int) -> list[Figure]:
-    """OffsetCommit of one partition, five in flight on each connection, which has a group of its own."""
+    """OffsetCommit of one partition, five in flight on each connection, with one group for each connection."""
     with topic(broker, "committed", 1) as name:
         groups = [f"{name}-{index}" for index in range(connections)]
         for group in groups:

@@ -1,4 +1,4 @@
-"""One plain socket to a broker: a request out, a whole reply in."""
+"""One plain socket to a broker: send a request, receive its reply."""
 
 import socket
 import struct
@@ -9,14 +9,14 @@ _TIMEOUT_S = 60.0
 
 
 class Connection:
-    """Blocking and sequential: for set-up, checks and everything that is not itself the load."""
+    """A blocking, sequential connection, for set-up and checks, not for the load."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def ask(self, request: bytes) -> bytes:
-        """Send, and return the reply without its length."""
+    def request(self, request: bytes) -> bytes:
+        """Send a request; returns the reply without its length."""
         self.socket.sendall(request)
         return self.reply()
 

@@ -1,4 +1,4 @@
-"""One measured figure, and how two of them compare."""
+"""A measured figure, and the comparison of two figures."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from bench.host import Cpu
 
 
 class Better(StrEnum):
-    """Which way is good."""
+    """Whether higher or lower values are better."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -15,7 +15,7 @@ class Better(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A number of one broker in one row; None when the broker could not do the work, and why."""
+    """A value of one broker in one row; None with a reason if the row failed."""
 
     row: str
     name: str
@@ -25,7 +25,7 @@ class Figure:
     why_not: str = ""
 
     def advantage_over(self, other: "Figure") -> float | None:
-        """How many times better than `other` this figure is; below 1 it is worse."""
+        """The ratio by which this figure is better than `other`; below 1 if it is worse."""
         if self.value is None or other.value is None or not self.value or not other.value:
             return None
         ratio = self.value / other.value
@@ -41,7 +41,7 @@ def cost(row: str, name: str, value: float, unit: str) -> Figure:
 
 
 def cpu_per_gigabyte(row: str, used: Cpu, payload: float) -> list[Figure]:
-    """Broker CPU for the payload bytes moved, in all, and user and system apart."""
+    """Broker CPU for the payload bytes: total, user and system."""
     gigabytes = payload / 1e9
     return [
         cost(row, "broker CPU", used.total / gigabytes, "s/GB"),
@@ -51,7 +51,7 @@ def cpu_per_gigabyte(row: str, used: Cpu, payload: float) -> list[Figure]:
 
 
 def cpu_per_request(row: str, used: Cpu, requests: int) -> list[Figure]:
-    """Broker CPU for each request, in all, and user and system apart."""
+    """Broker CPU for each request: total, user and system."""
     return [
         cost(row, "broker CPU", used.total / requests * 1e6, "µs/request"),
         cost(row, "broker CPU user", used.user / requests * 1e6, "µs/request"),

@@ -1,16 +1,16 @@
-"""What the benchmark reads of the answers of coordinators."""
+"""Decode some fields of the replies of coordinators."""
 
 from dataclasses import dataclass
 
-from bench.replies import Reader, Refused
+from bench.replies import ErrorReply, Reader
 
 MEMBER_ID_REQUIRED = 79
 CONCURRENT_TRANSACTIONS = 51
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
-    """A JoinGroup v9 reply; `members` are known to the leader only."""
+class JoinReply:
+    """A JoinGroup v9 reply; only the leader gets `members`."""
 
     error: int
     generation: int
@@ -20,8 +20,8 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beaten:
-    """A ConsumerGroupHeartbeat v1 reply; `assigned` by topic id, None when nothing has changed."""
+class HeartbeatReply:
+    """A ConsumerGroupHeartbeat v1 reply; `assigned` by topic id, None without a change."""
 
     epoch: int
     assigned: dict[bytes, list[int]] | None
@@ -29,11 +29,11 @@ class Beaten:
 
 def _checked(error: int, what: str) -> None:
     if error:
-        raise Refused(f"{what}: error code {error}")
+        raise ErrorReply(f"{what}: error code {error}")
 
 
 def is_coordinator_found(frame: bytes) -> bool:
-    """Whether a FindCoordinator v4 reply names one for the only key."""
+    """Whether a FindCoordinator v4 reply has a coordinator for its only key."""
     reader = Reader(frame)
     reader.skip(4)
     assert len(reader.items()) == 1
@@ -44,7 +44,7 @@ def is_coordinator_found(frame: bytes) -> bool:
     return reader.number("h") == 0
 
 
-def read_join(frame: bytes | memoryview) -> Joined:
+def read_join(frame: bytes | memoryview) -> JoinReply:
     reader = Reader(frame)
     reader.skip(4)
     error, generation = reader.number("h"), reader.number("i")
@@ -54,9 +54,9 @@ def read_join(frame: bytes | memoryview) -> Joined:
     reader.skip(1)
     member = reader.text() or ""
     if error not in (0, MEMBER_ID_REQUIRED):
-        raise Refused(f"JoinGroup: error code {error}")
+        raise ErrorReply(f"JoinGroup: error code {error}")
     members = [_member(reader) for _ in reader.items()]
-    return Joined(error=error, generation=generation, leader=leader, member=member, members=members)
+    return JoinReply(error=error, generation=generation, leader=leader, member=member, members=members)
 
 
 def _member(reader: Reader) -> str:
@@ -68,7 +68,7 @@ def _member(reader: Reader) -> str:
 
 
 def check_sync(frame: bytes | memoryview) -> int:
-    """The size of the assignment; raises when the member is refused."""
+    """The size of the assignment. Raises `ErrorReply`."""
     reader = Reader(frame)
     reader.skip(4)
     _checked(reader.number("h"), "SyncGroup")
@@ -77,7 +77,7 @@ def check_sync(frame: bytes | memoryview) -> int:
     return reader.uvarint() - 1
 
 
-def read_heartbeat(frame: bytes | memoryview) -> Beaten:
+def read_heartbeat(frame: bytes | memoryview) -> HeartbeatReply:
     reader = Reader(frame)
     reader.skip(4)
     error = reader.number("h")
@@ -86,17 +86,17 @@ def read_heartbeat(frame: bytes | memoryview) -> Beaten:
     epoch = reader.number("i")
     reader.skip(4)
     if reader.number("b") < 0:
-        return Beaten(epoch=epoch, assigned=None)
+        return HeartbeatReply(epoch=epoch, assigned=None)
     assigned: dict[bytes, list[int]] = {}
     for _ in reader.items():
         topic_id = reader.uuid()
         assigned[topic_id] = [reader.number("i") for _ in reader.items()]
         reader.tags()
-    return Beaten(epoch=epoch, assigned=assigned)
+    return HeartbeatReply(epoch=epoch, assigned=assigned)
 
 
 def check_commit(frame: bytes | memoryview) -> None:
-    """Raises when any partition of an OffsetCommit v8 reply has an error."""
+    """Raises `ErrorReply` if a partition of an OffsetCommit v8 reply has an error."""
     reader = Reader(frame)
     reader.skip(4)
     for _ in reader.items():
@@ -117,7 +117,7 @@ def read_producer(frame: bytes) -> tuple[int, int]:
 
 
 def added_partition(frame: bytes) -> bool:
-    """False when an AddPartitionsToTxn v3 reply says that the transaction before is still being ended."""
+    """False if an AddPartitionsToTxn v3 reply has CONCURRENT_TRANSACTIONS."""
     reader = Reader(frame)
     reader.skip(4)
     assert len(reader.items()) == 1
@@ -131,7 +131,7 @@ def added_partition(frame: bytes) -> bool:
 
 
 def check_end(frame: bytes) -> None:
-    """Raises when an EndTxn v3 reply refuses."""
+    """Raises `ErrorReply` if an EndTxn v3 reply has an error."""
     reader = Reader(frame)
     reader.skip(4)
     _checked(reader.number("h"), "EndTxn")

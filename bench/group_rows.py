@@ -1,4 +1,4 @@
-"""Joins of groups: how long until every member has its assignment, and what that costs the broker."""
+"""Joins of groups: the time until every member has its assignment, and the cost for the broker."""
 
 import time
 
@@ -9,24 +9,24 @@ from bench.coordinators import wait_for_group
 from bench.figures import Figure, cost, rate
 from bench.group_replies import read_heartbeat
 from bench.host import Cpu, cpu_of_tree
-from bench.life_rows import median
+from bench.lifecycle_rows import median
 from bench.load import Lane, run
 from bench.raw_rows import topic
 from bench.scale import Scale
 
-_FEWEST_TURNS = 3
+_MIN_TURNS = 3
 _HEARTBEATS_IN_FLIGHT = 5
 
 
 def classic(broker: RunningBroker, scale: Scale, row: str, *, members: int) -> list[Figure]:
-    """A group forms, `group.initial.rebalance.delay.ms` included, and then all its members join again and again."""
+    """The first join of a group, with `group.initial.rebalance.delay.ms`, and then repeated joins of all members."""
     with topic(broker, "joined", 1) as name:
         wait_for_group(broker.port, f"classic-{members}", name)
         group = ClassicGroup(broker.port, f"classic-{members}", name, members)
         before = cpu_of_tree(broker.pid)
         first = group.join(0)
         formed = cpu_of_tree(broker.pid) - before
-        turns = max(_FEWEST_TURNS, scale.joins // members)
+        turns = max(_MIN_TURNS, scale.joins // members)
         warm = max(1, turns // 2)
         for turn in range(warm):
             group.join(1 + turn)
@@ -50,8 +50,8 @@ def _rebalances(row: str, seconds: list[float], used: Cpu, members: int) -> list
 
 
 def consumer(broker: RunningBroker, scale: Scale, row: str, *, members: int) -> list[Figure]:
-    """Groups form one after the other; the last one goes on with heartbeats that say nothing."""
-    turns = max(_FEWEST_TURNS, scale.joins // members // 10)
+    """Joins of groups one after the other, and then heartbeats of the last group without changes."""
+    turns = max(_MIN_TURNS, scale.joins // members // 10)
     with topic(broker, "shared", members) as name:
         wait_for_group(broker.port, "consumer", name)
         _form(broker, "consumer-warm", name, members).close()
@@ -83,7 +83,7 @@ def _settled(broker: RunningBroker, scale: Scale, row: str, group: ConsumerGroup
     before = cpu_of_tree(broker.pid)
     lane = Lane(
         broker.port,
-        group.settled_heartbeats(),
+        group.unchanged_heartbeats(),
         total=scale.heartbeats,
         in_flight=_HEARTBEATS_IN_FLIGHT,
         check=read_heartbeat,

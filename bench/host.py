@@ -1,7 +1,7 @@
-"""What does a tree of processes cost this machine: CPU, memory, file handles; and what would the bare work cost?
+"""CPU, memory and file descriptors of a process tree, and the cost of the bare work on this machine.
 
-CPU comes from /proc/PID/stat, children that ended included; idle CPU from the scheduler's nanosecond counters,
-because the ticks of `stat` are too coarse for a tenth of a per cent.
+CPU is from /proc/PID/stat, including ended children. Idle CPU is from the scheduler's nanosecond counters, because the
+ticks in `stat` are too coarse for a tenth of a percent.
 """
 
 import mmap
@@ -24,7 +24,7 @@ _FLOOR_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cpu:
-    """Seconds of CPU, user and system apart."""
+    """Seconds of CPU, user and system."""
 
     user: float
     system: float
@@ -38,7 +38,7 @@ class Cpu:
 
 
 def cpu_of_tree(root: int) -> Cpu:
-    """CPU used so far by `root`, its descendants, and those of them that ended."""
+    """CPU used so far by `root` and its descendants, including ended ones."""
     user = system = 0
     for process in process_tree(root):
         stat = Path(f"/proc/{process.pid}/stat").read_bytes()
@@ -49,13 +49,13 @@ def cpu_of_tree(root: int) -> Cpu:
 
 
 def own_cpu() -> Cpu:
-    """CPU used so far by the benchmark's own process: what the load costs."""
+    """CPU used so far by the process of the benchmark, which is the cost of the load."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return Cpu(user=used.ru_utime, system=used.ru_stime)
 
 
 def idle_cpu_percent(root: int, seconds: float) -> float:
-    """CPU of the whole tree over `seconds` of doing nothing, in per cent of one core."""
+    """CPU of the idle tree over `seconds`, in percent of one core."""
     before, started = _on_cpu_ns(root), time.monotonic_ns()
     time.sleep(seconds)
     return 100 * (_on_cpu_ns(root) - before) / (time.monotonic_ns() - started)
@@ -67,7 +67,7 @@ def _on_cpu_ns(root: int) -> int:
 
 
 def pss_megabytes(root: int) -> float:
-    """Memory of the tree, shared pages counted once (Linux: proportional set size)."""
+    """Memory of the tree with shared pages counted once (proportional set size)."""
     kilobytes = 0
     for process in process_tree(root):
         for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
@@ -77,14 +77,14 @@ def pss_megabytes(root: int) -> float:
 
 
 def open_files(root: int) -> int:
-    """File descriptors open in the tree."""
+    """The number of open file descriptors of the tree."""
     return sum(len(os.listdir(f"/proc/{process.pid}/fd")) for process in process_tree(root))
 
 
 def touch_memory(gigabytes: int) -> None:
-    """Touch and free memory, so that the host of a virtual machine backs it before something is measured.
+    """Touch and free memory, so that the host of a virtual machine backs it before a measurement.
 
-    Otherwise every page that was not used lately costs the guest a fault in the host, and hides all else.
+    Otherwise each page that was not used recently causes a page fault in the host, which dominates the measurement.
     """
     if not gigabytes:
         return
@@ -93,11 +93,11 @@ def touch_memory(gigabytes: int) -> None:
 
 
 def floor(folder: Path, scratch_gigabytes: int) -> dict[str, float]:
-    """CPU seconds a GB that no broker can be without on this machine: writing, and receiving with a checksum."""
+    """The minimum CPU seconds for a GB on this machine: writing, and receiving with a checksum."""
     touch_memory(scratch_gigabytes)
     figures = {}
     for name, piece in (("write() of 1 MB pieces", 1 << 20), ("write() of 16 KB pieces", 16 << 10)):
-        # The better of two: the first may still meet pages that the host has to find.
+        # The better of two: the first may still have page faults in the host.
         figures[name] = min(_write_cost(folder / "floor", piece) for _ in range(2))
     figures["receive and CRC-32C"] = _receive_cost()
     return figures

@@ -1,6 +1,6 @@
-"""A topic into a table: our data source and export beside Spark's own Kafka source, CPU of everything counted.
+"""Export a topic to a table: kafkad's data source and export, compared with Spark's own Kafka source.
 
-Meanwhile somebody produces a little, and is told how long that takes.
+CPU of all processes is counted, and a slow producer measures its latency meanwhile.
 """
 
 import json
@@ -48,7 +48,7 @@ _OF_FILES = (
 
 
 def lake(broker: RunningBroker, scale: Scale, row: str, *, record_size: int, codec: str, cores: int) -> list[Figure]:
-    """Each way is measured once, after a smaller topic. Needs the extras spark and delta, and Java."""
+    """Measure each way once, after a run with a smaller topic. Needs the extras spark and delta, and Java."""
     records = scale.lake_bytes // record_size
     with (
         topic(broker, "lake", _PARTITIONS) as name,
@@ -75,7 +75,7 @@ def lake(broker: RunningBroker, scale: Scale, row: str, *, record_size: int, cod
 
 @contextmanager
 def _producing(port: int, name: str) -> Iterator[list[tuple[float, float]]]:
-    """Small requests at a steady rate: when each was due, and how many milliseconds later it was acknowledged."""
+    """Produce small requests at a steady rate; yields the due time and the latency in milliseconds of each."""
     seen: list[tuple[float, float]] = []
     stop = threading.Event()
     request = produce(name, {0: record_batch(1, 100)})
@@ -99,7 +99,7 @@ def _producing(port: int, name: str) -> Iterator[list[tuple[float, float]]]:
 
 
 def _p99(produced: list[tuple[float, float]], began: float, ended: float) -> float:
-    """Of the requests that were due in this time, by the clock of all processes."""
+    """The p99 of the requests that were due in this time."""
     milliseconds = sorted(took for due, took in produced if began <= due < ended)
     if not milliseconds:
         raise ClientFailed("nothing was acknowledged beside a run")
@@ -109,7 +109,7 @@ def _p99(produced: list[tuple[float, float]], began: float, ended: float) -> flo
 def _measured(broker: RunningBroker, name: str, small: str, cores: int) -> list[tuple[str, float, float, float, float]]:
     has_files = isinstance(broker, Kafkad)
     with tempfile.TemporaryDirectory(prefix="kafkad-lake-") as folder:
-        asked = {
+        request = {
             "bootstrap": broker.bootstrap,
             "broker_pid": broker.pid,
             "log_dir": str(broker.log_dir) if has_files else None,
@@ -120,9 +120,9 @@ def _measured(broker: RunningBroker, name: str, small: str, cores: int) -> list[
             "cores": cores,
             "ways": [*_OF_ANY_BROKER, *(_OF_FILES if has_files else ())],
         }
-        # All of it, the virtual machine and its workers too; the broker has what is left.
+        # Pins the job with the JVM and its workers; the broker has the remaining cores.
         pinned = ["taskset", "--cpu-list", ",".join(map(str, range(cores)))]
-        command = [*pinned, sys.executable, "-m", "bench.lake", json.dumps(asked)]
+        command = [*pinned, sys.executable, "-m", "bench.lake", json.dumps(request)]
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, env=environment)
     if done.returncode:
@@ -135,7 +135,7 @@ def _measured(broker: RunningBroker, name: str, small: str, cores: int) -> list[
 
 
 def _fill(broker: RunningBroker, name: str, records: int, size: int, codec: str) -> None:
-    """JSON whose fields repeat as real ones do, in batches of 16 KB."""
+    """Produce JSON with realistically repeated fields, in batches of 16 KB."""
     chance = Random(0)
     starts = [f'{{"city":"{chance.choice("ABCD")}{each % 97}","price":{chance.random():.6f},' for each in range(997)]
     padding = "".join(chance.choices("abcdefghijklmnopqrstuvwxyz ", k=size))

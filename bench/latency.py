@@ -1,4 +1,4 @@
-"""End to end: from the moment a record is sent until a waiting consumer holds it, at a steady small rate."""
+"""End-to-end latency: from sending a record until a waiting consumer receives it, at a low steady rate."""
 
 import select
 import time
@@ -14,7 +14,7 @@ _WAIT_MS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndToEnd:
-    """Latencies in milliseconds, sorted, and how many messages they are of."""
+    """The sorted latencies in milliseconds."""
 
     milliseconds: list[float]
 
@@ -23,7 +23,7 @@ class EndToEnd:
 
 
 def measure(port: int, topic: str, *, messages: int, per_second: int, start_offset: int) -> EndToEnd:
-    """Send `messages` one by one; one consumer always has a fetch waiting at the end of the log."""
+    """Send `messages` one by one; a consumer always has a pending fetch at the end of the log."""
     request = produce(topic, {0: record_batch(1, 100)})
     sent: dict[int, float] = {}
     arrived: dict[int, float] = {}

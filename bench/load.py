@@ -1,7 +1,7 @@
-"""Raw load: requests encoded beforehand over plain sockets, a fixed number in flight on each.
+"""Raw load: encoded requests over plain sockets, with a fixed number in flight on each.
 
-Replies are counted by their length prefix and thrown away unread, except that a sample of them is checked for error
-codes: a broker that refuses quickly would otherwise look fast.
+Replies are counted by their length and discarded, except a sample that is checked for error codes: a broker that
+rejects requests would otherwise seem fast.
 """
 
 import select
@@ -20,7 +20,7 @@ _CHECK_EVERY = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What the load saw; latencies are seconds from send to whole reply, sorted."""
+    """The result of the load; latencies are sorted seconds from sending to the complete reply."""
 
     requests: int
     received_bytes: int
@@ -32,7 +32,7 @@ class Outcome:
 
 
 class Lane:
-    """One connection with up to `in_flight` requests outstanding, until `total` are answered."""
+    """One connection with up to `in_flight` outstanding requests, until `total` have a reply."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Lane:
         self.received_bytes = 0
         self._requests = requests
         self._to_send = total
-        self._to_answer = total
+        self._outstanding = total
         self._in_flight = in_flight
         self._check = check
         self._next = 0
@@ -59,13 +59,13 @@ class Lane:
 
     @property
     def finished(self) -> bool:
-        return self._to_answer == 0
+        return self._outstanding == 0
 
     def start(self) -> None:
         self._send(self._in_flight)
 
     def on_readable(self) -> None:
-        """Take what has arrived; send one request for each reply that is complete."""
+        """Receive data, and send one request for each complete reply."""
         got = self.connection.socket.recv_into(self._view[self._filled :])
         if not got:
             raise ConnectionError("the broker closed the connection under load")
@@ -85,7 +85,7 @@ class Lane:
                 break
             else:
                 length = self._length(at)
-                if (self._to_answer - complete) % _CHECK_EVERY == 0:
+                if (self._outstanding - complete) % _CHECK_EVERY == 0:
                     self._check(view[at + 4 : min(at + length, filled)])
                 self._to_discard = length
                 continue
@@ -93,16 +93,16 @@ class Lane:
                 complete += 1
         view[: filled - at] = view[at:filled]
         self._filled = filled - at
-        self._answered(complete)
+        self._on_replies(complete)
         return complete
 
     def _length(self, at: int) -> int:
         length: int = struct.unpack_from(">i", self._view, at)[0]
         return length + 4
 
-    def _answered(self, count: int) -> None:
+    def _on_replies(self, count: int) -> None:
         now = time.perf_counter()
-        self._to_answer -= count
+        self._outstanding -= count
         for _ in range(count):
             self.latencies.append(now - self._sent_at.popleft())
 
@@ -121,7 +121,7 @@ class Lane:
 
 
 def run(lanes: Sequence[Lane]) -> Outcome:
-    """Drive all lanes from this one thread until each is finished."""
+    """Run all lanes in this thread until each is finished."""
     started = time.perf_counter()
     with select.epoll() as poll:
         by_descriptor = {lane.connection.socket.fileno(): lane for lane in lanes}
@@ -129,7 +129,7 @@ def run(lanes: Sequence[Lane]) -> Outcome:
             poll.register(descriptor, select.EPOLLIN)
             lane.start()
         while by_descriptor:
-            for descriptor, _ in poll.poll(60) or _silence():
+            for descriptor, _ in poll.poll(60) or _raise_timeout():
                 lane = by_descriptor[descriptor]
                 lane.on_readable()
                 if lane.finished:
@@ -147,5 +147,5 @@ def run(lanes: Sequence[Lane]) -> Outcome:
     )
 
 
-def _silence() -> list[tuple[int, int]]:
+def _raise_timeout() -> list[tuple[int, int]]:
     raise TimeoutError("no reply on any connection for a minute")

@@ -1,4 +1,4 @@
-"""Raw load at a rate that is given: what a broker uses when it is not at its limit."""
+"""Raw load at a fixed rate, for the resource usage of a broker below its limit."""
 
 import select
 import time
@@ -13,7 +13,7 @@ _BUFFER = 1 << 16
 
 
 class _PacedLane:
-    """One connection: bursts go out when they are due, whatever has been answered."""
+    """One connection, which sends bursts when they are due, independent of replies."""
 
     def __init__(self, port: int, burst: bytes, size: int, check: Callable[[memoryview], object]) -> None:
         self.connection = Connection(port)
@@ -29,7 +29,7 @@ class _PacedLane:
         self.connection.socket.sendall(self._burst)
 
     def on_readable(self) -> int:
-        """Take the replies that are complete, and return how many."""
+        """Receive data; returns the number of complete replies."""
         self._received += self.connection.socket.recv(_BUFFER)
         now, at, complete = time.perf_counter(), 0, 0
         while len(self._received) - at >= 4:
@@ -47,9 +47,9 @@ class _PacedLane:
 def run_paced(
     port: int, requests: Sequence[bytes], *, per_second: int, seconds: float, check: Callable[[memoryview], object]
 ) -> Outcome:
-    """One connection for each of `requests`, which it repeats; together `per_second` for so many seconds.
+    """Repeat each of `requests` on its own connection, together `per_second`, for `seconds`.
 
-    Of the replies in each read the first is checked.
+    Checks the first reply of each read.
     """
     size = max(1, round(per_second * _TICK_S / len(requests)))
     lanes = [_PacedLane(port, request * size, size, check) for request in requests]

@@ -1,4 +1,4 @@
-"""The raw rows: what the broker itself can do when the client costs next to nothing."""
+"""The raw rows: the performance of the broker with a client of negligible cost."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from bench.brokers.broker import RunningBroker
 from bench.figures import Figure, cost, cpu_per_gigabyte, cpu_per_request, rate
 from bench.host import cpu_of_tree, touch_memory
 from bench.load import Lane, Outcome, run
-from bench.replies import Refused, check_fetch, check_produce
+from bench.replies import ErrorReply, check_fetch, check_produce
 from bench.requests import fetch, produce, record_batch
 from bench.scale import Scale
 
@@ -20,7 +20,7 @@ _BATCH_BYTES = 16_384
 
 @contextmanager
 def topic(broker: RunningBroker, name: str, partitions: int) -> Iterator[str]:
-    """A topic that exists for the length of a row."""
+    """A topic for the duration of a row."""
     make_topics(broker.port, {name: partitions})
     yield name
     drop_topics(broker.port, broker.log_dir, {name: partitions})
@@ -77,17 +77,17 @@ def tiny(broker: RunningBroker, scale: Scale, row: str, *, connections: int) -> 
 
 
 def page_cache_fetch(broker: RunningBroker, scale: Scale, row: str, *, connections: int) -> list[Figure]:
-    """Fetches of 1 MB each through a log that was just written; each connection reads a partition of its own."""
+    """Fetches of 1 MB each of a log that was just written; each connection reads one partition."""
     batch = record_batch(_BATCH_BYTES // 1_034, 1_024)
     with topic(broker, "fetched", connections) as name:
         written = scale.fetch_log_bytes // (len(batch) * connections)
         request = produce(name, dict.fromkeys(range(connections), batch))
         _produce(broker, request, total=written)
-        asks = _fetch_requests(name, connections, written, len(batch))
-        _fetch(broker, asks, int(scale.fetch_bytes_per_connection * scale.warm_up))
+        requests = _fetch_requests(name, connections, written, len(batch))
+        _fetch(broker, requests, int(scale.fetch_bytes_per_connection * scale.warm_up))
         touch_memory(scale.scratch_gigabytes)
         before = cpu_of_tree(broker.pid)
-        outcome = _fetch(broker, asks, scale.fetch_bytes_per_connection)
+        outcome = _fetch(broker, requests, scale.fetch_bytes_per_connection)
         used = cpu_of_tree(broker.pid) - before
     return [
         rate(row, "throughput", outcome.received_bytes / outcome.seconds / 1e6, "MB/s"),
@@ -106,10 +106,10 @@ def _fetch_requests(name: str, partitions: int, batches: int, batch_size: int) -
     }
 
 
-def _fetch(broker: RunningBroker, asks: Mapping[int, list[bytes]], bytes_each: int) -> Outcome:
+def _fetch(broker: RunningBroker, by_partition: Mapping[int, list[bytes]], bytes_each: int) -> Outcome:
     lanes = [
         Lane(broker.port, requests, total=bytes_each // _FETCH_MAX, in_flight=1, check=_full_fetch)
-        for requests in asks.values()
+        for requests in by_partition.values()
     ]
     return run(lanes)
 
@@ -117,11 +117,11 @@ def _fetch(broker: RunningBroker, asks: Mapping[int, list[bytes]], bytes_each: i
 def _full_fetch(frame: memoryview) -> None:
     fetched = check_fetch(frame)
     if fetched.size < _FETCH_MAX * 0.9:
-        raise Refused(f"a fetch of {_FETCH_MAX} bytes was answered with {fetched.size}")
+        raise ErrorReply(f"a fetch of {_FETCH_MAX} bytes returned only {fetched.size}")
 
 
 def end_to_end(broker: RunningBroker, scale: Scale, row: str) -> list[Figure]:
-    """200 messages a second with a consumer that always waits at the end."""
+    """200 messages a second with a consumer that always waits at the log end."""
     with topic(broker, "paced", 1) as name:
         warm = int(scale.latency_messages * scale.warm_up)
         latency.measure(broker.port, name, messages=warm, per_second=200, start_offset=0)

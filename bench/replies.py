@@ -1,23 +1,23 @@
-"""What the benchmark reads of the answers: error codes, offsets, sizes; nothing of the records."""
+"""Decode some fields of replies: error codes, offsets, sizes; no records."""
 
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 
-class Refused(Exception):
-    """The broker answered with an error code: the figures would be worthless."""
+class ErrorReply(Exception):
+    """A reply has an error code: the figures would be invalid."""
 
 
 class Reader:
-    """A cursor over one response body, after its length and header."""
+    """A cursor over a response body, after its length and header."""
 
     def __init__(self, frame: bytes | memoryview, at: int = 5) -> None:
         self._frame = frame
         self._at = at
 
     def number(self, code: str) -> int:
-        """One big-endian integer by its struct letter."""
+        """One big-endian integer with this struct code."""
         layout = f">{code}"
         value: int = struct.unpack_from(layout, self._frame, self._at)[0]
         self._at += struct.calcsize(layout)
@@ -41,7 +41,7 @@ class Reader:
         return bytes(self._frame[start : self._at])
 
     def items(self) -> range:
-        """To be iterated over the elements of a compact array."""
+        """A range over the elements of a compact array."""
         return range(self.uvarint() - 1)
 
     def text(self) -> str | None:
@@ -59,11 +59,11 @@ class Reader:
 
 def _checked(error: int, what: str) -> None:
     if error:
-        raise Refused(f"{what}: error code {error}")
+        raise ErrorReply(f"{what}: error code {error}")
 
 
 def check_produce(frame: bytes | memoryview) -> list[int]:
-    """Base offsets of a Produce v9 reply; raises when any partition has an error."""
+    """The base offsets of a Produce v9 reply. Raises `ErrorReply` if a partition has an error."""
     reader, offsets = Reader(frame), []
     for _ in reader.items():
         topic = reader.text()
@@ -81,7 +81,7 @@ def check_produce(frame: bytes | memoryview) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """The one partition of a Fetch v12 reply: where its records are in the frame."""
+    """The only partition of a Fetch v12 reply, with the position of its records in the frame."""
 
     high_watermark: int
     start: int
@@ -89,7 +89,7 @@ class Fetched:
 
 
 def check_fetch(frame: bytes | memoryview) -> Fetched:
-    """The partition fetched; raises when the reply or the partition has an error."""
+    """The fetched partition. Raises `ErrorReply` if the reply or the partition has an error."""
     reader = Reader(frame)
     reader.skip(4)
     _checked(reader.number("h"), "Fetch")
@@ -108,7 +108,7 @@ def check_fetch(frame: bytes | memoryview) -> Fetched:
 
 
 def batch_ends(frame: bytes | memoryview, fetched: Fetched) -> Iterator[int]:
-    """The last offset of each whole batch among the records fetched."""
+    """The last offset of each complete batch in the fetched records."""
     at, end = fetched.start, fetched.start + fetched.size
     while at + 61 <= end:
         base, length = struct.unpack_from(">qi", frame, at)
@@ -119,7 +119,7 @@ def batch_ends(frame: bytes | memoryview, fetched: Fetched) -> Iterator[int]:
 
 
 def check_create_topics(frame: bytes | memoryview) -> None:
-    """Raises unless every topic was created."""
+    """Raises `ErrorReply` unless every topic was created."""
     reader = Reader(frame)
     reader.skip(4)
     for _ in reader.items():
@@ -136,7 +136,7 @@ def check_create_topics(frame: bytes | memoryview) -> None:
 
 
 def leaders(frame: bytes | memoryview) -> dict[str, int]:
-    """For each topic of a Metadata v12 reply, how many of its partitions have a leader and no error."""
+    """For each topic of a Metadata v12 reply, the number of partitions with a leader and without error."""
     reader, served = Reader(frame), {}
     reader.skip(4)
     for _ in reader.items():
@@ -168,8 +168,8 @@ def _has_leader(reader: Reader) -> bool:
     return error == 0 and leader >= 0
 
 
-def answered_offsets(frame: bytes | memoryview) -> int:
-    """How many partitions of a ListOffsets v7 reply have no error."""
+def offsets_without_error(frame: bytes | memoryview) -> int:
+    """The number of partitions without error in a ListOffsets v7 reply."""
     reader, fine = Reader(frame), 0
     reader.skip(4)
     for _ in reader.items():

@@ -1,4 +1,4 @@
-"""The figures of each broker as JSON, and side by side as a Markdown table."""
+"""The figures of each broker as JSON, and a Markdown table of all brokers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ _SUBJECT = "kafkad"
 
 
 def save(path: Path, figures: Sequence[Figure], floor: Mapping[str, float]) -> None:
-    """Write one broker's figures; rows measured earlier and not now are kept."""
+    """Write the figures of a broker; keeps saved rows that were not measured now."""
     measured = {figure.row for figure in figures}
     kept = [figure for figure in load(path) if figure.row not in measured]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -20,7 +20,7 @@ def save(path: Path, figures: Sequence[Figure], floor: Mapping[str, float]) -> N
 
 
 def load(path: Path) -> list[Figure]:
-    """The figures saved at `path`, none if there are none."""
+    """The figures saved at `path`; empty if the file does not exist."""
     if not path.exists():
         return []
     rows = json.loads(path.read_text())["figures"]
@@ -28,7 +28,7 @@ def load(path: Path) -> list[Figure]:
 
 
 def table(results: Mapping[str, Sequence[Figure]], floor: Mapping[str, float], yardstick: str = "apache") -> str:
-    """One line for each figure; the ratio says how many times better kafkad is than Apache Kafka."""
+    """One line for each figure, with the ratio by which kafkad is better than Apache Kafka."""
     brokers = list(results)
     lines = [f"| row | figure | {' | '.join(brokers)} | kafkad is better by |"]
     lines.append("|" + "---|" * (len(brokers) + 3))

@@ -1,6 +1,6 @@
-"""Requests as bytes, encoded before anything is measured: Produce v9, Fetch v12 and the admin calls around them.
+"""Encode requests before a measurement: Produce v9, Fetch v12 and administrative requests.
 
-Written out by hand on purpose: the benchmark must not share its encoder with the broker that it measures.
+The encoder is separate on purpose: the benchmark must not share code with the measured broker.
 """
 
 import struct
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import crc32c
 
 STARTED_MS = time.time_ns() // 1_000_000
-"""The time of all records: retention must not take away what is measured."""
+"""The timestamp of all records: retention must not delete them."""
 ACKS_LEADER = 1
 _NO_SESSION = -1
 _TIMEOUT_MS = 30_000
@@ -27,7 +27,7 @@ def uvarint(value: int) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """Zigzag-encoded signed integer, as records use it."""
+    """Zigzag-encoded signed integer, as in records."""
     return uvarint((value << 1) ^ (value >> 31))
 
 
@@ -50,7 +50,7 @@ def record_batch(records: int, record_size: int, *, timestamp: int = STARTED_MS)
     """An uncompressed batch of `records` values of about `record_size` bytes each."""
     payload = bytearray()
     for delta in range(records):
-        # Distinct, incompressible enough, and cheap to make: the broker does not look inside.
+        # Distinct values that are cheap to create: the broker does not decode them.
         value = (b"%012d" % delta) * (record_size // 12 + 1)
         body = b"\0" + varint(0) + varint(delta) + varint(-1) + varint(record_size) + value[:record_size] + b"\0"
         payload += varint(len(body)) + body
@@ -61,7 +61,7 @@ def record_batch(records: int, record_size: int, *, timestamp: int = STARTED_MS)
 
 
 def produce(topic: str, batches: Mapping[int, bytes], *, acks: int = ACKS_LEADER) -> bytes:
-    """Produce v9 with one batch for each partition named."""
+    """Produce v9 with one batch for each partition."""
     partitions = [
         struct.pack(">i", partition) + uvarint(len(batch) + 1) + batch + b"\0" for partition, batch in batches.items()
     ]
@@ -70,10 +70,10 @@ def produce(topic: str, batches: Mapping[int, bytes], *, acks: int = ACKS_LEADER
 
 
 def fetch(topic: str, partition: int, offset: int, *, max_bytes: int, wait_ms: int = 0) -> bytes:
-    """Fetch v12 of one partition outside any session."""
+    """Fetch v12 of one partition without a session."""
     head = struct.pack(">iiiibii", -1, wait_ms, 1, max_bytes, 0, 0, _NO_SESSION)
-    asked = struct.pack(">iiqiqi", partition, -1, offset, -1, -1, max_bytes) + b"\0"
-    topics = compact_array([compact_string(topic) + compact_array([asked]) + b"\0"])
+    request = struct.pack(">iiqiqi", partition, -1, offset, -1, -1, max_bytes) + b"\0"
+    topics = compact_array([compact_string(topic) + compact_array([request]) + b"\0"])
     return framed(1, 12, head + topics + compact_array([]) + compact_string("") + b"\0")
 
 
@@ -93,7 +93,7 @@ def delete_topics(names: Sequence[str]) -> bytes:
 
 
 def metadata(topics: Sequence[str] | None = None) -> bytes:
-    """Metadata v12 of the named topics, or of all, creating none."""
+    """Metadata v12 of these topics, or of all topics, without auto-creation."""
     named = (
         b"\0" if topics is None
         else compact_array([bytes(16) + compact_string(name) + b"\0" for name in topics])
@@ -103,10 +103,10 @@ def metadata(topics: Sequence[str] | None = None) -> bytes:
 
 def latest_offsets(topics: Mapping[str, int]) -> bytes:
     """ListOffsets v7 for the end of every partition of the topics."""
-    asked = [
+    request = [
         compact_string(name)
         + compact_array([struct.pack(">iiq", partition, -1, -1) + b"\0" for partition in range(count)])
         + b"\0"
         for name, count in topics.items()
     ]
-    return framed(2, 7, struct.pack(">ib", -1, 0) + compact_array(asked) + b"\0")
+    return framed(2, 7, struct.pack(">ib", -1, 0) + compact_array(request) + b"\0")

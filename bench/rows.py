@@ -1,9 +1,9 @@
-"""Every row of the benchmark by its short name, in the order in which they run."""
+"""All rows of the benchmark by short name, in the order of execution."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from bench import client_rows, commit_rows, group_rows, lake_rows, life_rows, raw_rows, transaction_rows
+from bench import client_rows, commit_rows, group_rows, lake_rows, lifecycle_rows, raw_rows, transaction_rows
 from bench.brokers.broker import RunningBroker
 from bench.compaction.data_sets import Content, DataSets
 from bench.compaction.rows import beside_compaction, compaction
@@ -70,20 +70,20 @@ TITLES = {
 }
 
 ON_FRESH: Mapping[str, OnFresh] = {
-    "start": life_rows.start_up,
-    "partitions": life_rows.many_partitions,
-    "partitions-killed": life_rows.after_a_crash,
+    "start": lifecycle_rows.start_up,
+    "partitions": lifecycle_rows.many_partitions,
+    "partitions-killed": lifecycle_rows.after_a_crash,
 }
 
-# Logs that were written before are opened by a new broker.
+# A new broker opens prepared logs.
 ON_DATA_SET: Mapping[str, OnDataSet] = {
     **{name: partial(compaction, content=content) for name, content in _COMPACTED.items()},
     "compact-beside": partial(beside_compaction, content=_BESIDE),
 }
 
-# One broker serves all of these in turn, as one would in its incarnation: warm, and never restarted in between.
+# One broker runs all of these rows, without a restart between them.
 ON_RUNNING: Mapping[str, OnRunning] = {
-    "idle": life_rows.at_rest,
+    "idle": lifecycle_rows.at_rest,
     "produce-1mb": partial(_bulk, partitions=1, batch_bytes=1_040_000, record_size=1_024),
     "produce-1mb-12": partial(_bulk, partitions=12, batch_bytes=86_000, record_size=1_024),
     "produce-4x16k-1k": partial(_bulk, partitions=4, batch_bytes=16_384, record_size=1_024),
@@ -112,5 +112,5 @@ ON_RUNNING: Mapping[str, OnRunning] = {
         for codec in ("none", "lz4", "zstd")
         for suffix, cores in (("", 2), ("-1", 1))
     },
-    "memory": life_rows.after_load,
+    "memory": lifecycle_rows.after_load,
 }

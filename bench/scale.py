@@ -1,4 +1,4 @@
-"""How much work each row does: the full measurement, or a quick look."""
+"""The amount of work of each row: for a full measurement, or a quick check."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ _GIGABYTE = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Amounts, chosen so that no row keeps more than a few gigabytes on the disk at once."""
+    """Amounts of work; no row uses more than a few gigabytes of disk space at once."""
 
     bulk_bytes: int
     tiny_requests: int

@@ -1,6 +1,6 @@
-"""Requests of a transactional producer, as bytes: the steps of one transaction as clients before KIP-890 take them.
+"""Encode the requests of a transactional producer: the steps of a transaction of clients before KIP-890.
 
-Both brokers serve these, and librdkafka sends them; the batches are complete before anything is measured.
+Both brokers support these requests, and librdkafka sends them. Batches are encoded before a measurement.
 """
 
 import struct
@@ -21,7 +21,7 @@ _PRODUCER_AT = 43
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Producer:
-    """A producer as its coordinator knows it."""
+    """The identity of a transactional producer."""
 
     transactional_id: str
     producer_id: int
@@ -29,7 +29,7 @@ class Producer:
 
 
 def init_producer_id(transactional_id: str) -> bytes:
-    """InitProducerId v4 of a producer that has no id yet."""
+    """InitProducerId v4 of a producer without an id."""
     return framed(22, 4, compact_string(transactional_id) + struct.pack(">iqh", _TIMEOUT_MS, -1, -1) + b"\0")
 
 
@@ -55,7 +55,7 @@ def produce(producer: Producer, topic: str, batches: Mapping[int, bytes]) -> byt
 
 
 def transactional_batch(producer: Producer, sequence: int, records: int, record_size: int) -> bytes:
-    """A batch of the transaction that its producer has open."""
+    """A batch of the producer's open transaction."""
     batch = bytearray(record_batch(records, record_size))
     struct.pack_into(">h", batch, _ATTRIBUTES_AT, _IS_TRANSACTIONAL)
     struct.pack_into(">qhi", batch, _PRODUCER_AT, producer.producer_id, producer.epoch, sequence)

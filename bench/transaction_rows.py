@@ -1,4 +1,4 @@
-"""Transactions one after the other, by one producer: begin with a partition, produce, commit."""
+"""Transactions of one producer one after the other: add a partition, produce, commit."""
 
 import time
 
@@ -19,7 +19,7 @@ _TIMEOUT_S = 60.0
 
 
 def transactions(broker: RunningBroker, scale: Scale, row: str, *, records: int) -> list[Figure]:
-    """The markers of one transaction have to be written before the next begins: that wait is part of its time."""
+    """The time of a transaction includes the wait for the markers of the previous one."""
     with topic(broker, "transactional", 1) as name:
         producer = make_producer(broker.port, f"bench-{records}")
         count = scale.transactions
@@ -46,11 +46,11 @@ def _commit_all(port: int, producer: Producer, name: str, produced: list[bytes])
     with Connection(port) as connection:
         for request in produced:
             started = time.perf_counter()
-            while not added_partition(connection.ask(adding)):
+            while not added_partition(connection.request(adding)):
                 if time.perf_counter() > started + _TIMEOUT_S:
-                    raise TimeoutError("the transaction before is not ended")
+                    raise TimeoutError("the previous transaction has not ended")
                 time.sleep(_PAUSE_S)
-            check_produce(connection.ask(request))
-            check_end(connection.ask(ending))
+            check_produce(connection.request(request))
+            check_end(connection.request(ending))
             milliseconds.append((time.perf_counter() - started) * 1_000)
     return sorted(milliseconds)

@@ -1,9 +1,8 @@
-"""`spark.read.format("kafkad")`: topics of a broker as a data source of Spark, found by this module's name.
+"""`spark.read.format("kafkad")`: topics of a broker as a data source of Spark, which finds it by the module's name.
 
-Columns, types and the spelling of options are those of Spark's own Kafka source. With `path` (log directories) segment
-files are read, and no byte passes the broker; without `kafka.bootstrap.servers` no broker is asked at all.
-There is no push-down of filters, as Spark 4.1 to 4.3 then gives wrong results: options narrow what is read, and so does
-a schema that names fewer columns.
+Columns, types and option names are those of Spark's own Kafka source. With `path` (log directories) segment files are
+read instead of the broker; without `kafka.bootstrap.servers` no broker is used. Filters are not pushed down, because
+Spark 4.1 to 4.3 then returns wrong results. Options, and a schema with fewer columns, limit the data that is read.
 """
 
 from pyspark_kafkad.source import DefaultSource

@@ -1,8 +1,8 @@
-"""What a stream has read, and what its next batch reads: offsets of partitions, as Spark keeps them. Pure.
+"""The offsets of a stream in the format of Spark's checkpoints, and the ends of batches. Pure.
 
-They are spelled as those of Spark's Kafka source: `{"orders": {"0": 17}}`. The end of a query's first batch also says
-where it begins, as Spark keeps only ends: it would ask once more when the batch is repeated, and be told another place.
-It is said in the name of a topic that can't be and has no partitions, so that Spark's Kafka source reads the same.
+The format is that of Spark's Kafka source: `{"orders": {"0": 17}}`. The end of a query's first batch also has the start
+of the batch. Spark stores only ends, and would request the start again when the batch is repeated, with another result.
+The start is stored in an invalid topic name without partitions, which Spark's Kafka source ignores.
 """
 
 import json
@@ -29,13 +29,13 @@ def read_offsets(given: Mapping[str, Mapping[str, int]]) -> Offsets:
     return {(topic, int(partition)): offset for topic, rows in given.items() for partition, offset in rows.items()}
 
 
-def with_beginning(end: Spelled, begun: Spelled) -> Spelled:
-    """The end of a batch that also says where it begins."""
-    return {**end, f"{_BEGUN}{json.dumps(begun)}": {}}
+def with_beginning(end: Spelled, start_offsets: Spelled) -> Spelled:
+    """The end of a batch together with its start."""
+    return {**end, f"{_BEGUN}{json.dumps(start_offsets)}": {}}
 
 
 def beginning(end: Spelled) -> Spelled | None:
-    """Where the batch with this end begins, if it is said."""
+    """The start of the batch with this end, if it is stored."""
     for name in end:
         if name.startswith(_BEGUN):
             found: Spelled = json.loads(name.removeprefix(_BEGUN))
@@ -44,28 +44,28 @@ def beginning(end: Spelled) -> Spelled | None:
 
 
 def next_end(
-    start: Mapping[Partition, int], bounds: Mapping[Partition, Bounds], most: int | None, *, fails_on_loss: bool
+    start: Mapping[Partition, int], bounds: Mapping[Partition, Bounds], max_offsets: int | None, *, fails_on_loss: bool
 ) -> Offsets:
-    """Where a batch ends that begins at `start`, with about `most` offsets divided in the ratio of what there is.
+    """The end of a batch from `start` on, with about `max_offsets` offsets, in proportion to the available ones.
 
-    A partition that `start` does not have begins where its log does. Raises `DataLost` for one that is gone, or whose
-    log has become shorter; where that is no failure, the former is left out, and the latter read on from its end.
+    A partition without a start begins at its log start offset. Raises `DataLost` for a deleted partition or a truncated
+    log; without `fails_on_loss` a deleted partition is omitted, and a truncated one continues at its end.
     """
     if fails_on_loss:
         for row in start:
-            _check_is_there(row, start[row], bounds.get(row))
+            _check_partition(row, start[row], bounds.get(row))
     begins = {row: min(start.get(row, each.earliest), each.end) for row, each in bounds.items()}
     sizes = {row: each.end - begins[row] for row, each in bounds.items()}
     total = sum(sizes.values())
-    if most is None or total <= most:
+    if max_offsets is None or total <= max_offsets:
         return {row: each.end for row, each in bounds.items()}
-    return {row: min(bounds[row].end, begins[row] + _share(most * sizes[row] / total)) for row in bounds}
+    return {row: min(bounds[row].end, begins[row] + _share(max_offsets * sizes[row] / total)) for row in bounds}
 
 
 def up_to(
     bounds: Mapping[Partition, Bounds], target: Mapping[Partition, int], start: Mapping[Partition, int]
 ) -> dict[Partition, Bounds]:
-    """The logs as if nothing had come after `target`, nor any partition."""
+    """The bounds without records and partitions after `target`."""
     found = {}
     for row, each in bounds.items():
         last = max(target.get(row, -1), start.get(row, -1))
@@ -81,7 +81,7 @@ def ranges_between(
     *,
     fails_on_loss: bool,
 ) -> list[tuple[str, OffsetRange]]:
-    """The offsets of one batch; `earliest` is where the logs begin now. Raises `DataLost`."""
+    """The offsets of one batch; `earliest` are the present log start offsets. Raises `DataLost`."""
     found = []
     for row, last in sorted(end.items()):
         topic, partition = row
@@ -89,13 +89,13 @@ def ranges_between(
         log_start = earliest.get(row)
         if fails_on_loss and first > last:
             raise DataLost(
-                f"{topic}-{partition}: where the batch up to offset {last} begins is not known, and a query that begins"
-                f" now begins at {first}; failOnDataLoss=false goes on without this batch"
+                f"{topic}-{partition}: the start of the batch up to offset {last} is unknown, and a new query begins"
+                f" at {first}; failOnDataLoss=false continues without this batch"
             )
         if fails_on_loss and first < last and (log_start is None or first < log_start):
             raise DataLost(
-                f"{topic}-{partition}: offsets from {first} on are no longer in the log; failOnDataLoss=false goes on"
-                " with what is there"
+                f"{topic}-{partition}: offsets from {first} on are no longer in the log; failOnDataLoss=false continues"
+                " after them"
             )
         if log_start is not None and max(first, log_start) < last:
             found.append((topic, OffsetRange(partition, max(first, log_start), last)))
@@ -103,16 +103,16 @@ def ranges_between(
 
 
 def _share(size: float) -> int:
-    """Something of each partition: a slow one must not wait for ever."""
+    """At least one offset of each partition: a slow partition must not starve."""
     return math.ceil(size) if size < 1 else math.floor(size)
 
 
-def _check_is_there(row: Partition, start: int, bounds: Bounds | None) -> None:
+def _check_partition(row: Partition, start: int, bounds: Bounds | None) -> None:
     topic, partition = row
     if bounds is None:
-        raise DataLost(f"{topic}-{partition} is no longer there; failOnDataLoss=false goes on without it")
+        raise DataLost(f"{topic}-{partition} was deleted; failOnDataLoss=false continues without it")
     if bounds.end < start:
         raise DataLost(
-            f"{topic}-{partition}: the stream has read up to offset {start}, the log ends at {bounds.end}: was the"
-            " topic made again? failOnDataLoss=false goes on from there"
+            f"{topic}-{partition}: the stream has read up to offset {start}, after the end {bounds.end} of the log: the"
+            " topic may be recreated; failOnDataLoss=false continues from the end"
         )

@@ -1,4 +1,4 @@
-"""The options of the data source, in the spelling of Spark's Kafka source, and the ranges that a batch reads."""
+"""The options of the data source, with the names of Spark's Kafka source, and the ranges of a batch."""
 
 import os
 import re
@@ -12,25 +12,25 @@ from kafkad.client.connection import BrokerCallFailed
 from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.types import TopicPartition
 from kafkad.export.preparation import topic_facts
-from kafkad.export.problems import DataLost, ExportFailed, not_answered
+from kafkad.export.problems import DataLost, ExportFailed, export_failure
 from kafkad.export.ranges import OffsetRange, TopicFacts
 from kafkad.export.reading.log_directories import check_folders, check_is_of, facts_without_broker, topics_in
 from kafkad.export.reading.source import Source
 from kafkad.export.reading.splitting import bytes_per_offset, divide, sizes_of
-from pyspark_kafkad.failing import IllegalArgumentException
+from pyspark_kafkad.errors import IllegalArgumentException
 from pyspark_kafkad.offsets import Partition
-from pyspark_kafkad.places import BATCH_END, BATCH_START, parse_json, places
+from pyspark_kafkad.query_bounds import BATCH_END, BATCH_START, offsets_at_side, parse_json
 from pyspark_kafkad.task_ranges import divided
 
 _TIMEOUT_S = 30.0
 _ENDING = frozenset({"endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"})
 _OF_TRIGGERS = frozenset({"maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"})
-"""Batches have them without effect, as those of Spark's Kafka source."""
+"""Without effect for batches, as in Spark's Kafka source."""
 _OF_STREAMS = frozenset({"startingtable"})
 _WITHOUT_EFFECT = frozenset(
     {"kafkaconsumer.polltimeoutms", "fetchoffset.numretries", "fetchoffset.retryintervalms", "groupidprefix"}
 )
-"""How Spark's Kafka source uses its consumers, of which there are none here."""
+"""Options for the consumers of Spark's Kafka source, which do not exist here."""
 _KNOWN = frozenset(
     {
         *("path", "kafka.bootstrap.servers", "subscribe", "subscribepattern", "assign", "startingoffsets"),
@@ -40,37 +40,37 @@ _KNOWN = frozenset(
         *(*_ENDING, *_OF_STREAMS, *_OF_TRIGGERS, *_WITHOUT_EFFECT),
     }
 )
-_REFUSED = {
-    "kafka.auto.offset.reset": "startingOffsets says where a query begins, and its checkpoint where it goes on",
+_REJECTED = {
+    "kafka.auto.offset.reset": "startingOffsets is the start of a query, and its checkpoint has the next offsets",
     "kafka.key.deserializer": "keys are bytes",
     "kafka.value.deserializer": "values are bytes",
     "kafka.enable.auto.commit": "offsets are kept in the checkpoint of the query",
     "kafka.interceptor.classes": "there is no consumer that would call them",
 }
-"""Of those that Spark's Kafka source refuses, too, the reason."""
+"""Options that Spark's Kafka source rejects too, with the reasons."""
 _COMMITTED, _UNCOMMITTED = "read_committed", "read_uncommitted"
-_CHOOSING = ("subscribe", "subscribepattern", "assign")
+_TOPIC_OPTIONS = ("subscribe", "subscribepattern", "assign")
 _DELAY = re.compile(r"(\d+)\s*(us|ms|s|min|m|h|d)?")
 _MS = {"us": 0.001, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """Checked; names are in lower case, as Spark's options do not care."""
+    """Checked options; names are in lower case, because Spark's options are case-insensitive."""
 
     values: Mapping[str, str]
     bootstrap: str | None
-    """None: the log directories say what there is."""
+    """None: the log directories have the bounds of the topics."""
     folders: tuple[str, ...]
-    """Log directories, to read segment files; without one the broker is read."""
+    """Log directories with segment files to read; empty: fetch from the broker."""
     min_partitions: int | None
-    most_records: int | None
-    """How many tasks there are at least, and how many offsets each has at most."""
-    most_offsets: int | None
-    """Of each batch of a stream."""
-    fewest_offsets: int
-    longest_delay_s: float
-    """A batch of a stream waits for so many offsets, but not longer than that."""
+    max_records: int | None
+    """The minimum number of tasks, and the maximum number of offsets of a task."""
+    max_offsets: int | None
+    """Maximum number of offsets of a batch of a stream."""
+    min_offsets: int
+    max_delay_s: float
+    """A batch of a stream waits for `min_offsets` offsets, for at most `max_delay_s`."""
     fails_on_loss: bool
     is_committed: bool
 
@@ -86,20 +86,20 @@ class ReadOptions:
         check(values)
         folders = _folders(values)
         isolation = values.get("kafka.isolation.level", _COMMITTED)
-        most, fewest = (_number(values, f"{name}OffsetsPerTrigger") for name in ("max", "min"))
-        if most is not None and fewest is not None and fewest > most:
+        max_offsets, min_offsets = (_number(values, f"{name}OffsetsPerTrigger") for name in ("max", "min"))
+        if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
             raise IllegalArgumentException(
-                f"minOffsetsPerTrigger ({fewest}) is more than maxOffsetsPerTrigger ({most})"
+                f"minOffsetsPerTrigger ({min_offsets}) is more than maxOffsetsPerTrigger ({max_offsets})"
             )
         return cls(
             values=values,
             bootstrap=values.get("kafka.bootstrap.servers"),
             folders=folders,
             min_partitions=_number(values, "minPartitions"),
-            most_records=_number(values, "maxRecordsPerPartition"),
-            most_offsets=most,
-            fewest_offsets=fewest or 0,
-            longest_delay_s=_delay_s(values.get("maxtriggerdelay", "15m")),
+            max_records=_number(values, "maxRecordsPerPartition"),
+            max_offsets=max_offsets,
+            min_offsets=min_offsets or 0,
+            max_delay_s=_delay_s(values.get("maxtriggerdelay", "15m")),
             fails_on_loss=flag(values, "failOnDataLoss", by_default=True),
             is_committed=isolation == _COMMITTED,
         )
@@ -110,27 +110,27 @@ def lower_case(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def check(values: Mapping[str, str]) -> None:
-    """What can be said before it is known whether a batch or a stream is read; names are in lower case.
+    """Check the common options of batches and streams; names are in lower case.
 
     Raises `IllegalArgumentException`.
     """
     for name in values:
         if name not in _KNOWN and not name.startswith("kafka."):
             raise IllegalArgumentException(f"kafkad has no option {name}")
-        if name in _REFUSED:
-            raise IllegalArgumentException(f"{name} is not supported: {_REFUSED[name]}")
-    if sum(name in values for name in _CHOOSING) != 1:
-        raise IllegalArgumentException("one of the options subscribe, subscribePattern and assign has to be set")
+        if name in _REJECTED:
+            raise IllegalArgumentException(f"{name} is not supported: {_REJECTED[name]}")
+    if sum(name in values for name in _TOPIC_OPTIONS) != 1:
+        raise IllegalArgumentException("one of the options subscribe, subscribePattern and assign is required")
     if "kafka.bootstrap.servers" not in values and not _folders(values):
         raise IllegalArgumentException(
-            "the option kafka.bootstrap.servers has to be set, or path to the log directories"
+            "the option kafka.bootstrap.servers is required, or path with the log directories"
         )
-    if not any(values[name].strip(" ,") for name in _CHOOSING if name in values):
-        raise IllegalArgumentException("subscribe, subscribePattern or assign: there is no topic in it")
+    if not any(values[name].strip(" ,") for name in _TOPIC_OPTIONS if name in values):
+        raise IllegalArgumentException("subscribe, subscribePattern or assign: expected a topic, found none")
     if values.get("startingoffsetsbytimestampstrategy", "error").lower() not in ("error", "latest"):
         raise IllegalArgumentException("startingOffsetsByTimestampStrategy: expected error or latest")
     if values.get("kafka.security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
-        raise IllegalArgumentException(f"kafka.security.protocol: kafkad has no {values['kafka.security.protocol']}")
+        raise IllegalArgumentException(f"kafka.security.protocol: {values['kafka.security.protocol']} is not supported")
     isolation = values.get("kafka.isolation.level", _COMMITTED)
     if isolation not in (_COMMITTED, _UNCOMMITTED):
         raise IllegalArgumentException(
@@ -143,18 +143,18 @@ def _folders(values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def plan_read(options: ReadOptions) -> list[tuple[Source, OffsetRange]]:
-    """What the tasks of a batch read. Raises `ExportFailed`."""
+    """The ranges of the tasks of a batch. Raises `ExportFailed`."""
     with connected(options) as client:
-        facts, rows = look_up(client, options)
-        starts = places(client, options.values, BATCH_START, rows, facts)
-        ends = places(client, options.values, BATCH_END, rows, facts)
-        wanted = [_checked(row, starts[row], ends[row], facts[row[0]], options) for row in rows]
-        return divide_read(client, options, wanted, facts)
+        facts, rows = load_topics(client, options)
+        starts = offsets_at_side(client, options.values, BATCH_START, rows, facts)
+        ends = offsets_at_side(client, options.values, BATCH_END, rows, facts)
+        offset_ranges = [_checked(row, starts[row], ends[row], facts[row[0]], options) for row in rows]
+        return divide_read(client, options, offset_ranges, facts)
 
 
 @contextmanager
 def connected(options: ReadOptions) -> Iterator[BrokerClient | None]:
-    """To the broker that is asked; None where log directories say what there is. Raises `ExportFailed`."""
+    """A client of the broker; None without a broker. Raises `ExportFailed`."""
     if options.bootstrap is None:
         check_folders(options.folders)
         yield None
@@ -163,17 +163,17 @@ def connected(options: ReadOptions) -> Iterator[BrokerClient | None]:
         with BrokerClient(options.bootstrap, _TIMEOUT_S) as client:
             yield client
     except BrokerCallFailed as failed:
-        raise not_answered(failed) from failed
+        raise export_failure(failed) from failed
 
 
-def look_up(client: BrokerClient | None, options: ReadOptions) -> tuple[dict[str, TopicFacts], list[Partition]]:
-    """The topics as they are now, and the partitions that are chosen. Raises `BrokerCallFailed`, `ExportFailed`."""
+def load_topics(client: BrokerClient | None, options: ReadOptions) -> tuple[dict[str, TopicFacts], list[Partition]]:
+    """The present state of the topics, and the selected partitions. Raises `BrokerCallFailed`, `ExportFailed`."""
     chosen = _chosen(client, options)
     facts = {topic: _facts(client, options, topic) for topic in chosen}
     rows = [(topic, each) for topic, partitions in chosen.items() for each in partitions or facts[topic].bounds]
     for topic, partition in rows:
         if partition not in facts[topic].bounds:
-            raise ExportFailed(f"there is no partition {topic}-{partition}")
+            raise ExportFailed(f"no partition {topic}-{partition} exists")
     return facts, rows
 
 
@@ -186,19 +186,19 @@ def _facts(client: BrokerClient | None, options: ReadOptions, topic: str) -> Top
 def divide_read(
     client: BrokerClient | None,
     options: ReadOptions,
-    wanted: Sequence[tuple[str, OffsetRange]],
+    offset_ranges: Sequence[tuple[str, OffsetRange]],
     facts: Mapping[str, TopicFacts],
 ) -> list[tuple[Source, OffsetRange]]:
-    """Pieces for tasks: as many as options ask for, or so that none is large."""
+    """Divide the ranges into pieces for tasks: as many as options require, or so that no piece is too large."""
     by_topic: dict[str, list[OffsetRange]] = {}
-    for topic, whole in wanted:
+    for topic, whole in offset_ranges:
         if whole.start < whole.end:
             by_topic.setdefault(topic, []).append(whole)
     sources = {topic: _source(options, facts[topic], ranges) for topic, ranges in by_topic.items()}
-    if options.min_partitions is not None or options.most_records is not None:
+    if options.min_partitions is not None or options.max_records is not None:
         ranges = [(topic, whole) for topic in by_topic for whole in by_topic[topic]]
-        asked = divided(ranges, options.min_partitions, options.most_records)
-        return [(sources[topic], piece) for topic, piece in asked]
+        requested = divided(ranges, options.min_partitions, options.max_records)
+        return [(sources[topic], piece) for topic, piece in requested]
     found = []
     for topic, whole_ranges in by_topic.items():
         source = sources[topic]
@@ -229,7 +229,7 @@ def _number(values: Mapping[str, str], name: str) -> int | None:
 
 
 def flag(values: Mapping[str, str], name: str, *, by_default: bool = False) -> bool:
-    """Of an option, by whose name in lower case it is found. Raises `IllegalArgumentException`."""
+    """The value of a boolean option; `values` has names in lower case. Raises `IllegalArgumentException`."""
     text = values.get(name.lower(), str(by_default)).lower()
     if text not in ("true", "false"):
         raise IllegalArgumentException(f"{name}: expected true or false, found {text!r}")
@@ -244,7 +244,7 @@ def _delay_s(text: str) -> float:
 
 
 def _chosen(client: BrokerClient | None, options: ReadOptions) -> dict[str, tuple[int, ...]]:
-    """The topics, and of each the partitions that are named; none: all."""
+    """The selected topics with their selected partitions; empty: all partitions."""
     values = options.values
     if "subscribe" in values:
         return {name.strip(): () for name in values["subscribe"].split(",") if name.strip()}
@@ -267,7 +267,7 @@ def _assigned(text: str) -> dict[str, tuple[int, ...]]:
         if not isinstance(partitions, list) or not all(type(each) is int for each in partitions):
             raise IllegalArgumentException(f"assign: expected a list of partitions of {topic!r}")
     if not chosen or not all(chosen.values()):
-        raise IllegalArgumentException("assign: there is a topic without partitions in it, or none")
+        raise IllegalArgumentException("assign: expected topics with partitions, found a topic without one, or none")
     return {topic: tuple(dict.fromkeys(partitions)) for topic, partitions in chosen.items()}
 
 
@@ -275,20 +275,18 @@ def _checked(row: Partition, start: int, end: int, facts: TopicFacts, options: R
     topic, partition = row
     bounds = facts.bounds[partition]
     if start > end and {"startingoffsets", "endingoffsets"} <= options.values.keys():
-        raise IllegalArgumentException(
-            f"{topic}-{partition}: startingOffsets ({start}) is behind endingOffsets ({end})"
-        )
+        raise IllegalArgumentException(f"{topic}-{partition}: startingOffsets ({start}) is after endingOffsets ({end})")
     if options.fails_on_loss and (start < bounds.earliest or end > bounds.end):
         raise DataLost(
             f"{topic}-{partition} has offsets {bounds.earliest} to {bounds.end - 1}, not all of {start} to {end - 1};"
-            " failOnDataLoss=false reads what is there"
+            " failOnDataLoss=false reads the available ones"
         )
     start = min(max(start, bounds.earliest), bounds.end)
     return topic, OffsetRange(partition, start, max(start, min(end, bounds.end)))
 
 
 def _directory(folders: Sequence[str], facts: TopicFacts, partition: int) -> str | None:
-    """Where the partition lies in one of the log directories; None without them: from the broker."""
+    """The directory of the partition; None without log directories."""
     if not folders:
         return None
     name = str(TopicPartition(facts.name, partition))

@@ -1,4 +1,4 @@
-"""The data source: plans in the driver, reads Arrow batches in the workers."""
+"""The data source: the driver plans, the workers read Arrow batches."""
 
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
@@ -7,10 +7,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyspark_kafkad.failing import IllegalArgumentException, in_one_line
+from pyspark_kafkad.errors import IllegalArgumentException, in_one_line
 from pyspark_kafkad.options import ReadOptions, check, flag, lower_case, plan_read
-from pyspark_kafkad.pieces import TopicRange, read_piece
-from pyspark_kafkad.stream import RefusedStream, TopicStreamReader
+from pyspark_kafkad.stream import RejectedStream, TopicStreamReader
+from pyspark_kafkad.tasks import TopicRange, read_piece
 
 _COLUMNS = {
     "key": "binary",
@@ -25,12 +25,12 @@ _ADDED = {
     "includeHeaders": {"headers": "array<struct<key:string,value:binary>>"},
     "includeMetadata": {"leaderEpoch": "int", "producerId": "bigint"},
 }
-"""By the option that asks for them."""
-_NO_SINK = "kafkad is a source only: Spark's own sink writes to its topics, format('kafka')"
+"""Additional columns by option."""
+_NO_SINK = "kafkad is only a source: write to topics by Spark's own sink, format('kafka')"
 
 
 class DefaultSource(DataSource):
-    """Found by Spark, as it looks for this class in a module of the format's name."""
+    """Spark finds the class by its name in a module with the name of the format."""
 
     @classmethod
     def name(cls) -> str:
@@ -39,7 +39,7 @@ class DefaultSource(DataSource):
     def schema(self) -> str:
         with in_one_line():
             values = lower_case(self.options)
-            # As Spark's Kafka source, when the data frame is made.
+            # When the data frame is created, as in Spark's Kafka source.
             check(values)
             added = [columns for option, columns in _ADDED.items() if flag(values, option)]
         return ", ".join(f"{name} {kind}" for columns in (_COLUMNS, *added) for name, kind in columns.items())
@@ -52,7 +52,7 @@ class DefaultSource(DataSource):
         try:
             return TopicStreamReader(ReadOptions.parse(self.options, is_stream=True), _checked(schema))
         except IllegalArgumentException as wrong:
-            return RefusedStream(wrong)
+            return RejectedStream(wrong)
 
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
         with in_one_line():
@@ -64,7 +64,7 @@ class DefaultSource(DataSource):
 
 
 class TopicReader(DataSourceReader):
-    """A batch: what is there when it is planned."""
+    """A batch: the records that exist when it is planned."""
 
     def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
         self._options = options
@@ -73,19 +73,19 @@ class TopicReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         with in_one_line():
             planned = plan_read(self._options)
-        return [TopicRange(source, wanted) for source, wanted in planned]
+        return [TopicRange(source, offset_range) for source, offset_range in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_piece(partition, self._columns)
 
 
 def _checked(schema: StructType) -> list[str]:
-    """The columns that are asked for. Raises `IllegalArgumentException`."""
+    """The requested columns. Raises `IllegalArgumentException`."""
     known = {name: kind for columns in (_COLUMNS, *_ADDED.values()) for name, kind in columns.items()}
     for field in schema.fields:
         kind = known.get(field.name)
         if kind is None:
-            raise IllegalArgumentException(f"there is no column {field.name!r}: {', '.join(known)}")
+            raise IllegalArgumentException(f"no column {field.name!r} exists, only {', '.join(known)}")
         if field.dataType.simpleString() != kind:
             raise IllegalArgumentException(f"the column {field.name} is {kind}, not {field.dataType.simpleString()}")
     return schema.names

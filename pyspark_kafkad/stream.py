@@ -1,7 +1,8 @@
-"""`spark.readStream.format("kafkad")`: the batches of a query follow each other without a gap.
+"""`spark.readStream.format("kafkad")`: the batches of a query, without gaps between them.
 
-Spark keeps where they end in the query's checkpoint. Without one the query begins at `startingOffsets`, or behind what
-the table of `startingTable` has. It is one object in a process of the driver; `read` runs in the workers.
+Spark stores the end of each batch in the query's checkpoint. Without a checkpoint the query begins at
+`startingOffsets`, or at the end of the table `startingTable`. The reader is one object in a process of the driver;
+`read` runs in the workers.
 """
 
 import math
@@ -20,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import Bounds
-from pyspark_kafkad.failing import in_one_line
+from pyspark_kafkad.errors import in_one_line
 from pyspark_kafkad.offsets import (
     Offsets,
     Partition,
@@ -33,29 +34,29 @@ from pyspark_kafkad.offsets import (
     up_to,
     with_beginning,
 )
-from pyspark_kafkad.options import ReadOptions, connected, divide_read, look_up
-from pyspark_kafkad.pieces import TopicRange, read_piece
-from pyspark_kafkad.places import STREAM_START, places
+from pyspark_kafkad.options import ReadOptions, connected, divide_read, load_topics
+from pyspark_kafkad.query_bounds import STREAM_START, offsets_at_side
 from pyspark_kafkad.table_ends import ends_of_table
+from pyspark_kafkad.tasks import TopicRange, read_piece
 
 _PAUSE_S = 0.1
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Every method may raise `ExportFailed`, which ends the query; it can be started again from its checkpoint."""
+    """All methods may raise `ExportFailed`, which ends the query. It can be restarted from its checkpoint."""
 
     def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
         self._options = options
         self._columns = list(columns)
-        self._asked_s = 0.0
+        self._requested_s = 0.0
         self._begun_s = -math.inf
-        """When the last batch was begun."""
+        """The time of the start of the last batch."""
         self._initial: Spelled | None = None
-        """Where the query begins: Spark asks again for each attempt of its first batch."""
+        """The start of the query, which Spark requests for each attempt of the first batch."""
         self._known: Offsets = {}
-        """The newest ends that are known."""
+        """The newest end offsets."""
         self._target: Offsets | None = None
-        """Where a query with `Trigger.AvailableNow` ends."""
+        """The end of a query with `Trigger.AvailableNow`."""
 
     def initialOffset(self) -> Spelled:
         if self._initial is None:
@@ -66,16 +67,16 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _beginning(self) -> Spelled:
         values = self._options.values
         with connected(self._options) as client:
-            facts, rows = look_up(client, self._options)
-            start = places(client, values, STREAM_START, rows, facts)
+            facts, rows = load_topics(client, self._options)
+            start = offsets_at_side(client, values, STREAM_START, rows, facts)
         if "startingtable" in values:
             of_table = ends_of_table(values["startingtable"], facts)
             start = {row: of_table.get(row, facts[row[0]].bounds[row[1]].earliest) for row in rows}
         return spelled(start)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        most = self._options.most_offsets
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        max_offsets = self._options.max_offsets
+        return ReadAllAvailable() if max_offsets is None else ReadMaxRows(max_offsets)
 
     def prepareForTriggerAvailableNow(self) -> None:
         with in_one_line():
@@ -90,13 +91,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         bounds = self._bounds()
         if self._target is not None:
             bounds = up_to(bounds, self._target, begun)
-        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        end = next_end(begun, bounds, most, fails_on_loss=self._options.fails_on_loss)
-        if self._waits(begun, bounds):
+        max_offsets = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        end = next_end(begun, bounds, max_offsets, fails_on_loss=self._options.fails_on_loss)
+        if self._is_delayed(begun, bounds):
             return start
         if start == self._initial:
             return with_beginning(spelled(end), start)
-        # What says where the first batch began is no longer said by others: without anything new it is the same offset.
+        # Only the end of the first batch has its start: without new records, later ends are equal offsets without it.
         return start if end == begun else spelled(end)
 
     def reportLatestOffset(self) -> Spelled | None:
@@ -105,55 +106,55 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Spelled, end: Spelled) -> Sequence[InputPartition]:
         begun = beginning(end)
         with in_one_line(), connected(self._options) as client:
-            facts, _ = look_up(client, self._options)
+            facts, _ = load_topics(client, self._options)
             earliest = {
                 (topic, partition): bounds.earliest
                 for topic, each in facts.items()
                 for partition, bounds in each.bounds.items()
             }
-            wanted = ranges_between(
+            offset_ranges = ranges_between(
                 read_offsets(start if begun is None else begun),
                 read_offsets(end),
                 earliest,
                 fails_on_loss=self._options.fails_on_loss,
             )
-            planned = divide_read(client, self._options, wanted, facts)
+            planned = divide_read(client, self._options, offset_ranges, facts)
         return [TopicRange(source, each) for source, each in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_piece(partition, self._columns)
 
-    def _waits(self, begun: Offsets, bounds: Mapping[Partition, Bounds]) -> bool:
-        """Whether the next batch is left for later, as there is little for it; the first one never is."""
+    def _is_delayed(self, begun: Offsets, bounds: Mapping[Partition, Bounds]) -> bool:
+        """Whether the next batch waits for more records; the first batch never waits."""
         new = sum(each.end - begun.get(row, each.earliest) for row, each in bounds.items())
         now_s = time.monotonic()
-        is_early = now_s - self._begun_s < self._options.longest_delay_s
-        if self._target is None and new < self._options.fewest_offsets and is_early:
+        is_early = now_s - self._begun_s < self._options.max_delay_s
+        if self._target is None and new < self._options.min_offsets and is_early:
             return True
         self._begun_s = now_s
         return False
 
     def _bounds(self) -> dict[Partition, Bounds]:
-        """Spark asks without a pause while there is nothing new."""
-        time.sleep(max(0.0, self._asked_s + _PAUSE_S - time.monotonic()))
-        self._asked_s = time.monotonic()
+        """The present bounds. Spark requests them without a pause while there are no new records, so this waits."""
+        time.sleep(max(0.0, self._requested_s + _PAUSE_S - time.monotonic()))
+        self._requested_s = time.monotonic()
         with connected(self._options) as client:
-            facts, rows = look_up(client, self._options)
+            facts, rows = load_topics(client, self._options)
         found = {(topic, partition): facts[topic].bounds[partition] for topic, partition in rows}
         self._known = {row: each.end for row, each in found.items()}
         return found
 
 
-class RefusedStream(TopicStreamReader):
-    """Of wrong options. It raises when it is asked: of what a source raises before, Spark 4.2 only tells that there is
-    no reader which it could stop.
+class RejectedStream(TopicStreamReader):
+    """A stream with invalid options, which raises the error in each method: Spark 4.2 hides errors of the creation of a
+    reader behind an error about a missing reader.
     """
 
     def __init__(self, error: ExportFailed) -> None:
         self._error = error
 
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+    def _reject(self, *_: Any, **__: Any) -> NoReturn:
         with in_one_line():
             raise self._error
 
-    initialOffset = getDefaultReadLimit = prepareForTriggerAvailableNow = latestOffset = partitions = _refuse
+    initialOffset = getDefaultReadLimit = prepareForTriggerAvailableNow = latestOffset = partitions = _reject

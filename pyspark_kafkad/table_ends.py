@@ -1,35 +1,35 @@
-"""Where a table ends, for a query whose checkpoint was lost: the first offset of each partition that it lacks.
+"""The end offsets of a table, as the start of a query without its checkpoint.
 
-A table of `kafkad export` says so itself. In any other Delta table with the columns topic, partition and offset it is
-the offset behind the largest one, which is right where each batch of the query was one commit. Folders of Parquet
-files without a log are refused: in them a batch may be there by half.
+A table of `kafkad export` has its end offsets. For another Delta table with the columns topic, partition and offset the
+end is the largest offset plus one, which is correct if each batch of the query was one commit. Folders of Parquet files
+without a log are rejected: they may have a part of a batch.
 """
 
 from collections.abc import Mapping
 
 import pyarrow as pa
 
-from kafkad.export.places import TableFolder
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import TopicFacts
 from kafkad.export.sinks.manifest_log import LOG
 from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.sinks.sink import TableState
+from kafkad.export.table_folder import TableFolder
 from pyspark_kafkad.offsets import Offsets
 
 _NEEDED = ("topic", "partition", "offset")
 
 
 def ends_of_table(out: str, topics: Mapping[str, TopicFacts]) -> Offsets:
-    """Raises `ExportFailed`. A table that is not there ends nowhere."""
+    """The end offsets; empty if the table does not exist. Raises `ExportFailed`."""
     folder = TableFolder(out)
-    # In an object store runs of all kinds of tables leave a file there that begins with a dot.
+    # In an object store runs of all formats write a probe object with a leading dot there.
     if any(not name.startswith(f"{LOG}/.") for name in folder.names(LOG)):
         partitions = [each for facts in topics.values() for each in facts.bounds]
         return _of_export(ParquetSink(folder).state(partitions), topics, out)
     if not folder.names("_delta_log"):
         if folder.names():
-            raise ExportFailed(f"{out} does not say where it ends: it is no Delta table and none of kafkad export")
+            raise ExportFailed(f"{out} has no end offsets: it is not a Delta table, and not a table of kafkad export")
         return {}
     return _of_delta(folder, topics)
 
@@ -37,12 +37,12 @@ def ends_of_table(out: str, topics: Mapping[str, TopicFacts]) -> Offsets:
 def _of_export(state: TableState, topics: Mapping[str, TopicFacts], out: str) -> Offsets:
     facts = topics.get(state.topic or "")
     if facts is None or facts.topic_id != state.topic_id:
-        raise ExportFailed(f"{out} is a table of another topic, or of one that was made again")
+        raise ExportFailed(f"{out} is a table of another topic, or of a deleted topic of this name")
     return {(facts.name, partition): end for partition, end in state.offsets.items()}
 
 
 def _of_delta(folder: TableFolder, topics: Mapping[str, TopicFacts]) -> Offsets:
-    # Who begins elsewhere needs no deltalake.
+    # Only Delta tables need deltalake.
     import deltalake  # noqa: PLC0415
 
     from kafkad.export.sinks.delta import DeltaSink, check_name, is_of_export  # noqa: PLC0415
@@ -55,7 +55,7 @@ def _of_delta(folder: TableFolder, topics: Mapping[str, TopicFacts]) -> Offsets:
     names = {field.name for field in table.schema().fields}
     missing = [name for name in _NEEDED if name not in names]
     if missing:
-        raise ExportFailed(f"{folder.out} has no column {missing[0]!r}: it does not say where it ends")
+        raise ExportFailed(f"{folder.out} has no column {missing[0]!r}, so its end offsets are unknown")
     rows = table.to_pyarrow_dataset().scanner(columns=list(_NEEDED)).to_table()
     largest: pa.Table = rows.group_by(["topic", "partition"]).aggregate([("offset", "max")])
     found = zip(*(largest.column(name).to_pylist() for name in ("topic", "partition", "offset_max")), strict=True)

@@ -1,7 +1,7 @@
-"""Which offsets does each task of a batch read, if options ask for a number of tasks? As Spark's Kafka source. Pure.
+"""Divide ranges among tasks by the options for numbers of tasks, as Spark's Kafka source does. Pure.
 
-`maxRecordsPerPartition` divides first; then `minPartitions` those pieces that are large, so that there are about so
-many. Either counts offsets.
+`maxRecordsPerPartition` divides the ranges first. Then the large pieces are divided into about `minPartitions` pieces
+in total. Both options count offsets.
 """
 
 import math
@@ -12,20 +12,20 @@ from kafkad.export.ranges import OffsetRange, split_evenly
 TopicOffsets = tuple[str, OffsetRange]
 
 
-def divided(ranges: Sequence[TopicOffsets], fewest: int | None, most_records: int | None) -> list[TopicOffsets]:
-    """None of `ranges` is empty; `fewest` is `minPartitions`."""
+def divided(ranges: Sequence[TopicOffsets], min_tasks: int | None, max_records: int | None) -> list[TopicOffsets]:
+    """The pieces of `ranges`, which must not be empty; `min_tasks` is `minPartitions`."""
     pieces = [
         (topic, piece)
         for topic, whole in ranges
-        for piece in split_evenly(whole, 1 if most_records is None else -(-_size(whole) // most_records))
+        for piece in split_evenly(whole, 1 if max_records is None else -(-_size(whole) // max_records))
     ]
-    if fewest is None or len(pieces) >= fewest:
+    if min_tasks is None or len(pieces) >= min_tasks:
         return pieces
     total = sum(_size(whole) for _, whole in pieces)
-    small = [(topic, whole) for topic, whole in pieces if _share(whole, total, fewest) == 1]
-    # Of a partition one small piece keeps the others whole.
+    small = [(topic, whole) for topic, whole in pieces if _share(whole, total, min_tasks) == 1]
+    # If a partition has a small piece, its other pieces are not divided.
     kept = {(topic, whole.partition) for topic, whole in small}
-    left = max(fewest - len(small), 1)
+    left = max(min_tasks - len(small), 1)
     of_large = total - sum(_size(whole) for _, whole in small)
     return [
         (topic, piece)

@@ -1,6 +1,6 @@
-"""`spark-submit spark/export.py`: what `kafkad export run` does, with the work done in Spark.
+"""`spark-submit spark/export.py`: `kafkad export run` with its tasks in Spark.
 
-The options are the same; `--conf-file` reads them from a TOML file. See README.md beside this file.
+The options are the same; `--conf-file` reads them from a TOML file. See README.md in this folder.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""`spark-submit spark/maintain.py` is `kafkad export maintain`, for jobs that know only spark-submit."""
+"""`spark-submit spark/maintain.py` is `kafkad export maintain`, for schedulers that only support spark-submit."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`spark-submit spark/verify.py` is `kafkad export verify`, for jobs that know only spark-submit."""
+"""`spark-submit spark/verify.py` is `kafkad export verify`, for schedulers that only support spark-submit."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Real brokers, Apache Kafka's and ours, as processes on this machine: started, asked whether they serve, surely gone.
+"""Real brokers, of Apache Kafka and kafkad, as processes on this machine: start, readiness checks, guaranteed stop.
 
-The benchmark measures them and the tests talk to them. What only tests want of a broker is in `tests/tools`.
+For the benchmark and for tests. Parts that only tests need are in `tests/tools`.
 """

@@ -1,6 +1,6 @@
-"""Stock Apache Kafka as one KRaft node, the yardstick of the compatibility tests and of the benchmark.
+"""Stock Apache Kafka as one KRaft node, the reference of the compatibility tests and of the benchmark.
 
-Its storage is formatted by Kafka's own tool; every setting that matters to a comparison stays at its default.
+Kafka's own tool formats its storage. All options that affect a comparison have their defaults.
 """
 
 import base64
@@ -17,7 +17,7 @@ class ApacheKafka(RunningBroker):
     """Broker and controller in one JVM, on loopback only."""
 
     name = "Apache Kafka"
-    clean_exits = frozenset({0, 143})  # a JVM reports the signal that it stopped gracefully for
+    clean_exits = frozenset({0, 143})  # a JVM exits with the signal after a graceful stop
 
     def __init__(self, folder: Path, overrides: Mapping[str, str] | None = None) -> None:
         super().__init__(folder, overrides)
@@ -32,7 +32,7 @@ class ApacheKafka(RunningBroker):
         self.folder.mkdir(parents=True, exist_ok=True)
         settings = self._settings() | self.overrides
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        # One word: an id may begin with a dash, and would be taken for an option.
+        # One word, because an id may begin with a dash, like an option.
         args = ["format", f"--cluster-id={self.cluster_id}", "-c", str(self._properties)]
         # Eligible leader replicas exist with several brokers only, and would show in each topic's settings.
         done = kafka_tool("kafka-storage", *args, "--feature", "eligible.leader.replicas.version=0")
@@ -48,7 +48,7 @@ class ApacheKafka(RunningBroker):
             "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
             "log.dirs": str(self.log_dir),
-            # One broker cannot hold the three replicas that the internal topics ask for by default.
+            # One broker can't have the three default replicas of internal topics.
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",

@@ -1,4 +1,4 @@
-"""The last Apache Kafka that keeps its metadata in ZooKeeper: whose directories people have, and want to go back to."""
+"""The last Apache Kafka with metadata in ZooKeeper, for migrations of its directories in both directions."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from bench.brokers.broker import RunningBroker
 from bench.brokers.jars import kafka_2_8_libs, kafka_on_zookeeper_libs
-from bench.brokers.readiness import knows_its_controller
+from bench.brokers.readiness import has_controller
 
 _LOG_CONFIG = (
     "log4j.rootLogger=WARN, C\n"
@@ -17,14 +17,14 @@ _LOG_CONFIG = (
 
 
 class ApacheKafkaOnZookeeper(RunningBroker):
-    """One broker; `hosts` is where a ZooKeeper serves, chroot and all."""
+    """One broker; `hosts` is the address of a ZooKeeper, with an optional chroot."""
 
     name = "Apache Kafka on ZooKeeper"
     clean_exits = frozenset({0, 143})
     flags: ClassVar[tuple[str, ...]] = ("-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-    """Quick to start; a benchmark wants those of Kafka's scripts."""
+    """For a fast start; a benchmark uses the flags of Kafka's scripts."""
     libs: Callable[[], Path] = staticmethod(kafka_on_zookeeper_libs)
-    """Where its jars are."""
+    """The folder with its jars."""
 
     def __init__(self, folder: Path, hosts: str, overrides: Mapping[str, str] | None = None) -> None:
         super().__init__(folder, overrides)
@@ -37,8 +37,8 @@ class ApacheKafkaOnZookeeper(RunningBroker):
         return [*java, "kafka.Kafka", str(self.folder / "server.properties")]
 
     def _ready_or_dead(self) -> bool:
-        """It answers before its controller has told it of any broker; clients that ask then wait for minutes."""
-        return super()._ready_or_dead() and knows_its_controller(self.port)
+        """The broker responds before its first UpdateMetadata; clients that send requests then wait for minutes."""
+        return super()._ready_or_dead() and has_controller(self.port)
 
     def prepare(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ class ApacheKafkaOnZookeeper(RunningBroker):
 
 
 class ApacheKafka28(ApacheKafkaOnZookeeper):
-    """The oldest one that shares a cluster with kafkad."""
+    """The oldest version that can be in a cluster with kafkad."""
 
     name = "Apache Kafka 2.8"
     libs: Callable[[], Path] = staticmethod(kafka_2_8_libs)

@@ -1,7 +1,7 @@
-"""How does a test get a real broker, Apache's or ours, and how is it surely gone afterwards?
+"""Run a real broker, of Apache Kafka or kafkad, with a guaranteed end.
 
-Both kinds are context managers over a folder of their own, on a free port of loopback. `stop` is SIGTERM and
-must succeed; leaving the context kills whatever is left and fails if a process outlived a clean stop.
+Brokers are context managers with a folder each, on a free port of loopback. `stop` sends SIGTERM and must succeed. The
+exit of the context kills remaining processes, and fails if a process outlived a clean stop.
 """
 
 import signal
@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 
 from bench.brokers.ports import free_port
 from bench.brokers.processes import WITHIN_S, Process, eventually, is_alive, kill_all, process_tree
-from bench.brokers.readiness import answers
+from bench.brokers.readiness import responds
 
 
 class RunningBroker:
@@ -24,7 +24,7 @@ class RunningBroker:
     host = "127.0.0.1"
     clean_exits = frozenset({0})
     running: ClassVar[list["RunningBroker"]] = []
-    """Contexts that were entered and not left."""
+    """The brokers with an active context."""
 
     def __init__(self, folder: Path, overrides: Mapping[str, str] | None = None) -> None:
         self.folder = folder
@@ -51,10 +51,10 @@ class RunningBroker:
         raise NotImplementedError
 
     def prepare(self) -> None:
-        """What has to happen once before the first start."""
+        """Prepare the first start."""
 
     def start(self, *, wait: bool = True) -> None:
-        """Start the process; with `wait`, return when it answers requests."""
+        """Start the process; with `wait`, wait until it responds to requests."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.output, "ab") as output:
             self._process = subprocess.Popen(
@@ -64,35 +64,35 @@ class RunningBroker:
             self.wait_until_ready()
 
     def wait_until_ready(self) -> None:
-        """Return when requests are answered; an early exit fails with what the broker printed."""
-        eventually(self._ready_or_dead, what=f"{self.name} answers requests")
+        """Wait until the broker responds to requests; an early exit fails with its output."""
+        eventually(self._ready_or_dead, what=f"{self.name} responds to requests")
 
     def tree(self) -> list[Process]:
-        """The broker's processes now, the first started first."""
+        """The present processes of the broker, parents before children."""
         return process_tree(self.pid) if self._process is not None else []
 
     def stop(self) -> int:
-        """SIGTERM, and the exit code; raises if the broker does not stop, or leaves a child behind."""
+        """Send SIGTERM; returns the exit code. Raises if the broker or a child does not stop."""
         assert self._process is not None, f"{self.name} is not started"
         tree = self.tree()
         self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(WITHIN_S)
         left = tree[1:]
         self._process = None
-        eventually(lambda: not _living(left), what=f"the children of {self.name} end: {left}")
+        eventually(lambda: not _alive(left), what=f"the children of {self.name} end: {left}")
         return code
 
     def kill(self) -> None:
-        """SIGKILL to every process of the tree at once."""
+        """Send SIGKILL to all processes of the tree."""
         tree = self.tree()
         kill_all(tree)
         if self._process is not None:
             self._process.wait(WITHIN_S)
             self._process = None
-        eventually(lambda: not _living(tree), what=f"the killed processes of {self.name} end")
+        eventually(lambda: not _alive(tree), what=f"the killed processes of {self.name} end")
 
     def tail(self, lines: int = 40) -> str:
-        """The last lines of what the broker printed."""
+        """The last lines of the broker's output."""
         if not self.output.exists():
             return ""
         return "\n".join(self.output.read_text(errors="replace").splitlines()[-lines:])
@@ -101,7 +101,7 @@ class RunningBroker:
         assert self._process is not None
         if self._process.poll() is not None:
             raise AssertionError(f"{self.name} exited with {self._process.returncode}:\n{self.tail()}")
-        return answers(self.port, self.host)
+        return responds(self.port, self.host)
 
     def __enter__(self) -> Self:
         self.prepare()
@@ -109,7 +109,7 @@ class RunningBroker:
 
     @contextmanager
     def started_again(self) -> Iterator[Self]:
-        """A context like the broker itself, on its folder as it is."""
+        """A context with a new start of the broker on its present folder."""
         with ExitStack() as ends:
             self._enter()
             ends.push(self.__exit__)
@@ -142,5 +142,5 @@ class RunningBroker:
         assert code in self.clean_exits, f"{self.name} stopped with {code}:\n{self.tail()}"
 
 
-def _living(processes: list[Process]) -> list[Process]:
+def _alive(processes: list[Process]) -> list[Process]:
     return [process for process in processes if is_alive(process)]

@@ -1,4 +1,4 @@
-"""Three brokers of one kind on this machine, with a ZooKeeper where they want one."""
+"""Clusters of three brokers of one kind on this machine, with a ZooKeeper if they need one."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class _TunedApacheKafkaOnZookeeper(ApacheKafkaOnZookeeper):
 
 
 class RunningCluster:
-    """Brokers by number, all started; ended when the context is left."""
+    """Brokers by number, all running until the exit of the context."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -59,7 +59,7 @@ class RunningCluster:
         self._ends.close()
 
     def zookeeper(self) -> str:
-        """Where one serves that was just started."""
+        """Start a ZooKeeper; returns its address."""
         folder = self.folder / "zookeeper"
         folder.mkdir(parents=True)
         server = ZookeeperServer(folder)
@@ -84,7 +84,7 @@ class ApacheOnZookeeperCluster(RunningCluster):
 
 
 class ApacheKraftCluster(RunningCluster):
-    """Each broker is a voter as well."""
+    """Each broker is also a voter."""
 
     def make(self) -> None:
         nodes = {number: ApacheKafka(self.folder / str(number)) for number in NUMBERS}

@@ -1,4 +1,4 @@
-"""kafkad as a user starts it: `python -m kafkad start`, in a folder of its own."""
+"""kafkad as users start it: `python -m kafkad start`, with a separate folder."""
 
 import compileall
 import sys
@@ -8,17 +8,17 @@ from bench.brokers.broker import RunningBroker
 
 
 class Kafkad(RunningBroker):
-    """The daemon under test; its settings are those of `server.properties`."""
+    """The daemon under test; `overrides` are options of `server.properties`."""
 
     name = "kafkad"
 
     @property
     def working_folder(self) -> Path:
-        """The checkout, so that `-m kafkad` is its code whether or not it is installed."""
+        """The checkout, so that `-m kafkad` runs its code, installed or not."""
         return Path(__file__).parents[2]
 
     def prepare(self) -> None:
-        """As pip does when it installs it: no start compiles modules, whatever PYTHONDONTWRITEBYTECODE says."""
+        """Compile the bytecode, as an installation by pip does, so that no start does."""
         compileall.compile_dir(self.working_folder / "kafkad", quiet=1)
 
     def command(self) -> list[str]:
@@ -29,7 +29,7 @@ class Kafkad(RunningBroker):
 
 
 class InterpretedKafkad(Kafkad):
-    """Nothing of it is compiled, whatever the checkout holds."""
+    """Runs without compiled modules."""
 
     name = "interpreted"
 

@@ -1,7 +1,7 @@
-"""Where do the jars of stock Apache Kafka come from?
+"""The jars of stock Apache Kafka.
 
-From Maven, once, into `build/kafka/<version>/libs` of the checkout; KAFKAD_KAFKA_LIBS names another folder.
-A machine without Maven or Java makes this fail: tests against the real thing are never skipped.
+Maven downloads them once into `build/kafka/<version>/libs` of the checkout; KAFKAD_KAFKA_LIBS sets another folder.
+Without Maven or Java this fails: tests against Apache Kafka are never skipped.
 """
 
 import fcntl
@@ -17,29 +17,29 @@ _SPARK_KAFKA_PARTS = (
     *("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13"),
     *("kafka-clients", "commons-pool2"),
 )
-"""The others are among the jars of pyspark."""
+"""pyspark has the other jars."""
 _HERE = Path(__file__).parent
 _CHECKOUT = _HERE.parents[1]
 _RESOLVE_TIMEOUT_S = 600
 
 
 def kafka_libs() -> Path:
-    """The folder with all jars of Apache Kafka, resolved at the first call on a machine."""
+    """The folder with all jars of Apache Kafka, downloaded by the first call on a machine."""
     return _libs("KAFKAD_KAFKA_LIBS", KAFKA_VERSION, "pom.xml")
 
 
 def kafka_on_zookeeper_libs() -> Path:
-    """The same of the last Apache Kafka with ZooKeeper; KAFKAD_KAFKA_ON_ZOOKEEPER_LIBS names another folder."""
+    """The jars of the last Apache Kafka with ZooKeeper; KAFKAD_KAFKA_ON_ZOOKEEPER_LIBS sets another folder."""
     return _libs("KAFKAD_KAFKA_ON_ZOOKEEPER_LIBS", ON_ZOOKEEPER_VERSION, "pom-zookeeper.xml")
 
 
 def kafka_2_8_libs() -> Path:
-    """The same of the oldest Apache Kafka that shares a cluster with kafkad; KAFKAD_KAFKA_2_8_LIBS names another."""
+    """The jars of the oldest Apache Kafka in a cluster with kafkad; KAFKAD_KAFKA_2_8_LIBS sets another folder."""
     return _libs("KAFKAD_KAFKA_2_8_LIBS", KAFKA_2_8_VERSION, "pom-zookeeper.xml")
 
 
 def spark_kafka_jars() -> list[Path]:
-    """Spark's own Kafka source; KAFKAD_SPARK_KAFKA_LIBS names another folder."""
+    """The jars of Spark's own Kafka source; KAFKAD_SPARK_KAFKA_LIBS sets another folder."""
     libs = _libs("KAFKAD_SPARK_KAFKA_LIBS", SPARK_KAFKA_VERSION, "pom-spark.xml", "spark", "spark.version")
     return sorted(libs.glob("*.jar"))
 
@@ -50,7 +50,7 @@ def _libs(variable: str, version: str, pom: str, kind: str = "kafka", property_n
         return Path(named)
     libs = _CHECKOUT / "build" / kind / version / "libs"
     libs.parent.mkdir(parents=True, exist_ok=True)
-    # Several test processes may start at once; the others wait for the one that downloads.
+    # Several test processes may start at once; one downloads, and the others wait.
     with open(libs.parent / "resolve.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not libs.exists():

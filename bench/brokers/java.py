@@ -1,7 +1,7 @@
-"""How is a class of Apache Kafka run?
+"""Run classes of Apache Kafka.
 
-One JVM per call, with the heap of Kafka's own scripts. Tools run with the cheap compiler and a class archive
-made once beside the jars: they live for a second, and on two cores a test run mostly pays for their start-up.
+One JVM for each call, with the heap size of Kafka's own scripts. Tools use the C1 compiler and a shared class archive
+next to the jars, because most of their time is the start-up.
 """
 
 import os
@@ -21,7 +21,7 @@ _TOOL_FLAGS = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-Xshare:auto",
-    "-Xlog:disable",  # the virtual machine warns on stdout, in the middle of what a tool prints
+    "-Xlog:disable",  # the JVM writes warnings to stdout, into the output of a tool
     "-Xlog:all=warning:stderr",
     "-Djava.awt.headless=true",
 )
@@ -71,7 +71,7 @@ def tool_command(name: str, args: Sequence[str]) -> list[str]:
 def kafka_tool(
     name: str, *args: str, input: bytes | None = None, timeout: float = 120
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run one of Kafka's tools to its end; the caller judges exit code and output."""
+    """Run one of Kafka's tools; the caller checks exit code and output."""
     command = tool_command(name, args)
     if input is None:
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
@@ -79,19 +79,19 @@ def kafka_tool(
 
 
 def class_path() -> list[str]:
-    """All of Kafka's jars, and a log set-up that keeps standard output clean."""
+    """The class path of all of Kafka's jars, and a log configuration without output to stdout."""
     libs = sorted(str(jar) for jar in kafka_libs().glob("*.jar"))
     return [f"-Dlog4j2.configurationFile={_LOG_CONFIG}", "-cp", ":".join(libs)]
 
 
 def _archive() -> Path:
-    """A class-data archive of what the admin tools load: it halves their start-up (JDK 13 and newer)."""
+    """A class-data archive for the admin tools, which halves their start-up time (JDK 13 and newer)."""
     archive = kafka_libs().parent / "tools.jsa"
     if not archive.exists():
         partial = archive.with_suffix(f".{os.getpid()}.partial")
         impatient = archive.with_name("impatient.properties")
         impatient.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n")
-        # Nothing listens on port 1: the tool loads the admin client, gives up, and leaves the archive.
+        # Nothing listens on port 1: the tool loads the admin client, times out, and writes the archive.
         command = ["java", "-Xmx256M", *_TOOL_FLAGS, f"-XX:ArchiveClassesAtExit={partial}", *class_path()]
         command += [CLASSES["kafka-topics"], "--bootstrap-server", "127.0.0.1:1", "--list"]
         command += ["--command-config", str(impatient)]

@@ -1,7 +1,4 @@
-"""Which processes belong to a broker, and are they all gone?
-
-Read from /proc: the tree below one pid, by parent; nothing is ever looked up by name alone.
-"""
+"""The processes of a broker: the tree below one pid, from /proc. Processes are never found by name alone."""
 
 import os
 import signal
@@ -11,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 WITHIN_S = 240.0
-"""Deadline of a wait whose condition is expected at once: long enough for a machine that is busy or stands still."""
+"""The timeout for conditions that are expected at once: long enough for a busy or stalled machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One process as /proc shows it; `started` (clock ticks since boot) tells a reused pid apart.
+    """One process in /proc; `started` (clock ticks since boot) distinguishes reused pids.
 
-    `name` is what the process calls itself (`worker-0`), `title` its command line.
+    `name` is the name of the process (`worker-0`), `title` its command line.
     """
 
     pid: int
@@ -31,13 +28,13 @@ class Process:
 
 
 def read_process(pid: int) -> Process | None:
-    """The process, or None when it is gone (a zombie is still there, in state Z)."""
+    """The process; None if it does not exist. A zombie exists, in state Z."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
         title = Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name in parentheses may hold spaces and parentheses itself: cut at the last one.
+    # The name in parentheses may contain spaces and parentheses: split at the last parenthesis.
     name_end = stat.rindex(b")")
     fields = stat[name_end + 2 :].split()
     return Process(
@@ -52,10 +49,10 @@ def read_process(pid: int) -> Process | None:
 
 
 def process_tree(root: int) -> list[Process]:
-    """`root` and all its living descendants, parents before children."""
-    everyone = [read_process(int(name)) for name in os.listdir("/proc") if name.isdigit()]
+    """`root` and all its live descendants, parents before children."""
+    processes = [read_process(int(name)) for name in os.listdir("/proc") if name.isdigit()]
     children: dict[int, list[Process]] = {}
-    for process in everyone:
+    for process in processes:
         if process is not None and process.state != "Z":
             children.setdefault(process.parent, []).append(process)
     first = read_process(root)
@@ -66,23 +63,23 @@ def process_tree(root: int) -> list[Process]:
 
 
 def is_alive(process: Process) -> bool:
-    """Whether this very process, not a later one with its pid, still runs.
+    """Whether the process, and not a later one with the same pid, still runs.
 
-    A killed process is a zombie as soon as its first thread has ended; the last thread closes its files and locks.
+    A killed process is a zombie when its first thread has ended; its last thread closes its files and locks.
     """
     now = read_process(process.pid)
     return now is not None and now.started == process.started and (now.state != "Z" or now.threads > 1)
 
 
 def kill_all(processes: list[Process]) -> None:
-    """SIGKILL to those that still live, without a pause between them."""
+    """Send SIGKILL to all live processes, without a pause."""
     for process in processes:
         if is_alive(process):
             os.kill(process.pid, signal.SIGKILL)
 
 
 def eventually(condition: Callable[[], object], *, within: float = WITHIN_S, what: str) -> None:
-    """Return as soon as `condition()` is truthy; fail, naming `what`, after `within` seconds."""
+    """Wait until `condition()` is true; fail with `what` after `within` seconds."""
     deadline = time.monotonic() + within
     pause = 0.002
     while not condition():

@@ -1,6 +1,5 @@
-"""Does the broker at this address serve requests yet?
-
-Asked with the smallest real request, ApiVersions v0, over a plain socket: no client library's retries.
+"""Check whether a broker responds to requests, with the smallest one, ApiVersions v0, over a plain socket: without the
+retries of a client library.
 """
 
 import socket
@@ -10,8 +9,8 @@ API_VERSIONS = struct.pack(">ihhih", 8 + 2, 18, 0, 1, -1)
 METADATA_OF_NO_TOPIC = struct.pack(">ihhihi", 8 + 2 + 4, 3, 1, 1, -1, 0)
 
 
-def answers(port: int, host: str = "127.0.0.1", *, timeout: float = 1.0) -> bool:
-    """Whether an ApiVersions request gets a reply without error."""
+def responds(port: int, host: str = "127.0.0.1", *, timeout: float = 1.0) -> bool:
+    """Whether the broker replies to an ApiVersions request without error."""
     try:
         with socket.create_connection((host, port), timeout=timeout) as connection:
             connection.sendall(API_VERSIONS)
@@ -21,8 +20,8 @@ def answers(port: int, host: str = "127.0.0.1", *, timeout: float = 1.0) -> bool
     return len(head) == 10 and struct.unpack(">iih", head)[1:] == (1, 0)
 
 
-def knows_its_controller(port: int, *, timeout: float = 1.0) -> bool:
-    """Whether Metadata v1 names a controller, and brokers."""
+def has_controller(port: int, *, timeout: float = 1.0) -> bool:
+    """Whether a Metadata v1 response has a controller and brokers."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=timeout) as connection:
             connection.sendall(METADATA_OF_NO_TOPIC)

@@ -1,6 +1,6 @@
-"""A real ZooKeeper server (Debian package `zookeeper`) on a free port of loopback, or of a host of its own.
+"""A real ZooKeeper server (Debian package `zookeeper`) on a free port of loopback, or of another host.
 
-Missing Java or jars fail what needs it: a contract that is skipped proves nothing.
+Without Java or the jars the tests fail: a skipped contract test proves nothing.
 """
 
 import os
@@ -21,7 +21,7 @@ JAR_DIRECTORY = Path("/usr/share/java")
 
 
 class TlsFiles(NamedTuple):
-    """In PEM format: the server's key with its certificate, and whom it trusts."""
+    """PEM files: the server's key and certificate, and the trusted certificates."""
 
     keystore: Path
     truststore: Path
@@ -36,9 +36,9 @@ class ZookeeperServer:
         tls: TlsFiles | None = None,
         members: str = "",
     ) -> None:
-        """`on_host`: what a command begins with that runs where the address is. With `tls` it also serves TLS.
+        """`on_host`: the prefix of a command on the host of the address. With `tls` the server also serves TLS.
 
-        `members` are the lines about an ensemble: then it serves once there are enough of them (`wait_until_serving`).
+        `members` are the lines of an ensemble: the server then serves when a quorum runs (`wait_until_serving`).
         """
         java = shutil.which("java")
         missing = [name for name in JARS if not (JAR_DIRECTORY / name).exists()]
@@ -65,7 +65,7 @@ class ZookeeperServer:
         )
         netty = [] if tls is None else [path.name for path in JAR_DIRECTORY.glob("netty-*.jar")]
         classpath = ":".join([str(directory), *(str(JAR_DIRECTORY / name) for name in (*JARS, *netty))])
-        # Nobody cuts its power, and a slow disk must not end sessions.
+        # Without syncs: there is no power failure in tests, and a slow disk must not end sessions.
         options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"]
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         self._command = [*on_host, java, *options, "-cp", classpath, main, str(directory / "zoo.cfg")]
@@ -95,7 +95,7 @@ class ZookeeperServer:
             "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n"
             f"ssl.keyStore.location={files.keystore}\n"
             f"ssl.trustStore.location={files.truststore}\n"
-            # A client without a certificate is served too, and is nobody.
+            # Clients without a certificate are served too, unauthenticated.
             "ssl.clientAuth=want\n"
         )
 
@@ -111,7 +111,7 @@ class ZookeeperServer:
 
     @property
     def leads(self) -> bool:
-        """The other members of its ensemble follow it."""
+        """Whether the server is the leader of its ensemble."""
         return b"Mode: leader" in _four_letters(self._address, self.port, b"srvr")
 
     def stop(self) -> None:
@@ -135,7 +135,7 @@ def _four_letters(address: str, port: int, word: bytes) -> bytes:
             connection.sendall(word)
             return connection.recv(4096)
     except OSError:
-        # Not listening yet. Wait for the connection to be possible by waiting on a socket that never is.
+        # Not listening yet: wait for 50 ms on a socket without connections.
         with socket.socket() as nothing:
             nothing.settimeout(0.05)
             nothing.bind(("127.0.0.1", 0))

@@ -1,1 +1,1 @@
-"""Three brokers under load, and when they die: `python -m bench.cluster`."""
+"""Three brokers under load and during failures: `python -m bench.cluster`."""

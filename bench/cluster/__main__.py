@@ -1,4 +1,4 @@
-"""`python -m bench.cluster`: run the rows on clusters of the kinds named, save JSON, print the table."""
+"""`python -m bench.cluster`: run the rows on the selected kinds of clusters, save JSON, print the table."""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ from bench.cluster.control import wait_until_complete
 from bench.cluster.rows import ROWS, TITLES
 from bench.figures import Better, Figure
 from bench.host import floor
-from bench.replies import Refused
+from bench.replies import ErrorReply
 from bench.report import load, save, table
 from bench.scale import FULL, QUICK, Scale
 
@@ -39,8 +39,8 @@ def _measure(kind: str, row: str, folder: Path, scale: Scale) -> list[Figure]:
         with CLUSTERS[kind](folder) as cluster:
             wait_until_complete(cluster)
             figures = ROWS[row](cluster, scale, TITLES[row])
-    except (Refused, TimeoutError) as error:
-        # Brokers that cannot do a row must not hide the other rows.
+    except (ErrorReply, TimeoutError) as error:
+        # The failure of one row must not hide the other rows.
         why = f"failed: {' '.join(str(error).split())}"
         figures = [Figure(row=TITLES[row], name="all", unit="", better=Better.LOWER, value=None, why_not=why)]
     print(f"{kind}: {row} took {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
@@ -54,9 +54,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.cluster", description=__doc__)
     parser.add_argument("--kinds", nargs="+", choices=list(CLUSTERS), default=list(CLUSTERS))
     parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS))
-    parser.add_argument("--quick", action="store_true", help="less work in each row: a look, not a measurement")
-    parser.add_argument("--results", type=Path, default=_RESULTS, help="where the JSON goes")
-    parser.add_argument("--folder", type=Path, default=None, help="where the brokers keep their data")
+    parser.add_argument("--quick", action="store_true", help="less work in each row: a quick check, not a measurement")
+    parser.add_argument("--results", type=Path, default=_RESULTS, help="folder of the JSON files")
+    parser.add_argument("--folder", type=Path, default=None, help="folder of the brokers' data")
     return parser.parse_args()
 
 

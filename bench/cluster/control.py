@@ -1,4 +1,4 @@
-"""Topics of a cluster, through confluent-kafka: made with chosen leaders, waited for, deleted."""
+"""Create topics with given leaders, wait for them and delete them, in a cluster, through confluent-kafka."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _TIMEOUT_S = 180.0
 
 
 def wait_until(is_true: Callable[[], bool], what: str, pause_s: float = 0.02) -> float:
-    """Seconds until it was. Raises TimeoutError."""
+    """Wait until `is_true`; returns the seconds. Raises TimeoutError."""
     started = time.perf_counter()
     while not is_true():
         if time.perf_counter() > started + _TIMEOUT_S:
@@ -27,7 +27,7 @@ def _admin(bootstrap: str) -> AdminClient:
 
 
 def wait_until_complete(cluster: RunningCluster) -> None:
-    """Every broker knows all of them. Brokers answer before."""
+    """Wait until the metadata of every broker has all brokers. Brokers respond before."""
     wait_until(
         lambda: all(len(described(each.bootstrap).brokers) == len(NUMBERS) for each in cluster.brokers.values()),
         "all brokers know each other",
@@ -39,7 +39,7 @@ def replicas_led_by(leader: int) -> list[int]:
 
 
 def make_topic(cluster: RunningCluster, name: str, assignments: list[list[int]]) -> float:
-    """Seconds until every broker says that all partitions are led by their first replica, and all are in sync."""
+    """Create a topic; returns the seconds until first replicas lead and all replicas are in sync, on every broker."""
     admin = _admin(cluster.bootstrap)
     started = time.perf_counter()
     _only(admin.create_topics([NewTopic(name, len(assignments), replica_assignment=assignments)]))
@@ -63,7 +63,7 @@ def _leaders(bootstrap: str, name: str) -> dict[int, int]:
 
 
 def are_in_sync(cluster: RunningCluster, name: str) -> bool:
-    """On all brokers, as each of them says."""
+    """Whether all replicas are in sync, in the metadata of every broker."""
     topics = [described(broker.bootstrap, name).topics[name] for broker in cluster.brokers.values()]
     return all(
         len(each.isrs) == len(cluster.brokers) for topic in topics for each in topic.partitions.values()
@@ -71,13 +71,13 @@ def are_in_sync(cluster: RunningCluster, name: str) -> bool:
 
 
 def described(bootstrap: str, name: str | None = None) -> ClusterMetadata:
-    """What one of these brokers says. Raises KafkaException."""
+    """The metadata of one of these brokers. Raises KafkaException."""
     admin = _admin(bootstrap)
     return admin.list_topics(name, 10) if name is not None else admin.list_topics(timeout=10)
 
 
-def lead_again(cluster: RunningCluster, name: str, partition: int, leader: int) -> None:
-    """The partition is led by this broker, its first replica, which has been away."""
+def elect_preferred_leader(cluster: RunningCluster, name: str, partition: int, leader: int) -> None:
+    """Elect the preferred leader of the partition, a broker that was restarted."""
     chosen = [TopicPartition(name, partition)]
     admin = _admin(cluster.bootstrap)
     admin.elect_leaders(ElectionType.PREFERRED, chosen).result(_TIMEOUT_S)
@@ -92,21 +92,21 @@ def controller(cluster: RunningCluster) -> int:
 
 
 def drop_topic(cluster: RunningCluster, name: str) -> float:
-    """Seconds until its name can be given again."""
+    """Delete a topic; returns the seconds until its name can be reused."""
     admin = _admin(cluster.bootstrap)
 
     def is_free() -> bool:
         try:
             _only(admin.create_topics([NewTopic(name, 1, 3)], validate_only=True))
-        except KafkaException as refused:
-            if refused.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+        except KafkaException as rejected:
+            if rejected.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
             return False
         return True
 
     started = time.perf_counter()
     _only(admin.delete_topics([name]))
-    wait_until(is_free, f"{name} is gone", 0.05)
+    wait_until(is_free, f"{name} is deleted", 0.05)
     return time.perf_counter() - started
 
 

@@ -1,4 +1,4 @@
-"""How long nobody could write: a producer with acks=all to a partition while something dies."""
+"""Measure the time without acknowledged writes: a producer with acks=all writes to a partition during a fault."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 _EVERY_S = 0.005
 _CALM_S = 2.0
-_PATIENCE_S = 90.0
+_TIMEOUT_S = 90.0
 
 
 class Acknowledgements(threading.Thread):
@@ -18,7 +18,7 @@ class Acknowledgements(threading.Thread):
     def __init__(self, bootstrap: str, topic: str, partition: int) -> None:
         super().__init__(name=f"{topic}-{partition}")
         self._topic, self._partition = topic, partition
-        self._is_over = threading.Event()
+        self._is_stopped = threading.Event()
         self.acknowledged_at: list[float] = []
         self.errors: list[KafkaError] = []
         self._producer = Producer(
@@ -36,10 +36,10 @@ class Acknowledgements(threading.Thread):
         )
 
     def run(self) -> None:
-        while not self._is_over.is_set():
+        while not self._is_stopped.is_set():
             self._producer.produce(self._topic, b"x" * 100, partition=self._partition, on_delivery=self._delivered)
             self._producer.poll(_EVERY_S)
-        self._producer.flush(_PATIENCE_S)
+        self._producer.flush(_TIMEOUT_S)
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is None:
@@ -48,9 +48,9 @@ class Acknowledgements(threading.Thread):
             self.errors.append(error)
 
     def end(self) -> None:
-        self._is_over.set()
+        self._is_stopped.set()
         self.join()
-        assert not self.errors, f"records were given up: {self.errors[0]}"
+        assert not self.errors, f"deliveries failed: {self.errors[0]}"
 
     def longest_s(self, since: float) -> float:
         times = [since, *(each for each in self.acknowledged_at if each >= since)]
@@ -58,7 +58,7 @@ class Acknowledgements(threading.Thread):
 
 
 def longest_outage(bootstrap: str, topic: str, partition: int, fault: Callable[[], object]) -> float:
-    """Seconds, from the fault until writes are acknowledged again, and whatever follows in the next moments."""
+    """The longest time in seconds without an acknowledgement, from the fault until shortly after the recovery."""
     writer = Acknowledgements(bootstrap, topic, partition)
     writer.start()
     try:
@@ -74,8 +74,8 @@ def longest_outage(bootstrap: str, topic: str, partition: int, fault: Callable[[
 
 
 def _until_acknowledged(writer: Acknowledgements, since: float) -> None:
-    """One more record, sent after `since`, has been acknowledged."""
-    deadline = since + _PATIENCE_S
+    """Wait until a record is acknowledged after `since`."""
+    deadline = since + _TIMEOUT_S
     while not (writer.acknowledged_at and writer.acknowledged_at[-1] > since):
         if time.perf_counter() > deadline:
             raise TimeoutError("nothing is acknowledged any more")

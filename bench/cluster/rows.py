@@ -1,4 +1,4 @@
-"""The rows of a cluster: replicated writes, and how long it takes to go on without a part of it."""
+"""The rows of a cluster: replicated writes, and times of failovers."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from bench.cluster.control import (
     are_in_sync,
     controller,
     drop_topic,
-    lead_again,
+    elect_preferred_leader,
     leaders,
     make_topic,
     replicas_led_by,
@@ -35,7 +35,7 @@ _ORDER = ("first", "second", "last")
 
 
 def at_rest(cluster: RunningCluster, scale: Scale, row: str) -> list[Figure]:
-    """One broker, on the average."""
+    """The average of one broker."""
     time.sleep(_SETTLE_S)
     brokers = [broker.pid for broker in cluster.brokers.values()]
     idle = [idle_cpu_percent(pid, scale.idle_seconds / len(brokers)) for pid in brokers]
@@ -48,7 +48,7 @@ def at_rest(cluster: RunningCluster, scale: Scale, row: str) -> list[Figure]:
 def replicated(
     cluster: RunningCluster, scale: Scale, row: str, *, partitions: int, batch_bytes: int, record_size: int
 ) -> list[Figure]:
-    """acks=all to partitions that the first broker leads; CPU is that of all brokers."""
+    """acks=all to partitions of the first broker; CPU of all brokers."""
     records = batch_bytes // (record_size + 10)
     batch = record_batch(records, record_size)
     payload = len(batch) * partitions
@@ -83,7 +83,7 @@ def _cpu(cluster: RunningCluster) -> Cpu:
 
 
 def outages(cluster: RunningCluster, scale: Scale, row: str) -> list[Figure]:
-    """kill -9 of all of a broker that leads: first not the controller (KRaft names any broker), then the controller."""
+    """kill -9 of a whole broker that leads: first another broker than the controller, then the controller."""
     make_topic(cluster, _WATCHED, [replicas_led_by(number) for number in NUMBERS])
     first = next(number for number in NUMBERS if number != controller(cluster))
     without_leader = _without(cluster, first)
@@ -95,13 +95,13 @@ def outages(cluster: RunningCluster, scale: Scale, row: str) -> list[Figure]:
 
 
 def _without(cluster: RunningCluster, number: int) -> float:
-    """Seconds; all is as before when it returns."""
+    """The seconds without a write; restores the cluster before it returns."""
     broker = cluster.brokers[number]
     partition = next(index for index, leader in leaders(cluster, _WATCHED).items() if leader == number)
     seconds = longest_outage(cluster.bootstrap, _WATCHED, partition, broker.kill)
     broker.start()
     wait_until(partial(are_in_sync, cluster, _WATCHED), "all replicas are in sync")
-    lead_again(cluster, _WATCHED, partition, number)
+    elect_preferred_leader(cluster, _WATCHED, partition, number)
     return seconds
 
 
@@ -121,7 +121,7 @@ def _kill(broker: RunningBroker, position: int) -> None:
 
 
 def large_topic(cluster: RunningCluster, scale: Scale, row: str) -> list[Figure]:
-    """Made, deleted, made again, and left by its brokers one after the other."""
+    """Create a topic, delete it and create it again; then stop the brokers one after the other."""
     assignments = [replicas_led_by(NUMBERS[number % len(NUMBERS)]) for number in range(scale.partitions // 10)]
     made = make_topic(cluster, "large", assignments)
     deleted = drop_topic(cluster, "large")
@@ -136,7 +136,7 @@ def large_topic(cluster: RunningCluster, scale: Scale, row: str) -> list[Figure]
 
 
 def _stop(broker: RunningBroker, row: str, which: str) -> Figure:
-    """The last voters of a KRaft quorum do not end: nobody is left who lets them go."""
+    """The time of a controlled shutdown. The last voters of a KRaft quorum do not stop: there is no controller left."""
     started = time.perf_counter()
     try:
         broker.stop()
@@ -165,4 +165,4 @@ ROWS: dict[str, Row] = {
     "processes": processes,
     "large": large_topic,
 }
-"""Each on a cluster that was just started."""
+"""Each row runs on a new cluster."""

@@ -1,1 +1,1 @@
-"""Compaction: the same logs, written by Apache Kafka, are compacted by each broker (rows `compact-…`)."""
+"""Compaction: each broker compacts the same logs, which Apache Kafka has written (rows `compact-…`)."""

@@ -1,4 +1,4 @@
-"""The logs that are compacted: Apache Kafka writes them once, and each broker gets a copy of their files."""
+"""The logs for compaction: Apache Kafka writes them once, and each broker gets a copy of the files."""
 
 import shutil
 from collections.abc import Iterator
@@ -19,21 +19,21 @@ _WORDS = 500
 _TEXT_BYTES = 1 << 20
 _SMALLEST_SEGMENT = 1 << 20
 _NOT_RECORDS = ("partition.metadata",)
-"""It has the topic's id, which each broker draws by itself."""
+"""The file with the topic id, which each broker generates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What the records of a log are like."""
+    """The properties of the records of a log."""
 
     record_size: int
     codec: str
     repeated_percent: int
-    """Of so many records the key was there before."""
+    """The share of records with a repeated key."""
     batch_bytes: int
 
     def keys(self, records: int) -> Iterator[int]:
-        """The same ones each time."""
+        """The keys, the same for each call."""
         chance, known = Random(0), 0
         share = self.repeated_percent / 100
         for _ in range(records):
@@ -44,7 +44,7 @@ class Content:
                 known += 1
 
     def records(self, total_bytes: int) -> Iterator[tuple[bytes, bytes]]:
-        """Keys of 16 bytes, values of words in any order."""
+        """Keys of 16 bytes, and values of random words."""
         chance = Random(1)
         words = ["".join(chance.choices(ascii_lowercase, k=chance.randrange(2, 11))) for _ in range(_WORDS)]
         text = " ".join(chance.choices(words, k=_TEXT_BYTES // 4)).encode()[:_TEXT_BYTES]
@@ -55,7 +55,7 @@ class Content:
 
 
 def topic_configs(total_bytes: int) -> dict[str, str]:
-    """Of a topic with so many bytes of records: what was compressed has several segments as well."""
+    """The configs for a topic with `total_bytes` of records, so that compressed logs have several segments too."""
     return {
         "cleanup.policy": "delete",
         "retention.ms": "-1",
@@ -69,7 +69,7 @@ def make_topic(broker: RunningBroker, name: str, total_bytes: int) -> None:
 
 
 class DataSets:
-    """Logs of partition 0 of a topic, in a folder; each is written when it is wanted first."""
+    """Logs of partition 0 of topics, in a folder; each log is written on first use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -114,7 +114,7 @@ def _write(broker: RunningBroker, name: str, content: Content, total_bytes: int)
 
 
 def put_log(source: Path, directory: Path) -> None:
-    """Copy the files of a partition into the directory of one that has no records; its broker is stopped."""
+    """Replace the files of an empty partition of a stopped broker by copies of `source`."""
     kept = {name: (directory / name).read_bytes() for name in _NOT_RECORDS if (directory / name).exists()}
     shutil.rmtree(directory)
     shutil.copytree(source, directory, ignore=shutil.ignore_patterns(*_NOT_RECORDS))

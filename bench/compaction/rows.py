@@ -1,8 +1,8 @@
-"""How fast are logs compacted, at which cost, and what do clients notice of it?
+"""The speed and cost of compaction, and its effect on clients.
 
-Each broker opens a copy of logs that Apache Kafka has written with `cleanup.policy=delete`; then the policy of a small
-one is changed to `compact`, as a warm-up, and that of the large one, which is measured until the cleaner has reached
-the active segment.
+Each broker opens copies of logs that Apache Kafka has written with `cleanup.policy=delete`. Then the policy of a small
+log is changed to `compact`, as a warm-up, and the policy of the large log, which is measured until the cleaner has
+reached the active segment.
 """
 
 import shutil
@@ -26,7 +26,7 @@ _SETTINGS = MappingProxyType(
     {
         "log.cleaner.backoff.ms": "50",
         "log.initial.task.delay.ms": "0",
-        # kafkad writes how far it has cleaned with the other checkpoints.
+        # kafkad writes the cleaner checkpoint together with the other checkpoints.
         "replica.high.watermark.checkpoint.interval.ms": "100",
     }
 )
@@ -35,8 +35,8 @@ _CHECKPOINT = "cleaner-offset-checkpoint"
 _WITHIN_S = 900.0
 _CONFIG_S = 60.0
 _CHECK_INTERVAL_S = 0.02
-_MEMORY_LOOK_S = 1.0
-"""A look at all pages of each process holds them up."""
+_MEMORY_INTERVAL_S = 1.0
+"""Reading the PSS of processes slows them down."""
 _MESSAGES = 100
 _PER_SECOND = 200
 
@@ -44,7 +44,7 @@ _PER_SECOND = 200
 def compaction(
     make: Callable[[], RunningBroker], data_sets: DataSets, scale: Scale, row: str, *, content: Content
 ) -> list[Figure]:
-    """Megabytes and records that were looked at, of both passes as one; nobody else uses the broker."""
+    """The rate of compacted megabytes and records, of both passes together, without other load."""
     with _opened(make, data_sets, scale, content) as broker:
         _compact(broker, _WARM_UP)
         _wait(broker, _WARM_UP)
@@ -69,7 +69,7 @@ def compaction(
 def beside_compaction(
     make: Callable[[], RunningBroker], data_sets: DataSets, scale: Scale, row: str, *, content: Content
 ) -> list[Figure]:
-    """Messages from end to end, as long as the broker compacts."""
+    """End-to-end latency of messages during a compaction."""
     with _opened(make, data_sets, scale, content) as broker:
         make_topics(broker.port, {_BESIDE: 1})
         _compact(broker, _WARM_UP)
@@ -96,7 +96,7 @@ def beside_compaction(
 def _opened(
     make: Callable[[], RunningBroker], data_sets: DataSets, scale: Scale, content: Content
 ) -> Iterator[RunningBroker]:
-    """A broker that has the topics, with logs that another one has written."""
+    """A broker with the topics, and logs that Apache Kafka has written."""
     sizes = {_MEASURED: scale.compaction_bytes, _WARM_UP: scale.compaction_bytes // 5}
     written = data_sets.log_of(content, sizes)
     broker = make()
@@ -124,7 +124,7 @@ def _compact(broker: RunningBroker, topic: str) -> None:
 
 
 def _wait(broker: RunningBroker, topic: str) -> float:
-    """Until it is compacted; returns the most memory of the broker meanwhile, in megabytes."""
+    """Wait until the topic is compacted; returns the peak memory of the broker in megabytes."""
     deadline = time.perf_counter() + _WITHIN_S
     memory, due = 0.0, 0.0
     while not _is_compacted(broker, topic):
@@ -132,7 +132,7 @@ def _wait(broker: RunningBroker, topic: str) -> float:
         if now > deadline:
             raise TimeoutError(f"{topic} is not compacted after {_WITHIN_S:.0f} s")
         if now >= due:
-            memory, due = max(memory, pss_megabytes(broker.pid)), now + _MEMORY_LOOK_S
+            memory, due = max(memory, pss_megabytes(broker.pid)), now + _MEMORY_INTERVAL_S
         time.sleep(_CHECK_INTERVAL_S)
     return max(memory, pss_megabytes(broker.pid))
 

@@ -11,7 +11,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 public class AssignedConsumer {
     public static void main(String[] args) {
         String topic = args[1];
-        long wanted = Long.parseLong(args[2]);
+        long expected = Long.parseLong(args[2]);
         Map<String, Object> settings = Map.of("bootstrap.servers", args[0]);
         try (KafkaConsumer<byte[], byte[]> consumer =
                 new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
@@ -21,7 +21,7 @@ public class AssignedConsumer {
             long records = 0;
             long bytes = 0;
             long started = System.nanoTime();
-            while (records < wanted) {
+            while (records < expected) {
                 ConsumerRecords<byte[], byte[]> polled = consumer.poll(Duration.ofSeconds(30));
                 if (polled.isEmpty()) {
                     throw new IllegalStateException("nothing arrived in 30 s after " + records + " records");

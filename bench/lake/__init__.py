@@ -1,1 +1,1 @@
-"""What it costs to bring a topic into a table, beside Spark's own Kafka source."""
+"""The cost of exporting a topic to a table, compared with Spark's own Kafka source."""

@@ -1,4 +1,4 @@
-"""`python -m bench.lake JSON`: the processes that an export starts import this module once more, so nothing is here."""
+"""`python -m bench.lake JSON`. Processes of an export import this module again, so it only calls `main`."""
 
 if __name__ == "__main__":
     from bench.lake.job import main

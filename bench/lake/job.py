@@ -1,7 +1,7 @@
-"""One Spark session that reads a topic in several ways, and says what each has cost: `python -m bench.lake JSON`.
+"""Measure several ways to read a topic in one Spark session: `python -m bench.lake JSON`.
 
-Each way runs on a small topic first, then on the one that is measured. CPU is that of this process, of the virtual
-machine and of all workers, and apart from it that of the broker.
+Each way runs first on a small topic, then on the measured topic. CPU is measured for this process with the JVM and all
+workers, and separately for the broker.
 """
 
 import json
@@ -21,14 +21,14 @@ from kafkad.export.engines.local import run_here
 from kafkad.export.engines.spark import run_in_spark
 from kafkad.export.preparation import prepare
 from kafkad.export.request import ExportRequest
-from kafkad.export.run import carry_out
+from kafkad.export.run import run_export
 from kafkad.export.tables import open_sink
 from kafkad.export.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What the benchmark wants; `log_dir` is None for a broker whose files are not read."""
+class LakeRequest:
+    """The arguments of the job; `log_dir` is None for a broker without reading its files."""
 
     bootstrap: str
     broker_pid: int
@@ -43,7 +43,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Of one way."""
+    """The cost of one way."""
 
     way: str
     began: float
@@ -53,16 +53,16 @@ class Cost:
 
 
 class Job:
-    """The ways, by name; each brings a whole topic somewhere."""
+    """The ways by name; each reads a whole topic."""
 
-    def __init__(self, asked: Asked, spark: SparkSession) -> None:
-        self._asked = asked
+    def __init__(self, request: LakeRequest, spark: SparkSession) -> None:
+        self._request = request
         self._spark = spark
         self.ways: dict[str, Callable[[str], None]] = {
             "Spark's source to noop": lambda topic: _drop(self._kafka(topic)),
             "Spark's source to Parquet": lambda topic: self._store(self._kafka(topic)),
             "data source through the broker to noop": lambda topic: _drop(self._kafkad(topic)),
-            "data source from files to noop": lambda topic: _drop(self._kafkad(topic, path=asked.log_dir or "")),
+            "data source from files to noop": lambda topic: _drop(self._kafkad(topic, path=request.log_dir or "")),
             "export through the broker to Parquet, Spark": lambda topic: self._export(topic, "broker", "parquet"),
             "export from files to Parquet, Spark": lambda topic: self._export(topic, "files", "parquet"),
             "export from files to Delta, Spark": lambda topic: self._export(topic, "files", "delta"),
@@ -73,9 +73,9 @@ class Job:
 
     def measure(self, way: str) -> Cost:
         work = self.ways[way]
-        self._emptied(lambda: work(self._asked.small_topic))
+        self._emptied(lambda: work(self._request.small_topic))
         before, broker_before, started = self._used(), self._broker(), time.perf_counter()
-        self._emptied(lambda: work(self._asked.topic))
+        self._emptied(lambda: work(self._request.topic))
         return Cost(
             way=way,
             began=started,
@@ -88,7 +88,7 @@ class Job:
         return cpu_of_tree(os.getpid()).total
 
     def _broker(self) -> float:
-        return cpu_of_tree(self._asked.broker_pid).total
+        return cpu_of_tree(self._request.broker_pid).total
 
     def _emptied(self, work: Callable[[], None]) -> None:
         shutil.rmtree(self._out, ignore_errors=True)
@@ -96,39 +96,39 @@ class Job:
 
     @property
     def _out(self) -> Path:
-        return Path(self._asked.folder, "table")
+        return Path(self._request.folder, "table")
 
     def _kafka(self, topic: str) -> DataFrame:
         return self._load("kafka", topic)
 
     def _kafkad(self, topic: str, **options: str) -> DataFrame:
-        return self._load("kafkad", topic, minPartitions=str(2 * self._asked.cores), **options)
+        return self._load("kafkad", topic, minPartitions=str(2 * self._request.cores), **options)
 
     def _load(self, kind: str, topic: str, **options: str) -> DataFrame:
-        reader = self._spark.read.format(kind).option("kafka.bootstrap.servers", self._asked.bootstrap)
+        reader = self._spark.read.format(kind).option("kafka.bootstrap.servers", self._request.bootstrap)
         return reader.option("subscribe", topic).options(**options).load()
 
     def _store(self, frame: DataFrame) -> None:
         frame.write.option("compression", "zstd").parquet(str(self._out))
 
     def _export(self, topic: str, source: str, table: str, *, here: bool = False) -> None:
-        asked = self._asked
-        wanted = ExportRequest(
+        request = self._request
+        export_request = ExportRequest(
             topic=topic,
             out=str(self._out),
             name=topic,
-            bootstrap=asked.bootstrap,
+            bootstrap=request.bootstrap,
             format=table,
             source=source,
-            log_dirs=(asked.log_dir,) if asked.log_dir and source == "files" else (),
-            jobs=asked.cores,
+            log_dirs=(request.log_dir,) if request.log_dir and source == "files" else (),
+            jobs=request.cores,
         )
 
         def run_tasks(tasks: Sequence[Task]) -> Iterator[Returned]:
-            return run_here(tasks, asked.cores) if here else run_in_spark(self._spark, tasks, "bench")
+            return run_here(tasks, request.cores) if here else run_in_spark(self._spark, tasks, "bench")
 
-        sink = open_sink(wanted)
-        carry_out(prepare(wanted, sink), sink, run_tasks, lambda _file: None)
+        sink = open_sink(export_request)
+        run_export(prepare(export_request, sink), sink, run_tasks, lambda _file: None)
 
 
 def _drop(frame: DataFrame) -> None:
@@ -136,18 +136,18 @@ def _drop(frame: DataFrame) -> None:
 
 
 def main() -> None:
-    asked = Asked(**json.loads(sys.argv[1]))
+    request = LakeRequest(**json.loads(sys.argv[1]))
     local: dict[str, bool | float | int | str | None] = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
-        "spark.jars": ",".join(asked.jars),
+        "spark.jars": ",".join(request.jars),
         "spark.sql.session.timeZone": "UTC",
     }
-    session = SparkSession.builder.master(f"local[{asked.cores}]").config(map=local).getOrCreate()
+    session = SparkSession.builder.master(f"local[{request.cores}]").config(map=local).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    job = Job(asked, session)
-    for way in asked.ways:
+    job = Job(request, session)
+    for way in request.ways:
         cost = job.measure(way)
         print(json.dumps([cost.way, cost.began, cost.seconds, cost.client_cpu, cost.broker_cpu]), flush=True)
     session.stop()

@@ -1,5 +1,4 @@
-"""What commands that send requests to a broker share: address, timeout, error messages, and the names of topics and
-partitions.
+"""Common parts of commands that send requests to a broker: address, timeout, errors, names of topics and partitions.
 
 If a broker returns an error or does not respond, the command prints one line on stderr and exits with code 1.
 """
@@ -10,7 +9,7 @@ from typing import IO, Any, TypeVar
 
 import click
 
-from kafkad.cli.failing import fail
+from kafkad.cli.errors import print_error
 from kafkad.cli.options import DEFAULT_BOOTSTRAP, number_in, timeout_option
 from kafkad.client.broker_client import BrokerClient, TopicDescription
 from kafkad.client.connection import BrokerCallFailed
@@ -24,11 +23,11 @@ class CommandFailed(click.ClickException):
     exit_code = 1
 
     def show(self, file: IO[Any] | None = None) -> None:
-        fail(self.format_message())
+        print_error(self.format_message())
 
 
 def broker_options(command: Command) -> Command:
-    """The options of a command that talks to a broker: `bootstrap` and `timeout_s`."""
+    """The options of a command that sends requests to a broker: `bootstrap` and `timeout_s`."""
     bootstrap = click.option(
         "--bootstrap-server",
         "bootstrap",
@@ -41,8 +40,8 @@ def broker_options(command: Command) -> Command:
 
 
 @contextmanager
-def asking(bootstrap: str, timeout_s: float) -> Iterator[BrokerClient]:
-    """A client for the body; its failures end the command."""
+def connected_client(bootstrap: str, timeout_s: float) -> Iterator[BrokerClient]:
+    """A client for the body; its errors end the command."""
     try:
         with BrokerClient(bootstrap, timeout_s) as client:
             yield client
@@ -51,7 +50,7 @@ def asking(bootstrap: str, timeout_s: float) -> Iterator[BrokerClient]:
 
 
 def named_partitions(names: Sequence[str], topics: Sequence[TopicDescription]) -> list[tuple[str, int]]:
-    """`orders` is all partitions of a topic, `orders-3` is one. A topic that is called like a partition comes first."""
+    """`orders` is all partitions of a topic, `orders-3` is one partition, unless a topic has this name."""
     known = {topic.name: [row.partition for row in topic.partitions] for topic in topics}
     found: list[tuple[str, int]] = []
     for name in names:

@@ -1,11 +1,11 @@
-"""What the commands that read a configuration share: the arguments, and how its problems are printed."""
+"""Common parts of commands that read a configuration: arguments, and messages for its problems."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
-from kafkad.cli.failing import WrongConfiguration
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.config import BrokerConfig, InvalidConfiguration, default_file, load
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -22,29 +22,29 @@ def override_option(command: Command) -> Command:
     return option(command)
 
 
-def configures(command: Command) -> Command:
+def configuration_arguments(command: Command) -> Command:
     """The arguments of a command that reads a configuration: `file` and `overrides`."""
     return click.argument("file", metavar="[SERVER.PROPERTIES]", required=False)(override_option(command))
 
 
 def configuration_from_arguments(file: str | None, overrides: Sequence[str]) -> BrokerConfig:
-    """The configuration of `file`, or of the system's file, or of the defaults, under `overrides`."""
+    """The configuration of `file`, else of the system's file, else the defaults, with `overrides`."""
     return read_configuration(file_or_default(file), parse_overrides(overrides))
 
 
 def file_or_default(file: str | None) -> str | None:
-    """The file that was named, else the system's if it is there, else none: the defaults."""
+    """The given file, else the system's file if it exists, else None for the defaults."""
     return file if file is not None else default_file()
 
 
 def read_configuration(
     file: str | None, overrides: Sequence[tuple[str, str]], *, found_id: int | None = None
 ) -> BrokerConfig:
-    """The configuration; its problems end the command with a line for each."""
+    """The configuration. Its problems end the command, with a line for each."""
     try:
         return load(file, overrides, found_id=found_id)
-    except InvalidConfiguration as refusal:
-        raise WrongConfiguration([str(problem) for problem in refusal.problems]) from None
+    except InvalidConfiguration as error:
+        raise WrongConfiguration([str(problem) for problem in error.problems]) from None
 
 
 def parse_overrides(texts: Sequence[str]) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""How groups are printed: the tables of kafka-consumer-groups.sh (Apache Kafka 4.3), row by row the same."""
+"""The tables of groups, equal to those of kafka-consumer-groups.sh (Apache Kafka 4.3)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -29,9 +29,9 @@ class OffsetRow(NamedTuple):
 def offset_rows(
     group: GroupDescription, committed: Mapping[Partition, int], ends: Mapping[Partition, int]
 ) -> list[OffsetRow]:
-    """The partitions of members, those of the member with most partitions first, then the partitions without a member.
+    """The partitions of members, beginning with the member with most partitions, then partitions without a member.
 
-    `ends` lacks topics that are gone.
+    `ends` lacks deleted topics.
     """
     rows: list[OffsetRow] = []
     assigned: set[Partition] = set()
@@ -125,7 +125,7 @@ def deletion_lines(group_id: str, partitions: Sequence[Partition]) -> list[str]:
 
 
 def _table(rows: Sequence[Sequence[str]], *, least: Sequence[int], growing: Sequence[int]) -> list[str]:
-    """Columns `least` wide, those in `growing` as wide as they need; what comes after them is not padded."""
+    """Columns of the widths `least`; those in `growing` may be wider. Later columns are not padded."""
     widths = [
         max(width, *(len(row[column]) for row in rows)) if column in growing else width
         for column, width in enumerate(least)

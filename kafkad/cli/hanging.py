@@ -1,4 +1,4 @@
-"""Which open transactions hang? Those that no coordinator knows, or whose coordinator does not know this partition."""
+"""Find hanging transactions: open transactions without a coordinator that has the transaction and the partition."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,7 +6,7 @@ from kafkad.client.transactions import Partition, ProducerState
 
 
 def overdue(producers: Iterable[ProducerState], now_ms: int, max_timeout_ms: int) -> list[ProducerState]:
-    """Producers with an open transaction that have been silent for longer than any transaction may take."""
+    """Producers with an open transaction and no write within the maximum transaction timeout."""
     return [row for row in producers if row.start_offset is not None and now_ms - row.last_timestamp > max_timeout_ms]
 
 
@@ -15,8 +15,8 @@ def hanging(
     id_of: Mapping[int, str],
     partitions_of: Mapping[str, Sequence[Partition]],
 ) -> list[ProducerState]:
-    """`id_of` has the transactional id of each producer id, `partitions_of` the partitions in its transaction, with
-    those that wait for a marker.
+    """`id_of` has the transactional id of each producer id, `partitions_of` the partitions of its transaction, with
+    partitions with a pending marker.
     """
     found = []
     for row in candidates:

@@ -1,7 +1,7 @@
-"""The groups of commands. `LazyGroup` imports a command's module when the command is used, not before.
+"""The groups of commands. `LazyGroup` imports a command's module when the command is used.
 
-They handle Ctrl-C, with no output and the exit code that shells use for SIGINT, output that can't be written, and
-wrong usage, which is one line.
+The groups handle Ctrl-C (no output, the exit code of shells for SIGINT), errors of writing the output, and wrong usage
+(one line).
 """
 
 import gc
@@ -13,19 +13,17 @@ from typing import IO, Any, NamedTuple
 
 import click
 
-from kafkad.cli.failing import fail
+from kafkad.cli.errors import print_error
 from kafkad.standard_streams import drop_unwritten, hold_standard_streams, is_no_space, print_lines
 
 INTERRUPTED = 130
 NOT_WRITTEN = 1
 YOUNG_OBJECTS = 10_000
-"""For `gc.set_threshold`: modules make many objects and no garbage, and the collector walks through all there is again
-and again while they are imported.
-"""
+"""For `gc.set_threshold`: imports create many objects and no garbage, so frequent collections would be wasted."""
 
 
 class LazyCommand(NamedTuple):
-    """The place of a command ("module:attribute"), and its line in the list of commands."""
+    """The location of a command ("module:attribute"), and its line in the list of commands."""
 
     path: str
     summary: str
@@ -36,7 +34,7 @@ class WrongUsage(click.UsageError):
 
     def show(self, file: IO[Any] | None = None) -> None:
         where = "" if self.ctx is None else f" ({self.ctx.command_path} --help)"
-        fail(f"{self.format_message()}{where}")
+        print_error(f"{self.format_message()}{where}")
 
 
 @contextmanager
@@ -50,7 +48,7 @@ def _in_one_line() -> Iterator[None]:
 
 
 class CommandGroup(click.Group):
-    """How all commands end: see the module."""
+    """Handles the errors of all commands: see the module."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
@@ -82,7 +80,7 @@ class CommandGroup(click.Group):
 
 
 class LazyGroup(CommandGroup):
-    """Lists its commands from the table alone; `commands_by_name` is in the order of the help page."""
+    """Lists its commands without importing them; `commands_by_name` is in the order of the help page."""
 
     def __init__(self, *, commands_by_name: Mapping[str, LazyCommand], **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -107,7 +105,7 @@ class LazyGroup(CommandGroup):
 
 
 def _is_utf8(text: str) -> bool:
-    """Whether it has no bytes that could not be decoded (PEP 383)."""
+    """Whether the text has no undecodable bytes (PEP 383)."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,7 +1,6 @@
-"""Lines from a file descriptor, in groups of one batch each.
+"""Read lines from a file descriptor, in groups for one batch each.
 
-A line that was typed is sent at once; lines that come fast are collected. Nothing but the line feed at the end of each
-line is removed.
+A typed line is returned at once; fast lines are collected. Only the line feed at the end of each line is removed.
 """
 
 import os
@@ -14,7 +13,7 @@ _CHUNK_BYTES = 256 * 1024
 
 
 def line_groups(descriptor: int) -> Iterator[list[bytes]]:
-    """Groups of whole lines. A group ends at GROUP_BYTES, or when no line came for LINGER_S."""
+    """Groups of complete lines. A group ends at GROUP_BYTES, or after LINGER_S without a line."""
     rest = b""
     group: list[bytes] = []
     group_bytes = 0
@@ -35,6 +34,6 @@ def _more_within(descriptor: int, seconds: float) -> bool:
     try:
         readable, _, _ = select.select([descriptor], [], [], seconds)
     except PermissionError:
-        # Some kernels can't wait for regular files, which never block anyway.
+        # Some kernels can't wait for regular files, which never block.
         return True
     return bool(readable)

@@ -1,7 +1,6 @@
-"""Options that unrelated commands share, and the types of numbers. Imports little but click, as every command imports
-this module.
+"""Common options of commands, and types of numbers. Has few imports, because every command imports this module.
 
-A number has the range of its field in the protocol: a larger one is wrong usage.
+A number has the range of its field in the protocol: a larger number is wrong usage.
 """
 
 import math
@@ -39,7 +38,7 @@ class Seconds(click.FloatRange):
 
 
 def timeout_option(default_s: float) -> Callable[[Command], Command]:
-    """`timeout_s`; requests have it as milliseconds in 32 bits."""
+    """The option `timeout_s`; in requests it is a number of milliseconds in 32 bits."""
     return click.option(
         "--timeout",
         "timeout_s",
@@ -52,7 +51,7 @@ def timeout_option(default_s: float) -> Callable[[Command], Command]:
 
 
 def number_in(text: str, largest: int = INT32_MAX) -> int | None:
-    """The decimal number that `text` is; None if it is none, or larger."""
+    """The decimal number in `text`; None if it is not a number or larger than `largest`."""
     if not text.isascii() or not text.isdigit() or len(text) > len(str(largest)):
         return None
     number = int(text)
@@ -60,7 +59,7 @@ def number_in(text: str, largest: int = INT32_MAX) -> int | None:
 
 
 def iso_milliseconds(text: str) -> int:
-    """A time in ISO 8601, in UTC when it has no time zone, as milliseconds since 1970. Raises ValueError."""
+    """A time in ISO 8601, in UTC by default, as milliseconds since 1970. Raises ValueError."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

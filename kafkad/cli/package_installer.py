@@ -1,7 +1,7 @@
-"""How does a package get into a folder of its own beside the packages of kafkad? With pip, wherever it is installed.
+"""Install a package into a separate folder with pip.
 
-pip first resolves what is missing, with the versions of kafkad's packages as constraints: a package that needs another
-version is refused by name. Then pip unpacks it, with the missing dependencies, into the folder.
+pip first resolves the missing packages, with the versions of kafkad's packages as constraints: a package that requires
+another version is rejected. Then pip installs the package and its missing dependencies into the folder.
 """
 
 import json
@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from kafkad.cli.plugin_folder import InstalledPackage, NotInstalled, PluginFolder, normalized
 
 _SYSTEM_WHEELS = Path("/usr/share/python-wheels")
-"""Where Debian keeps pip for virtual environments (package python3-pip-whl)."""
+"""The location of Debian's pip for virtual environments (package python3-pip-whl)."""
 _CAUSE = "The conflict is caused by:"
 _OUTPUT_OF_BUILD = re.compile(r"\[\d+ lines? of output\](.*?)\[end of output\]", re.DOTALL)
 _BUILD_TOOLS = "build dependencies"
@@ -26,24 +26,24 @@ _CONSTRAINT = "The user requested (constraint) "
 
 
 def install_package(what: str, folder: PluginFolder) -> InstalledPackage:
-    """Install a package of the index, or a wheel; raises `NotInstalled`."""
+    """Install a package of the index, or a wheel. Raises `NotInstalled`."""
     with TemporaryDirectory(prefix="kafkad-plugins-") as scratch:
         missing, name = _resolve(what, Path(scratch), folder)
         with folder.staging() as stage:
             _pip("install", "--quiet", "--no-deps", "--target", str(stage), *missing)
-            return folder.take_in(stage, name)
+            return folder.install_staged(stage, name)
 
 
 def _resolve(what: str, scratch: Path, folder: PluginFolder) -> tuple[list[str], str]:
     """The packages to install, as arguments for pip, and the name of the requested package."""
     constraints, report = scratch / "constraints", scratch / "report"
-    constraints.write_text("".join(f"{line}\n" for line in sorted(_carried(folder))))
+    constraints.write_text("".join(f"{line}\n" for line in sorted(_present_versions(folder))))
     _pip("install", "--dry-run", "--report", str(report), "--constraint", str(constraints), what)
     rows = json.loads(report.read_text())["install"]
-    asked = [row["metadata"]["name"] for row in rows if row["requested"]]
-    if not asked:
+    requested = [row["metadata"]["name"] for row in rows if row["requested"]]
+    if not requested:
         raise NotInstalled(f"{what} is already part of kafkad")
-    return [_argument(row) for row in rows], normalized(asked[0])
+    return [_argument(row) for row in rows], normalized(requested[0])
 
 
 def _argument(row: dict[str, dict[str, str]]) -> str:
@@ -52,8 +52,8 @@ def _argument(row: dict[str, dict[str, str]]) -> str:
     return url if url.startswith("file:") else f"{metadata['name']}=={metadata['version']}"
 
 
-def _carried(folder: PluginFolder) -> Iterator[str]:
-    """The versions of all packages that kafkad sees without plugins."""
+def _present_versions(folder: PluginFolder) -> Iterator[str]:
+    """The versions of all packages that kafkad can import without plugins."""
     path = [entry for entry in sys.path if not Path(entry).is_relative_to(folder.path)]
     for found in distributions(path=path):
         yield f"{found.name}=={found.version}"
@@ -77,7 +77,7 @@ def _pip_command() -> list[str]:
 
 
 def _reason(printed: str) -> str:
-    """One line of pip's output, reworded where it is about a package of kafkad."""
+    """The reason of a failure, in one line, from pip's output."""
     if _CAUSE in printed:
         rows = printed.partition(_CAUSE)[2].strip().partition("\n\n")[0].splitlines()
         return "; ".join(row.strip().replace(_CONSTRAINT, "kafkad has ") for row in rows)
@@ -86,14 +86,14 @@ def _reason(printed: str) -> str:
 
 
 def _reason_of_build(printed: str) -> str | None:
-    """The last line of a build tool that pip started: pip itself only says that the tool failed."""
+    """The last line of a build tool: pip only reports that the tool failed."""
     output = _OUTPUT_OF_BUILD.search(printed)
     if output is None:
         return None
     missing = _MISSING.search(output[1])
     if missing is not None and _BUILD_TOOLS in printed:
         return (
-            f"{missing[1]} is needed for the build, and no reachable package index has it; "
+            f"the build requires {missing[1]}, which is in no reachable package index; "
             "build a wheel on another machine and install the wheel"
         )
     lines = [line.strip(" │|") for line in output[1].splitlines()]

@@ -1,7 +1,7 @@
-"""Which partition does a record go to? The same rules as in Kafka's own producer.
+"""The partition of a record, by the rules of Kafka's own producer.
 
-A key always goes to the same partition, whichever client sent it; records without a key stay together
-in one batch, and the next batch goes to the next partition.
+Records with the same key have the same partition for all clients. Records without a key stay together in one batch, and
+the next batch is sent to the next partition.
 """
 
 _MASK = 0xFFFFFFFF
@@ -10,7 +10,7 @@ _SEED = 0x9747B28C
 
 
 def partition_of_key(key: bytes, partition_count: int) -> int:
-    """Kafka's default for keyed records: murmur2 without the sign bit, modulo the partitions."""
+    """Kafka's default for records with a key: murmur2 without the sign bit, modulo the number of partitions."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 

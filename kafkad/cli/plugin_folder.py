@@ -1,8 +1,8 @@
-"""What is in a plugins folder, and how is a plugin installed into it and removed?
+"""The content of a plugins folder, and installation and removal of plugins.
 
-The folder has plugins that are single files. Each package has a folder of its own below `packages/`, with the
-dependencies that kafkad does not have. So no package of kafkad is ever replaced, and removing one plugin breaks no
-other. A change with which no broker could start is undone.
+The folder has plugins that are single files. Each package has a separate folder below `packages/`, with the
+dependencies that kafkad does not have. So packages of kafkad are never replaced, and the removal of a plugin does not
+affect others. A change with which no broker could start is reverted.
 """
 
 import os
@@ -17,19 +17,16 @@ from kafkad.plugin_discovery import ENTRY_POINT_GROUP, PACKAGES, PluginFailed
 from kafkad.plugin_loading import NO_SETTINGS, load
 
 _HIDDEN = "."
-"""The prefix of temporary names, which are no plugins.
-
-New files have it until they are in place, and old ones that may be restored.
-"""
+"""The prefix of temporary names: of new files before they are installed, and of old files that may be restored."""
 
 
 class NotInstalled(Exception):
-    """Why nothing was changed; one line."""
+    """Nothing was changed; the message has the reason in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledPackage:
-    """A package of the folder, by its normalized name, with the plugins that it declares."""
+    """A package in the folder, with its normalized name and its plugins."""
 
     name: str
     version: str
@@ -37,9 +34,9 @@ class InstalledPackage:
 
 
 class PluginFolder:
-    """`path` need not exist before the first plugin.
+    """A plugins folder. `path` may be missing before the first plugin.
 
-    Whether a broker could start also depends on the configuration's options and blocked plugins.
+    `blocked` and `settings` are options of the broker, for the check that a broker can start.
     """
 
     def __init__(self, path: Path, *, blocked: Collection[str] = (), settings: Mapping[str, str] = NO_SETTINGS) -> None:
@@ -59,7 +56,7 @@ class PluginFolder:
         return found
 
     def install_file(self, file: Path) -> None:
-        """A copy of one Python file, under its name."""
+        """Copy one Python file into the folder."""
         if not file.stem.isidentifier() or file.name.startswith("_"):
             raise NotInstalled(f"{file.name}: the name of a plugin file must be an importable Python name")
         self._make()
@@ -69,7 +66,7 @@ class PluginFolder:
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
-        """An empty folder on the same disk, removed afterwards."""
+        """An empty folder on the same disk, which is removed afterwards."""
         self._make()
         stage = self.path / PACKAGES / f"{_HIDDEN}stage-{os.getpid()}"
         shutil.rmtree(stage, ignore_errors=True)
@@ -79,8 +76,8 @@ class PluginFolder:
         finally:
             shutil.rmtree(stage, ignore_errors=True)
 
-    def take_in(self, stage: Path, name: str) -> InstalledPackage:
-        """Install the files in `stage` as the package `name`."""
+    def install_staged(self, stage: Path, name: str) -> InstalledPackage:
+        """Move the files in `stage` into the folder as the package `name`."""
         known = describe(stage, name)
         if known is None or not known.plugins:
             raise NotInstalled(f"{name} is not a plugin: it has no entry point in the group {ENTRY_POINT_GROUP}")
@@ -89,9 +86,9 @@ class PluginFolder:
         return known
 
     def remove(self, name: str) -> str:
-        """Remove the file or package of this name, or the package that declares a plugin of this name.
+        """Remove the file or package of this name, or the package with a plugin of this name.
 
-        Returns its name.
+        Returns the name of the file or package.
         """
         file = self.path / f"{name}.py"
         if file.is_file():
@@ -104,13 +101,13 @@ class PluginFolder:
         raise NotInstalled(f"no plugin {name} in {self.path}")
 
     def _make(self) -> None:
-        # Readable for the broker's user, whatever root's umask is.
+        # Readable for the broker's user, independent of root's umask.
         os.umask(0o022)
         self.path.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
     def _replaced(self, place: Path) -> Iterator[Path]:
-        """Put a new plugin at `place`. The old one is restored when no broker could start with the new one."""
+        """Replace the plugin at `place`. The old plugin is restored if no broker could start with the new one."""
         before = place.with_name(f"{_HIDDEN}before-{place.name}")
         _delete(before)
         if place.exists():
@@ -129,7 +126,7 @@ class PluginFolder:
 
 
 def describe(folder: Path, name: str) -> InstalledPackage | None:
-    """The package `name` in `folder`; None when it is not there."""
+    """The package `name` in `folder`; None if it does not exist."""
     for found in distributions(path=[str(folder)]):
         if normalized(found.name) == name:
             plugins = tuple(point.name for point in found.entry_points if point.group == ENTRY_POINT_GROUP)
@@ -138,7 +135,7 @@ def describe(folder: Path, name: str) -> InstalledPackage | None:
 
 
 def normalized(name: str) -> str:
-    """The name in the form in which package indexes compare names."""
+    """The normalized name, as package indexes compare names."""
     return name.lower().replace("_", "-").replace(".", "-")
 
 

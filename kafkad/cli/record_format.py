@@ -1,4 +1,4 @@
-"""How is a record written to standard output: by a format with tokens, or as one JSON object a line?"""
+"""Format records for standard output: by a format with tokens, or as one JSON object a line."""
 
 import base64
 import json
@@ -9,7 +9,7 @@ from kafkad.core.log.records.record_headers import Headers
 
 
 class ConsumedRecord(NamedTuple):
-    """A record with its place."""
+    """A record with its topic, partition and offset."""
 
     topic: str
     partition: int
@@ -36,11 +36,11 @@ _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\0": "\0", "\\\\": "\\"}
 
 
 class UnknownToken(ValueError):
-    """The format has a `%` that begins no known token."""
+    """The format has a `%` without a known token."""
 
 
 def compile_format(text: str) -> Formatter:
-    """The formatter that `text` describes; raises UnknownToken."""
+    """The formatter for `text`. Raises UnknownToken."""
     parts: list[Formatter] = []
     literal = ""
     at = 0
@@ -62,7 +62,7 @@ def compile_format(text: str) -> Formatter:
 
 
 def format_json(record: ConsumedRecord) -> bytes:
-    """One JSON object and a line feed; bytes that are no UTF-8 come as `key_base64`, `value_base64`."""
+    """One JSON object and a line feed; bytes that are not UTF-8 are in `key_base64`, `value_base64`."""
     shown: dict[str, object] = {
         "topic": record.topic,
         "partition": record.partition,

@@ -1,6 +1,6 @@
-"""To which offsets is a group reset? Nothing is changed here: the result is what `--execute` commits.
+"""Compute the new offsets of a group, which `--execute` commits.
 
-An offset outside of the log becomes the nearest offset in it, with a warning, as in Kafka's own tool.
+An offset outside the log becomes the nearest offset in the log, with a warning, as in Kafka's own tool.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,12 +17,12 @@ from kafkad.client.groups import committed_offsets
 from kafkad.client.records import EARLIEST, LATEST, offsets
 
 Warn = Callable[[str], None]
-Wanted = tuple[str, list[int] | None]
+TopicPartitions = tuple[str, list[int] | None]
 """A topic and some of its partitions; None for all."""
 
 
 class Target(NamedTuple):
-    """Exactly one is set."""
+    """The target of a reset; exactly one field is set."""
 
     to_earliest: bool = False
     to_latest: bool = False
@@ -31,14 +31,14 @@ class Target(NamedTuple):
     shift_by: int | None = None
 
     @property
-    def how_many(self) -> int:
+    def options_set(self) -> int:
         return self.to_earliest + self.to_latest + sum(value is not None for value in self[2:])
 
 
-def parse_topics(wanted: Sequence[str]) -> list[tuple[str, list[int] | None]]:
-    """ "orders" or "orders:0,1"."""
+def parse_topics(requested: Sequence[str]) -> list[tuple[str, list[int] | None]]:
+    """Parse "orders" or "orders:0,1"."""
     parsed: list[tuple[str, list[int] | None]] = []
-    for entry in wanted:
+    for entry in requested:
         topic, colon, numbers = entry.partition(":")
         parts = numbers.split(",") if colon else []
         found = [number for part in parts if (number := number_in(part)) is not None]
@@ -48,24 +48,24 @@ def parse_topics(wanted: Sequence[str]) -> list[tuple[str, list[int] | None]]:
     return parsed
 
 
-def partitions_to_reset(client: BrokerClient, group_id: str, wanted: Sequence[Wanted]) -> list[Partition]:
-    """The partitions that `wanted` names; if it is empty, all that the group has committed offsets for."""
-    return partitions_of(client, wanted) if wanted else sorted(committed_offsets(client, group_id))
+def partitions_to_reset(client: BrokerClient, group_id: str, requested: Sequence[TopicPartitions]) -> list[Partition]:
+    """The partitions in `requested`; if it is empty, all partitions with committed offsets of the group."""
+    return partitions_of(client, requested) if requested else sorted(committed_offsets(client, group_id))
 
 
-def partitions_of(client: BrokerClient, wanted: Sequence[Wanted]) -> list[Partition]:
-    """The partitions that are named, or all of a topic."""
-    known = {topic.name: len(topic.partitions) for topic in client.topics([name for name, _ in wanted])}
+def partitions_of(client: BrokerClient, requested: Sequence[TopicPartitions]) -> list[Partition]:
+    """The requested partitions; all partitions of a topic without numbers."""
+    known = {topic.name: len(topic.partitions) for topic in client.topics([name for name, _ in requested])}
     found = []
-    for name, numbers in wanted:
+    for name, numbers in requested:
         for number in range(known[name]) if numbers is None else numbers:
             if number >= known[name]:
-                raise CommandFailed(f"topic {name!r} has no partition {number}, it has {known[name]}")
+                raise CommandFailed(f"topic {name!r} has {known[name]} partitions, and no partition {number}")
             found.append((name, number))
     return sorted(set(found))
 
 
-def offsets_to_go_to(
+def target_offsets(
     client: BrokerClient, group_id: str, partitions: Sequence[Partition], target: Target, warn: Warn
 ) -> dict[Partition, int]:
     if target.to_earliest:
@@ -85,7 +85,7 @@ def offsets_to_go_to(
 
 
 def milliseconds_of(text: str) -> int:
-    """A time in ISO 8601, in UTC when it has no time zone; not before 1970, as negative times are special ones."""
+    """A time in ISO 8601, in UTC by default; not before 1970, because negative timestamps have a special meaning."""
     with suppress(ValueError, OverflowError):
         time_ms = iso_milliseconds(text)
         if time_ms >= 0:
@@ -114,11 +114,11 @@ def _at_time(client: BrokerClient, partitions: Sequence[Partition], time_ms: int
     return found | _offsets_at(client, without, LATEST)
 
 
-def _within(client: BrokerClient, wanted: Mapping[Partition, int], warn: Warn) -> dict[Partition, int]:
-    partitions = list(wanted)
+def _within(client: BrokerClient, requested: Mapping[Partition, int], warn: Warn) -> dict[Partition, int]:
+    partitions = list(requested)
     first, end = (_offsets_at(client, partitions, at) for at in (EARLIEST, LATEST))
     result = {}
-    for each, offset in wanted.items():
+    for each, offset in requested.items():
         result[each] = min(max(offset, first[each]), end[each])
         if result[each] != offset:
             topic, partition = each

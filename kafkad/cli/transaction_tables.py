@@ -1,4 +1,4 @@
-"""How transactions are printed: the tables of kafka-transactions.sh, column by column the same."""
+"""The tables of transactions, with the columns of kafka-transactions.sh."""
 
 from collections.abc import Sequence
 

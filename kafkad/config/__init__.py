@@ -1,8 +1,8 @@
 """The configuration: server.properties → frozen settings.
 
-`load` reads it, `BrokerConfig` holds it, `topic` and `describe` answer the config requests, `dynamic` changes it while
-the broker runs, `document` writes the docs and the sample file. Each domain declares its own rows under `rows/` or, for
-topics, in kafkad/core/log/settings.py. Nothing in here keeps state.
+`load` reads the file, and `BrokerConfig` is the result. `topic` and `describe` serve the config requests, `dynamic`
+applies changes while the broker runs, `document` writes the docs and the sample file. Each domain has its rows under
+`rows/`, topics in kafkad/core/log/settings.py. Nothing in this folder keeps state.
 """
 
 from kafkad.config.entities.broker import (

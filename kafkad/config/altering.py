@@ -1,7 +1,7 @@
-"""What do the config requests need from the tables of options?
+"""The rules of the tables of options for config requests.
 
-`ConfigTables` is the `ConfigRules` of kafkad.core.controller.configs: which options are lists, what options inherit,
-and which changes are refused.
+`ConfigTables` implements `ConfigRules` of kafkad.core.controller.configs: which options are lists, which values options
+inherit, and which changes are rejected.
 """
 
 from collections.abc import Mapping

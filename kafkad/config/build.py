@@ -1,7 +1,7 @@
-"""How do single values become a broker's configuration?
+"""Build a broker's configuration from the values of options.
 
-Each part is filled by field name from the values; only fields that are no plain values are computed here. Any problem
-raises: a half-valid configuration never leaves this file.
+The fields of each part are filled from the options of the same name; other fields are computed here. Every problem is
+an error: an invalid configuration is never returned.
 """
 
 import re
@@ -39,19 +39,19 @@ _Part = TypeVar("_Part")
 
 
 def build(texts: Texts) -> BrokerConfig:
-    """The configuration that these texts describe; raises InvalidConfiguration with every problem."""
+    """The configuration of these texts. Raises InvalidConfiguration with all problems."""
     resolved = resolve(texts)
     written = texts.written
-    _settle_identity(resolved.values, texts)
-    _settle_arena(resolved.values, written)
+    _resolve_identity(resolved.values, texts)
+    _resolve_arena(resolved.values, written)
     if not resolved.problems:
         resolved.problems.extend(contradictions(resolved.values))
-        resolved.problems.extend(_said_twice(written))
+        resolved.problems.extend(_set_twice(written))
         resolved.problems.extend(_wrong_id(resolved.values, texts))
     listeners = _attempt(resolved, "", _listeners)
     are_defaults = "listeners" not in written and "advertised.listeners" not in written
     if listeners is not None and are_defaults and not resolved.values["zookeeper.connect"]:
-        listeners = listeners.untold()
+        listeners = listeners.without_advertised()
     metrics = _attempt(resolved, "kafkad.metrics.listener", _metrics_listener)
     overrides = _attempt(resolved, "max.connections.per.ip.overrides", _connections_per_ip)
     if resolved.problems or listeners is None or overrides is None:
@@ -75,28 +75,28 @@ def build(texts: Texts) -> BrokerConfig:
         cluster=_cluster(values, written, listeners.served),
         values=values,
         texts=texts,
-        notices=(*resolved.notices, *_left_out(listeners), *_not_offered(values)),
+        notices=(*resolved.notices, *_excluded_notices(listeners), *_unsupported_notices(values)),
     )
 
 
 def _attempt(resolved: Resolved, name: str, rule: Callable[[Values], _Part]) -> _Part | None:
-    """The rule's result; a refusal is added to the problems instead."""
+    """The result of the rule; None after an error, which is added to the problems."""
     try:
         return rule(resolved.values)
-    except InvalidListeners as refusal:
-        resolved.problems.append(ConfigProblem(name=name, message=str(refusal)))
+    except InvalidListeners as error:
+        resolved.problems.append(ConfigProblem(name=name, message=str(error)))
         return None
 
 
 def _part(part: type[_Part], values: Values, **computed: Any) -> _Part:
-    """`part` made of `computed` fields and, for the others, the options of the same name."""
+    """`part` with the `computed` fields, and the options of the same name for the other fields."""
     fields: Mapping[str, object] = part.__dataclass_fields__  # type: ignore[attr-defined]
     plain = {field: values[field.replace("_", ".")] for field in fields if field not in computed}
     return part(**plain, **computed)
 
 
-def _settle_identity(values: dict[str, Value], texts: Texts) -> None:
-    """broker.id is the old name of node.id, and -1 says nothing: in a cluster, that the number is yet to be found."""
+def _resolve_identity(values: dict[str, Value], texts: Texts) -> None:
+    """broker.id is the old name of node.id, and -1 is unset: in a cluster the id is then found later."""
     if values["zookeeper.connect"] and "node.id" not in {*texts.written, *texts.defaults}:
         values["node.id"] = values["broker.id"]
     if values["broker.id"] == -1:
@@ -104,27 +104,27 @@ def _settle_identity(values: dict[str, Value], texts: Texts) -> None:
 
 
 def _wrong_id(values: Values, texts: Texts) -> Iterator[ConfigProblem]:
-    """Numbers that ZooKeeper hands out are none that a file may have."""
+    """A configured id must be outside the range of ids that ZooKeeper assigns."""
     if not values["zookeeper.connect"]:
         return
-    given, most = integer(values, "broker.id"), "reserved.broker.max.id"
+    given, limit = integer(values, "broker.id"), "reserved.broker.max.id"
     if values["broker.id.generation.enable"] is not True:
         if given == NO_NODE_ID:
             message = "is missing, and broker.id.generation.enable is false"
             yield ConfigProblem(name="broker.id", message=message)
-    elif given > integer(values, most) and given != texts.defaults.get("node.id"):
-        message = f"is {given}, and ZooKeeper hands out numbers above {most}, {values[most]}"
+    elif given > integer(values, limit) and given != texts.defaults.get("node.id"):
+        message = f"is {given}, but ids above {limit}, {values[limit]}, are assigned by ZooKeeper"
         yield ConfigProblem(name="broker.id", message=message)
 
 
-def _settle_arena(values: dict[str, Value], written: Mapping[str, str]) -> None:
-    """An arena without a configured size grows with the largest request, which has to fit."""
+def _resolve_arena(values: dict[str, Value], written: Mapping[str, str]) -> None:
+    """The default size of the arena is at least the maximum size of a request."""
     if "kafkad.arena.bytes" not in written:
         largest = integer(values, "socket.request.max.bytes")
         values["kafkad.arena.bytes"] = max(integer(values, "kafkad.arena.bytes"), largest)
 
 
-def _said_twice(written: Mapping[str, str]) -> Iterator[ConfigProblem]:
+def _set_twice(written: Mapping[str, str]) -> Iterator[ConfigProblem]:
     both = ("inter.broker.listener.name", "security.inter.broker.protocol")
     if all(written.get(name) for name in both):
         yield ConfigProblem(name=both[1], message=f"only one of it and {both[0]} may be set; remove one of them")
@@ -137,33 +137,33 @@ def _listeners(values: Values) -> Listeners:
         _words(values, "advertised.listeners") if advertised is not None else None,
         _text(values, "listener.security.protocol.map") or "",
         _words(values, "controller.listener.names"),
-        _own_name if is_in_cluster else None,
+        _host_name if is_in_cluster else None,
     )
-    untold = {each.name for each in listeners.served if each.advertised is None}
-    if is_in_cluster and (name := inter_broker_listener(values, listeners.served)) in untold:
-        raise InvalidListeners(f"advertised.listeners has no address of {name}, which brokers use among themselves")
+    without_advertised = {each.name for each in listeners.served if each.advertised is None}
+    if is_in_cluster and (name := inter_broker_listener(values, listeners.served)) in without_advertised:
+        raise InvalidListeners(f"advertised.listeners has no address of {name}, the listener between brokers")
     return listeners
 
 
 @cache
-def _own_name() -> str:
-    """As Java's canonical host name. It may have to be looked up, so once is enough."""
+def _host_name() -> str:
+    """The name of this host, as Java's canonical host name. Cached, because it may need a DNS lookup."""
     return socket.getfqdn()
 
 
-def _left_out(listeners: Listeners) -> tuple[str, ...]:
+def _excluded_notices(listeners: Listeners) -> tuple[str, ...]:
     return tuple(
-        f"listener {name} has no effect here: it is for KRaft controllers (controller.listener.names)"
-        for name in listeners.left_out
+        f"listener {name} has no effect: it is for KRaft controllers (controller.listener.names)"
+        for name in listeners.excluded
     )
 
 
-def _not_offered(values: Values) -> tuple[str, ...]:
-    """Kafka's default names one of these classes too, so the default must not be refused."""
+def _unsupported_notices(values: Values) -> tuple[str, ...]:
+    """Notices instead of errors: Kafka's default contains an unsupported protocol."""
     name = "group.coordinator.rebalance.protocols"
-    wanted = _words(values, name)
-    kinds = [kind for kind in _LATER if kind in wanted and wanted != BROKER_TABLE[name].default]
-    return tuple(f"{kind} in {name} has no effect here: there are no {kind} groups" for kind in kinds)
+    protocols = _words(values, name)
+    kinds = [kind for kind in _UNSUPPORTED_PROTOCOLS if kind in protocols and protocols != BROKER_TABLE[name].default]
+    return tuple(f"{kind} in {name} has no effect: {kind} groups are not supported" for kind in kinds)
 
 
 def _metrics_listener(values: Values) -> Endpoint | None:
@@ -196,7 +196,7 @@ def _plugins(values: Values) -> PluginsConfig:
 
 
 def _assignors(values: Values) -> tuple[str, ...]:
-    """The names of assignors; Apache Kafka's own may also be given by their class names."""
+    """The names of assignors; Apache Kafka's assignors may also be given by their class names."""
     return tuple(_ASSIGNOR_CLASSES.get(name, name) for name in _words(values, "group.consumer.assignors"))
 
 
@@ -213,7 +213,7 @@ def _cluster(values: Values, written: Mapping[str, str], listeners: Iterable[Lis
         zookeeper_connect=zookeeper_hosts(connect),
         zookeeper_session_timeout_ms=session_ms,
         zookeeper_connection_timeout_ms=connection_ms if isinstance(connection_ms, int) else session_ms,
-        # Kafka's ten would make whoever reads ten thousand states wait a thousand times.
+        # With Kafka's default of 10, reading ten thousand states would need a thousand round trips.
         zookeeper_max_in_flight_requests=integer(values, in_flight) if in_flight in written else 500,
         zookeeper_tls=_zookeeper_tls(values),
         zookeeper_set_acl=values["zookeeper.set.acl"] is True,
@@ -238,7 +238,7 @@ def _zookeeper_tls(values: Values) -> ZookeeperTls | None:
 
 
 def inter_broker_listener(values: Values, listeners: Iterable[Listener]) -> str:
-    """The name that is set, or else that of the listener with the security protocol that is."""
+    """The configured listener name, else the name of the listener with the configured security protocol."""
     name = _text(values, "inter.broker.listener.name")
     if name:
         return name.upper()
@@ -266,7 +266,7 @@ def _words(values: Values, name: str) -> tuple[str, ...]:
 
 
 _HOST = re.compile(r"[0-9a-zA-Z\-%._:]+")
-_LATER = ("share", "streams")
+_UNSUPPORTED_PROTOCOLS = ("share", "streams")
 _COUNT = re.compile(r"[0-9]{1,10}")
 _ASSIGNOR_CLASSES = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",

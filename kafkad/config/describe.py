@@ -1,7 +1,7 @@
-"""What does DescribeConfigs answer for a topic and for this broker?
+"""The content of DescribeConfigs responses for a topic and for this broker.
 
-Each option with its value, the source of that value, and every other place that sets it, in Kafka's order: the topic,
-this broker's changes, the cluster's changes, the file, the default. Secrets are never shown.
+Each option has its value, the source of the value, and all other sources with a value, in Kafka's order: the topic,
+changes of this broker, cluster-wide changes, the file, the default. Passwords are never returned.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from enum import IntEnum
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.config.entities.log_defaults import BROKER_NAMES, topic_defaults, unit_synonyms
 from kafkad.config.entities.topic import (
-    NOTHING_ADDED,
+    NO_PLUGIN_CONFIGS,
     stored_topic_value,
     unknown_topic_configs,
     unreadable_topic_configs,
@@ -51,26 +51,26 @@ class DescribedConfig:
 
 
 def describe_topic(
-    broker: BrokerConfig, overrides: Mapping[str, str], added: Mapping[str, Setting] = NOTHING_ADDED
+    broker: BrokerConfig, overrides: Mapping[str, str], added: Mapping[str, Setting] = NO_PLUGIN_CONFIGS
 ) -> Iterator[DescribedConfig]:
-    """Every option of a topic with these overrides; `added` are the rows from plugins."""
-    yield from _describe_kafkas(broker, overrides)
-    gone = {name: of_unloaded_plugin(name) for name in overrides if is_of_plugin(name) and name not in added}
+    """All options of a topic with these overrides; `added` are the rows of plugins."""
+    yield from _describe_kafka_options(broker, overrides)
+    unloaded = {name: of_unloaded_plugin(name) for name in overrides if is_of_plugin(name) and name not in added}
     unknown = {name: of_another_version(name) for name in unknown_topic_configs(overrides)}
-    for name, setting in {**added, **gone, **unknown}.items():
+    for name, setting in {**added, **unloaded, **unknown}.items():
         text = overrides.get(name)
         synonyms = ((name, text, ConfigSource.DYNAMIC_TOPIC),) if text is not None else ()
         value = text if text is not None else setting.default_text
         yield described(setting, value, synonyms, read_only=False)
 
 
-def _describe_kafkas(broker: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[DescribedConfig]:
+def _describe_kafka_options(broker: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[DescribedConfig]:
     inherited = topic_defaults(broker.values)
     for name, setting in TOPIC_TABLE.items():
         if setting.internal and name not in overrides:
             continue
-        behind = BROKER_NAMES.get(name)
-        synonyms = broker_synonyms(broker, behind) if behind is not None else ()
+        broker_name = BROKER_NAMES.get(name)
+        synonyms = broker_synonyms(broker, broker_name) if broker_name is not None else ()
         value = value_text(inherited.get(name, setting.default))
         if name in overrides:
             is_unreadable = name in unreadable_topic_configs({name: overrides[name]})
@@ -80,7 +80,7 @@ def _describe_kafkas(broker: BrokerConfig, overrides: Mapping[str, str]) -> Iter
 
 
 def describe_broker(broker: BrokerConfig) -> Iterator[DescribedConfig]:
-    """Every option of this broker."""
+    """All options of this broker."""
     texts = broker.texts
     written = texts.written
     for name in (*BROKER_TABLE, *(name for name in written if name not in BROKER_TABLE)):
@@ -93,7 +93,7 @@ def describe_broker(broker: BrokerConfig) -> Iterator[DescribedConfig]:
 
 
 def describe_cluster_default(broker: BrokerConfig) -> Iterator[DescribedConfig]:
-    """The options that were changed for all brokers: the broker resource with the empty name."""
+    """The cluster-wide dynamic options: the broker resource with the empty name."""
     for name, text in broker.texts.cluster.items():
         setting = find(name)
         assert setting is not None, "a configuration with unknown names is never built"
@@ -110,7 +110,7 @@ def _is_read_only(name: str) -> bool:
 def described(
     setting: Setting, value: str | None, synonyms: tuple[Synonym, ...], *, read_only: bool, name: str | None = None
 ) -> DescribedConfig:
-    """The option's name where it differs from that of the setting behind it."""
+    """One option; `name` is its name if it differs from the name of the setting."""
     secret = setting.is_sensitive
     return DescribedConfig(
         name=name or setting.name,
@@ -125,7 +125,7 @@ def described(
 
 
 def broker_synonyms(broker: BrokerConfig, name: str) -> tuple[Synonym, ...]:
-    """Every place that has a value for `name`. Synonyms before the first one of that very name are left out."""
+    """All sources with a value for `name`. Synonyms before the first source with this name are omitted."""
     names = _names_behind(name)
     texts = broker.texts
     layers = (

@@ -1,6 +1,5 @@
-"""What do the docs and the sample file say about each option?
+"""Generate the docs and the sample file from the table of options, so that they can't differ from the broker.
 
-Both are generated from the table of options, so that they can't differ from the broker:
 `python -m kafkad.config.document` writes docs/configuration.md and etc/server.properties below the current folder.
 """
 
@@ -40,8 +39,8 @@ It has every option of Apache Kafka 3.9 and 4.3, and kafkad's own.
 
 - Options with a description work as in Kafka.
 - [Options without effect](#options-without-effect) are accepted; one line at the start has the reason.
-- [Refused options](#refused-options) stop the start, because ignoring them would break a promise. The default, or
-  another value that requests nothing, is accepted.
+- [Rejected options](#rejected-options) stop the start, because a broker without them would break a guarantee. The
+  default, or another value without effect, is accepted.
 
 An unknown name or an invalid value stops the start with exit code 2 and one line for each. "Changes" is the scope of
 dynamic changes: none (read-only), per-broker, or cluster-wide. Values have Kafka's syntax: surrounding blanks are
@@ -52,23 +51,23 @@ else the defaults below apply. `--override name=value` takes precedence over the
 over both.
 
 Without `listeners` the broker listens on 127.0.0.1:9092. Without `advertised.listeners` it advertises the listener's
-host, or, for a listener on every interface, the address that the client connected to. Advertising 0.0.0.0 is refused.
-In a cluster, as in Kafka, an empty host is advertised as the machine's name, and a listener on 0.0.0.0 needs an address
-in `advertised.listeners`. A listener that is missing there is not registered.
+host, or, for a listener on every interface, the address that the client connected to. 0.0.0.0 is never advertised. In a
+cluster, as in Kafka, an empty host is advertised as the machine's name, and a listener on 0.0.0.0 needs an address in
+`advertised.listeners`. A listener without an address there is not registered.
 
 Without `log.dirs` no data is stored under /tmp.
 
 The numbers of processes and the listeners are read-only, while Kafka can change them dynamically. Requests to change
 them are rejected.
 
-SIGHUP reloads the file and applies changes of per-broker and cluster-wide options, and of these options that no request
-may change, as in Kafka:
+SIGHUP reloads the file and applies changes of per-broker and cluster-wide options, and of the following options, which
+requests can't change, as in Kafka:
 {reread}.
-The log names options that need a restart.
+The log has the options that require a restart.
 
 Families of options: `kafkad.quota.client.<client-id>.producer_byte_rate` and `….consumer_byte_rate` limit one client
-id; `kafkad.plugin.<anything>` is passed to the plugins unchanged; `listener.name.<listener>.<option>` is read and has
-no effect yet.
+id; `kafkad.plugin.<anything>` is passed to the plugins unchanged; `listener.name.<listener>.<option>` is accepted and
+has no effect yet.
 """
 
 
@@ -78,7 +77,7 @@ def configuration_page() -> str:
 
 
 def sample_file() -> str:
-    """The text of etc/server.properties: every working option, commented out, with its default."""
+    """The text of etc/server.properties: every supported option, commented out, with its default."""
     return "\n".join(_sample_lines()) + "\n"
 
 
@@ -88,20 +87,20 @@ def _page_lines() -> Iterator[str]:
         working = _supported(settings, Support.WORKING)
         if working:
             yield f"## {title}\n"
-            yield "| option | type | default | allowed | changes | what it is |"
+            yield "| option | type | default | allowed | changes | description |"
             yield "|---|---|---|---|---|---|"
             yield from map(_table_row, working)
             yield ""
     yield "## Options of a topic\n"
-    yield "The default of each topic option is the broker option beside it.\n"
-    yield "| option | type | default | allowed | broker option | what it is |"
+    yield "The default of each topic option is the broker option in the same row.\n"
+    yield "| option | type | default | allowed | broker option | description |"
     yield "|---|---|---|---|---|---|"
     yield from map(_topic_row, _supported(TOPIC_TABLE.values(), Support.WORKING))
     yield ""
     every = [setting for settings in DOMAINS.values() for setting in settings]
     for support, title in (
         (Support.NO_EFFECT, "Options without effect"),
-        (Support.REFUSED, "Refused options"),
+        (Support.REFUSED, "Rejected options"),
     ):
         yield f"## {title}\n"
         yield "| reason | options |"
@@ -134,8 +133,8 @@ def _table_row(setting: Setting) -> str:
 
 
 def _topic_row(setting: Setting) -> str:
-    behind = BROKER_NAMES.get(setting.name)
-    return _joined((*_facts(setting), f"`{behind}`" if behind else "", setting.documentation))
+    broker_name = BROKER_NAMES.get(setting.name)
+    return _joined((*_facts(setting), f"`{broker_name}`" if broker_name else "", setting.documentation))
 
 
 def _facts(setting: Setting) -> tuple[str, ...]:
@@ -157,7 +156,7 @@ def _default(setting: Setting) -> str:
 
 
 def _sample_lines() -> Iterator[str]:
-    yield "# server.properties of kafkad: every option that works, with its default, commented out."
+    yield "# server.properties of kafkad: every supported option, with its default, commented out."
     yield "# Written by `python -m kafkad.config.document`; docs/configuration.md has more details."
     for title, settings in DOMAINS.items():
         working = [setting for setting in settings if setting.status.support is Support.WORKING]

@@ -1,7 +1,7 @@
-"""Which options may change while the broker runs, and what does the configuration become?
+"""Changes of options while the broker runs.
 
-Changes come through config requests, for all brokers or for this one, or from a file that is reread. Both give a whole
-new configuration; options that only a restart can change keep their old value and are named.
+Changes come from config requests, cluster-wide or for this broker, or from a reloaded file. Both result in a complete
+new configuration. Options that require a restart keep their value and are returned.
 """
 
 import logging
@@ -20,8 +20,7 @@ from kafkad.core.settings.option import InvalidSetting, Support, UpdateMode
 
 log = logging.getLogger(__name__)
 
-# Kafka changes these while it runs. Here they decide which processes and sockets exist, so only a restart changes them:
-# their rows are read-only.
+# Dynamic in Kafka. Here they determine processes and sockets, so they require a restart: their rows are read-only.
 FIXED_AT_START = frozenset(
     {
         "listeners",
@@ -31,7 +30,7 @@ FIXED_AT_START = frozenset(
         "log.cleaner.threads",
     }
 )
-# In Kafka only a restart changes these, so no request may change them here. A reread file may: they are plain values.
+# Read-only in Kafka, so requests can't change them here. A reloaded file can.
 REREAD_ONLY = frozenset(
     {
         "auto.create.topics.enable",
@@ -48,15 +47,15 @@ REREAD_ONLY = frozenset(
         "quota.window.size.seconds",
     }
 )
-# Not even per listener: their change would end the very connection that asks for it.
+# Cluster-wide also for a listener: a change per listener could close the connection of the request.
 _CLUSTER_LEVEL = frozenset({"max.connections", "max.connection.creation.rate"})
 _THREAD_COUNTS = frozenset({"background.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers"})
-_RESTART = "this broker applies {} when it starts; write it into the file and restart the broker"
+_RESTART = "changes of {} require a restart: change server.properties and restart the broker"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reload:
-    """`config` is the new configuration; the names are the options that changed and those that wait for a restart."""
+    """`config` is the new configuration; `applied` and `needs_restart` are the names of changed options."""
 
     config: BrokerConfig
     applied: tuple[str, ...]
@@ -70,47 +69,49 @@ def validate_dynamic(
     per_broker: bool,
     cleanup_policies: Collection[str] = (),
 ) -> None:
-    """Check stored changes of this broker or, without `per_broker`, of all brokers. Raises KafkaError.
+    """Check changes of this broker or, without `per_broker`, cluster-wide changes. Raises KafkaError.
 
-    `cleanup_policies` are the names that plugins add to delete and compact.
+    `cleanup_policies` are the policies of plugins.
     """
     names = {name: _update_mode(name) for name in changes}
     fixed = sorted(name for name, mode in names.items() if mode is UpdateMode.READ_ONLY)
     if fixed:
-        raise _refusal(_not_dynamically(fixed))
+        raise _rejection(_not_dynamically(fixed))
     _validate_values(broker, changes)
     single = sorted(name for name, mode in names.items() if mode is UpdateMode.PER_BROKER)
     if single and not per_broker:
         listed = ", ".join(single)
-        raise _refusal(f"Cannot update these configs at default cluster level, broker id must be specified: [{listed}]")
+        raise _rejection(
+            f"Cannot update these configs at default cluster level, broker id must be specified: [{listed}]"
+        )
     texts = broker.texts
     layer = "broker" if per_broker else "cluster"
     overlaid = {"broker": texts.broker, "cluster": texts.cluster, layer: changes}
     try:
         changed = build(Texts(static=texts.static, defaults=texts.defaults, **overlaid))
-    except InvalidConfiguration as refusal:
-        raise _refusal(str(refusal)) from None
+    except InvalidConfiguration as error:
+        raise _rejection(str(error)) from None
     unknown = unknown_policy(changed, cleanup_policies)
     if unknown is not None:
-        raise _refusal(unknown)
+        raise _rejection(unknown)
 
 
 def unknown_policy(broker: BrokerConfig, cleanup_policies: Collection[str]) -> str | None:
-    """What is wrong with log.cleanup.policy, if it names a policy that neither Kafka nor a plugin has."""
+    """The error for a policy in log.cleanup.policy that neither Kafka nor a plugin has; None if there is none."""
     ruled = tuple(sorted(broker.log.cleanup_policy - frozenset(cleanup_policies)))
     problem = EachOneOf(("compact", "delete")).problem(ruled)
     return None if problem is None else str(InvalidSetting("log.cleanup.policy", *problem))
 
 
 def in_force(stored: Mapping[str, str]) -> dict[str, str]:
-    """Stored changes, without those that only an earlier version accepted from a request."""
+    """Stored changes of dynamic options; an earlier version may have accepted and stored others."""
     return {name: text for name, text in stored.items() if _is_dynamic(name)}
 
 
 def apply_dynamic(
     broker: BrokerConfig, cluster_overrides: Mapping[str, str], broker_overrides: Mapping[str, str]
 ) -> BrokerConfig:
-    """The configuration with the stored changes in force, which were validated when they were made."""
+    """The configuration with the stored changes, which were validated before they were stored."""
     texts = broker.texts
     return _rebuilt(
         broker,
@@ -124,7 +125,7 @@ def apply_dynamic(
 
 
 def with_static(broker: BrokerConfig, static: Mapping[str, str]) -> BrokerConfig:
-    """The configuration when the file has `static`, which `reloadable` has checked; stored changes override it."""
+    """The configuration with `static` as content of the file, checked by `reloadable`; stored changes override it."""
     texts = broker.texts
     return _rebuilt(broker, Texts(static=static, cluster=texts.cluster, broker=texts.broker, defaults=texts.defaults))
 
@@ -132,18 +133,18 @@ def with_static(broker: BrokerConfig, static: Mapping[str, str]) -> BrokerConfig
 def _rebuilt(broker: BrokerConfig, texts: Texts) -> BrokerConfig:
     """The configuration of `texts`. File and stored changes were checked separately.
 
-    If they contradict each other, the configuration stays as it is and the broker goes on.
+    If they contradict each other, the present configuration is returned.
     """
     try:
         return build(texts)
-    except InvalidConfiguration as refusal:
-        for problem in refusal.problems:
-            log.error("the configuration stays as it is, file and stored changes don't agree: %s", problem)
+    except InvalidConfiguration as error:
+        for problem in error.problems:
+            log.error("configuration unchanged: server.properties contradicts dynamic configs: %s", problem)
         return broker
 
 
 def reloadable(old: BrokerConfig, new: BrokerConfig) -> Reload:
-    """The part of a reread file that needs no restart; stored changes override it."""
+    """The changes of a reloaded file that require no restart; stored changes override them."""
     names = sorted(set(old.values) | set(new.values))
     changed = [name for name in names if old.values.get(name) != new.values.get(name)]
     later = tuple(name for name in changed if not can_change_running(name))
@@ -159,12 +160,12 @@ def reloadable(old: BrokerConfig, new: BrokerConfig) -> Reload:
 
 
 def can_change_running(name: str) -> bool:
-    """Can a running broker take over a new value?"""
+    """Whether a running broker can apply a new value."""
     setting = find(name)
     if setting is None or setting.status.support is not Support.WORKING:
-        # What has no effect needs no restart either.
+        # An option without effect requires no restart.
         return True
-    # A request may change only the option with the finest unit; a reread file may use any unit.
+    # Requests can change only the option with the finest unit; a reloaded file may use any unit.
     modes = (BROKER_TABLE[known].update_mode for known in unit_synonyms(name) if known in BROKER_TABLE)
     changeable = any(mode is not UpdateMode.READ_ONLY for mode in (setting.update_mode, *modes))
     return changeable or name in REREAD_ONLY
@@ -176,7 +177,7 @@ def _is_dynamic(name: str) -> bool:
 
 
 def _not_dynamically(names: list[str]) -> str:
-    """Kafka's message, with a hint where Kafka itself would change the option."""
+    """Kafka's message, with a hint for options that are dynamic in Kafka."""
     message = f"Cannot update these configs dynamically: [{', '.join(names)}]"
     at_start = [name for name in names if name in FIXED_AT_START]
     return f"{message}; {_RESTART.format(', '.join(at_start))}" if at_start else message
@@ -185,7 +186,7 @@ def _not_dynamically(names: list[str]) -> str:
 def _update_mode(name: str) -> UpdateMode:
     setting = find(name)
     if setting is None:
-        raise _refusal(f"Unknown broker config name: {quoted(name)}")
+        raise _rejection(f"Unknown broker config name: {quoted(name)}")
     override = LISTENER_OVERRIDE.fullmatch(name)
     if override is not None and base_name(override[2]) in _CLUSTER_LEVEL:
         return UpdateMode.CLUSTER_WIDE
@@ -195,24 +196,24 @@ def _update_mode(name: str) -> UpdateMode:
 def _validate_values(broker: BrokerConfig, changes: Mapping[str, str]) -> None:
     for name, text in changes.items():
         setting = find(name)
-        assert setting is not None, "unknown names are refused before"
+        assert setting is not None, "unknown names are rejected before"
         try:
             value = setting.parse(text)
-        except InvalidSetting as refusal:
-            raise _refusal(str(refusal)) from None
+        except InvalidSetting as error:
+            raise _rejection(str(error)) from None
         if name in _THREAD_COUNTS and isinstance(value, int):
             _validate_thread_count(name, broker.values[name], value)
 
 
-def _validate_thread_count(name: str, current: object, wanted: int) -> None:
-    """As in Kafka, one change at most doubles or halves a count of threads."""
+def _validate_thread_count(name: str, current: object, new_count: int) -> None:
+    """As in Kafka, one change may at most double or halve a number of threads."""
     assert isinstance(current, int), f"{name} is an integer option"
-    failed = f"Dynamic thread count update validation failed for {name}={wanted}, value should"
-    if wanted < current // 2:
-        raise _refusal(f"{failed} be at least half the current value {current}")
-    if wanted > current * 2:
-        raise _refusal(f"{failed} not be greater than double the current value {current}")
+    failed = f"Dynamic thread count update validation failed for {name}={new_count}, value should"
+    if new_count < current // 2:
+        raise _rejection(f"{failed} be at least half the current value {current}")
+    if new_count > current * 2:
+        raise _rejection(f"{failed} not be greater than double the current value {current}")
 
 
-def _refusal(message: str) -> KafkaError:
+def _rejection(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -1,8 +1,8 @@
-"""Where does the broker listen, and which address is each client told?
+"""The listeners of the broker, and their advertised addresses.
 
-Parses `listeners` and its companions as Kafka does. A listener without an advertised address tells each client the
-address that this client connected to; an address that nobody can connect to is never advertised. In a cluster brokers
-tell clients of each other, so that there each listener has one address for all, or none.
+Parses `listeners` and related options as Kafka does. Without an advertised address, a listener advertises to each
+client the address that the client connected to. Wildcard addresses are never advertised. In a cluster other brokers
+advertise the address too, so it is the same for all clients, or the listener is not registered.
 """
 
 import ipaddress
@@ -16,12 +16,12 @@ _ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 
 
 class InvalidListeners(ValueError):
-    """The listeners are wrong; the message says what to write."""
+    """The listeners are invalid; the message has the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A host and a port; port 0 is replaced by the free port that the broker got."""
+    """A host and a port; port 0 stands for a free port."""
 
     host: str
     port: int
@@ -34,8 +34,8 @@ class Endpoint:
 class Listener:
     """One address to listen on; an empty host is every interface.
 
-    `advertised` is what clients are told; None means the address that each of them connected to. In a cluster a
-    listener without one is not registered.
+    `advertised` is the advertised address; None is the address that each client connected to. In a cluster a listener
+    without an advertised address is not registered.
     """
 
     name: str
@@ -51,15 +51,15 @@ class Listener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listeners:
-    """The listeners that are served, and the names of those that are left out."""
+    """The listeners to open, and the names of excluded listeners."""
 
     served: tuple[Listener, ...]
-    left_out: tuple[str, ...]
+    excluded: tuple[str, ...]
 
-    def untold(self) -> "Listeners":
-        """The same without a configured address: each client is told the address it connected to."""
+    def without_advertised(self) -> "Listeners":
+        """The same listeners; each client gets the address that it connected to."""
         served = tuple(replace(listener, advertised=None) for listener in self.served)
-        return Listeners(served=served, left_out=self.left_out)
+        return Listeners(served=served, excluded=self.excluded)
 
 
 def parse_listeners(
@@ -67,29 +67,29 @@ def parse_listeners(
     advertised: Iterable[str] | None,
     protocol_map: str,
     controller_names: Iterable[str] = (),
-    own_name: Callable[[], str] | None = None,
+    host_name: Callable[[], str] | None = None,
 ) -> Listeners:
-    """The listeners to serve, and the names of KRaft controllers' listeners, which are left out.
+    """The listeners to open; the listeners of KRaft controllers are excluded.
 
-    `own_name`, of a broker in a cluster, gives the name of this machine.
+    For a broker in a cluster, `host_name` returns the name of this machine.
     """
     protocols = _protocols(protocol_map)
-    left_out = {name.upper() for name in controller_names if name}
+    excluded = {name.upper() for name in controller_names if name}
     bound = _endpoints("listeners", listeners)
     _check_ports(bound)
-    told = _endpoints("advertised.listeners", advertised) if advertised is not None else None
-    if told == {}:
-        raise InvalidListeners("advertised.listeners is empty; write an address, or remove the line")
-    foreign_files = sorted(set(told or ()) - set(bound) - left_out)
-    if foreign_files:
-        raise InvalidListeners(f"advertised.listeners names {foreign_files[0]}, which is not in listeners")
+    advertised_endpoints = _endpoints("advertised.listeners", advertised) if advertised is not None else None
+    if advertised_endpoints == {}:
+        raise InvalidListeners("advertised.listeners is empty; add an address, or remove the line")
+    unknown = sorted(set(advertised_endpoints or ()) - set(bound) - excluded)
+    if unknown:
+        raise InvalidListeners(f"advertised.listeners names {unknown[0]}, which is not in listeners")
     served = []
     for name, endpoint in bound.items():
-        if name not in left_out:
-            served.append(_listener(name, endpoint, _protocol(name, protocols), told, own_name))
+        if name not in excluded:
+            served.append(_listener(name, endpoint, _protocol(name, protocols), advertised_endpoints, host_name))
     if not served:
-        raise InvalidListeners("listeners has none that clients could use; add one, such as PLAINTEXT://:9092")
-    return Listeners(served=tuple(served), left_out=tuple(name for name in bound if name in left_out))
+        raise InvalidListeners("listeners has no listener for clients; add one, such as PLAINTEXT://:9092")
+    return Listeners(served=tuple(served), excluded=tuple(name for name in bound if name in excluded))
 
 
 def parse_endpoint(text: str) -> Endpoint:
@@ -128,20 +128,20 @@ def _endpoints(option: str, written: Iterable[str]) -> dict[str, Endpoint]:
         if not 0 <= port <= 65535:
             raise InvalidListeners(f"{option}: the port of {text} is not between 0 and 65535")
         if name in endpoints:
-            raise InvalidListeners(f"{option}: each listener needs a name of its own, {name} is there twice")
+            raise InvalidListeners(f"{option}: each listener needs a unique name, but {name} occurs twice")
         endpoints[name] = Endpoint(host=found[2], port=port)
     return endpoints
 
 
 def _check_ports(endpoints: Mapping[str, Endpoint]) -> None:
-    """One port serves two listeners only if one of them is an IPv4 and the other an IPv6 address."""
+    """Two listeners may have the same port only if one has an IPv4 and the other an IPv6 address."""
     by_port: dict[int, list[str]] = {}
     for endpoint in endpoints.values():
         if endpoint.port:
             by_port.setdefault(endpoint.port, []).append(endpoint.host)
     for port, hosts in by_port.items():
         if len(hosts) > 1 and sorted(map(_ip_version, hosts)) != [4, 6]:
-            raise InvalidListeners(f"listeners: each listener needs a port of its own, {port} is there twice")
+            raise InvalidListeners(f"listeners: each listener needs a unique port, but {port} occurs twice")
 
 
 def _ip_version(host: str) -> int:
@@ -155,10 +155,10 @@ def _protocol(name: str, protocols: Mapping[str, str]) -> str:
     protocol = protocols.get(name)
     if protocol is None:
         raise InvalidListeners(
-            f"no security protocol is known for listener {name}; add {name}:PLAINTEXT to listener.security.protocol.map"
+            f"listener {name} has no security protocol; add {name}:PLAINTEXT to listener.security.protocol.map"
         )
     if protocol != "PLAINTEXT":
-        raise InvalidListeners(f"listener {name} demands {protocol}, and only PLAINTEXT is served yet")
+        raise InvalidListeners(f"listener {name} has the security protocol {protocol}, but only PLAINTEXT is supported")
     return protocol
 
 
@@ -166,40 +166,44 @@ def _listener(
     name: str,
     bound: Endpoint,
     protocol: str,
-    told: Mapping[str, Endpoint] | None,
-    own_name: Callable[[], str] | None,
+    advertised_endpoints: Mapping[str, Endpoint] | None,
+    host_name: Callable[[], str] | None,
 ) -> Listener:
-    advertised = _advertised(name, bound, told) if own_name is None else _registered(name, bound, told, own_name)
+    advertised = (
+        _advertised(name, bound, advertised_endpoints)
+        if host_name is None
+        else _registered(name, bound, advertised_endpoints, host_name)
+    )
     return Listener(name=name, host=bound.host, port=bound.port, protocol=protocol, advertised=advertised)
 
 
-def _advertised(name: str, bound: Endpoint, told: Mapping[str, Endpoint] | None) -> Endpoint | None:
-    if told is None:
+def _advertised(name: str, bound: Endpoint, advertised_endpoints: Mapping[str, Endpoint] | None) -> Endpoint | None:
+    if advertised_endpoints is None:
         return None if is_wildcard(bound.host) else bound
-    endpoint = told.get(name)
+    endpoint = advertised_endpoints.get(name)
     if endpoint is None or endpoint.host == "":
         return None
     if is_wildcard(endpoint.host):
         raise InvalidListeners(
-            f"advertised.listeners: clients can't connect to {endpoint.host}; write a name or address that they"
-            f" can reach, such as {name}://broker.example.org:{endpoint.port}, or remove advertised.listeners:"
-            " then each client is told the address that it connected to"
+            f"advertised.listeners: clients can't connect to {endpoint.host}; set a reachable name or address,"
+            f" such as {name}://broker.example.org:{endpoint.port}, or remove advertised.listeners:"
+            " then each client gets the address that it connected to"
         )
     return endpoint
 
 
 def _registered(
-    name: str, bound: Endpoint, told: Mapping[str, Endpoint] | None, own_name: Callable[[], str]
+    name: str, bound: Endpoint, advertised_endpoints: Mapping[str, Endpoint] | None, host_name: Callable[[], str]
 ) -> Endpoint | None:
-    """In a cluster: an empty host is this machine's name, and who is not told of has no address."""
-    endpoint = bound if told is None else told.get(name)
+    """In a cluster: an empty host is the name of this machine, and None is a listener that is not registered."""
+    endpoint = bound if advertised_endpoints is None else advertised_endpoints.get(name)
     if endpoint is None:
         return None
     if endpoint.host == "":
-        return replace(endpoint, host=own_name())
+        return replace(endpoint, host=host_name())
     if is_wildcard(endpoint.host):
         raise InvalidListeners(
-            f"advertised.listeners: other brokers can't connect to {endpoint.host}; write a name or address that they"
+            f"advertised.listeners: other brokers can't connect to {endpoint.host}; set a name or address that brokers"
             f" and clients can reach, such as {name}://broker.example.org:{endpoint.port}"
         )
     return endpoint

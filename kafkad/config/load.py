@@ -1,7 +1,6 @@
-"""Where does the configuration come from?
+"""Load the configuration from a file, or from the defaults, with overrides of the command line.
 
-A file, or documented defaults, with overrides of the command line on top. This is the only module of the folder that
-reads a file, the environment or the machine; tests pass them in instead.
+Only this module of the folder reads files, the environment and the number of cores; tests pass them as arguments.
 """
 
 import os
@@ -17,7 +16,7 @@ from kafkad.config.table import BROKER_TABLE
 from kafkad.core.settings.values import Value
 
 LARGEST_FILE = 1 << 20
-MOST_PROBLEMS = 100
+MAX_PROBLEMS = 100
 
 
 def load(
@@ -29,9 +28,9 @@ def load(
     is_root: bool | None = None,
     found_id: int | None = None,
 ) -> BrokerConfig:
-    """The configuration of `path` with `overrides`; raises InvalidConfiguration with every problem found.
+    """The configuration of `path` with `overrides`. Raises InvalidConfiguration with all problems.
 
-    `found_id` is the number of a broker that none is configured for.
+    `found_id` is the id of a broker without a configured id.
     """
     places: dict[str, str] = {}
     repeated: list[str] = []
@@ -49,32 +48,32 @@ def load(
         defaults["node.id"] = found_id
     try:
         config = build(Texts(static=static, cluster={}, broker={}, defaults=defaults))
-    except InvalidConfiguration as refusal:
-        named = [_with_place(problem, places) for problem in refusal.problems[:MOST_PROBLEMS]]
-        if len(refusal.problems) > MOST_PROBLEMS:
-            more = f"and {len(refusal.problems) - MOST_PROBLEMS} more mistakes"
+    except InvalidConfiguration as error:
+        named = [_with_place(problem, places) for problem in error.problems[:MAX_PROBLEMS]]
+        if len(error.problems) > MAX_PROBLEMS:
+            more = f"and {len(error.problems) - MAX_PROBLEMS} more problems"
             named.append(ConfigProblem(name="", message=more))
         raise InvalidConfiguration(named) from None
-    return replace(config, notices=(*repeated[:MOST_PROBLEMS], *config.notices)) if repeated else config
+    return replace(config, notices=(*repeated[:MAX_PROBLEMS], *config.notices)) if repeated else config
 
 
 def default_file() -> str | None:
-    """The file that is read when the command line names none: the system's, if it is there."""
+    """The file without one on the command line: the system's file, if it exists."""
     return locations.STATIC_FILE if os.path.exists(locations.STATIC_FILE) else None
 
 
 def machine_defaults(*, cores: int, environ: Mapping[str, str], is_root: bool) -> dict[str, Value]:
-    """Defaults that depend on the machine: a small host must not pay for processes that it can't run."""
+    """Defaults that depend on the machine: a small host gets fewer processes."""
     defaults: dict[str, Value] = {
         "log.dir": (locations.default_log_dir(environ, is_root),),
         "kafkad.runtime.dir": locations.default_runtime_dir(environ, is_root),
     }
     plugins_dir = locations.default_plugins_dir(environ)
-    # The default folder is made when the first plugin is installed. A configured folder has to exist.
+    # The first installation of a plugin creates the default folder. A configured folder must exist.
     if os.path.isdir(plugins_dir):
         defaults["kafkad.plugins.dir"] = plugins_dir
-    # Together no more than there are cores: a request passes through one of each, and a third process on two
-    # cores costs every request a third more CPU (docs/decisions, 008).
+    # Together at most the number of cores: a third process on two cores costs each request a third more CPU
+    # (docs/decisions, 008).
     networks = min(_usual("num.network.threads"), max(1, cores // 2))
     defaults["num.network.threads"] = networks
     defaults["num.io.threads"] = min(_usual("num.io.threads"), max(1, cores - networks))
@@ -93,20 +92,20 @@ def _read(path: str | os.PathLike[str], places: dict[str, str], repeated: list[s
         with file.open("rb") as opened:
             data = opened.read(LARGEST_FILE + 1)
         if len(data) > LARGEST_FILE:
-            message = f"{file} has more than {LARGEST_FILE:,} bytes, and is no broker's configuration"
+            message = f"{file} has more than {LARGEST_FILE:,} bytes, and is not a broker's configuration"
             raise InvalidConfiguration([ConfigProblem(name="", message=message)])
         entries = properties.parse(properties.decode(data))
     except OSError as failure:
         message = f"can't read {file}: {failure.strerror}"
         raise InvalidConfiguration([ConfigProblem(name="", message=message)]) from None
-    except properties.InvalidProperties as refusal:
-        raise InvalidConfiguration([ConfigProblem(name="", message=str(refusal), place=str(file))]) from None
+    except properties.InvalidProperties as error:
+        raise InvalidConfiguration([ConfigProblem(name="", message=str(error), place=str(file))]) from None
     static = {}
     for entry in entries:
         place = f"{file.name} line {entry.line}"
         if entry.name in static:
             # As with java.util.Properties, the last one wins.
-            message = f"is there again, and wins over {places[entry.name]}"
+            message = f"occurs again, and overrides {places[entry.name]}"
             repeated.append(str(ConfigProblem(name=entry.name, message=message, place=place)))
         static[entry.name] = entry.value
         places[entry.name] = place

@@ -1,6 +1,6 @@
-"""Where do data and sockets go when no option says so?
+"""Default folders of data and sockets.
 
-Never under /tmp: the system deletes files there, and the data with them.
+Never under /tmp: the system deletes files there.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ STATIC_FILE = "/etc/kafkad/server.properties"
 
 
 def default_log_dir(environ: Mapping[str, str], is_root: bool) -> str:
-    """The folder that the service manager made for the unit, else the system's for root and the user's for others."""
+    """The state directory of the unit, else the system's folder for root, else the user's folder."""
     if environ.get("STATE_DIRECTORY"):
         return environ["STATE_DIRECTORY"].partition(":")[0]
     if is_root:
@@ -19,7 +19,7 @@ def default_log_dir(environ: Mapping[str, str], is_root: bool) -> str:
 
 
 def default_runtime_dir(environ: Mapping[str, str], is_root: bool) -> str:
-    """Sockets have short paths (108 bytes), so the runtime folder is preferred to one beside the data."""
+    """A runtime folder, which has a short path: paths of sockets have at most 108 bytes."""
     if environ.get("RUNTIME_DIRECTORY"):
         return environ["RUNTIME_DIRECTORY"].partition(":")[0]
     if is_root:
@@ -28,13 +28,13 @@ def default_runtime_dir(environ: Mapping[str, str], is_root: bool) -> str:
 
 
 def default_plugins_dir(environ: Mapping[str, str]) -> str:
-    """The folder that the Debian package's command sets for plugins; None without the package."""
+    """The plugins folder that the command of the Debian package sets; empty without the package."""
     return environ.get("KAFKAD_PLUGINS_DIR", "")
 
 
 def _user_folder(environ: Mapping[str, str], variable: str, below_home: str) -> PurePosixPath:
     named = environ.get(variable, "")
-    # The XDG specification says to ignore relative paths.
+    # By the XDG specification relative paths are ignored.
     if named.startswith("/"):
         return PurePosixPath(named)
     return PurePosixPath(environ.get("HOME") or "/var/lib") / below_home

@@ -1,4 +1,4 @@
-"""The problems of a configuration: one line each, for the person who wrote it."""
+"""The problems of a configuration, one line each."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ _LONGEST_LINE = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigProblem:
-    """`place` is where it was written, such as `server.properties line 12`; empty when that is not known."""
+    """`place` is the source, such as `server.properties line 12`; empty if unknown."""
 
     name: str
     message: str
@@ -20,14 +20,14 @@ class ConfigProblem:
 
 
 def _on_one_line(text: str) -> str:
-    """Text from a file may have any length and may hold control characters for a terminal."""
+    """Shorten the text and escape control characters: it may come from a file."""
     if len(text) > _LONGEST_LINE:
         text = f"{text[: _LONGEST_LINE // 2]}…{text[-_LONGEST_LINE // 2 :]}"
     return "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in text)
 
 
 class InvalidConfiguration(Exception):
-    """The configuration can't be used; `problems` has a line for each reason, and the exit code is 2."""
+    """The configuration is invalid; `problems` has a line for each problem. Exit code 2."""
 
     exit_code = 2
 

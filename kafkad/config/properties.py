@@ -1,7 +1,7 @@
-"""What does a Java properties file say?
+"""Parse Java properties files.
 
-Comments, separators, continued lines and escapes are those of java.util.Properties; each entry remembers its line.
-Unlike Java, bytes that are valid UTF-8 are read as UTF-8, so that a path may have any letter in it.
+Comments, separators, continued lines and escapes are as in java.util.Properties; each entry has its line number. Unlike
+in Java, valid UTF-8 is decoded as UTF-8, so that a path may have any characters.
 """
 
 import re
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 
 class InvalidProperties(ValueError):
-    """The text is not a properties file; the message names the line."""
+    """The text is not a properties file; the message has the line number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Property:
-    """One entry, and the line that it begins on."""
+    """One entry, with the number of its first line."""
 
     name: str
     value: str
@@ -24,7 +24,7 @@ class Property:
 
 _NATURAL_LINE = re.compile(r"\r\n|\r|\n")
 _BLANK = " \t\f"
-# A name ends at the first separator or blank that has no backslash before it.
+# A name ends at the first separator or blank without a preceding backslash.
 _NAME = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
 _SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -39,7 +39,7 @@ def decode(data: bytes) -> str:
 
 
 def parse(text: str) -> list[Property]:
-    """Every entry in the order of the file; of entries with the same name, the last one counts."""
+    """All entries in the order of the file; of entries with the same name, the last one counts."""
     return [_entry(logical, line) for logical, line in _logical_lines(text)]
 
 
@@ -77,7 +77,7 @@ def _entry(logical: str, line: int) -> Property:
 
 
 def _unescape(text: str, line: int) -> str:
-    def meant(found: re.Match[str]) -> str:
+    def unescaped_text(found: re.Match[str]) -> str:
         escaped = found[1]
         if escaped == "u":
             raise InvalidProperties(f"line {line}: \\u needs four hexadecimal digits")
@@ -85,6 +85,6 @@ def _unescape(text: str, line: int) -> str:
             return chr(int(escaped[1:], 16))
         return _CONTROL.get(escaped, escaped)
 
-    unescaped = _ESCAPE.sub(meant, text)
+    unescaped = _ESCAPE.sub(unescaped_text, text)
     # Java counts UTF-16 units: a letter outside the basic plane is written as two escapes.
     return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,7 +1,7 @@
-"""Which value does each option have, and which texts are not valid?
+"""The values of all options, and the problems of their texts.
 
-Later layers win: file, then cluster-wide changes, then changes of this broker. Unknown names, wrong values and refused
-options are problems; options without effect are notices. Contradictions between options are found in rules.py.
+Later layers win: file, then cluster-wide changes, then changes of this broker. Unknown names, invalid values and
+rejected options are problems; options without effect are notices. rules.py finds contradictions between options.
 """
 
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class Resolved:
     notices: list[str] = field(default_factory=list)
 
 
-_MOST_SUGGESTIONS = 20
+_MAX_SUGGESTIONS = 20
 
 
 def resolve(texts: Texts) -> Resolved:
@@ -31,8 +31,8 @@ def resolve(texts: Texts) -> Resolved:
     for name, text in texts.written.items():
         setting = find(name)
         if setting is None:
-            # Finding a similar name takes a while, and a file full of unknown names is no typing error.
-            message = _unknown(name) if len(resolved.problems) < _MOST_SUGGESTIONS else "unknown option"
+            # The search for a similar name is slow, so it is limited.
+            message = _unknown(name) if len(resolved.problems) < _MAX_SUGGESTIONS else "unknown option"
             resolved.problems.append(ConfigProblem(name=name, message=message))
         else:
             _resolve_one(setting, text, resolved)
@@ -41,23 +41,23 @@ def resolve(texts: Texts) -> Resolved:
 
 def _resolve_one(setting: Setting, text: str, resolved: Resolved) -> None:
     if "\0" in text:
-        resolved.problems.append(ConfigProblem(name=setting.name, message="a value has no NUL characters"))
+        resolved.problems.append(ConfigProblem(name=setting.name, message="the value has a NUL character"))
         return
     try:
         value = setting.parse(text)
-    except InvalidSetting as refusal:
-        resolved.problems.append(ConfigProblem(name=setting.name, message=str(refusal)))
+    except InvalidSetting as error:
+        resolved.problems.append(ConfigProblem(name=setting.name, message=str(error)))
         return
     resolved.values[setting.name] = value
     status = setting.status
     if status.support is Support.NO_EFFECT:
-        resolved.notices.append(f"{setting.name} has no effect here: {status.reason}")
+        resolved.notices.append(f"{setting.name} has no effect: {status.reason}")
     elif status.support is Support.REFUSED and not is_harmless(setting, value):
-        resolved.problems.append(ConfigProblem(name=setting.name, message=f"refused: {status.reason}"))
+        resolved.problems.append(ConfigProblem(name=setting.name, message=f"rejected: {status.reason}"))
 
 
 def is_harmless(setting: Setting, value: Value) -> bool:
-    """A refused option may still be set to the value that holds anyway."""
+    """Whether a rejected option has a value without effect."""
     return value == setting.default or value in ("", (), None) or value in setting.status.harmless
 
 

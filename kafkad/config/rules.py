@@ -1,7 +1,7 @@
-"""Which values contradict each other? Each rule returns the option to change and what is wrong; rules change nothing.
+"""Rules for contradictions between options. Each rule returns an option and its problem.
 
-A configuration that Apache Kafka refuses to start with is refused, even where an option has no effect here: both
-brokers can share one file.
+A configuration that Apache Kafka rejects is rejected here too, even if an option has no effect: both brokers can share
+one file.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,14 +45,14 @@ def _request_sizes(values: Mapping[str, Value]) -> _Found:
 
 def _connections(values: Mapping[str, Value]) -> _Found:
     if values["max.connections.per.ip"] == 0 and not values["max.connections.per.ip.overrides"]:
-        yield "max.connections.per.ip", "can be 0 only if max.connections.per.ip.overrides lets somebody in"
+        yield "max.connections.per.ip", "may be 0 only if max.connections.per.ip.overrides allows connections"
     idle, delay = "connections.max.idle.ms", "connection.failed.authentication.delay.ms"
     if 0 <= integer(values, idle) <= integer(values, delay):
-        yield idle, f"must be -1, which is never, or more than {delay}, {values[delay]}"
+        yield idle, f"must be -1 (unlimited) or more than {delay}, {values[delay]}"
 
 
 def _listener_names(values: Mapping[str, Value]) -> _Found:
-    """`config/listeners.py` checks the listeners themselves; this rule finds names of listeners that do not exist."""
+    """Finds names of missing listeners; `config/listeners.py` checks the listeners themselves."""
     names = {text.partition("://")[0].upper() for text in _words(values, "listeners")}
     for option in ("inter.broker.listener.name", "control.plane.listener.name"):
         name = values[option]
@@ -68,9 +68,9 @@ def _log_dirs(values: Mapping[str, Value]) -> _Found:
     name = "log.dirs" if values["log.dirs"] is not None else "log.dir"
     folders = values[name]
     if not isinstance(folders, tuple) or not folders or "" in folders:
-        yield name, "at least one log directory is needed, and none may be empty"
+        yield name, "at least one log directory is required, and no path may be empty"
     elif len(set(folders)) < len(folders):
-        yield name, "a log directory is there twice"
+        yield name, "a log directory occurs twice"
     else:
         for cordoned in _words(values, "cordoned.log.dirs"):
             if cordoned not in (*folders, "*"):
@@ -80,7 +80,7 @@ def _log_dirs(values: Mapping[str, Value]) -> _Found:
 def _ages(values: Mapping[str, Value]) -> _Found:
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
         if values[name] == 0:
-            yield name, "must be -1, which is without limit, or at least 1"
+            yield name, "must be -1 (unlimited) or at least 1"
     for name in ("log.roll.ms", "log.roll.hours"):
         age = values[name]
         if isinstance(age, int) and age < 1:
@@ -100,7 +100,7 @@ def _compaction(values: Mapping[str, Value]) -> _Found:
 
 def _dedupe_buffer(values: Mapping[str, Value]) -> _Found:
     threads = integer(values, "log.cleaner.threads")
-    # Kafka divides integers here, so that 1 MB is not enough.
+    # An integer division as in Kafka: 1 MB is not enough.
     if integer(values, "log.cleaner.dedupe.buffer.size") // threads <= 1024 * 1024:
         yield "log.cleaner.dedupe.buffer.size", "must be more than 1 MB for each cleaner (log.cleaner.threads)"
 
@@ -115,10 +115,10 @@ def _replication(values: Mapping[str, Value]) -> _Found:
 def _groups(values: Mapping[str, Value]) -> _Found:
     codec = integer(values, "offsets.topic.compression.codec")
     if not 0 <= codec <= _LAST_CODEC:
-        yield "offsets.topic.compression.codec", f"must be a codec's number, 0 to {_LAST_CODEC}"
+        yield "offsets.topic.compression.codec", f"must be the id of a codec, 0 to {_LAST_CODEC}"
     protocols = "group.coordinator.rebalance.protocols"
     if "classic" not in _words(values, protocols):
-        yield protocols, "must have classic in it: disabling that protocol is not supported"
+        yield protocols, "must contain classic: this protocol can't be disabled"
     if not _words(values, "group.consumer.assignors"):
         yield "group.consumer.assignors", "must not be empty"
     if integer(values, "group.streams.num.standby.replicas") > integer(values, "group.streams.max.standby.replicas"):
@@ -126,7 +126,7 @@ def _groups(values: Mapping[str, Value]) -> _Found:
 
 
 def _group_limits(values: Mapping[str, Value]) -> _Found:
-    """Each type of group has limits for single groups, and its defaults lie between them."""
+    """The limits of configs of groups, and the defaults between them."""
     for kind in ("consumer", "share", "streams"):
         session, heartbeat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
         for rest in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
@@ -155,19 +155,19 @@ TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 
 
 def zookeeper_tls_versions(values: Mapping[str, Value]) -> tuple[str, ...]:
-    """The enabled ones, which are that of zookeeper.ssl.protocol unless they are named."""
+    """The enabled versions; by default the version in zookeeper.ssl.protocol."""
     return _words(values, "zookeeper.ssl.enabled.protocols") or (str(values["zookeeper.ssl.protocol"]),)
 
 
 def zookeeper_hosts(connect: str) -> str:
-    """`zookeeper.connect` without blanks and empty parts between its servers, which Apache Kafka takes, too.
+    """`zookeeper.connect` without blanks and empty parts between servers, which Apache Kafka ignores too.
 
-    Raises ValueError: why no server can be asked, or why ZooKeeper has no such path.
+    Raises ValueError for an invalid server or chroot.
     """
     listed, slash, root = connect.partition("/")
     servers = [server.strip() for server in listed.split(",") if server.strip()]
     if not servers:
-        raise ValueError("names no server")
+        raise ValueError("has no server")
     for server in servers:
         try:
             at = urlsplit(f"//{server}")
@@ -176,7 +176,7 @@ def zookeeper_hosts(connect: str) -> str:
         except ValueError:
             is_one = False
         if not is_one:
-            raise ValueError(f"{server} is no server: expected host:port")
+            raise ValueError(f"{server} is not a server: expected host:port")
     if root:
         _check_chroot(f"/{root}")
     return ",".join(servers) + slash + root
@@ -193,7 +193,7 @@ def _check_chroot(path: str) -> None:
         raise ValueError(f"the path {path} is relative")
     for each in path:
         if each in _NO_PATH_CHARACTERS or ord(each) > 0xFFFF:
-            raise ValueError(f"the path {path!r} has the character {each!r}, which ZooKeeper refuses")
+            raise ValueError(f"the path {path!r} has the character {each!r}, which ZooKeeper rejects")
 
 
 _NO_PATH_CHARACTERS = frozenset(
@@ -215,22 +215,22 @@ def _zookeeper(values: Mapping[str, Value]) -> _Found:
     if isinstance(setting, str) and level_of(setting) is None:
         yield (
             "inter.broker.protocol.version",
-            f"is {setting}; brokers here can speak {LEVELS[0]} to {LEVELS[-1]} (older levels name no topic ids)",
+            f"is {setting}; supported are {LEVELS[0]} to {LEVELS[-1]} (older levels have no topic ids)",
         )
     has_tls, keystore = values["zookeeper.ssl.client.enable"] is True, "zookeeper.ssl.keystore.location"
     if values["zookeeper.set.acl"] is True and not (has_tls and values[keystore]):
         yield (
             "zookeeper.set.acl",
-            f"needs zookeeper.ssl.client.enable and {keystore}: ZooKeeper must know who made a node",
+            f"requires zookeeper.ssl.client.enable and {keystore}: ZooKeeper must authenticate the broker",
         )
     if not has_tls:
         return
     for store in ("keystore", "truststore"):
         kind = values[f"zookeeper.ssl.{store}.type"]
         if isinstance(kind, str) and kind.upper() not in ("", "PEM"):
-            yield f"zookeeper.ssl.{store}.type", f"is {kind}, and only PEM can be read; see openssl pkcs12"
+            yield f"zookeeper.ssl.{store}.type", f"is {kind}, but only PEM is supported; see openssl pkcs12"
     named = "zookeeper.ssl.enabled.protocols"
     for version in zookeeper_tls_versions(values):
         if version not in TLS_VERSIONS:
             at = named if _words(values, named) else "zookeeper.ssl.protocol"
-            yield at, f"names {version}; there are {' and '.join(TLS_VERSIONS)}"
+            yield at, f"has {version}; supported are {' and '.join(TLS_VERSIONS)}"

@@ -1,7 +1,7 @@
-"""Which options exist?
+"""The table of all options.
 
-All rows of all domains, the families of options whose names hold a listener or client name, and the nearest known
-name for one that is not there.
+Has the rows of all domains and the families of options with a listener or client name, and finds the most similar name
+for an unknown option.
 """
 
 import re
@@ -28,7 +28,7 @@ from kafkad.core.settings.limits import Between
 from kafkad.core.settings.option import Setting, Support, no_effect
 from kafkad.core.settings.rows import CLUSTER_WIDE, LONG, MEDIUM, PER_BROKER, READ_ONLY, STRING, row
 
-# The order of the documentation: what people set first comes first.
+# In the order of the documentation: the most used options first.
 DOMAINS = {
     "Listeners and connections": network.SETTINGS,
     "Broker": node.SETTINGS,
@@ -52,12 +52,12 @@ DOMAINS = {
 BROKER_TABLE: dict[str, Setting] = {row.name: row for row in chain(*DOMAINS.values())}
 TOPIC_TABLE: dict[str, Setting] = {row.name: row for row in TOPIC_SETTINGS}
 
-# Names that Kafka has dropped, and the names that replace them.
+# Options that Kafka has removed, and their replacements.
 REPLACED_NAMES = {
-    "port": "write listeners=PLAINTEXT://:PORT",
-    "host.name": "write listeners=PLAINTEXT://HOST:PORT",
-    "advertised.port": "write advertised.listeners=PLAINTEXT://HOST:PORT",
-    "advertised.host.name": "write advertised.listeners=PLAINTEXT://HOST:PORT",
+    "port": "use listeners=PLAINTEXT://:PORT",
+    "host.name": "use listeners=PLAINTEXT://HOST:PORT",
+    "advertised.port": "use advertised.listeners=PLAINTEXT://HOST:PORT",
+    "advertised.host.name": "use advertised.listeners=PLAINTEXT://HOST:PORT",
 }
 
 LISTENER_OVERRIDE = re.compile(r"listener\.name\.([^.]*)\.(.+)")
@@ -76,7 +76,7 @@ _REMOTE_PLUGIN = no_effect("there is no remote storage")
 
 
 def find(name: str) -> Setting | None:
-    """The row of a broker option; for a member of a family, a row made for it."""
+    """The row of a broker option; for a member of a family, a new row."""
     known = BROKER_TABLE.get(name)
     if known is not None:
         return known
@@ -86,7 +86,7 @@ def find(name: str) -> Setting | None:
     if override is not None:
         return _override(name, base_name(override[2]))
     if _PLUGIN_OPTION.fullmatch(name):
-        return row(name, STRING, None, None, MEDIUM, CLUSTER_WIDE, "Option of a plugin, which knows what it means.")
+        return row(name, STRING, None, None, MEDIUM, CLUSTER_WIDE, "Option of a plugin.")
     if _STORAGE_OPTION.fullmatch(name):
         return row(name, STRING, None, None, MEDIUM, READ_ONLY, "Option of a storage class.", _REMOTE_PLUGIN)
     return None
@@ -108,7 +108,7 @@ def _override(name: str, base: str) -> Setting | None:
 
 def suggestion(name: str) -> str | None:
     """The known name that is most similar to `name`."""
-    # Imported on demand: it costs a tenth of the start, and only a misspelt name needs it.
+    # Imported on demand: the import takes a tenth of the start, and only a misspelled name needs it.
     import difflib  # noqa: PLC0415
 
     nearest = difflib.get_close_matches(name, BROKER_TABLE, n=1, cutoff=0.75)

@@ -1,13 +1,13 @@
-"""Create an object of S3 unless there is one of its name, which pyarrow does not offer: through obstore.
+"""Create an object in S3 only if its name is unused, through obstore: pyarrow has no such call.
 
-S3 promises it for a PUT with `If-None-Match: *`. Some stores that are like S3 ignore this header and write over what
-is there: `check_store` finds that out before anything depends on it.
+S3 guarantees this for a PUT with `If-None-Match: *`. Some compatible stores ignore the header and overwrite objects:
+`check_store` detects them before an export depends on the guarantee.
 """
 
 from datetime import timedelta
 from urllib.parse import urlsplit
 
-from kafkad.export.problems import ExportFailed, NotInstalled, StoreUnfit
+from kafkad.export.problems import ExportFailed, NotInstalled, UnsupportedStore
 
 try:
     import obstore
@@ -16,13 +16,13 @@ try:
 except ImportError as error:
     raise NotInstalled("s3", "obstore") from error
 
-_TRIES = 5
+_MAX_ATTEMPTS = 5
 _RETRIES = 5
-_RETRIED = timedelta(seconds=60)
+_RETRY_TIMEOUT = timedelta(seconds=60)
 
 
 class ConditionalPuts:
-    """Below one address s3://BUCKET/PREFIX. Raises `ExportFailed`."""
+    """Objects below one address s3://BUCKET/PREFIX. Raises `ExportFailed`."""
 
     def __init__(self, address: str, region: str) -> None:
         parts = urlsplit(address)
@@ -31,34 +31,35 @@ class ConditionalPuts:
             parts.netloc,
             prefix=parts.path.strip("/") or None,
             region=region,
-            retry_config={"max_retries": _RETRIES, "retry_timeout": _RETRIED},
+            retry_config={"max_retries": _RETRIES, "retry_timeout": _RETRY_TIMEOUT},
         )
 
     def create(self, path: str, content: bytes) -> bool:
-        """False: there is another one."""
-        for _ in range(_TRIES):
+        """Return False if another object has this name."""
+        for _ in range(_MAX_ATTEMPTS):
             if self._put(path, content):
                 return True
-            there = self._get(path)
-            if there is not None:
-                # Perhaps our own, whose answer got lost: then the request was repeated.
-                return there == content
-            # Somebody else is writing it.
+            existing = self._get(path)
+            if existing is not None:
+                # This process may have created the object itself: the library repeats a request without a response.
+                return existing == content
+            # Another writer is creating the object.
         return False
 
     def check_store(self, path: str) -> None:
-        """Raises `StoreUnfit` where objects are written over. The object stays: who removed it could mislead others
-        that check at the same moment.
+        """Raises `UnsupportedStore` if the store overwrites objects.
+
+        The probe object is never removed: its removal could mislead a concurrent check.
         """
         if not (self._put(path, b"") and self._put(path, b"")):
             return
-        raise StoreUnfit(
-            f"{self._address}: this store ignores If-None-Match and writes over what is there, so that exports could"
-            " lose each other's commits: use another one, or an Iceberg table with --catalog"
+        raise UnsupportedStore(
+            f"{self._address}: this store ignores If-None-Match and overwrites objects, so concurrent exports could"
+            " lose commits: use another store, or an Iceberg table with --catalog"
         )
 
     def _put(self, path: str, content: bytes) -> bool:
-        """False: there is one."""
+        """Return False if an object has this name."""
         try:
             obstore.put(self._store, path, content, mode="create")
         except AlreadyExistsError:
@@ -77,5 +78,5 @@ class ConditionalPuts:
 
 
 def _one_line(error: Exception) -> str:
-    """Without the library's own view of it."""
+    """The message without the library's debug output."""
     return " ".join(str(error).partition("Debug source")[0].split())

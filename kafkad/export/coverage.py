@@ -1,7 +1,7 @@
-"""Have the tasks of a run returned what was planned: each offset once, with all files and all rows? Pure.
+"""Check before the commit that the tasks returned the whole plan: each offset once, all files, all rows. Pure.
 
-It is asked once, before the commit. A task says of each of its ranges when it is through, and how many files and rows
-came of it; what an engine brings to the driver may get lost on the way, come twice, or belong to another plan.
+A task returns a manifest for each complete range, with the numbers of files and rows. Results may be lost or repeated
+between an engine and the driver, or belong to another plan.
 """
 
 import json
@@ -17,7 +17,7 @@ from kafkad.export.writing import WrittenFile
 
 
 class Skipped(NamedTuple):
-    """A batch that is left out, with the offsets that it has, and why."""
+    """A skipped batch, with its offsets and the reason."""
 
     partition: int
     start: int
@@ -26,7 +26,7 @@ class Skipped(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """A range is through; `files` have its records and dead letters, so many rows of each."""
+    """A complete range, with its numbers of files, records and dead letters."""
 
     range: OffsetRange
     files: int
@@ -39,7 +39,7 @@ class Manifest(NamedTuple):
 
 
 Returned = WrittenFile | Manifest
-"""What a task says: of each file when it is complete, and behind those of a range its manifest."""
+"""A result of a task: each complete file, and after the files of a range its manifest."""
 
 
 def returned_from_json(text: str) -> Returned:
@@ -51,38 +51,39 @@ def returned_from_json(text: str) -> Returned:
 
 
 def check_coverage(planned: Iterable[OffsetRange], manifests: Iterable[Manifest], files: Sequence[WrittenFile]) -> None:
-    """Raises `ExportFailed` unless the manifests are of the ranges that were planned, however they were cut, and the
-    files are those that the manifests count.
+    """Raises `ExportFailed` unless the manifests cover exactly the planned ranges and count exactly these files.
+
+    A planned range may be divided among several manifests.
     """
     returned = sorted(manifests)
     _check_ranges(sorted(each for each in planned if each.start < each.end), [each.range for each in returned])
     of_range: list[list[WrittenFile]] = [[] for _ in returned]
     for file in files:
-        of_range[_place(file, returned)].append(file)
+        of_range[_manifest_index(file, returned)].append(file)
     for manifest, found in zip(returned, of_range, strict=True):
         _check_counts(manifest, found)
-    # Dead letters, and each hour, have files of their own for the same range.
+    # Dead letters and each hour of a range have separate files.
     in_order = sorted(files, key=lambda each: (*_kind(each), each.first_offset))
     for one, other in pairwise(in_order):
         if _kind(one) == _kind(other) and other.first_offset <= one.last_offset:
-            raise _wrong(f"{one.path} and {other.path} have the same offsets")
+            raise _coverage_error(f"{one.path} and {other.path} have the same offsets")
 
 
 def _check_ranges(planned: Sequence[OffsetRange], returned: Sequence[OffsetRange]) -> None:
     for each in returned:
         if each.start >= each.end:
-            raise _wrong(f"{_name(each)} are none")
+            raise _coverage_error(f"{_name(each)} are an empty range")
     for one, other in pairwise(returned):
         if one.partition == other.partition and other.start < one.end:
-            raise _wrong(f"{_name(other._replace(end=min(one.end, other.end)))} were returned twice")
-    for each in _beyond(planned, returned):
-        raise _wrong(f"{_name(each)} are missing")
-    for each in _beyond(returned, planned):
-        raise _wrong(f"{_name(each)} were not requested")
+            raise _coverage_error(f"{_name(other._replace(end=min(one.end, other.end)))} were returned twice")
+    for each in _difference(planned, returned):
+        raise _coverage_error(f"{_name(each)} are missing")
+    for each in _difference(returned, planned):
+        raise _coverage_error(f"{_name(each)} were not requested")
 
 
-def _beyond(ranges: Iterable[OffsetRange], others: Sequence[OffsetRange]) -> Iterator[OffsetRange]:
-    """What is in none of the others, in one walk over both: each is sorted, and no two of one have the same offsets."""
+def _difference(ranges: Iterable[OffsetRange], others: Sequence[OffsetRange]) -> Iterator[OffsetRange]:
+    """The offsets of `ranges` that are in none of the others. Both are sorted and have no overlaps."""
     at = 0
     for each in ranges:
         start = each.start
@@ -93,32 +94,37 @@ def _beyond(ranges: Iterable[OffsetRange], others: Sequence[OffsetRange]) -> Ite
                     yield each._replace(start=start, end=other.start)
                 start = other.end
                 if start > each.end:
-                    # It may go on in the next one.
+                    # The other range may continue in the next range.
                     break
             at += 1
         if start < each.end:
             yield each._replace(start=start)
 
 
-def _place(file: WrittenFile, manifests: Sequence[Manifest]) -> int:
-    """The number of the manifest that counts this file."""
+def _manifest_index(file: WrittenFile, manifests: Sequence[Manifest]) -> int:
+    """The index of the manifest that counts this file."""
     at = bisect_right(manifests, (file.partition, file.first_offset, inf), key=lambda each: each.range) - 1
     if at < 0 or not _is_within(file, manifests[at].range):
-        raise _wrong(f"{file.path} has offsets that were not requested")
+        raise _coverage_error(f"{file.path} has offsets that were not requested")
     if not 0 < file.rows <= file.last_offset - file.first_offset + 1:
-        raise _wrong(f"{file.path} can't have {file.rows} rows")
+        raise _coverage_error(f"{file.path} can't have {file.rows} rows")
     return at
 
 
-def _is_within(file: WrittenFile, wanted: OffsetRange) -> bool:
-    return file.partition == wanted.partition and wanted.start <= file.first_offset <= file.last_offset < wanted.end
+def _is_within(file: WrittenFile, offset_range: OffsetRange) -> bool:
+    return (
+        file.partition == offset_range.partition
+        and offset_range.start <= file.first_offset <= file.last_offset < offset_range.end
+    )
 
 
 def _check_counts(manifest: Manifest, files: Sequence[WrittenFile]) -> None:
     dead = sum(each.rows for each in files if each.is_dead_letters)
     found = manifest._replace(files=len(files), records=sum(each.rows for each in files) - dead, dead_letters=dead)
     if found != manifest:
-        raise _wrong(f"{_name(manifest.range)} should be {_counts(manifest)}, but {_counts(found)} were returned")
+        raise _coverage_error(
+            f"{_name(manifest.range)} should be {_counts(manifest)}, but {_counts(found)} were returned"
+        )
 
 
 def _counts(manifest: Manifest) -> str:
@@ -129,8 +135,8 @@ def _name(each: OffsetRange) -> str:
     return f"offsets {each.start} to {each.end - 1} of partition {each.partition}"
 
 
-def _wrong(what: str) -> ExportFailed:
-    return ExportFailed(f"the results of the tasks differ from the plan, so nothing was committed: {what}")
+def _coverage_error(problem: str) -> ExportFailed:
+    return ExportFailed(f"the results of the tasks differ from the plan, so nothing was committed: {problem}")
 
 
 def _kind(file: WrittenFile) -> tuple[bool, int, str, str]:

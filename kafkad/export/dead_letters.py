@@ -1,8 +1,7 @@
-"""Where are records whose value could not be parsed, and batches that are damaged? In a table of their own, beside that
-of the others.
+"""The table of dead letters: records with unparsable keys or values, and damaged batches.
 
-It is committed to first. A run that is killed between the two commits is repeated, and leaves out what the table of
-dead letters has: everything below its end offset, as each commit goes as far as that of the table which follows it.
+A run commits to this table first, then to the main table, with the same end offsets. A run that was killed between the
+two commits is repeated, and omits dead letters below the end offsets of this table.
 """
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ def folder_of_dead_letters(out: str) -> str:
 
 
 def of_damaged(damaged: Damaged, topic: str, partition: int) -> pa.RecordBatch:
-    """The bytes as they are, at the offset that stands for all in it; who reads the table need not know the log."""
+    """One row with the bytes of the damaged batch, at the offset that represents the batch."""
     row = {"value": damaged.data, "topic": topic, "partition": partition, "offset": damaged.offset}
     row["reason"] = str(damaged)
     return pa.RecordBatch.from_arrays(

@@ -1,4 +1,4 @@
-"""The latest record of each key: what a compacted topic says now, whether it has been compacted or not."""
+"""The latest record of each key, as after a complete compaction of the topic."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,9 +11,9 @@ _REDUCED_BYTES = 64 * 1024 * 1024
 
 
 def latest_of(batches: Iterable[pa.RecordBatch], *, drops_tombstones: bool) -> Iterator[pa.RecordBatch]:
-    """Of one partition, in the order of their offsets; records without value are those that delete a key.
+    """The latest records of one partition; `batches` are in offset order. A record without value deletes its key.
 
-    It holds the latest of each key in memory. Raises `ExportFailed` for a record without key.
+    Holds the latest record of each key in memory. Raises `ExportFailed` for a record without key.
     """
     kept: pa.Table | None = None
     pending: list[pa.RecordBatch] = []

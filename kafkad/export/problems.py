@@ -1,4 +1,4 @@
-"""What can't be exported, in one line for people."""
+"""The errors of an export, each with a message of one line."""
 
 import re
 from collections.abc import Iterator
@@ -7,47 +7,47 @@ from contextlib import contextmanager
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.core.errors import ErrorCode
 
-_NOT_NOW = frozenset(
+_TEMPORARY = frozenset(
     {
         None,
         *(ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR),
         *(ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     }
 )
-"""Nobody answers, or who answers has just started."""
+"""No broker responds, or a broker is starting or in a failover."""
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
-"""How libraries tell a terminal about colours."""
+"""Terminal escape sequences for colours in messages of libraries."""
 
 
 class ExportFailed(Exception):
-    """The export stops; what was committed before stays. One line, also of what libraries say in several."""
+    """The export stops; earlier commits stay. Messages of libraries with several lines become one line."""
 
-    def __init__(self, said: str) -> None:
-        super().__init__(" ".join(line.strip() for line in _COLOUR.sub("", said).splitlines()))
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(line.strip() for line in _COLOUR.sub("", message).splitlines()))
 
 
 class DataLost(ExportFailed):
-    """Records that the table does not have are no longer in the log: `--on-data-loss skip` continues after them."""
+    """The log no longer has records that were not exported: `--on-data-loss skip` continues after them."""
 
 
-class Away(ExportFailed):
-    """What a run needs can't be asked now; later it may be there again."""
+class ServiceUnavailable(ExportFailed):
+    """A broker or a schema registry does not respond now, and may respond later."""
 
 
-class BrokerAway(Away):
-    """A run asks it again."""
+class BrokerUnavailable(ServiceUnavailable):
+    """No broker responds; a run retries."""
 
 
-class RegistryAway(Away):
-    """The registry of schemas."""
+class RegistryUnavailable(ServiceUnavailable):
+    """The schema registry does not respond."""
 
 
-class AnotherExport(ExportFailed):
-    """Somebody else has committed to the table since this export looked at it."""
+class CommitConflict(ExportFailed):
+    """Another writer has committed to the table since this export read its state."""
 
 
-class StoreUnfit(ExportFailed):
-    """The object store can't do what a table there needs."""
+class UnsupportedStore(ExportFailed):
+    """The object store lacks a guarantee that tables need."""
 
 
 class NotInstalled(ExportFailed):
@@ -59,12 +59,12 @@ class NotInstalled(ExportFailed):
 
 @contextmanager
 def after_commit() -> Iterator[None]:
-    """What fails in the body changes nothing of the table any more."""
+    """Errors in the body do not affect the commit."""
     try:
         yield
     except ExportFailed as failed:
         raise ExportFailed(f"the records were committed, but {failed}") from failed
 
 
-def not_answered(failed: BrokerCallFailed) -> ExportFailed:
-    return BrokerAway(str(failed)) if failed.code in _NOT_NOW else ExportFailed(str(failed))
+def export_failure(failed: BrokerCallFailed) -> ExportFailed:
+    return BrokerUnavailable(str(failed)) if failed.code in _TEMPORARY else ExportFailed(str(failed))

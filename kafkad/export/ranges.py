@@ -1,4 +1,4 @@
-"""Which offsets of which partitions are exported, and how are they divided among tasks? Pure."""
+"""The offsets of each partition that a run exports, and their division among tasks. Pure."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -9,7 +9,7 @@ from kafkad.export.problems import DataLost, ExportFailed
 
 
 class OffsetRange(NamedTuple):
-    """The records of a partition from `start` to below `end`; there may be gaps."""
+    """The records of a partition from `start` up to but not including `end`; there may be gaps."""
 
     partition: int
     start: int
@@ -17,21 +17,21 @@ class OffsetRange(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What the log of a partition has: from `earliest` to below `end` (last stable offset or high watermark)."""
+    """The log of a partition, from `earliest` up to but not including `end` (last stable offset or high watermark)."""
 
     earliest: int
     end: int
 
 
 class TopicFacts(NamedTuple):
-    """A topic as its cluster knows it."""
+    """The state of a topic in its cluster."""
 
     cluster_id: str
     name: str
     topic_id: UUID
     bounds: Mapping[int, Bounds]
     elsewhere: frozenset[int] = frozenset()
-    """Partitions that others export."""
+    """Partitions that exports on other machines read."""
 
     @property
     def partitions(self) -> list[int]:
@@ -39,7 +39,7 @@ class TopicFacts(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """`lost` are ranges that the table should have had next, and that are no longer in the log."""
+    """`lost` are ranges that were not exported and that the log no longer has."""
 
     ranges: tuple[OffsetRange, ...]
     lost: tuple[OffsetRange, ...]
@@ -53,11 +53,10 @@ def plan(
     ends: Mapping[int, int] | None = None,
     skips_lost: bool = False,
 ) -> Plan:
-    """What comes after `committed`, the table's own end offsets; a partition that the table does not have begins at
-    `starts`, or where its log does. `ends` may ask for less than there is. Of what should come next, but is no longer
-    in the log, it is said that it is lost.
+    """The ranges after `committed`, the end offsets of the table.
 
-    Raises `DataLost` unless `skips_lost`.
+    A partition that the table does not have begins at `starts`, or at its log start offset. `ends` may limit the
+    ranges. Raises `DataLost` for offsets that the log no longer has, unless `skips_lost`.
     """
     gaps = lost_of(facts, committed, starts=starts, ends=ends)
     ranges, lost = [], []
@@ -67,8 +66,8 @@ def plan(
         start = _start(partition, bounds, committed, starts)
         if known is not None and known > bounds.end:
             raise ExportFailed(
-                f"{facts.name}-{partition}: the table goes up to offset {known}, the log only to {bounds.end}: is it"
-                " another topic of this name, was the log truncated, or exported with --isolation read_uncommitted?"
+                f"{facts.name}-{partition}: the table ends at offset {known}, after the end {bounds.end} of the log:"
+                " another topic of this name, a truncated log, or an export with --isolation read_uncommitted"
             )
         gap = gaps.get(partition)
         if gap is not None:
@@ -91,7 +90,7 @@ def lost_of(
     starts: Mapping[int, int] | None = None,
     ends: Mapping[int, int] | None = None,
 ) -> dict[int, OffsetRange]:
-    """By partition: what should come next, and is no longer in the log."""
+    """By partition: the offsets to export next that the log no longer has."""
     found = {}
     for partition, bounds in facts.bounds.items():
         end = min(bounds.end, (ends or {}).get(partition, bounds.end))
@@ -108,13 +107,13 @@ def _start(partition: int, bounds: Bounds, committed: Mapping[int, int], starts:
 
 
 def split_evenly(whole: OffsetRange, pieces: int) -> list[OffsetRange]:
-    """At most so many pieces, by offsets; for a source that does not know where bytes lie."""
+    """At most `pieces` pieces with equal numbers of offsets, for a source without an index."""
     count = max(1, min(pieces, whole.end - whole.start))
     edges = [whole.start + (whole.end - whole.start) * number // count for number in range(count + 1)]
     return [OffsetRange(whole.partition, start, end) for start, end in pairwise(edges)]
 
 
 def split_at(whole: OffsetRange, places: Sequence[int]) -> list[OffsetRange]:
-    """Cut at these offsets."""
+    """Split the range at these offsets."""
     edges = [whole.start, *(place for place in sorted(set(places)) if whole.start < place < whole.end), whole.end]
     return [OffsetRange(whole.partition, start, end) for start, end in pairwise(edges)]

@@ -1,7 +1,7 @@
-"""One run of an export: what the table has, what the topic has, tasks, one commit (decision 062).
+"""One run of an export: run the prepared tasks, then make one commit (decision 062).
 
-Files that were written by a run that does not reach its commit are invisible; `remove_orphans` deletes them. What a run
-has left undone that was killed behind its commit, the next one does first.
+Files of a run without a commit are invisible; `remove_orphans` deletes them. If a run was killed after its commit, the
+next run first completes the remaining steps.
 """
 
 import time
@@ -15,32 +15,32 @@ from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.group_commits import commit_offsets
 from kafkad.export.coverage import Manifest, Returned, Skipped, check_coverage
 from kafkad.export.dead_letters import folder_of_dead_letters
-from kafkad.export.places import UNFINISHED, TableFolder, waiting_path
 from kafkad.export.preparation import Prepared
-from kafkad.export.problems import AnotherExport, ExportFailed, after_commit, not_answered
+from kafkad.export.problems import CommitConflict, ExportFailed, after_commit, export_failure
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.kept_files import keep_open
 from kafkad.export.reading.retrying import Retries
 from kafkad.export.request import KEEP_ALL, ExportRequest
 from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.sinks.complete_hours import completes_an_hour, reached_by
-from kafkad.export.sinks.rebasing import commit_behind_others
-from kafkad.export.sinks.rewriting import discard_refused
+from kafkad.export.sinks.rebasing import commit_with_rebase
+from kafkad.export.sinks.rewriting import discard_rejected
 from kafkad.export.sinks.sink import Commit, Sink
+from kafkad.export.table_folder import UNFINISHED, TableFolder, pending_path
 from kafkad.export.task import Task
 from kafkad.export.values.format import DEAD_LETTERS as TO_DEAD_LETTERS
-from kafkad.export.writing import DATE, Layout, WrittenFile, is_written_by_run
+from kafkad.export.writing import DATE, Layout, WrittenFile, is_run_file
 
 GROUP_PREFIX = "kafkad-export-"
 _KEPT = timedelta(days=36_500)
-"""The group of an export that rests must not expire: `delete-exported` would wait for it no more."""
+"""The group of a paused export must not expire: `delete-exported` would no longer wait for it."""
 
 RunTasks = Callable[[Sequence[Task]], Iterable[Returned]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a run did; `version` is None when there was nothing to do."""
+    """The result of a run; `version` is None if there was nothing to do."""
 
     topic: str
     version: int | None
@@ -51,50 +51,48 @@ class Summary:
     ends: Mapping[int, int] = field(default_factory=dict)
     lost: tuple[OffsetRange, ...] = ()
     unparsed: int = 0
-    """Records of which something could not be parsed, and batches that are damaged: they are among the dead letters, or
-    null.
-    """
+    """Records with an unparsable key or value, and damaged batches: dead letters, or null in their column."""
     skipped: tuple[Skipped, ...] = ()
     complete_until: int | None = None
-    """Up to when the table is complete, in microseconds; None: no hour is known to be."""
+    """The time up to which the table is complete, in microseconds since 1970; None: no hour is complete."""
 
 
-def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callable[[WrittenFile], None]) -> Summary:
-    """Run the tasks, then make one commit; `told` hears of each file. Raises `ExportFailed`."""
-    wanted, planned = prepared.wanted, prepared.plan
+def run_export(prepared: Prepared, sink: Sink, run_tasks: RunTasks, on_file: Callable[[WrittenFile], None]) -> Summary:
+    """Run the tasks, then make one commit; calls `on_file` for each file. Raises `ExportFailed`."""
+    request, planned = prepared.request, prepared.plan
     sinks = [sink, *([] if prepared.dead_letters is None else [prepared.dead_letters.sink])]
     for each in sinks:
-        each.settle()
+        each.recover()
     if not planned.ranges and not planned.lost and not _completes_an_hour(prepared):
         if prepared.committed and prepared.has_broker:
-            # The run that made the last commit may have been killed before it told the group.
-            _show_progress(wanted, _of_this_run(prepared, prepared.committed))
+            # The run that made the last commit may have been killed before it committed the offsets of the group.
+            _commit_group_offsets(request, _offsets_of_run(prepared, prepared.committed))
         until = prepared.state.complete_until if prepared.committed else None
-        return Summary(topic=wanted.topic, version=None, ends=prepared.committed, complete_until=until)
+        return Summary(topic=request.topic, version=None, ends=prepared.committed, complete_until=until)
     began_s = time.monotonic()
     for each in sinks:
         each.check_store()
-    files, skipped = _written(prepared, run_tasks, told)
+    files, skipped = _written(prepared, run_tasks, on_file)
     commit = _commit(prepared, files, skipped)
     letters = [file for file in files if file.is_dead_letters]
     try:
         if prepared.dead_letters is not None and letters:
             of_letters = commit._replace(files=letters, schema=DEAD_LETTERS, lost=[], skipped=[], keeps=KEEP_ALL)
-            commit_behind_others(
+            commit_with_rebase(
                 prepared.dead_letters.sink, prepared.dead_letters.state, of_letters, prepared.facts.partitions
             )
-        done = commit_behind_others(sink, prepared.state, commit, prepared.facts.partitions)
-    except AnotherExport:
-        _leave_nothing(prepared, sink, commit.files, letters)
+        done = commit_with_rebase(sink, prepared.state, commit, prepared.facts.partitions)
+    except CommitConflict:
+        _discard_uncommitted(prepared, sink, commit.files, letters)
         raise
     with after_commit():
-        for folder in _folders(wanted):
+        for folder in _folders(request):
             folder.remove_unfinished(prepared.run_id)
     ends = {**prepared.committed, **done.commit.ends}
     if prepared.has_broker:
-        _show_progress(wanted, {**_of_this_run(prepared, ends), **done.commit.ends})
+        _commit_group_offsets(request, {**_offsets_of_run(prepared, ends), **done.commit.ends})
     return Summary(
-        topic=wanted.topic,
+        topic=request.topic,
         version=done.version,
         records=sum(file.rows for file in files),
         bytes=sum(file.size for file in files),
@@ -108,21 +106,21 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
     )
 
 
-def _leave_nothing(
+def _discard_uncommitted(
     prepared: Prepared, sink: Sink, files: Sequence[WrittenFile], letters: Sequence[WrittenFile]
 ) -> None:
-    """Another export has committed what this one has written. Dead letters whose own commit was made stay."""
-    out = prepared.wanted.out
-    discard_refused(TableFolder(out), sink, files)
+    """Delete the files of a rejected commit. Dead letters of a successful commit stay."""
+    out = prepared.request.out
+    discard_rejected(TableFolder(out), sink, files)
     if prepared.dead_letters is not None:
-        discard_refused(TableFolder(folder_of_dead_letters(out)), prepared.dead_letters.sink, letters)
+        discard_rejected(TableFolder(folder_of_dead_letters(out)), prepared.dead_letters.sink, letters)
     with suppress(OSError, ExportFailed):
-        for folder in _folders(prepared.wanted):
+        for folder in _folders(prepared.request):
             folder.remove_unfinished(prepared.run_id)
 
 
-def _of_this_run(prepared: Prepared, ends: Mapping[int, int]) -> dict[int, int]:
-    """Who exports the others knows more of them."""
+def _offsets_of_run(prepared: Prepared, ends: Mapping[int, int]) -> dict[int, int]:
+    """The offsets of partitions that this export reads; other exports commit the offsets of the others."""
     return {partition: end for partition, end in ends.items() if partition not in prepared.facts.elsewhere}
 
 
@@ -137,39 +135,37 @@ def _commit(prepared: Prepared, files: Sequence[WrittenFile], skipped: Sequence[
         skipped=[OffsetRange(each.partition, each.start, each.end) for each in skipped],
         files=[file for file in files if not file.is_dead_letters],
         run_id=prepared.run_id,
-        reached=reached_by(files, prepared.began_us, prepared.idle, round((prepared.wanted.idle_after_s or 0) * 1e6)),
-        waits_for=facts.elsewhere | {each for each, bounds in facts.bounds.items() if bounds.end > bounds.earliest},
+        reached=reached_by(files, prepared.began_us, prepared.idle, round((prepared.request.idle_after_s or 0) * 1e6)),
+        required_partitions=facts.elsewhere
+        | {each for each, bounds in facts.bounds.items() if bounds.end > bounds.earliest},
         schema=prepared.columns.table,
-        keeps=prepared.wanted.keeps,
-        partition_by=prepared.wanted.partition_by,
-        target_file_bytes=prepared.wanted.target_file_bytes,
-        compression=prepared.wanted.compression,
+        keeps=prepared.request.keeps,
+        partition_by=prepared.request.partition_by,
+        target_file_bytes=prepared.request.target_file_bytes,
+        compression=prepared.request.compression,
     )
 
 
 def _completes_an_hour(prepared: Prepared) -> bool:
-    """Then the commit is worth making without records. A table that is not there has no hours."""
+    """Whether a commit without records would complete an hour; a new table has no hours."""
     return bool(prepared.idle and prepared.committed) and completes_an_hour(prepared.state, _commit(prepared, []))
 
 
-def _folders(wanted: ExportRequest) -> list[TableFolder]:
-    """Of the table, and of its dead letters."""
-    has_dead_letters = bool(wanted.formats) or wanted.on_damage == TO_DEAD_LETTERS
-    outs = [wanted.out, *([folder_of_dead_letters(wanted.out)] if has_dead_letters else [])]
+def _folders(request: ExportRequest) -> list[TableFolder]:
+    """The folders of the table and of its dead letters."""
+    has_dead_letters = bool(request.formats) or request.on_damage == TO_DEAD_LETTERS
+    outs = [request.out, *([folder_of_dead_letters(request.out)] if has_dead_letters else [])]
     return [TableFolder(out) for out in outs]
 
 
 def orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list[str]:
-    """Paths of files that are older and belong to no table: of runs that did not commit (they may be under way), or
-    replaced by others. Where there is no table there are none: the files may be those of another kind of table, or of
-    one that another catalog knows.
+    """Paths of older files that do not belong to the table: files of runs without a commit, and replaced files.
 
-    What others write into the table is theirs, such as files that say which rows they have deleted, and so are the
-    tables in folders within this one.
-
-    What others are about to commit is there already: it has to be younger, or it is taken for an orphan.
+    Empty without a table: the files may belong to a table of another format or in another catalog. Files of other
+    writers, such as deletion files, and tables in subfolders are never orphans. Files of runs that are in progress
+    must be younger than `older_than_s`.
     """
-    # Before `kept`: what comes into the table behind this is not listed, and what has come before is kept.
+    # List files before reading `kept`: files that are added later are not listed, earlier ones are in `kept`.
     names = sorted(_names_of_runs(folder))
     kept = sink.kept(older_than_s)
     if kept is None:
@@ -178,13 +174,13 @@ def orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list[str]:
         name
         for name in names
         if name not in kept
-        and (name.startswith(f"{UNFINISHED}/") or is_written_by_run(name))
+        and (name.startswith(f"{UNFINISHED}/") or is_run_file(name))
         and folder.age_s(name) >= older_than_s
     ]
 
 
 def _names_of_runs(folder: TableFolder) -> Iterator[str]:
-    """Files where runs write them. What else is below the folder may be large, closed, or somebody else's."""
+    """Files in the folders of runs. Other folders may be large, unreadable or foreign."""
     yield from folder.names()
     for each in folder.folders():
         if each == UNFINISHED or each.startswith(f"{DATE}="):
@@ -192,7 +188,7 @@ def _names_of_runs(folder: TableFolder) -> Iterator[str]:
 
 
 def remove_orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list[str]:
-    """Delete them. Returns their paths."""
+    """Delete the orphans. Returns their paths."""
     found = orphans(folder, sink, older_than_s)
     for name in found:
         folder.remove(name)
@@ -200,9 +196,9 @@ def remove_orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list
 
 
 def _written(
-    prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFile], None]
+    prepared: Prepared, run_tasks: RunTasks, on_file: Callable[[WrittenFile], None]
 ) -> tuple[list[WrittenFile], tuple[Skipped, ...]]:
-    """The files of all tasks, and what they have left out. Without all files none is kept."""
+    """The files and skipped batches of all tasks. On an error all files are deleted."""
     files: list[WrittenFile] = []
     manifests: list[Manifest] = []
     try:
@@ -212,15 +208,15 @@ def _written(
                     manifests.append(returned)
                 else:
                     files.append(returned)
-                    told(returned)
+                    on_file(returned)
         check_coverage(prepared.plan.ranges, manifests, files)
         if files:
-            _check_are_here(prepared.wanted, prepared.tasks[0].layout, files)
+            _check_are_here(prepared.request, prepared.tasks[0].layout, files)
     except BaseException:
         with suppress(OSError, ExportFailed):
-            for folder in _folders(prepared.wanted):
+            for folder in _folders(prepared.request):
                 folder.remove_unfinished(prepared.run_id)
-                # No two files have the same name.
+                # File names are unique.
                 for file in files:
                     folder.remove(file.path)
         raise
@@ -228,18 +224,18 @@ def _written(
 
 
 def _place(file: WrittenFile, layout: Layout) -> str:
-    """Where it is before the commit."""
-    return waiting_path(layout.run_id, file.path) if layout.waits else file.path
+    """The path of the file before the commit."""
+    return pending_path(layout.run_id, file.path) if layout.waits else file.path
 
 
-def _check_are_here(wanted: ExportRequest, layout: Layout, files: Sequence[WrittenFile]) -> None:
-    """On a disk: workers may have written on theirs, where no reader of the table looks. Raises `ExportFailed`."""
-    for is_letters, folder in enumerate(_folders(wanted)):
+def _check_are_here(request: ExportRequest, layout: Layout, files: Sequence[WrittenFile]) -> None:
+    """Check files on a disk: workers on other machines may have written to their own disks. Raises `ExportFailed`."""
+    for is_letters, folder in enumerate(_folders(request)):
         for file in files if folder.is_local else ():
             if file.is_dead_letters == bool(is_letters) and folder.size(_place(file, layout)) != file.size:
                 raise ExportFailed(
-                    f"{folder.out}/{file.path} was written, but is not here, so nothing of this run is in the table:"
-                    " all workers and the driver need the same folder"
+                    f"a worker has written {folder.out}/{file.path}, but the driver does not find it, so this run"
+                    " committed nothing: all workers and the driver need the same folder"
                 )
 
 
@@ -252,18 +248,18 @@ def _with_kept(task: Task, kept: Mapping[int, str]) -> Task:
     return replace(task, source=replace(task.source, kept=kept))
 
 
-def _show_progress(wanted: ExportRequest, ends: Mapping[int, int]) -> None:
-    """The group shows the lag of the table, and says what retention may delete; nothing begins there."""
-    with_topic = {(wanted.topic, partition): end for partition, end in ends.items()}
-    retries = Retries(wanted.timeout_s)
+def _commit_group_offsets(request: ExportRequest, ends: Mapping[int, int]) -> None:
+    """Commit the offsets of the export's group, for its lag and for `delete-exported`. Runs do not read them."""
+    with_topic = {(request.topic, partition): end for partition, end in ends.items()}
+    retries = Retries(request.timeout_s)
     while True:
         try:
-            with BrokerClient(wanted.bootstrap, wanted.timeout_s) as client:
-                commit_offsets(client, f"{GROUP_PREFIX}{wanted.name}", with_topic, retention=_KEPT)
+            with BrokerClient(request.bootstrap, request.timeout_s) as client:
+                commit_offsets(client, f"{GROUP_PREFIX}{request.name}", with_topic, retention=_KEPT)
         except BrokerCallFailed as failed:
             retries.wait(
-                type(not_answered(failed))(
-                    f"the records were committed, but the group {GROUP_PREFIX}{wanted.name} was not updated: {failed}"
+                type(export_failure(failed))(
+                    f"the records were committed, but the group {GROUP_PREFIX}{request.name} was not updated: {failed}"
                 )
             )
         else:

@@ -1,6 +1,6 @@
-"""The columns of an exported topic: names and types are those of Spark's own Kafka source.
+"""The columns of an exported topic, with the names and types of Spark's own Kafka source.
 
-With headers: a list of key and value. Batches of the Spark data source have to match these types exactly.
+Headers are a list of key and value. Batches of the Spark data source must match these types exactly.
 """
 
 import pyarrow as pa
@@ -19,8 +19,8 @@ RECORDS = pa.schema(
     ]
 )
 METADATA = pa.schema([pa.field("leaderEpoch", pa.int32()), pa.field("producerId", pa.int64())])
-"""What Spark's own Kafka source does not have; null where a producer has no id."""
+"""Columns that Spark's own Kafka source does not have; producerId is null without a producer id."""
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 REASON = "reason"
 DEAD_LETTERS = pa.schema([*RECORDS, pa.field(REASON, pa.string())])
-"""Records whose value could not be parsed, as they are, and why; damaged batches, with their bytes as value."""
+"""Unparsed records, or damaged batches with their bytes as value, and the reason."""

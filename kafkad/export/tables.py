@@ -1,41 +1,41 @@
-"""Which table is asked for, and that of its dead letters beside it."""
+"""Open the sink of a request: the table, and the table of its dead letters."""
 
 from dataclasses import replace
 
 from kafkad.export.dead_letters import folder_of_dead_letters
-from kafkad.export.places import TableFolder, normalized
 from kafkad.export.request import KEEP_ALL, ExportRequest
 from kafkad.export.sinks.sink import Sink
+from kafkad.export.table_folder import TableFolder, normalized
 
 
-def open_sink(wanted: ExportRequest) -> Sink:
+def open_sink(request: ExportRequest) -> Sink:
     """Raises `ExportFailed`."""
-    if normalized(wanted.out).startswith("s3://") and wanted.format != "iceberg":
-        # Before the store is asked anything: whether its library is there.
+    if normalized(request.out).startswith("s3://") and request.format != "iceberg":
+        # Check that the library is installed before the first request to the store.
         from kafkad.export import conditional_puts  # noqa: PLC0415, F401
 
-    folder = TableFolder(wanted.out)
-    if wanted.format == "delta":
-        # Only who asks for it needs deltalake.
+    folder = TableFolder(request.out)
+    if request.format == "delta":
+        # Only Delta tables need deltalake.
         from kafkad.export.sinks.delta import DeltaSink  # noqa: PLC0415
 
-        return DeltaSink(folder, wanted.partition_by)
-    if wanted.format == "iceberg":
+        return DeltaSink(folder, request.partition_by)
+    if request.format == "iceberg":
         from kafkad.export.sinks.iceberg import IcebergSink  # noqa: PLC0415
 
-        return IcebergSink(folder, wanted.partition_by, wanted.catalog, _iceberg_name(wanted))
+        return IcebergSink(folder, request.partition_by, request.catalog, _iceberg_name(request))
     from kafkad.export.sinks.parquet import ParquetSink  # noqa: PLC0415
 
     return ParquetSink(folder)
 
 
-def open_dead_letters(wanted: ExportRequest) -> Sink:
-    """A table of the same kind, with commits of its own."""
-    out = folder_of_dead_letters(wanted.out)
-    name = f"{_iceberg_name(wanted)}__dlq"
-    return open_sink(replace(wanted, out=out, keeps=KEEP_ALL, table=name, partition_by="none"))
+def open_dead_letters(request: ExportRequest) -> Sink:
+    """A table of the same format, with separate commits."""
+    out = folder_of_dead_letters(request.out)
+    name = f"{_iceberg_name(request)}__dlq"
+    return open_sink(replace(request, out=out, keeps=KEEP_ALL, table=name, partition_by="none"))
 
 
-def _iceberg_name(wanted: ExportRequest) -> str:
-    """Dots divide namespaces."""
-    return wanted.table or f"kafkad.{wanted.topic.replace('.', '_')}"
+def _iceberg_name(request: ExportRequest) -> str:
+    """Dots separate namespaces, so they are replaced in the name of the topic."""
+    return request.table or f"kafkad.{request.topic.replace('.', '_')}"

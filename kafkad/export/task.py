@@ -1,6 +1,6 @@
-"""One task of an export: the records of some ranges into Parquet files, which no table knows yet.
+"""One task of an export: write the records of some ranges to Parquet files, which are not committed yet.
 
-Values in, values out: engines send tasks to other processes and machines.
+Tasks and results are plain values: engines send them to other processes and machines.
 """
 
 import os
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """`formats`: of what is parsed; keys and values stay bytes, too."""
+    """`formats`: of parsed keys and values, which are also exported as bytes."""
 
     source: Source
     ranges: tuple[OffsetRange, ...]
@@ -36,19 +36,19 @@ class Task:
     formats: tuple[ValueFormat, ...] = ()
     keeps: str = KEEP_ALL
     drops_tombstones: bool = False
-    """With the latest of each key, for a table that has none of them yet."""
+    """With `KEEP_LATEST` for a new table, which has no rows to delete."""
     skips_damage: bool = False
-    """Batches that are damaged, or can't be read, are left out, instead of being dead letters."""
+    """Skip damaged and unreadable batches instead of writing them as dead letters."""
     dead_letters_from: Mapping[int, int] = field(default_factory=dict)
-    """By partition: what is before that is in the table of dead letters already."""
+    """By partition: the end offset of the table of dead letters; earlier dead letters are already committed."""
 
     def as_attempt(self) -> Self:
-        """With names of files that no other attempt gives: one that was given up may still be writing."""
+        """The task with unique file names: an abandoned attempt may still be writing."""
         return replace(self, layout=replace(self.layout, attempt=f"-{os.urandom(4).hex()}"))
 
     @property
     def dead_letters(self) -> Layout:
-        """How they are written: bytes, and not by date."""
+        """The layout of dead letters: only bytes, without folders by date."""
         return replace(
             self.layout,
             out=folder_of_dead_letters(self.layout.out),
@@ -60,26 +60,26 @@ class Task:
 
 
 def run_task(task: Task) -> Iterator[Returned]:
-    """Each file as soon as it is complete, and of each range that it is through. Raises `ExportFailed`."""
+    """Yield each complete file, and the manifest of each complete range. Raises `ExportFailed`."""
     parser = _parser(task.formats, task.layout.schema) if task.formats else None
     with SharedClient() as client:
-        for wanted in task.ranges:
-            yield from _run_range(task, wanted, client, parser)
+        for offset_range in task.ranges:
+            yield from _run_range(task, offset_range, client, parser)
 
 
 def _run_range(
-    task: Task, wanted: OffsetRange, client: SharedClient, parser: "BatchParser | None"
+    task: Task, offset_range: OffsetRange, client: SharedClient, parser: "BatchParser | None"
 ) -> Iterator[Returned]:
-    records, dead = RangeWriter(task.layout, wanted), RangeWriter(task.dead_letters, wanted)
+    records, dead = RangeWriter(task.layout, offset_range), RangeWriter(task.dead_letters, offset_range)
     skipped: list[Skipped] = []
-    known = task.dead_letters_from.get(wanted.partition, 0)
+    known = task.dead_letters_from.get(offset_range.partition, 0)
     try:
-        for piece in _pieces(task, wanted, client):
+        for piece in _pieces(task, offset_range, client):
             if isinstance(piece, Damaged):
                 if task.skips_damage:
-                    skipped.append(Skipped(wanted.partition, piece.offset, piece.end, str(piece)))
+                    skipped.append(Skipped(offset_range.partition, piece.offset, piece.end, str(piece)))
                 elif piece.offset >= known:
-                    yield from dead.write(of_damaged(piece, task.source.topic, wanted.partition), 1)
+                    yield from dead.write(of_damaged(piece, task.source.topic, offset_range.partition), 1)
             elif parser is None:
                 yield from records.write(piece)
             else:
@@ -88,7 +88,7 @@ def _run_range(
                 yield from dead.write(parsed.dead_letters, parsed.dead_letters.num_rows)
         yield from records.close()
         yield from dead.close()
-        yield Manifest(wanted, records.files + dead.files, records.rows, dead.rows, tuple(skipped))
+        yield Manifest(offset_range, records.files + dead.files, records.rows, dead.rows, tuple(skipped))
     except OSError as error:
         raise ExportFailed(f"{task.layout.out} can't be written: {error}") from error
     finally:
@@ -97,21 +97,21 @@ def _run_range(
 
 
 def _parser(formats: Sequence[ValueFormat], schema: pa.Schema) -> "BatchParser":
-    # Only who has something to parse needs it.
+    # Only formats need the parsers.
     from kafkad.export.values.batches import BatchParser  # noqa: PLC0415
 
     return BatchParser(formats, schema)
 
 
-def _pieces(task: Task, wanted: OffsetRange, client: SharedClient) -> Iterator[pa.RecordBatch | Damaged]:
-    pieces = read_pieces(task.source, wanted, client)
+def _pieces(task: Task, offset_range: OffsetRange, client: SharedClient) -> Iterator[pa.RecordBatch | Damaged]:
+    pieces = read_pieces(task.source, offset_range, client)
     return pieces if task.keeps == KEEP_ALL else _latest(pieces, drops_tombstones=task.drops_tombstones)
 
 
 def _latest(
     pieces: Iterator[pa.RecordBatch | Damaged], *, drops_tombstones: bool
 ) -> Iterator[pa.RecordBatch | Damaged]:
-    # Who keeps everything starts without it.
+    # Only --keep latest needs it.
     from kafkad.export.latest import latest_of  # noqa: PLC0415
 
     damaged: list[Damaged] = []

@@ -1,5 +1,7 @@
-"""Does a table have each record of the log once? Counts, distinct offsets and gaps, partition by partition; and are its
-files there, and no two of them with the same offsets? Where it is asked for, are the records the same?
+"""Compare a table with the log: each record must be in the table once.
+
+Checks counts, duplicate and missing offsets of each partition, missing files, and files with the same offsets; with
+`is_deep` also checksums of the records.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,18 +14,20 @@ from numpy.typing import NDArray
 
 from kafkad.core.columns.arrays import Numbers
 from kafkad.export.latest import latest_of
-from kafkad.export.places import TableFolder
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.checksums import COLUMNS, checksums
 from kafkad.export.reading.damage import Damaged
 from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.source import Source, read_pieces, without_damaged
 from kafkad.export.request import KEEP_LATEST
+from kafkad.export.table_folder import TableFolder
 
 
 class Verified(NamedTuple):
-    """`rows` and `doubled` of the table; `compared` offsets are still in the log, `missing` of them not in the table,
-    and `foreign` ones only there. `compacted` are those that the log of a compacted topic has no more, as it seems.
+    """The result for one partition.
+
+    The table has `rows`, of which `doubled` are duplicates. The log has `compared` offsets, of which `missing` are not
+    in the table. `foreign` offsets are only in the table; for a compacted topic they count as `compacted` instead.
     """
 
     partition: int
@@ -34,7 +38,7 @@ class Verified(NamedTuple):
     foreign: int
     compacted: int
     different: int | None
-    """So many are not as in the log; None: that was not compared."""
+    """The number of records that differ from the log; None: not compared."""
 
     @property
     def is_right(self) -> bool:
@@ -42,11 +46,11 @@ class Verified(NamedTuple):
 
 
 Sums = NDArray[np.integer[Any]]
-"""The checksum of each record; small zeros where they are not compared."""
+"""The checksum of each record; zeros of one byte if records are not compared."""
 
 
 class FileOffsets(NamedTuple):
-    """What a file has of a partition."""
+    """The offsets of a partition in a file."""
 
     path: str
     offsets: Numbers
@@ -54,21 +58,21 @@ class FileOffsets(NamedTuple):
 
 
 class WrongFile(NamedTuple):
-    """A file of the table that can't be as it is."""
+    """A file of the table with a problem."""
 
     path: str
     problem: str
 
 
 class Read(NamedTuple):
-    """The offsets that the files of a table have, by partition, and the files that have none to tell."""
+    """The offsets in the files of a table, by partition, and the files that can't be read."""
 
     offsets: Mapping[int, Sequence[FileOffsets]]
     wrong: Sequence[WrongFile]
 
 
 def read_offsets(files: Iterable[tuple[TableFolder, str]], *, is_deep: bool = False) -> Read:
-    """Of all files of the table, dead letters included; deep: with the checksum of each record."""
+    """Read all files of the table and of its dead letters; `is_deep`: also compute the checksum of each record."""
     found: dict[int, list[FileOffsets]] = {}
     wrong = []
     for folder, path in files:
@@ -76,7 +80,7 @@ def read_offsets(files: Iterable[tuple[TableFolder, str]], *, is_deep: bool = Fa
         try:
             in_file = _read(full, folder.read(path), is_deep=is_deep)
         except FileNotFoundError:
-            wrong.append(WrongFile(full, "is missing: the table names it, and it is not there"))
+            wrong.append(WrongFile(full, "is part of the table, but does not exist"))
             continue
         except (pa.ArrowInvalid, OSError) as error:
             wrong.append(WrongFile(full, f"can't be read: {error}"))
@@ -87,7 +91,7 @@ def read_offsets(files: Iterable[tuple[TableFolder, str]], *, is_deep: bool = Fa
 
 
 def _read(path: str, content: bytes, *, is_deep: bool) -> dict[int, FileOffsets]:
-    """By partition. Raises what pyarrow does."""
+    """Offsets and checksums by partition. Raises exceptions of pyarrow."""
     found: dict[int, list[Numbers]] = {}
     sums: dict[int, list[Sums]] = {}
     columns = ["partition", "offset", *(COLUMNS if is_deep else ())]
@@ -108,7 +112,7 @@ def _sums(batch: pa.RecordBatch, *, is_deep: bool) -> Sums:
 
 
 def overlaps(files: Iterable[FileOffsets], end: int) -> list[WrongFile]:
-    """Which files have offsets of a partition that another one has as well, up to where the table goes."""
+    """Files of a partition with duplicate offsets below `end`, the end offset of the table."""
     read = list(files)
     offsets = np.concatenate([each.offsets for each in read]) if read else np.empty(0, np.int64)
     owners = np.repeat(np.arange(len(read)), [each.offsets.size for each in read])
@@ -139,11 +143,10 @@ def verify(
     skips_damage: bool = False,
     is_deep: bool = False,
 ) -> list[Verified]:
-    """Compare the offsets of the table with those of the log, from the `first` that both can have to the `ends`.
+    """Compare the offsets of the table and of the log, from `first` up to but not including `ends`.
 
-    With `skips_damage` the table need not have what is damaged in the log.
-
-    Dead letters are a part of the table, up to where it goes; theirs may go further for a while.
+    With `skips_damage` the table need not have damaged batches of the log. Dead letters below `ends` count as rows of
+    the table.
     """
     with SharedClient() as client:
         return [
@@ -162,7 +165,7 @@ def verify(
 
 
 def _verify_one(
-    wanted: OffsetRange,
+    offset_range: OffsetRange,
     files: Sequence[FileOffsets],
     source: Source,
     client: SharedClient,
@@ -171,24 +174,25 @@ def _verify_one(
     skips_damage: bool,
     is_deep: bool,
 ) -> Verified:
-    partition, first, end = wanted
+    partition, first, end = offset_range
     found, found_sums = _joined((each.offsets, each.sums) for each in files)
     found, found_sums = found[found < end], found_sums[found < end]
     distinct, at = np.unique(found, return_index=True)
     damaged: list[Damaged] = []
-    batches = without_damaged(read_pieces(source, wanted, client), damaged)
+    batches = without_damaged(read_pieces(source, offset_range, client), damaged)
     records = latest_of(batches, drops_tombstones=True) if keeps == KEEP_LATEST else batches
     log, log_sums = _joined((each.column("offset").to_numpy(), _sums(each, is_deep=is_deep)) for each in records)
     _, in_log, in_table = np.intersect1d(log, distinct, assume_unique=True, return_indices=True)
     different = int((log_sums[in_log] != found_sums[at][in_table]).sum())
     here = distinct[distinct >= first]
     for each in damaged:
-        # The dead letter has the first offset; what else was in it, and perhaps exported in time, nobody knows now.
+        # A dead letter has the first offset of its batch. The other offsets of the batch are ignored: they may have
+        # been exported before the damage.
         has_letter = each.offset in here or not skips_damage
         log = np.append(log, each.offset) if has_letter else log
         here = here[(here <= each.offset) | (here >= each.end)]
     only_here = np.setdiff1d(here, log, assume_unique=True).size
-    # A table of all records has those as well that compaction has removed since.
+    # A table of all records also has the records that compaction removed later.
     compacted = only_here if is_compacted and keeps != KEEP_LATEST else 0
     return Verified(
         partition=partition,

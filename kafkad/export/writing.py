@@ -1,4 +1,4 @@
-"""Files of a table while they are written: Parquet, in folders by date and hour if so wanted, with statistics."""
+"""Write the Parquet files of a table, in folders by date and hour if requested, with statistics."""
 
 import json
 import re
@@ -13,30 +13,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafkad.export.places import TableFolder, unfinished_path, waiting_path
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.schema import RECORDS
+from kafkad.export.table_folder import TableFolder, pending_path, unfinished_path
 from kafkad.export.values.columns import PARSED, leaves
 
 _GROUP_BYTES = 64 * 1024 * 1024
 DATE, HOUR = "date", "hour"
 PARTITIONS = {"none": [], "day": [DATE], "hour": [DATE, HOUR]}
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
-"""The date of records whose timestamp is outside the years 1 to 9999."""
+"""The date of records with a timestamp outside the years 1 to 9999."""
 FIRST_US = -62_135_596_800_000_000
 END_US = 253_402_300_800_000_000
-"""Times of the years 1 to 9999 are from the first to before the end."""
+"""Times of the years 1 to 9999 are in the range FIRST_US <= time < END_US."""
 _HOUR_US = 3_600_000_000
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _NAME = re.compile(r"(.+)-(\d+)-(\d{20})-(\d{20})-(\d{8}T\d{6}-[0-9a-f]{8})(-[0-9a-f]{8})?\.parquet")
 """Topic, partition, first and last offset, run, and attempt."""
-SAID = "kafkad.export"
-"""What files say of themselves, beside their columns; see `Layout.identity`."""
+FOOTER_KEY = "kafkad.export"
+"""The key in the footer of files for the identity of their table; see `Layout.identity`."""
 
 
-class NameOfFile(NamedTuple):
-    """What the name says that a run gives to a file."""
+class RunFileName(NamedTuple):
+    """The parsed name of a file that a run wrote."""
 
     topic: str
     partition: int
@@ -45,14 +45,14 @@ class NameOfFile(NamedTuple):
     run_id: str
 
 
-def parse_name(name: str) -> NameOfFile | None:
-    """None for a name that no run gives."""
+def parse_name(name: str) -> RunFileName | None:
+    """None if the name is not a file name of a run."""
     found = _NAME.fullmatch(name)
-    return None if found is None else NameOfFile(found[1], int(found[2]), int(found[3]), int(found[4]), found[5])
+    return None if found is None else RunFileName(found[1], int(found[2]), int(found[3]), int(found[4]), found[5])
 
 
-def is_named_by_run(name: str) -> bool:
-    """Whether a file has such a name as runs give."""
+def is_run_file_name(name: str) -> bool:
+    """Whether the name is a file name of a run."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -62,25 +62,28 @@ def identity(cluster_id: str, topic_id: UUID, topic: str, keeps: str) -> dict[st
 
 
 def divided_by(columns: Sequence[str]) -> str | None:
-    """By what a table is that has these columns of partitions. None: not as runs do it."""
+    """The --partition-by value for these partition columns; None if no value has them."""
     return next((name for name, each in PARTITIONS.items() if each == list(columns)), None)
 
 
-def is_written_by_run(path: str) -> bool:
-    """Whether a file below a table's folder is where runs write those of this table, with such a name."""
+def is_run_file(path: str) -> bool:
+    """Whether the path, relative to the table's folder, is a path of a file that a run wrote."""
     *folders, name = path.split("/")
-    return is_named_by_run(name) and all(each.startswith((f"{DATE}=", f"{HOUR}=")) for each in folders)
+    return is_run_file_name(name) and all(each.startswith((f"{DATE}=", f"{HOUR}=")) for each in folders)
 
 
 def hour_number(date: str | None, hour: str | None) -> int | None:
-    """Of the first hour of a file's date and hour, counted from 1970; None: it has no date."""
+    """The first hour of a file, in hours since 1970; None without a date."""
     if date in (None, NO_DATE):
         return None
     return int((datetime.fromisoformat(f"{date}T{hour or '00'}:00Z") - _EPOCH) / timedelta(hours=1))
 
 
 class WrittenFile(NamedTuple):
-    """A file of records of one partition. `path` is below the table's folder; times are microseconds since 1970."""
+    """A file with records of one partition.
+
+    `path` is relative to the table's folder; times are microseconds since 1970.
+    """
 
     path: str
     size: int
@@ -93,9 +96,9 @@ class WrittenFile(NamedTuple):
     date: str | None = None
     hour: str | None = None
     unparsed: int = 0
-    """Rows whose value could not be parsed, or that are a damaged batch."""
+    """The number of rows with an unparsable key or value, or with a damaged batch."""
     is_dead_letters: bool = False
-    """It belongs to the table of dead letters."""
+    """Whether the file belongs to the table of dead letters."""
 
     def to_json(self) -> str:
         return json.dumps(self._asdict())
@@ -103,9 +106,7 @@ class WrittenFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How the files of one table are written by one run. `run_id` is in the names of all of them: no run writes over
-    the files of another.
-    """
+    """How one run writes the files of a table. `run_id` is part of all file names, so no run overwrites other files."""
 
     out: str
     topic: str
@@ -113,25 +114,23 @@ class Layout:
     schema: pa.Schema = RECORDS
     partition_by: str = "none"
     has_dates: bool = False
-    """Whether date and hour are columns of the files, too."""
+    """Whether date and hour are also columns of the files."""
     by_transform: bool = False
-    """Whether the table is divided by a function of the timestamp (Iceberg): what is outside the years 1 to 9999 is
-    then with the first or last hour of these, where readers that look for times find it.
+    """Whether the table is partitioned by a transform of the timestamp (Iceberg). Timestamps outside the years 1 to
+    9999 are then in the first or last hour of these years, where queries by time find them.
     """
     target_file_bytes: int = 256 * 1024 * 1024
     compression: str = "zstd"
     is_dead_letters: bool = False
     identity: Mapping[str, str] = field(default_factory=dict)
-    """Of which topic the table is, for its files: whoever has these only can make the table's log anew. Empty: they do
-    not say it.
-    """
+    """The topic of the table, for the footers of its files: the table's log can be rebuilt from them. Empty: none."""
     waits: bool = False
-    """Files get their names by the commit, on a disk: others look into the folder, and not into the table's log."""
+    """Whether files get their names after the commit, on a disk: some readers list the folder instead of the log."""
     attempt: str = ""
-    """A part of the names, where a task may be done more than once in a run."""
+    """A part of the file names, for engines that may run a task more than once."""
     has_bounds: bool = True
-    """Whether files say between which times their records are, unless one of these is no date: pyiceberg could not read
-    that. Behind records with other times such a one begins a file.
+    """Whether files have statistics of times. A time outside the years 1 to 9999 begins a new file without them,
+    because pyiceberg can't read such statistics.
     """
 
     @property
@@ -141,18 +140,18 @@ class Layout:
 
 
 class RangeWriter:
-    """The records of a range, in the order of their offsets, to files of a table. Raises OSError."""
+    """Writes the records of a range, in offset order, to files of a table. Raises OSError."""
 
-    def __init__(self, layout: Layout, wanted: OffsetRange) -> None:
+    def __init__(self, layout: Layout, offset_range: OffsetRange) -> None:
         self._layout = layout
-        self._wanted = wanted
+        self._offset_range = offset_range
         self._folder: TableFolder | None = None
         self._files: dict[tuple[str | None, str | None], _FileWriter] = {}
         self.rows = self.files = 0
-        """So many rows were written to it, and so many files were returned."""
+        """The numbers of written rows and of returned files."""
 
     def write(self, batch: pa.RecordBatch, unparsed: int = 0) -> Iterator[WrittenFile]:
-        """Returns the files that are full."""
+        """Yields the files that are full."""
         self.rows += batch.num_rows
         if batch.num_rows == 0:
             return
@@ -167,7 +166,7 @@ class RangeWriter:
                 file = None
             if file is None:
                 file = self._files[date, hour] = _FileWriter(
-                    self._folder, self._layout, self._wanted, date, hour, has_bounds=has_bounds
+                    self._folder, self._layout, self._offset_range, date, hour, has_bounds=has_bounds
                 )
             file.write(part, unparsed)
             unparsed = 0
@@ -183,19 +182,19 @@ class RangeWriter:
             del self._files[key]
 
     def abandon(self) -> None:
-        """What was not closed is nobody's."""
+        """Delete the incomplete files."""
         for file in self._files.values():
             file.abandon()
 
 
 class _FileWriter:
-    """A file that is written. It gets its name when it is complete, or when it is committed."""
+    """Writes one file, which gets its name when it is complete, or after the commit."""
 
     def __init__(
         self,
         folder: TableFolder,
         layout: Layout,
-        wanted: OffsetRange,
+        offset_range: OffsetRange,
         date: str | None,
         hour: str | None,
         *,
@@ -203,7 +202,7 @@ class _FileWriter:
     ) -> None:
         self._folder = folder
         self._layout = layout
-        self._wanted = wanted
+        self._offset_range = offset_range
         self._date, self._hour = date, hour
         self.has_bounds = has_bounds
         self._first = self._last = -1
@@ -211,7 +210,7 @@ class _FileWriter:
         self._times: list[int] = []
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
-        name = f"{wanted.partition}-{wanted.start}{layout.attempt}.parquet"
+        name = f"{offset_range.partition}-{offset_range.start}{layout.attempt}.parquet"
         self._unfinished = unfinished_path(layout.run_id, "/".join([*self._subfolders(), name]))
         self._schema = layout.file_schema
         dates = [name for name in (DATE, HOUR) if name in self._schema.names]
@@ -245,22 +244,22 @@ class _FileWriter:
 
     def close(self) -> WrittenFile:
         self._flush()
-        layout, wanted = self._layout, self._wanted
+        layout, offset_range = self._layout, self._offset_range
         first_us, last_us = min(self._times, default=None), max(self._times, default=None)
         if layout.identity:
-            said = {**layout.identity, "start": wanted.start, "unparsed": self._unparsed}
-            said |= {"min_timestamp": first_us, "max_timestamp": last_us}
-            self._writer.add_key_value_metadata({SAID: json.dumps(said)})
+            footer = {**layout.identity, "start": offset_range.start, "unparsed": self._unparsed}
+            footer |= {"min_timestamp": first_us, "max_timestamp": last_us}
+            self._writer.add_key_value_metadata({FOOTER_KEY: json.dumps(footer)})
         self._writer.close()
         size = self._sink.tell()
         self._sink.close()
-        place = f"{layout.topic}-{wanted.partition}-{self._first:020d}-{self._last:020d}"
+        place = f"{layout.topic}-{offset_range.partition}-{self._first:020d}-{self._last:020d}"
         path = "/".join([*self._subfolders(), f"{place}-{layout.run_id}{layout.attempt}.parquet"])
-        self._folder.finish(self._unfinished, waiting_path(layout.run_id, path) if layout.waits else path)
+        self._folder.finish(self._unfinished, pending_path(layout.run_id, path) if layout.waits else path)
         return WrittenFile(
             path=path,
             size=size,
-            partition=wanted.partition,
+            partition=offset_range.partition,
             first_offset=self._first,
             last_offset=self._last,
             rows=self._rows,
@@ -273,10 +272,10 @@ class _FileWriter:
         )
 
     def abandon(self) -> None:
-        """The task fails: what was written is nobody's, and the reason is told already."""
+        """Delete the file; the task reports its error elsewhere."""
         with suppress(OSError, ValueError):
             self._writer.close()
-        # Else its destructor tries once more, and prints a stack trace.
+        # Otherwise the destructor closes the file again, and prints a stack trace.
         self._writer.is_open = False
         with suppress(OSError):
             self._sink.close()
@@ -299,7 +298,7 @@ class _FileWriter:
 
 
 def _has_no_date(column: pa.Array) -> bool:
-    """Whether a time in it, but for lists and maps, is outside the years 1 to 9999."""
+    """Whether a time in the column is outside the years 1 to 9999; lists and maps are not checked."""
     kind = column.type
     if pa.types.is_struct(kind):
         return any(_has_no_date(column.field(number)) for number in range(kind.num_fields))
@@ -311,13 +310,13 @@ def _has_no_date(column: pa.Array) -> bool:
 
 
 def _bounds(times: pa.Array, kind: pa.DataType) -> tuple[int, ...]:
-    """The smallest and the largest, as numbers of this kind; none where all are null."""
+    """The smallest and the largest time as numbers of type `kind`; empty if all are null."""
     known = times.cast(kind).drop_null().to_numpy()
     return (int(known.min()), int(known.max())) if known.size else ()
 
 
 def _divided(batch: pa.RecordBatch, layout: Layout) -> Iterator[tuple[str | None, str | None, pa.RecordBatch]]:
-    """The rows of each date (and hour) of UTC, in the order of their offsets."""
+    """The rows of each date (and hour) in UTC, in offset order."""
     if layout.partition_by == "none":
         yield None, None, batch
         return

@@ -1,8 +1,7 @@
-"""`make cluster`: one ZooKeeper and some brokers on this machine, from one command until Ctrl-C.
+"""`make cluster`: run one ZooKeeper and some brokers on this machine until Ctrl-C.
 
-ZooKeeper is Debian's. Each broker is a process group of its own, so that killing one leaves the others alone; one that
-was killed is started again after a while, as a service manager would. At Ctrl-C the brokers stop one after the other,
-and ZooKeeper last.
+ZooKeeper is Debian's. Each broker is a separate process group, so that one can be killed alone. A killed broker is
+restarted after a delay, as by a service manager. At Ctrl-C the brokers stop one after the other, and ZooKeeper last.
 """
 
 import argparse
@@ -19,7 +18,7 @@ from types import FrameType
 JARS = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-log4j12.jar:/usr/share/java/log4j-1.2.jar"
 WITHIN_S = 120.0
 AGAIN_S = 15.0
-"""How long a killed broker stays away: its session ends in the meantime."""
+"""The delay before a killed broker is restarted; its session ends before."""
 SESSION_MS = 6_000
 
 ZOO_CFG = """\
@@ -47,8 +46,8 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
     raise Stop
 
 
-class Part:
-    """A child with a log file, in a process group of its own."""
+class Service:
+    """A child process with a log file, in a separate process group."""
 
     def __init__(self, name: str, command: list[str], folder: Path) -> None:
         self.name = name
@@ -76,33 +75,33 @@ def _end_of(log: Path) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-10:])
 
 
-def zookeeper(folder: Path, port: int) -> Part:
+def zookeeper(folder: Path, port: int) -> Service:
     home = folder / "zookeeper"
     home.mkdir(parents=True, exist_ok=True)
     (home / "zoo.cfg").write_text(ZOO_CFG.format(folder=home, port=port))
     (home / "log4j.properties").write_text(LOG4J)
     main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
     flags = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    part = Part("zookeeper", ["java", *flags, "-cp", f"{home}:{JARS}", main, str(home / "zoo.cfg")], folder)
+    service = Service("zookeeper", ["java", *flags, "-cp", f"{home}:{JARS}", main, str(home / "zoo.cfg")], folder)
     deadline = time.monotonic() + WITHIN_S
     while not _is_serving(port):
-        part.require()
+        service.require()
         if time.monotonic() > deadline:
-            sys.exit(f"kafkad: ZooKeeper does not serve:\n{_end_of(part.log)}")
+            sys.exit(f"kafkad: ZooKeeper is not ready:\n{_end_of(service.log)}")
         time.sleep(0.1)
-    return part
+    return service
 
 
 def _is_serving(port: int) -> bool:
     try:
-        with socket.create_connection(("127.0.0.1", port), 1) as asked:
-            asked.sendall(b"srvr")
-            return b"Mode:" in asked.recv(1 << 16)
+        with socket.create_connection(("127.0.0.1", port), 1) as connection:
+            connection.sendall(b"srvr")
+            return b"Mode:" in connection.recv(1 << 16)
     except OSError:
         return False
 
 
-def broker(number: int, folder: Path, port: int, zookeeper_port: int, count: int) -> Part:
+def broker(number: int, folder: Path, port: int, zookeeper_port: int, count: int) -> Service:
     copies = min(3, count)
     options = {
         "broker.id": str(number),
@@ -118,78 +117,80 @@ def broker(number: int, folder: Path, port: int, zookeeper_port: int, count: int
         "kafkad.metrics.listener": "",
     }
     overrides = [word for name, value in options.items() for word in ("--override", f"{name}={value}")]
-    return Part(f"broker-{number}", [sys.executable, "-m", "kafkad", "start", *overrides], folder)
+    return Service(f"broker-{number}", [sys.executable, "-m", "kafkad", "start", *overrides], folder)
 
 
-def wait_until_ready(parts: Mapping[int, Part]) -> None:
+def wait_until_ready(services: Mapping[int, Service]) -> None:
     deadline = time.monotonic() + WITHIN_S
-    for number, part in parts.items():
-        while f"broker {number} is registered" not in part.log.read_text(errors="replace"):
-            part.require()
+    for number, service in services.items():
+        while f"broker {number} is registered" not in service.log.read_text(errors="replace"):
+            service.require()
             if time.monotonic() > deadline:
-                sys.exit(f"kafkad: {part.name} is not ready:\n{_end_of(part.log)}")
+                sys.exit(f"kafkad: {service.name} is not ready:\n{_end_of(service.log)}")
             time.sleep(0.1)
 
 
-def tell(brokers: Mapping[int, Part], port: int, folder: Path) -> None:
+def print_summary(brokers: Mapping[int, Service], port: int, folder: Path) -> None:
     servers = ",".join(f"127.0.0.1:{port + at}" for at in range(len(brokers)))
     first = next(iter(brokers.values())).child.pid
     lines = [
-        f"a cluster of {len(brokers)} brokers on one ZooKeeper is ready, Ctrl-C stops all of it",
+        f"a cluster of {len(brokers)} brokers and one ZooKeeper is ready, Ctrl-C stops it",
         f"  bootstrap   {servers}",
         f"  data, logs  {folder}",
         f"  try         echo hello | kcat -P -b {servers} -t demo && kcat -C -b {servers} -t demo -e",
-        f"  break it    kill -9 -{first}         (all of broker 1; it comes back after {AGAIN_S:.0f} s)",
+        f"  break it    kill -9 -{first}         (all of broker 1; it is restarted after {AGAIN_S:.0f} s)",
         f"  watch       kcat -L -b {servers}      (leaders and in-sync replicas)",
     ]
     print("\n".join(lines), flush=True)
 
 
-def keep(brokers: Mapping[int, Part]) -> None:
-    """Until Ctrl-C: whoever was killed is started again."""
-    again: dict[int, float] = {}
+def restart_ended(brokers: Mapping[int, Service]) -> None:
+    """Restart brokers that have ended, until Ctrl-C."""
+    restart_at: dict[int, float] = {}
     while True:
         now = time.monotonic()
-        for number, part in brokers.items():
-            if part.child.poll() is not None and number not in again:
-                print(f"broker {number} has ended; it is started again in {AGAIN_S:.0f} s", flush=True)
-                again[number] = now + AGAIN_S
-            elif again.get(number, now + 1) <= now:
-                del again[number]
-                part.start()
-                print(f"broker {number} starts, its process group is {part.child.pid}", flush=True)
+        for number, service in brokers.items():
+            if service.child.poll() is not None and number not in restart_at:
+                print(f"broker {number} has ended; restarting it in {AGAIN_S:.0f} s", flush=True)
+                restart_at[number] = now + AGAIN_S
+            elif restart_at.get(number, now + 1) <= now:
+                del restart_at[number]
+                service.start()
+                print(f"broker {number} is starting, with process group {service.child.pid}", flush=True)
         time.sleep(0.2)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--brokers", type=int, default=3)
-    parser.add_argument("--port", type=int, default=9092, help="Of the first broker; the others have the next ones.")
+    parser.add_argument(
+        "--port", type=int, default=9092, help="Port of the first broker; the others have the following ports."
+    )
     parser.add_argument("--zookeeper-port", type=int, default=2181)
     parser.add_argument("--data", type=Path, default=Path("data/cluster"))
-    wanted = parser.parse_args()
-    folder = wanted.data.absolute()
+    options = parser.parse_args()
+    folder = options.data.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
-    started: list[Part] = []
+    started: list[Service] = []
     try:
-        started.append(zookeeper(folder, wanted.zookeeper_port))
-        brokers: dict[int, Part] = {}
-        for at in range(wanted.brokers):
+        started.append(zookeeper(folder, options.zookeeper_port))
+        brokers: dict[int, Service] = {}
+        for at in range(options.brokers):
             log = folder / f"broker-{at + 1}.log"
             log.unlink(missing_ok=True)
-            brokers[at + 1] = broker(at + 1, folder, wanted.port + at, wanted.zookeeper_port, wanted.brokers)
+            brokers[at + 1] = broker(at + 1, folder, options.port + at, options.zookeeper_port, options.brokers)
             started.append(brokers[at + 1])
         wait_until_ready(brokers)
-        tell(brokers, wanted.port, folder)
-        keep(brokers)
+        print_summary(brokers, options.port, folder)
+        restart_ended(brokers)
     except Stop:
         print(f"stopping {len(started) - 1} broker(s), then ZooKeeper", flush=True)
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        for part in reversed(started):
-            part.stop()
+        for service in reversed(started):
+            service.stop()
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
 #!/bin/sh
-# Gets what the tests and builds of a checkout need beside Python packages: by apt-get when this runs as root, otherwise by naming
-# the command in one line.
+# Installs the packages that tests and builds of a checkout need in addition to Python packages: by apt-get as root,
+# otherwise prints the command.
 #
-# Usage: tools.sh ENVIRONMENT...      those of tox, as in `make test ENVS=unit,daemon`; `cluster` for `make cluster`,
-#                                     `native` for `make native`, `deb` for `make deb`, and `ci`
+# Usage: tools.sh ENVIRONMENT...      environments of tox, as in `make test ENVS=unit,daemon`; `cluster` for
+#                                     `make cluster`, `native` for `make native`, `deb` for `make deb`, and `ci`
 set -eu
 
-# Apache Kafka's own tools and a ZooKeeper, which many tests compare with.
+# For Apache Kafka's own tools and ZooKeeper, with which many tests compare.
 java='default-jdk-headless maven zookeeper'
 
-say() { echo "kafkad: $*" >&2; }
+log() { echo "kafkad: $*" >&2; }
 
 packages_of() {
     case $1 in
@@ -35,8 +35,8 @@ packages_of() {
                 "default-jre-headless zookeeper"
             ;;
         *)
-            say "there are no tests $1: types, lint, unit, daemon, chaos, compat, spark, package, and" \
-                "interpreted-unit, interpreted-compat, compiled-daemon are there"
+            log "unknown tests $1: expected types, lint, unit, daemon, chaos, compat, spark, package," \
+                "interpreted-unit, interpreted-compat or compiled-daemon"
             return 1
             ;;
     esac
@@ -45,7 +45,7 @@ packages_of() {
 is_installed() { dpkg-query -W -f '${Status}\n' "$1" 2>/dev/null | grep -q 'ok installed'; }
 
 install() {
-    say "installing $* with apt-get"
+    log "installing $* with apt-get"
     if ! DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1; then
         apt-get update -qq >/dev/null
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
@@ -54,8 +54,8 @@ install() {
 
 missing=
 for environment in $(echo "$*" | tr ',' ' '); do
-    wanted=$(packages_of "$environment")
-    for package in $wanted; do
+    required=$(packages_of "$environment")
+    for package in $required; do
         case " $missing " in *" $package "*) continue ;; esac
         is_installed "$package" || missing="$missing $package"
     done
@@ -63,10 +63,10 @@ done
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    # Words of this file, one package each.
+    # The variable has one package name for each word.
     # shellcheck disable=SC2086
     install $missing
 else
-    say "more packages are needed; get them with: sudo apt-get install --no-install-recommends$missing"
+    log "missing packages; install them with: sudo apt-get install --no-install-recommends$missing"
     exit 1
 fi

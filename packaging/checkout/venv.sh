@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes the virtual environment of a checkout, and gets what the machine lacks for it: by apt-get when this
-# runs as root, otherwise by naming the command in one line. Nothing is compiled.
+# Creates the virtual environment of a checkout, and installs missing Debian packages: by apt-get as root, otherwise
+# prints the command. Nothing is compiled.
 #
 # Usage: venv.sh FOLDER [ARGUMENT...]      (from the top of the checkout)
-#   ARGUMENT   what `pip install` gets; by default the checkout and confluent-kafka, for the first steps in Python
+#   ARGUMENT   arguments of `pip install`; by default the checkout and confluent-kafka, for the first steps in Python
 set -eu
 
 folder=$1
@@ -11,12 +11,12 @@ shift
 [ $# -gt 0 ] || set -- --only-binary :all: --editable . confluent-kafka
 oldest=3.11
 
-say() { echo "kafkad: $*" >&2; }
+log() { echo "kafkad: $*" >&2; }
 
 is_new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
-# The distribution's own build comes first: it is optimised with profiles, which a Python built by hand mostly is
-# not (a third more time for each request). PYTHON=… takes another one.
+# The distribution's build is preferred: it is optimized with profiles, unlike most manual builds (a third more time for
+# each request). PYTHON=… selects another Python.
 distribution() {
     case ":$PATH:" in
         *:/usr/bin:*) echo /usr/bin/python3.11 /usr/bin/python3.12 /usr/bin/python3.13 /usr/bin/python3 ;;
@@ -39,7 +39,7 @@ has_venv() { "$1" -c 'import venv, ensurepip' 2>/dev/null; }
 can_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 
 install() {
-    say "installing $* with apt-get"
+    log "installing $* with apt-get"
     if ! DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1; then
         apt-get update -qq >/dev/null
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
@@ -52,7 +52,7 @@ if ! python=$(find_python); then
         install python3 python3-venv
     fi
     if ! python=$(find_python); then
-        say "Python $oldest or later is needed and was not found; get it with: $prefix install python3 python3-venv"
+        log "Python $oldest or later was not found; install it with: $prefix install python3 python3-venv"
         exit 1
     fi
 fi
@@ -62,23 +62,23 @@ if ! has_venv "$python"; then
     if can_install; then
         install "$package"
     else
-        say "$python has no venv module; get it with: $prefix install $package"
+        log "$python has no venv module; install it with: $prefix install $package"
         exit 1
     fi
 fi
 
 if ! command -v kcat >/dev/null; then
     if can_install; then
-        install kcat || say "kcat, which the first steps use, could not be installed; kafkad runs without it"
+        install kcat || log "kcat, which the first steps use, could not be installed; kafkad runs without it"
     else
-        say "kcat, which the first steps use, is missing; get it with: $prefix install kcat"
+        log "kcat, which the first steps use, is missing; install it with: $prefix install kcat"
     fi
 fi
 
-# One that an interrupted run, or an interpreter that is gone, left behind.
+# Replaces an incomplete environment, or one of a removed interpreter.
 if ! { [ -x "$folder/bin/python" ] && "$folder/bin/python" -m pip --version >/dev/null 2>&1; }; then
     if [ -e "$folder" ] && [ ! -f "$folder/pyvenv.cfg" ]; then
-        say "$folder is there and is no virtual environment; move it away, or say make VENV=another-folder"
+        log "$folder exists and is not a virtual environment; move it away, or run make VENV=another-folder"
         exit 1
     fi
     rm -rf "$folder"

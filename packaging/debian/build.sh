@@ -1,17 +1,17 @@
 #!/bin/bash
-# Builds kafkad_VERSION_amd64.deb from a checkout: fetches the wheels of requirements.lock (hashes are checked), then
-# builds in a scratch folder without looking at the network. As root it installs the Debian packages that it lacks,
-# otherwise it names the command.
+# Builds kafkad_VERSION_amd64.deb from a checkout: downloads the wheels of requirements.lock (hashes are checked), then
+# builds in a scratch folder without network. As root it installs missing Debian packages, otherwise it prints the
+# command.
 #
-# Usage: packaging/debian/build.sh [FOLDER]     where the .deb goes (default: the top of the checkout)
+# Usage: packaging/debian/build.sh [FOLDER]     FOLDER: the folder of the .deb (default: the top of the checkout)
 #   KAFKAD_DEB_VERSION  another version than the changelog's, for tests of upgrades
-#   KAFKAD_DEB_SCRATCH  where to build (default: a temporary folder, removed at the end)
-#   KAFKAD_DEB_WHEELS   a folder that keeps the wheels between builds (default: build/wheels)
-#   KAFKAD_PURE=1       nothing of kafkad is compiled
-#   KAFKAD_KEPT         a folder that keeps what was compiled for as long as all that it was made of has the same content
-#                       (default: that of `make native`, build/native/kept; empty: everything is compiled)
-#   CCACHE_DIR          a folder of ccache's, which then knows what was compiled before
-#   DPKG_DEB_COMPRESSOR_LEVEL  of dpkg-deb: compression is half of the work where nothing has to be compiled
+#   KAFKAD_DEB_SCRATCH  the build folder (default: a temporary folder, removed at the end)
+#   KAFKAD_DEB_WHEELS   a cache folder of wheels (default: build/wheels)
+#   KAFKAD_PURE=1       compile no modules of kafkad
+#   KAFKAD_KEPT         a cache folder of compiled libraries, which are reused while all inputs are unchanged
+#                       (default: the folder of `make native`, build/native/kept; empty: no cache)
+#   CCACHE_DIR          a cache folder of ccache
+#   DPKG_DEB_COMPRESSOR_LEVEL  of dpkg-deb: without compilation, compression is half of the work
 set -euo pipefail
 
 checkout=$(cd "$(dirname "$0")/../.." && pwd)
@@ -23,7 +23,7 @@ python=/usr/bin/python3.11
 
 "$checkout/packaging/checkout/tools.sh" deb
 if [ ! -x "$python" ] || [ "$(dpkg --print-architecture)" != amd64 ]; then
-    echo "kafkad: the package is built on amd64 with Debian's Python 3.11 (its wheels are for that)" >&2
+    echo "kafkad: building the package requires amd64 and Debian's Python 3.11 (as its wheels do)" >&2
     exit 1
 fi
 
@@ -38,10 +38,10 @@ fi
 locks=("$checkout/packaging/debian/requirements.lock" "$checkout/packaging/native/requirements.lock")
 mkdir -p "$wheels"
 (
-    # Another build of the same checkout may fetch them at the same time.
+    # A concurrent build of the same checkout may download them too.
     flock 9
-    if ! (cd "$wheels" && sed -n 's/.*sha256:\([0-9a-f]*\)$/\1/p' "${locks[@]}" | sort -u >.wanted &&
-        sha256sum -- *.whl 2>/dev/null | cut -d' ' -f1 | sort | cmp -s - .wanted); then
+    if ! (cd "$wheels" && sed -n 's/.*sha256:\([0-9a-f]*\)$/\1/p' "${locks[@]}" | sort -u >.required &&
+        sha256sum -- *.whl 2>/dev/null | cut -d' ' -f1 | sort | cmp -s - .required); then
         rm -f "$wheels"/*.whl
         for lock in "${locks[@]}"; do
             "$python" -m pip download --quiet --disable-pip-version-check --no-cache-dir --no-deps --only-binary :all: \
@@ -54,7 +54,7 @@ source=$scratch/kafkad
 mkdir "$source"
 parts=(kafkad etc examples docs packaging README.md CHANGES.md setup.cfg setup.py pyproject.toml)
 if git -C "$checkout" rev-parse --is-inside-work-tree >/dev/null 2>&1; then
-    # What lies around in the checkout is none of the package's business.
+    # Only files under version control.
     git -C "$checkout" ls-files -z -- "${parts[@]}" |
         tar -C "$checkout" --ignore-failed-read --null --files-from - --create | tar -C "$source" --extract
 else
@@ -69,7 +69,7 @@ if [ -n "${KAFKAD_DEB_VERSION:-}" ]; then
     sed -i "1s/(.*)/($KAFKAD_DEB_VERSION)/" "$source/debian/changelog"
     sed -i "s/^__version__ = .*/__version__ = \"$KAFKAD_DEB_VERSION\"/" "$source/kafkad/__init__.py"
 fi
-# What a proxy would answer with an error: a build that reaches for the network fails.
+# With an unreachable proxy, so that a build with network access fails.
 if ! (cd "$source" && env -i PATH="${CCACHE_DIR:+/usr/lib/ccache:}/usr/sbin:/usr/bin:/sbin:/bin" HOME="$scratch" LC_ALL=C.UTF-8 TZ=UTC \
     KAFKAD_PURE="${KAFKAD_PURE:-}" KAFKAD_KEPT="$kept" ${CCACHE_DIR:+CCACHE_DIR="$CCACHE_DIR"} \
     ${DPKG_DEB_COMPRESSOR_LEVEL:+DPKG_DEB_COMPRESSOR_LEVEL="$DPKG_DEB_COMPRESSOR_LEVEL"} \

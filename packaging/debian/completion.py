@@ -1,4 +1,4 @@
-"""Prints the bash completion of kafkad, as click makes it: the script asks the command itself."""
+"""Prints the bash completion of kafkad, as click generates it: the script runs the command for completions."""
 
 import sys
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# kafkad with the Python and the packages that it came with; see kafkad(1).
-# The folder for plugins that `kafkad plugins install` fills; kafkad.plugins.dir in the configuration wins over it.
+# Runs kafkad in the environment of the package; see kafkad(1).
+# The plugins folder of `kafkad plugins install`; kafkad.plugins.dir in the configuration takes precedence.
 export KAFKAD_PLUGINS_DIR="${KAFKAD_PLUGINS_DIR-/usr/local/lib/kafkad/plugins}"
 exec /usr/lib/kafkad/bin/python3 -sP -m kafkad "$@"

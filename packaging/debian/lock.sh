@@ -1,7 +1,7 @@
 #!/bin/sh
-# Writes requirements.lock anew: the newest versions that setup.cfg allows, with the hashes of their wheels; and the
-# one of packaging/native, for what it takes to compile.
-# To be run by whoever wants newer versions in the package, on the machine that it is for (Python 3.11, amd64).
+# Updates requirements.lock to the newest versions that setup.cfg allows, with the hashes of their wheels, and the
+# requirements.lock of packaging/native for the compiler.
+# Run it on the architecture of the package (Python 3.11, amd64).
 set -eu
 cd "$(dirname "$0")/../.."
 

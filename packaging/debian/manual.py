@@ -43,7 +43,7 @@ def bold_first(name: str, text: str) -> Iterator[str]:
 
 
 def commands(command: click.Command, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """The command and all below it, with what is typed for each."""
+    """The command and its subcommands, each with its names on the command line."""
     yield names, command
     if isinstance(command, click.Group):
         context = click.Context(command)

@@ -1,7 +1,6 @@
-"""How pip and build make a wheel: compiled where there is a C compiler, otherwise plain. Named by pyproject.toml.
+"""The build backend for pip and build: a compiled wheel with a C compiler, otherwise a pure one. See pyproject.toml.
 
-An editable installation and the source distribution never compile. `KAFKAD_PURE=1` asks for a wheel that has
-nothing compiled, for any machine.
+An editable installation and the source distribution never compile. `KAFKAD_PURE=1` builds a pure wheel for any machine.
 """
 
 import os
@@ -33,8 +32,8 @@ __all__ = [
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 
 
-def what_is_missing() -> str | None:
-    """Why nothing can be compiled here."""
+def missing_for_compilation() -> str | None:
+    """The reason why nothing can be compiled; None if compilation is possible."""
     if os.environ.get("KAFKAD_PURE") == "1":
         return "KAFKAD_PURE=1 is set"
     compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
@@ -46,9 +45,9 @@ def what_is_missing() -> str | None:
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
-    """mypyc, when it is used, and what kafkad imports: mypyc reads the types of that."""
+    """mypyc for a compiled wheel, and the packages that kafkad imports: mypyc reads their types."""
     found: list[str] = build_meta.get_requires_for_build_wheel(config_settings)
-    if what_is_missing():
+    if missing_for_compilation():
         return found
     setup = ConfigParser()
     setup.read("setup.cfg")
@@ -57,8 +56,8 @@ def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
 
 
 def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
-    """Its name says whether it is for this Python on this architecture only (compiled) or for any."""
-    missing = what_is_missing()
+    """Build a wheel; the name of a compiled one is for this Python and architecture only."""
+    missing = missing_for_compilation()
     if missing:
         print(f"kafkad: nothing is compiled: {missing}", file=sys.stderr)
     os.environ["KAFKAD_COMPILE"] = "0" if missing else "1"
@@ -66,7 +65,7 @@ def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_dire
         built: str = build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
     except Exception:
         if not missing:
-            print("kafkad: it can't be compiled here; with KAFKAD_PURE=1 nothing of it is", file=sys.stderr)
+            print("kafkad: the compilation failed; KAFKAD_PURE=1 builds without compilation", file=sys.stderr)
         raise
     finally:
         del os.environ["KAFKAD_COMPILE"]

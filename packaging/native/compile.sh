@@ -1,8 +1,8 @@
 #!/bin/sh
-# Compiles in the checkout what setup.cfg names under [native], as far as it has changed.
+# Compiles the changed modules of [native] in setup.cfg, in the checkout.
 #
 # Usage: [PYTHON=…] packaging/native/compile.sh      (from the top of the checkout)
 set -eu
-# The compiler of the modules goes through sets of names: what it makes is the same each time, and can be kept.
+# The compiler of the modules iterates over sets of names: a fixed seed makes its output reproducible.
 export PYTHONHASHSEED=0
 KAFKAD_COMPILE=1 exec "${PYTHON:-python3}" setup.py --quiet build_ext --inplace

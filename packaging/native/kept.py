@@ -1,7 +1,7 @@
-"""Libraries that were compiled before from the very same: then neither mypyc nor the C compiler has anything to do.
+"""A cache of compiled libraries: with equal inputs neither mypyc nor the C compiler runs.
 
-They are current by content, of all that was read and of the libraries themselves. Times of change count for nothing, so
-a checkout, a wheel and the Debian package share them. Used by setup.py.
+Inputs and libraries are compared by content, not by time, so a checkout, a wheel and the Debian package share the
+cache. Used by setup.py.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _FLAGS = ("CFLAGS", "CPPFLAGS", "LDFLAGS", "LDSHARED")
 
 
 def digest_of(checkout: Path) -> str:
-    """Of what the libraries are made of and made by: sources, rules, compilers and their flags, types that are read."""
+    """A digest of the inputs of the libraries: sources, rules, compilers and their flags, packages with types."""
     setup = ConfigParser()
     setup.read(checkout / "setup.cfg")
     native = checkout / "packaging" / "native"
@@ -43,10 +43,10 @@ def digest_of(checkout: Path) -> str:
 
 
 def versions_of(requirements: Iterable[str]) -> dict[str, str | None]:
-    """What is installed of these, and of what they always require."""
+    """The installed versions of these packages and of their unconditional requirements."""
     found: dict[str, str | None] = {}
     pending = list(requirements)
-    for requirement in pending:  # grows while it is walked
+    for requirement in pending:  # grows during the iteration
         named = re.match(r"[\w.-]+", requirement)
         assert named is not None, f"no name of a package: {requirement}"
         name = re.sub(r"[-_.]+", "-", named[0]).lower()
@@ -58,13 +58,13 @@ def versions_of(requirements: Iterable[str]) -> dict[str, str | None]:
             found[name] = None
             continue
         found[name] = package.version
-        # Extras, and what is for other Pythons, have a marker.
+        # Requirements of extras and of other Pythons have a marker.
         pending += [each for each in package.requires or () if ";" not in each]
     return dict(sorted(found.items()))
 
 
 def find(folder: Path, digest: str) -> dict[str, Path]:
-    """The library of each extension; none if they are of something else, or are not what was kept."""
+    """The library of each extension; empty if the digest differs or a library was changed."""
     try:
         record = json.loads((folder / RECORD).read_text())
     except FileNotFoundError:
@@ -78,13 +78,13 @@ def find(folder: Path, digest: str) -> dict[str, Path]:
 
 
 def keep(folder: Path, digest: str, libraries: dict[str, Path]) -> None:
-    """Instead of what is kept there."""
+    """Replace the content of the cache."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name, library in libraries.items():
         shutil.copyfile(library, folder / f"{name}.so")
     sums = {name: _sum_of(folder / f"{name}.so") for name in libraries}
-    # Last: before, it is nothing that could be taken.
+    # Written last: without the record the cache is empty.
     (folder / RECORD).write_text(json.dumps({"of": digest, "libraries": sums}))
 
 

@@ -15,7 +15,7 @@ from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.files.log_directory import CLEAN_SHUTDOWN, LogDirectory, read_meta_properties
 from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
 from kafkad.adapters.stores.store_copy import write_copy
-from kafkad.cli.adoption.handing_over import stored_metadata
+from kafkad.cli.adoption.takeover import stored_metadata
 from kafkad.cli.commands.adopt import adopt
 from kafkad.core.controller.startup.repair import UNLIMITED_RETENTION
 from kafkad.core.controller.startup.term import claim, ensure_paths
@@ -188,7 +188,7 @@ def test_messages_of_an_old_format_are_named(log_dir: Path) -> None:
     result = run(log_dir)
     assert result.exit_code == 1
     assert "magic 1" in result.stdout
-    assert "sales-0 has messages of a format before 0.11" in result.stdout
+    assert "sales-0 has messages in a format before 0.11" in result.stdout
 
 
 def test_leftovers_are_named_and_stay(log_dir: Path) -> None:

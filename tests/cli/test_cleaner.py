@@ -45,8 +45,8 @@ def test_each_log_is_shown_with_its_last_compaction() -> None:
 
 def test_what_can_not_be_compacted_is_followed_by_the_reason_and_the_next_attempt() -> None:
     assert status_lines(ROWS, NOW)[4:] == [
-        f"orders-1: {REASON}; tried again in 30 s, or when its configuration changes",
-        "users-0: policy 'compact' failed; tried again when its configuration changes",
+        f"orders-1: {REASON}; next attempt in 30 s, or when its configuration changes",
+        "users-0: policy 'compact' failed; next attempt when its configuration changes",
     ]
 
 

@@ -160,10 +160,10 @@ def test_a_batch_that_can_not_be_read_is_named_set_aside_or_skipped(lake: Lake, 
     partition(lake.log, "t-0", keyed[0], bomb(1), keyed[1])
     checkpoint(lake.log, HIGH_WATERMARKS, p0=3)
     options = ("--keep", keep)
-    refused = lake.run(*options)
+    rejected = lake.run(*options)
     why = f"the decompressed records exceed the limit of {MAX_DECOMPRESSED_BYTES} bytes"
-    assert refused.exit_code == 1 and refused.stderr.count("\n") == 1
-    assert f"t-0: at offset 1, the records of a batch can't be read: {why}" in refused.stderr
+    assert rejected.exit_code == 1 and rejected.stderr.count("\n") == 1
+    assert f"t-0: at offset 1, the records of a batch can't be read: {why}" in rejected.stderr
     skipped = lake.run(*options, "--on-damage", "skip")
     assert skipped.exit_code == 0 and lake.records() == 2
     assert skipped.stderr == (
@@ -185,8 +185,8 @@ def test_a_table_whose_log_is_gone_is_refused_until_it_is_made_anew(lake: Lake) 
     assert lake.run().exit_code == 0
     shutil.rmtree(lake.out / "_kafkad_log")
     checkpoint(lake.log, HIGH_WATERMARKS, p0=9)
-    refused = lake.run()
-    assert refused.exit_code == 1 and "kafkad export maintain --rebuild-log" in refused.stderr
+    rejected = lake.run()
+    assert rejected.exit_code == 1 and "kafkad export maintain --rebuild-log" in rejected.stderr
     command = ["export", "maintain", "--topic", "t", "--out", str(lake.out), "--rebuild-log"]
     made = CliRunner().invoke(main, command, catch_exceptions=False)
     assert made.exit_code == 0

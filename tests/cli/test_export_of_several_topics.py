@@ -132,8 +132,8 @@ def test_what_becomes_of_one_table_is_nothing_to_the_others(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("verb", "options", "code", "said"),
     [
-        ("run", ["--topic", "a,b", "--out", "/lake"], 2, "put {topic} into --out (and --table)"),
-        ("run", ["--topic-pattern", ".*", "--out", "/lake"], 2, "put {topic} into --out (and --table)"),
+        ("run", ["--topic", "a,b", "--out", "/lake"], 2, "use {topic} in --out (and --table)"),
+        ("run", ["--topic-pattern", ".*", "--out", "/lake"], 2, "use {topic} in --out (and --table)"),
         ("run", ["--topic-pattern", "(", "--out", "/lake/{topic}"], 2, "--topic-pattern: "),
         ("run", ["--topic-pattern", "x", "--out", "/lake/{topic}"], 1, "no topic matches 'x'"),
         ("run", ["--topic", "a", "--topic-pattern", "a", "--out", "/lake"], 2, "either --topic or --topic-pattern"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkad.adapters.stores.embedded_store import FILE_NAME
-from kafkad.cli.adoption.handing_over import stored_metadata
+from kafkad.cli.adoption.takeover import stored_metadata
 from kafkad.core.controller.store.stored_metadata import StoredTopic
 from tests.cli.test_adopt import content, log_dir, run
 

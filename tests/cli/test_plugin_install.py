@@ -122,7 +122,7 @@ def test_folder_whose_build_tools_no_index_has_names_what_is_missing(folder: Fol
     source = source_folder(tmp_path / "source", requires="no-such-backend>=68", backend="no_such_backend")
     said = folder.refuses(source)
     assert (
-        f"{source} is not installed: no-such-backend>=68 is needed for the build, and no reachable package index"
+        f"{source} is not installed: the build requires no-such-backend>=68, which is in no reachable package index"
         in said
     )
     assert "build a wheel on another machine" in said

@@ -8,10 +8,10 @@ from click.testing import CliRunner
 from kafkad.cli import main
 from kafkad.cli.broker_options import CommandFailed
 from kafkad.cli.commands.cluster.brokers import broker_lines, loads
-from kafkad.cli.commands.cluster.carrying_out import moves_to
 from kafkad.cli.commands.cluster.drain import led_by_others, without
 from kafkad.cli.commands.cluster.planned import compared
 from kafkad.cli.commands.cluster.reassign import reassignment_lines
+from kafkad.cli.commands.cluster.reassignment_execution import moves_to
 from kafkad.cli.commands.cluster.reassignment_plan import as_document, from_document, proposed
 from kafkad.client.broker_client import BrokerDescription, PartitionDescription, TopicDescription
 from kafkad.client.reassignments import Reassignment
@@ -54,7 +54,7 @@ def test_brokers_are_shown_with_what_they_lead_and_lack() -> None:
     ]
     assert [cells(line) for line in broker_lines(loads(found[:1], topics))[1:]] == [
         ["1", "a:9092", "r", "yes", "1", "2", "0"],
-        ["2", "gone", "-", "no", "1", "2", "1"],
+        ["2", "unregistered", "-", "no", "1", "2", "1"],
     ], "replicas are assigned to it, and it is not registered"
 
 
@@ -199,7 +199,7 @@ def test_partitions_are_compared_with_a_plan() -> None:
     plan = {("t", 0): (1, 2), ("t", 1): (2, 1), ("t", 2): (3, 1), ("u", 0): (1,)}
     assert compared(plan, [topic((1, 2), (1, 2), (3, 1, 2))], {("t", 2)}) == {
         ("t", 0): None,
-        ("t", 1): "it has replicas 1,2, and the plan 2,1",
-        ("t", 2): "it is being reassigned, with replicas 3,1,2",
+        ("t", 1): "the partition has replicas 1,2 instead of 2,1",
+        ("t", 2): "the partition is being reassigned, with replicas 3,1,2",
         ("u", 0): "the partition does not exist",
     }

@@ -113,4 +113,4 @@ def test_what_is_taken_at_the_start_is_refused_with_the_way_out(tools: Tools, ch
     """Apache Kafka changes these while it runs; kafkad says that a restart is needed."""
     ours = tools.on(tools.brokers[0], CONFIGS, "--alter", *THE_BROKER, "--add-config", change)
     assert ours.code == 1
-    assert "write it into the file and restart the broker" in ours.err
+    assert "change server.properties and restart the broker" in ours.err

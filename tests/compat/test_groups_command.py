@@ -164,7 +164,7 @@ def test_group_with_members_is_neither_reset_nor_deleted(groups: BothCommands, n
     group = f"{topic}-readers"
     with Member(groups.bootstrap, group, topic):
         refusal = groups.refusal("reset-offsets", group, "--topic", topic, "--to-latest", "--execute")
-        assert refusal == f"kafkad: group '{group}' has members (it is Stable): stop them first"
+        assert refusal == f"kafkad: group '{group}' has members (state Stable): stop them first"
         assert groups.refusal("delete", group) == f"kafkad: group '{group}' was not deleted: NON_EMPTY_GROUP"
     assert groups.ours("delete", group) == f"Deleted group {group}.\n"
     assert groups.refusal("delete", group) == f"kafkad: group '{group}' was not deleted: GROUP_ID_NOT_FOUND"

@@ -14,6 +14,6 @@ def problems(*overrides: tuple[str, str], path: Path | None = None) -> list[str]
     """The lines that this configuration is refused with."""
     try:
         configured(*overrides, path=path)
-    except InvalidConfiguration as refusal:
-        return [str(problem) for problem in refusal.problems]
+    except InvalidConfiguration as error:
+        return [str(problem) for problem in error.problems]
     return []

@@ -58,10 +58,10 @@ def test_policy_of_a_plugin_is_accepted() -> None:
 @pytest.mark.parametrize("per_broker", [True, False])
 def test_policy_of_a_plugin_may_be_that_of_all_topics(per_broker: bool) -> None:
     RULES.validate_broker({"log.cleanup.policy": "archive,compact"}, per_broker=per_broker)
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(KafkaError) as error:
         RULES.validate_broker({"log.cleanup.policy": "delete,nosuch"}, per_broker=per_broker)
-    assert refusal.value.code is ErrorCode.INVALID_REQUEST
-    assert refusal.value.message == (
+    assert error.value.code is ErrorCode.INVALID_REQUEST
+    assert error.value.message == (
         "Invalid value nosuch for configuration log.cleanup.policy: String must be one of: compact, delete"
     )
 

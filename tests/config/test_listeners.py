@@ -10,13 +10,13 @@ MAP = (
 
 
 def parse(listeners: str, advertised: str | None = None, controllers: str = "") -> tuple[Listener, ...]:
-    told = advertised.split(",") if advertised is not None else None
-    return parse_listeners(listeners.split(","), told, MAP, controllers.split(",")).served
+    advertised_endpoints = advertised.split(",") if advertised is not None else None
+    return parse_listeners(listeners.split(","), advertised_endpoints, MAP, controllers.split(",")).served
 
 
 def parse_in_cluster(listeners: str, advertised: str | None) -> tuple[Listener, ...]:
-    told = advertised.split(",") if advertised is not None else None
-    return parse_listeners(listeners.split(","), told, MAP, own_name=lambda: "own.example").served
+    advertised_endpoints = advertised.split(",") if advertised is not None else None
+    return parse_listeners(listeners.split(","), advertised_endpoints, MAP, host_name=lambda: "own.example").served
 
 
 @pytest.mark.parametrize(
@@ -81,22 +81,22 @@ def test_client_is_told_an_address_that_it_can_reach(
 @pytest.mark.parametrize(
     ("listeners", "advertised", "reason"),
     [
-        ("PLAINTEXT://:9092,plaintext://:9093", None, "name of its own"),
-        ("PLAINTEXT://:9092,INSIDE://:9092", None, "port of its own"),
-        ("PLAINTEXT://127.0.0.1:9092,INSIDE://127.0.0.2:9092", None, "port of its own"),
-        ("PLAINTEXT://127.0.0.1:9092,INSIDE://[::1]:9092,CONTROLLER://:9092", None, "port of its own"),
+        ("PLAINTEXT://:9092,plaintext://:9093", None, "unique name"),
+        ("PLAINTEXT://:9092,INSIDE://:9092", None, "unique port"),
+        ("PLAINTEXT://127.0.0.1:9092,INSIDE://127.0.0.2:9092", None, "unique port"),
+        ("PLAINTEXT://127.0.0.1:9092,INSIDE://[::1]:9092,CONTROLLER://:9092", None, "unique port"),
         ("localhost:9092", None, "expected NAME://host:port"),
         ("PLAINTEXT://localhost", None, "expected NAME://host:port"),
         ("PLAINTEXT://local host:9092", None, "expected NAME://host:port"),
         ("PLAINTEXT://:70000", None, "between 0 and 65535"),
         ("PLAINTEXT://:-1", None, "between 0 and 65535"),
-        ("OUTSIDE://:9092", None, "no security protocol is known for listener OUTSIDE"),
-        ("SASL_SSL://:9092", None, "only PLAINTEXT is served yet"),
-        ("SSL://:9092", None, "only PLAINTEXT is served yet"),
+        ("OUTSIDE://:9092", None, "listener OUTSIDE has no security protocol"),
+        ("SASL_SSL://:9092", None, "only PLAINTEXT is supported"),
+        ("SSL://:9092", None, "only PLAINTEXT is supported"),
         ("PLAINTEXT://:9092", "PLAINTEXT://0.0.0.0:9092", "remove advertised.listeners"),
         ("PLAINTEXT://:9092", "PLAINTEXT://[::]:9092", "remove advertised.listeners"),
         ("PLAINTEXT://:9092", "INSIDE://a:9092", "not in listeners"),
-        ("", None, "none that clients could use"),
+        ("", None, "no listener for clients"),
     ],
 )
 def test_impossible_listeners_say_what_to_write(listeners: str, advertised: str | None, reason: str) -> None:
@@ -116,7 +116,7 @@ def test_listeners_of_controllers_are_left_out() -> None:
         ["CONTROLLER"],
     )
     assert [listener.name for listener in found.served] == ["PLAINTEXT"]
-    assert found.left_out == ("CONTROLLER",)
+    assert found.excluded == ("CONTROLLER",)
 
 
 @pytest.mark.parametrize("protocol_map", ["PLAINTEXT", "PLAINTEXT:HTTP", ":"])

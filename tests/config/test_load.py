@@ -7,7 +7,7 @@ import pytest
 
 from kafkad.config import Endpoint, InvalidConfiguration, load
 from kafkad.config.entities.broker import NO_NODE_ID
-from kafkad.config.load import LARGEST_FILE, MOST_PROBLEMS
+from kafkad.config.load import LARGEST_FILE, MAX_PROBLEMS
 from kafkad.config.table import BROKER_TABLE
 from tests.config.configurations import configured, problems
 
@@ -69,7 +69,7 @@ def test_every_problem_is_one_line_with_its_place(tmp_path: Path) -> None:
         "server.properties line 2: log.retention.hour: unknown option; did you mean log.retention.hours?",
         "server.properties line 3: num.partitions: Invalid value many for configuration num.partitions:"
         " Not a number of type INT",
-        "--override: port: no longer an option; write listeners=PLAINTEXT://:PORT",
+        "--override: port: no longer an option; use listeners=PLAINTEXT://:PORT",
     ]
 
 
@@ -104,8 +104,8 @@ def test_refusal_means_exit_code_2() -> None:
         ("queued.max.request.bytes", "1000", "at least socket.request.max.bytes"),
         ("kafkad.arena.bytes", "1048576", "at least socket.request.max.bytes"),
         ("log.dirs", "", "at least one log directory"),
-        ("log.dirs", "/a,/b,/a", "there twice"),
-        ("log.dirs", "/a,,/b", "none may be empty"),
+        ("log.dirs", "/a,/b,/a", "occurs twice"),
+        ("log.dirs", "/a,,/b", "no path may be empty"),
         ("log.retention.hours", "0", "must be -1"),
         ("log.roll.ms", "0", "at least 1"),
         ("log.roll.jitter.ms", "-1", "at least 0"),
@@ -146,7 +146,7 @@ def test_refused_option_may_say_what_is_the_case_anyway(name: str, value: str) -
 )
 def test_option_without_effect_is_noticed_in_one_line(name: str, value: str) -> None:
     (notice,) = configured((name, value)).notices
-    assert notice.startswith(f"{name} has no effect here: ")
+    assert notice.startswith(f"{name} has no effect: ")
     assert "secret" not in notice
 
 
@@ -184,8 +184,8 @@ def test_a_broker_of_a_cluster_without_a_number_is_given_one() -> None:
 
 @pytest.mark.parametrize("name", ["broker.id", "node.id"])
 def test_a_number_that_zookeeper_may_hand_out_is_refused(name: str) -> None:
-    (refusal,) = problems(IN_CLUSTER, (name, "1001"))
-    assert refusal.endswith("broker.id: is 1001, and ZooKeeper hands out numbers above reserved.broker.max.id, 1000")
+    (error,) = problems(IN_CLUSTER, (name, "1001"))
+    assert error.endswith("broker.id: is 1001, but ids above reserved.broker.max.id, 1000, are assigned by ZooKeeper")
     assert problems((name, "1001")) == [], "it is no cluster's"
     assert problems(IN_CLUSTER, (name, "1001"), ("reserved.broker.max.id", "1001")) == []
     assert problems(IN_CLUSTER, (name, "1001"), ("broker.id.generation.enable", "false")) == []
@@ -201,7 +201,7 @@ def test_a_broker_of_a_cluster_has_an_address_for_others() -> None:
     assert problems(
         *(IN_CLUSTER, two, protocols),
         *(("advertised.listeners", "PLAINTEXT://a:1"), ("inter.broker.listener.name", "INSIDE")),
-    ) == ["advertised.listeners has no address of INSIDE, which brokers use among themselves"]
+    ) == ["advertised.listeners has no address of INSIDE, the listener between brokers"]
 
 
 def test_a_number_is_needed_where_none_is_handed_out() -> None:
@@ -270,14 +270,14 @@ def test_name_that_is_there_twice_is_named_and_the_last_one_is_meant(tmp_path: P
     config = configured(path=path)
     assert config.topics.num_partitions == 3
     assert config.notices == (
-        "server.properties line 3: num.partitions: is there again, and wins over server.properties line 1",
+        "server.properties line 3: num.partitions: occurs again, and overrides server.properties line 1",
     )
 
 
 def test_file_that_is_far_too_large_is_not_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_bytes(b"#" * (LARGEST_FILE + 1))
-    assert problems(path=path) == [f"{path} has more than 1,048,576 bytes, and is no broker's configuration"]
+    assert problems(path=path) == [f"{path} has more than 1,048,576 bytes, and is not a broker's configuration"]
     assert len(problems(path=Path("/dev/zero"))) == 1
 
 
@@ -289,7 +289,7 @@ def test_mistakes_without_end_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_text("".join(f"unknown.{number}=1\n" for number in range(30_000)))
     lines = problems(path=path)
-    assert (len(lines), lines[-1]) == (MOST_PROBLEMS + 1, "and 29900 more mistakes")
+    assert (len(lines), lines[-1]) == (MAX_PROBLEMS + 1, "and 29900 more problems")
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_kraft_file_starts_without_its_controller_listener(path: Path, text: str
     assert (listener.name, listener.host, listener.port) == ("PLAINTEXT", "", 9092)
     assert listener.advertised == Endpoint(host="localhost", port=9092)
     assert config.log_dirs.log_dirs == ("/tmp/kraft-combined-logs",)
-    assert "listener CONTROLLER has no effect here: it is for KRaft controllers" in config.notices[-1]
+    assert "listener CONTROLLER has no effect: it is for KRaft controllers" in config.notices[-1]
     assert len(config.notices) == len(set(config.notices))
 
 

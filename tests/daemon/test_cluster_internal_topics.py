@@ -39,6 +39,6 @@ def test_both_brokers_say_why_there_are_no_coordinators(tmp_path: Path, zookeepe
         for broker in brokers:
             with Connection(broker.port) as connection:
                 for _ in range(3):
-                    assert not is_coordinator_found(connection.ask(find_coordinator("a-group", 0)))
+                    assert not is_coordinator_found(connection.request(find_coordinator("a-group", 0)))
             (reason,) = reasons(broker)
             assert "replication factor" in reason.lower(), reason

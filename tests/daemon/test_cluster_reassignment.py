@@ -116,7 +116,7 @@ def test_a_broker_that_is_drained_has_no_partition(without_groups: Cluster) -> N
     cluster.wait_until(lambda: cluster.known(3) == {3}, "broker 3 knows that it is alone")
     shown = CliRunner().invoke(main, ["brokers", "list", "--bootstrap-server", cluster.brokers[3].bootstrap]).stdout
     assert [line.split() for line in shown.splitlines()[1:]] == [
-        ["2", "gone", "-", "no", "0", "3", "3"],
+        ["2", "unregistered", "-", "no", "0", "3", "3"],
         ["3", cluster.brokers[3].bootstrap, "-", "yes", "3", "3", "0"],
     ]
     cluster.brokers[2].start()

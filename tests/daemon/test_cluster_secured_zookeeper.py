@@ -117,9 +117,9 @@ def test_files_that_are_no_use_are_named(
         ({"zookeeper.ssl.truststore.location": "/no/such.pem"}, "/no/such.pem has no certificates in PEM format"),
         ({"zookeeper.ssl.keystore.location": str(authority.truststore)}, "has no private key and certificate in PEM"),
         ({"zookeeper.ssl.keystore.password": "wrong"}, "that can be read with this password"),
-        ({"zookeeper.ssl.keystore.type": "JKS"}, "is JKS, and only PEM can be read"),
-        ({"zookeeper.ssl.client.enable": "false"}, "ZooKeeper must know who made a node"),
-        ({"zookeeper.ssl.enabled.protocols": "TLSv1.2,SSLv3"}, "names SSLv3; there are TLSv1.2 and TLSv1.3"),
+        ({"zookeeper.ssl.keystore.type": "JKS"}, "is JKS, but only PEM is supported"),
+        ({"zookeeper.ssl.client.enable": "false"}, "ZooKeeper must authenticate the broker"),
+        ({"zookeeper.ssl.enabled.protocols": "TLSv1.2,SSLv3"}, "has SSLv3; supported are TLSv1.2 and TLSv1.3"),
         ({"zookeeper.ssl.crl.enable": "true"}, "revocation of ZooKeeper's certificate is not checked"),
     ):
         code, said = refused_start(tmp_path / "refused", {**right, **change})

@@ -80,7 +80,7 @@ def test_a_file_that_is_gone_is_named(lake: Lake, table: str) -> None:
     Path(gone).unlink()
     Path(broken).write_bytes(Path(broken).read_bytes()[:-10])
     lines = found(lake, *options)
-    assert lines[0] == f"WRONG: {gone} is missing: the table names it, and it is not there"
+    assert lines[0] == f"WRONG: {gone} is part of the table, but does not exist"
     assert lines[1].startswith(f"WRONG: {broken} can't be read: ") and len(lines) == 2
 
 
@@ -103,7 +103,7 @@ def test_a_commit_of_a_parquet_table_that_is_gone_is_named(lake: Lake) -> None:
     gone = Path(lake.out, "_kafkad_log", f"{1:020d}.json")
     files = {path.name for path in lake.out.glob("*.parquet")}
     gone.unlink()
-    said = f"kafkad: {gone} is missing: a commit of the table\n"
+    said = f"kafkad: {gone}, a commit of the table, is missing\n"
     assert one_line(lake.run("verify", code=1)) == said
     # Nor are the files of that commit taken for those of a run that did not end.
     assert one_line(lake.run("maintain", "--older-than", "0", code=1)) == said

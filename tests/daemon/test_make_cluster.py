@@ -71,8 +71,8 @@ def test_one_command_gives_a_cluster_until_ctrl_c(tmp_path: Path) -> None:
         with BrokerClient(f"127.0.0.1:{port + 2}") as client:
             client.create_topic("orders", partitions=3, replication_factor=3, configs={})
         os.killpg(int(group[1]), signal.SIGKILL)
-        assert process.stdout.readline() == "broker 1 has ended; it is started again in 15 s\n"
-        assert process.stdout.readline().startswith("broker 1 starts, its process group is ")
+        assert process.stdout.readline() == "broker 1 has ended; restarting it in 15 s\n"
+        assert process.stdout.readline().startswith("broker 1 is starting, with process group ")
         everything = process_tree(process.pid)
         eventually(lambda: _answers(port), what="broker 1 is back")
         os.killpg(process.pid, signal.SIGINT)

@@ -176,7 +176,7 @@ def test_what_needs_a_restart_is_named_and_stays_as_it_is(broker: FiledBroker) -
 def test_what_needs_a_restart_is_refused_when_a_request_asks_for_it(broker: FiledBroker, entity: str) -> None:
     before = described(broker, "num.network.threads")
     for name, value in (("num.network.threads", "3"), ("listeners", "PLAINTEXT://127.0.0.1:1")):
-        assert "write it into the file and restart the broker" in refusal(broker, entity, name, value)
+        assert "change server.properties and restart the broker" in refusal(broker, entity, name, value)
     assert described(broker, "num.network.threads") == before
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from bench.brokers.ports import free_port
 from bench.brokers.processes import WITHIN_S, eventually, is_alive, process_tree
-from bench.brokers.readiness import answers
+from bench.brokers.readiness import responds
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -37,7 +37,7 @@ def test_closed_window_stops_the_broker_and_a_hangup_alone_does_not(tmp_path: Pa
     )
     os.close(terminal)
     try:
-        eventually(lambda: answers(port), what="the broker serves")
+        eventually(lambda: responds(port), what="the broker serves")
         tree = process_tree(broker.pid)
         if closes_window:
             os.close(window)

@@ -32,13 +32,13 @@ from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.coverage import Returned
 from kafkad.export.dead_letters import folder_of_dead_letters
-from kafkad.export.places import TableFolder
 from kafkad.export.preparation import prepare
 from kafkad.export.request import KEEP_ALL, KEEP_LATEST, ExportRequest
-from kafkad.export.run import carry_out, remove_orphans
+from kafkad.export.run import remove_orphans, run_export
 from kafkad.export.sinks import delta, iceberg, parquet  # noqa: F401
 from kafkad.export.sinks.manifest_log import CHECKPOINTS, LOG
 from kafkad.export.sinks.sink import Merging, Sink
+from kafkad.export.table_folder import TableFolder
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task, run_task
 from kafkad.export.values.format import ValueFormat
@@ -49,7 +49,7 @@ _FIRST, _SECOND, _THIRD = 6, 12, 15
 _WATCHED = (
     *("/kafkad/export/preparation.py", "/kafkad/export/ranges.py"),
     *("/kafkad/export/task.py", "/kafkad/export/latest.py", "/kafkad/export/writing.py"),
-    *("/kafkad/export/sinks/", "/kafkad/export/run.py", "/kafkad/export/places.py"),
+    *("/kafkad/export/sinks/", "/kafkad/export/run.py", "/kafkad/export/table_folder.py"),
     *("/kafkad/export/conditional_puts.py", "/pyiceberg/catalog/sql.py"),
 )
 IN_S3, LATEST, MERGED = "-s3", "-latest", "-merged"
@@ -105,7 +105,7 @@ def export(asked: ExportRequest, deadly: int | None) -> None:
 def _export(asked: ExportRequest) -> None:
     sink = open_sink(asked)
     prepared = prepare(asked, sink)
-    carry_out(prepared, sink, _run_tasks, lambda _file: None)
+    run_export(prepared, sink, _run_tasks, lambda _file: None)
 
 
 def maintain(asked: ExportRequest, deadly: int | None) -> None:

@@ -132,10 +132,10 @@ class _Forward(BaseHTTPRequestHandler):
         if refusal is not None:
             self._refuse(refusal)
             return
-        asking = HTTPConnection("127.0.0.1", self.server.store)
+        connected_client = HTTPConnection("127.0.0.1", self.server.store)
         kept = {name: each for name, each in self.headers.items() if name.lower() not in self.server.left_out}
-        asking.request(self.command, self.path, body, kept)
-        answer = asking.getresponse()
+        connected_client.request(self.command, self.path, body, kept)
+        answer = connected_client.getresponse()
         content = answer.read()
         self.send_response(answer.status)
         for name, value in answer.getheaders():
@@ -144,7 +144,7 @@ class _Forward(BaseHTTPRequestHandler):
         self.send_header("Content-Length", answer.getheader("Content-Length") or str(len(content)))
         self.end_headers()
         self.wfile.write(content)
-        asking.close()
+        connected_client.close()
 
     do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _forward
 
@@ -180,14 +180,14 @@ def use(port: int) -> None:
 def _make_bucket(port: int) -> None:
     deadline_s = time.monotonic() + WITHIN_S
     while True:
-        asking = HTTPConnection("127.0.0.1", port)
+        connected_client = HTTPConnection("127.0.0.1", port)
         try:
-            asking.request("PUT", f"/{BUCKET}")
-            assert asking.getresponse().status == 200
+            connected_client.request("PUT", f"/{BUCKET}")
+            assert connected_client.getresponse().status == 200
         except ConnectionRefusedError:
             assert time.monotonic() < deadline_s, "moto does not listen"
             threading.Event().wait(0.05)
         else:
             return
         finally:
-            asking.close()
+            connected_client.close()

@@ -15,7 +15,7 @@ from kafkad.export.engines.local import run_here
 from kafkad.export.preparation import prepare
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
-from kafkad.export.run import carry_out
+from kafkad.export.run import run_export
 from kafkad.export.tables import open_sink
 from kafkad.export.task import Task
 from kafkad.export.writing import WrittenFile
@@ -229,13 +229,13 @@ def test_a_run_that_misses_something_commits_nothing_and_the_next_one_everything
     sink = open_sink(asked)
     prepared = prepare(asked, sink)
     with pytest.raises(ExportFailed, match="the results of the tasks differ from the plan"):
-        carry_out(prepared, sink, lambda tasks: on_the_way(list(run_here(tasks, 1))), lambda _file: None)
+        run_export(prepared, sink, lambda tasks: on_the_way(list(run_here(tasks, 1))), lambda _file: None)
     # Of a file that did not come nobody knows; `maintain` finds it. One that waits for the commit is gone with the run.
     left = [path.name[:4] for path in out.rglob("*") if path.is_file()]
     assert left == (["t-1-"] if on_the_way is without_a_file and table != "parquet" else [])
     sink = open_sink(asked)
     assert sink.state([0, 1]).topic_id is None
-    carry_out(prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
+    run_export(prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
     assert open_sink(asked).state([0, 1]).offsets == {0: 4, 1: 4}
 
 
@@ -252,6 +252,8 @@ def test_a_run_whose_files_are_on_another_machine_commits_nothing(tmp_path: Path
             path.rename(tmp_path / path.name)
         return returned
 
-    with pytest.raises(ExportFailed, match=r"is not here, .* all workers and the driver need the same folder"):
-        carry_out(prepare(asked, sink), sink, elsewhere, lambda _file: None)
+    with pytest.raises(
+        ExportFailed, match=r"the driver does not find it, .* all workers and the driver need the same folder"
+    ):
+        run_export(prepare(asked, sink), sink, elsewhere, lambda _file: None)
     assert open_sink(asked).state([0]).topic_id is None

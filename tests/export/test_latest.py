@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkad.export.latest import latest_of
-from kafkad.export.problems import AnotherExport, ExportFailed
+from kafkad.export.problems import CommitConflict, ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.request import KEEP_LATEST, ExportRequest
 from kafkad.export.schema import RECORDS
@@ -122,6 +122,6 @@ def test_of_two_merges_that_race_one_commits(kind: str, tmp_path: Path) -> None:
     table.commit(table.begun(), [(b"a", b"1")], 0)
     one, other = table.begun(), table.begun()
     table.commit(one, [(b"a", b"2")], 1)
-    with pytest.raises(AnotherExport):
+    with pytest.raises(CommitConflict):
         table.commit(other, [(b"a", b"3"), (b"b", b"3")], 1)
     assert table.rows() == {b"a": (b"2", 1)}

@@ -18,8 +18,8 @@ from click.testing import CliRunner
 from bench.brokers.processes import WITHIN_S
 from kafkad.cli import main
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
-from kafkad.export.places import TableFolder
 from kafkad.export.request import ExportRequest
+from kafkad.export.table_folder import TableFolder
 from kafkad.export.tables import open_sink
 from tests.amounts import amount
 from tests.export.object_store import BUCKET, EXPIRED, WITHDRAWN, Credentials, Rejection, asking_for, object_store, use

@@ -11,13 +11,13 @@ import pytest
 
 from bench.brokers.processes import WITHIN_S
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
-from kafkad.export.places import TableFolder, unfinished_path
 from kafkad.export.preparation import prepare
-from kafkad.export.problems import AnotherExport, ExportFailed, StoreUnfit
+from kafkad.export.problems import CommitConflict, ExportFailed, UnsupportedStore
 from kafkad.export.request import ExportRequest
-from kafkad.export.run import carry_out, remove_orphans
+from kafkad.export.run import remove_orphans, run_export
 from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.sinks.sink import Merging, Sink
+from kafkad.export.table_folder import TableFolder, unfinished_path
 from kafkad.export.tables import open_sink
 from kafkad.export.task import run_task
 from tests.export.object_store import forgetful, object_store, settings
@@ -63,7 +63,7 @@ def test_two_runs_bring_each_record_once(kind: str, tmp_path: Path) -> None:
         checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=end)
         sink = open_sink(wanted)
         prepared = prepare(wanted, sink)
-        carry_out(prepared, sink, lambda tasks: (file for task in tasks for file in run_task(task)), lambda _: None)
+        run_export(prepared, sink, lambda tasks: (file for task in tasks for file in run_task(task)), lambda _: None)
         assert open_sink(wanted).state([0]).offsets == {0: end}
     folder = TableFolder(OUT)
     tables = [pq.read_table(pa.BufferReader(folder.read(path))) for path in open_sink(wanted).files()]
@@ -103,7 +103,7 @@ def test_of_two_exports_that_race_one_commits(commits_before: int) -> None:
     one, other = ParquetSink(TableFolder(OUT)), ParquetSink(TableFolder(OUT))
     seen_by_one, seen_by_other = one.state([0]), other.state([0])
     one.commit(seen_by_one, commit_of(start, start + 5))
-    with pytest.raises(AnotherExport):
+    with pytest.raises(CommitConflict):
         other.commit(seen_by_other, commit_of(start, start + 7))
     assert ParquetSink(TableFolder(OUT)).state([0]).offsets == {0: start + 5}
 
@@ -133,7 +133,7 @@ def test_a_store_that_writes_over_what_is_there_is_refused(
     checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=9)
     with forgetful(port) as unfit:
         _use(unfit, monkeypatch)
-        with pytest.raises(StoreUnfit):
+        with pytest.raises(UnsupportedStore):
             _sink(kind).check_store()
         command = [sys.executable, "-m", "kafkad", "export", "run", "--topic", "t", "--out", OUT, "--source", "files"]
         command += ["--log-dirs", str(tmp_path / "log"), "--bootstrap-server", "none", "--format", kind]

@@ -8,12 +8,12 @@ import pytest
 from deltalake import DeltaTable
 
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
-from kafkad.export.places import TableFolder
 from kafkad.export.preparation import prepare
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
-from kafkad.export.run import carry_out
+from kafkad.export.run import run_export
 from kafkad.export.schema import RECORDS
+from kafkad.export.table_folder import TableFolder
 from kafkad.export.tables import open_sink
 from kafkad.export.task import run_task
 from tests.export.from_files import from_files
@@ -41,9 +41,9 @@ def test_a_table_of_another_topic_is_refused(tmp_path: Path) -> None:
     checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=4)
     asked = from_files(tmp_path)
     sink = open_sink(asked)
-    carry_out(prepare(asked, sink), sink, lambda tasks: [file for task in tasks for file in run_task(task)], print)
+    run_export(prepare(asked, sink), sink, lambda tasks: [file for task in tasks for file in run_task(task)], print)
     other = replace(asked, topic="u")
-    with pytest.raises(ExportFailed, match="the table is of topic 't', not 'u': name another folder"):
+    with pytest.raises(ExportFailed, match="the table is of topic 't', not 'u': use another folder"):
         prepare(other, open_sink(other))
 
 
@@ -59,7 +59,7 @@ def test_the_folder_of_a_table_may_have_any_name_or_is_refused(tmp_path: Path, t
         return
     for _ in range(2):
         sink = open_sink(asked)
-        carry_out(prepare(asked, sink), sink, lambda tasks: [file for task in tasks for file in run_task(task)], print)
+        run_export(prepare(asked, sink), sink, lambda tasks: [file for task in tasks for file in run_task(task)], print)
     assert len(open_sink(asked).files()) == 1 and open_sink(asked).kept(0) == set(open_sink(asked).files())
     assert [each.name for each in tmp_path.iterdir() if each.name != "log"] == [name]
 

@@ -49,7 +49,7 @@ def test_what_is_lost_is_known_before_a_run() -> None:
 
 
 def test_a_log_that_is_shorter_than_the_table_is_refused() -> None:
-    with pytest.raises(ExportFailed, match="the table goes up to offset 12, the log only to 9"):
+    with pytest.raises(ExportFailed, match="the table ends at offset 12, after the end 9 of the log"):
         plan(facts(p0=(0, 9)), {0: 12})
 
 

@@ -10,9 +10,9 @@ from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.engines.local import run_here
 from kafkad.export.preparation import prepare
-from kafkad.export.problems import AnotherExport
+from kafkad.export.problems import CommitConflict
 from kafkad.export.request import KEEP_ALL, KEEP_LATEST, ExportRequest
-from kafkad.export.run import carry_out
+from kafkad.export.run import run_export
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.values.format import ValueFormat
 from tests.export.from_files import from_files
@@ -24,7 +24,7 @@ SCHEMA = b'{"properties": {"n": {"type": "integer"}}}'
 def begun(asked: ExportRequest) -> Callable[[], object]:
     """A run that has looked at its table."""
     sink = open_sink(asked)
-    return partial(carry_out, prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
+    return partial(run_export, prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
 
 
 def stored(asked: ExportRequest) -> set[str]:
@@ -57,7 +57,7 @@ def test_a_run_that_lost_a_race_leaves_nothing(tmp_path: Path, table: str, keeps
         winner, loser = begun(asked), begun(asked)
         winner()
         before = stored(asked)
-        with pytest.raises(AnotherExport):
+        with pytest.raises(CommitConflict):
             loser()
         assert stored(asked) == before
     if keeps == KEEP_ALL:

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.source import Source
 from kafkad.export.task import Task, run_task
-from kafkad.export.writing import Layout, WrittenFile, is_named_by_run
+from kafkad.export.writing import Layout, WrittenFile, is_run_file_name
 from tests.export.reading.test_log_directories import partition, plain
 
 
@@ -22,6 +22,6 @@ def test_two_attempts_of_a_task_at_once_do_not_touch_each_others_files(tmp_path:
     returned = [next(abandoned), *repeated, *abandoned]
     files = [each for each in returned if isinstance(each, WrittenFile)]
     assert len({file.path for file in files}) == len(files) == 4
-    assert all(is_named_by_run(file.path) for file in files)
+    assert all(is_run_file_name(file.path) for file in files)
     offsets = [pq.read_table(tmp_path / "table" / file.path).column("offset").to_pylist() for file in files]
     assert sorted(offsets) == [[0, 1, 2, 3, 4]] * 2 + [[5, 6, 7, 8]] * 2

@@ -8,12 +8,12 @@ import pytest
 
 from kafkad.core.columns.window import split_window
 from kafkad.core.log.records.record import NewRecord, build_batch
-from kafkad.export.places import TableFolder
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.checksums import checksums
 from kafkad.export.reading.decoding import arrow_batches
 from kafkad.export.reading.source import Source
 from kafkad.export.reading.transactions import CommittedFilter
+from kafkad.export.table_folder import TableFolder
 from kafkad.export.task import Task, run_task
 from kafkad.export.verification import FileOffsets, Verified, WrongFile, overlaps, read_offsets, verify
 from kafkad.export.writing import Layout, WrittenFile
@@ -79,7 +79,7 @@ def test_a_file_that_is_not_there_or_no_file_is_named_and_the_others_are_read(tm
     (in_file,) = read.offsets[0]
     assert in_file.offsets.tolist() == list(range(9))
     gone, empty = read.wrong
-    assert gone == WrongFile(f"{tmp_path}/table/gone.parquet", "is missing: the table names it, and it is not there")
+    assert gone == WrongFile(f"{tmp_path}/table/gone.parquet", "is part of the table, but does not exist")
     assert empty.path == f"{tmp_path}/table/empty.parquet" and empty.problem.startswith("can't be read: ")
 
 

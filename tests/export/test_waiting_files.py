@@ -10,14 +10,14 @@ import pytest
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.coverage import Returned
 from kafkad.export.engines.local import run_here
-from kafkad.export.places import TableFolder, Waiting
 from kafkad.export.preparation import prepare
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.request import ExportRequest
-from kafkad.export.run import carry_out, remove_orphans
+from kafkad.export.run import remove_orphans, run_export
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.sinks.sink import Sink
+from kafkad.export.table_folder import PendingFile, TableFolder
 from kafkad.export.tables import open_sink
 from kafkad.export.task import Task
 from kafkad.export.writing import Layout, RangeWriter
@@ -32,7 +32,7 @@ class Killed(BaseException):
 class Interrupted(TableFolder):
     """No file gets its name in it: the run is killed there."""
 
-    def place(self, waiting: Iterable[Waiting]) -> None:
+    def place(self, pending_files: Iterable[PendingFile]) -> None:
         raise Killed
 
 
@@ -45,7 +45,7 @@ def asked_for(tmp_path: Path, end: int, **more: str) -> ExportRequest:
 
 def run(asked: ExportRequest, sink: Sink | None = None) -> None:
     sink = open_sink(asked) if sink is None else sink
-    carry_out(prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
+    run_export(prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
 
 
 def killed_behind_its_commit(asked: ExportRequest) -> None:
@@ -70,7 +70,7 @@ def test_files_get_their_names_by_the_commit(tmp_path: Path, partition_by: str) 
         yield from run_here(tasks, 1)
         assert seen(asked) == []
 
-    carry_out(prepare(asked, sink), sink, run_tasks, lambda _file: None)
+    run_export(prepare(asked, sink), sink, run_tasks, lambda _file: None)
     assert seen(asked) == list(range(5))
     assert list(Path(asked.out, "_tmp").iterdir()) == []
 
@@ -118,6 +118,6 @@ def test_what_was_not_committed_gets_no_name(tmp_path: Path) -> None:
     list(run_here(abandoned.tasks, 1))
     run(asked)
     assert seen(asked) == list(range(5))
-    assert [each.run_id for each in TableFolder(asked.out).waiting()] == [abandoned.run_id]
+    assert [each.run_id for each in TableFolder(asked.out).pending_files()] == [abandoned.run_id]
     assert len(remove_orphans(TableFolder(asked.out), open_sink(asked), 0)) == 1
     assert seen(asked) == list(range(5))

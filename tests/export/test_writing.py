@@ -15,13 +15,13 @@ from pyiceberg.table import Table
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.engines.local import run_here
-from kafkad.export.places import TableFolder
 from kafkad.export.preparation import prepare
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.request import ExportRequest
-from kafkad.export.run import carry_out
+from kafkad.export.run import run_export
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.sink import Merging
+from kafkad.export.table_folder import TableFolder
 from kafkad.export.tables import open_sink
 from kafkad.export.values.columns import VALUE
 from kafkad.export.writing import END_US, FIRST_US, Layout, RangeWriter, WrittenFile, hour_number
@@ -101,7 +101,7 @@ def test_a_table_has_records_of_any_time(kind: str, partition_by: str, tmp_path:
     for end in (1, 2, 3, 6):
         checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=end)
         sink = open_sink(asked)
-        carry_out(prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
+        run_export(prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
     day, nowhere = "date=1970-01-01", "date=__HIVE_DEFAULT_PARTITION__"
     far, before = ("date=9999-12-31", "date=0001-01-01") if kind == "iceberg" else (nowhere, nowhere)
     dates = ["date=1969-12-31", day, far, nowhere, day, before]
@@ -159,7 +159,7 @@ def exported(asked: ExportRequest, folder: Path, *times_ms: int) -> None:
     for end in range(1, len(times_ms) + 1):
         checkpoint(folder / "log", HIGH_WATERMARKS, p0=end)
         sink = open_sink(asked)
-        carry_out(prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
+        run_export(prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
 
 
 @pytest.mark.parametrize(("partition_by", "hours"), [("day", 24), ("hour", 1)])

@@ -98,7 +98,7 @@ def test_purge_keeps_the_records_and_removes_the_rest(boot: Boot, installed_tree
 def test_purge_leaves_the_plugins_of_the_administrator_and_says_where(changed_tree: Path) -> None:
     run_in_tree(changed_tree, f"echo >{PLUGINS}/mine.py")
     said = run_in_tree(changed_tree, "apt-get -qq purge -y kafkad 2>&1")
-    assert f"kafkad: the plugins in {PLUGINS} are yours and stay; without them: rm -r {PLUGINS}" in said
+    assert f"kafkad: the plugins in {PLUGINS} are not removed; to remove them: rm -r {PLUGINS}" in said
     assert [file.name for file in (changed_tree / PLUGINS.lstrip("/")).iterdir()] == ["mine.py"]
 
 

@@ -49,7 +49,7 @@ def test_user_is_told_the_command_that_gets_what_is_missing(tmp_path: Path) -> N
     code, said, called = run(tmp_path, 1000, HAS_GIT, "interpreted-unit")
     assert (code, called) == (1, [])
     assert said == (
-        "kafkad: more packages are needed; get them with: sudo apt-get install --no-install-recommends"
+        "kafkad: missing packages; install them with: sudo apt-get install --no-install-recommends"
         " default-jdk-headless maven zookeeper\n"
     )
 
@@ -91,7 +91,9 @@ def test_types_and_lint_need_nothing(tmp_path: Path) -> None:
 def test_unknown_tests_are_one_line(tmp_path: Path) -> None:
     code, said, called = run(tmp_path, 0, HAS_ALL, "unit,smoke")
     assert (code, called) == (1, [])
-    assert said.startswith("kafkad: there are no tests smoke: types, lint, unit, daemon, chaos, compat, spark, package")
+    assert said.startswith(
+        "kafkad: unknown tests smoke: expected types, lint, unit, daemon, chaos, compat, spark, package"
+    )
     assert said.count("\n") == 1
 
 

@@ -38,8 +38,7 @@ def test_missing_python_is_one_line_with_the_command_that_gets_it(tmp_path: Path
     outcome = _run(tmp_path, {"id": _USER})
     assert outcome.returncode == 1
     assert outcome.stderr == (
-        "kafkad: Python 3.11 or later is needed and was not found;"
-        " get it with: sudo apt-get install python3 python3-venv\n"
+        "kafkad: Python 3.11 or later was not found; install it with: sudo apt-get install python3 python3-venv\n"
     )
 
 
@@ -53,7 +52,7 @@ def test_python_without_venv_is_one_line_with_the_command_that_gets_it(tmp_path:
     outcome = _run(tmp_path, {"id": _USER, "python3": _BARE_PYTHON})
     assert outcome.returncode == 1
     assert outcome.stderr == (
-        f"kafkad: {tmp_path}/python3 has no venv module; get it with: sudo apt-get install python3.11-venv\n"
+        f"kafkad: {tmp_path}/python3 has no venv module; install it with: sudo apt-get install python3.11-venv\n"
     )
 
 
@@ -75,5 +74,5 @@ def test_folder_that_is_no_virtual_environment_is_left_alone(tmp_path: Path) -> 
     (precious / "file").touch()
     outcome = _run(tmp_path, {"id": _USER, "python3": python, "kcat": python}, folder="precious")
     assert outcome.returncode == 1
-    assert "is no virtual environment" in outcome.stderr
+    assert "is not a virtual environment" in outcome.stderr
     assert os.listdir(precious) == ["file"]

@@ -343,15 +343,15 @@ def main() -> None:
     parser.add_argument("--format", choices=["parquet", "delta", "iceberg"], default="parquet")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
+    requested = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         done = run(
             Path(folder),
-            engine=asked.engine,
-            source=asked.source,
-            table=asked.format,
-            kills=asked.kills,
-            seed=asked.seed,
+            engine=requested.engine,
+            source=requested.source,
+            table=requested.format,
+            kills=requested.kills,
+            seed=requested.seed,
         )
     print(done)
 

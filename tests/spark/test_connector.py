@@ -69,14 +69,14 @@ class Both:
         self._broker = broker
 
     def __call__(self, kind: str, **options: str) -> DataFrame:
-        asked = {
+        requested = {
             "kafka.bootstrap.servers": self._broker.bootstrap,
             "kafka.isolation.level": "read_committed",
             "subscribe": TOPIC,
             "includeHeaders": "true",
             **options,
         }
-        return self._spark.read.format(kind).options(**asked).load().select(*_COLUMNS)
+        return self._spark.read.format(kind).options(**requested).load().select(*_COLUMNS)
 
 
 @pytest.fixture
@@ -147,16 +147,16 @@ def test_both_sources_refuse_the_same_options(both: Both, options: dict[str, str
     """Spark makes an AnalysisException of what a source in Python raises."""
     with pytest.raises((IllegalArgumentException, Py4JJavaError), match=said):
         both("kafka", **options).count()
-    with pytest.raises(AnalysisException, match=said) as refused:
+    with pytest.raises(AnalysisException, match=said) as rejected:
         both("kafkad", **options)
-    assert "IllegalArgumentException: " in str(refused.value) and "Traceback" not in str(refused.value)
+    assert "IllegalArgumentException: " in str(rejected.value) and "Traceback" not in str(rejected.value)
 
 
 def test_our_source_is_no_sink(spark: SparkSession, broker: Kafkad) -> None:
     writer = spark.range(1).selectExpr("cast(id as string) as value").write.format("kafkad").mode("append")
-    with pytest.raises(AnalysisException, match="kafkad is a source only") as refused:
+    with pytest.raises(AnalysisException, match="kafkad is only a source") as rejected:
         writer.option("kafka.bootstrap.servers", broker.bootstrap).option("topic", "sunk").save()
-    assert "Traceback" not in str(refused.value)
+    assert "Traceback" not in str(rejected.value)
 
 
 def test_what_sparks_sink_writes_is_read_by_both(spark: SparkSession, both: Both, broker: Kafkad) -> None:

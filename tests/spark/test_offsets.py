@@ -44,7 +44,7 @@ def test_batches_with_a_limit_have_every_offset_once(logs: dict[int, tuple[int, 
 
 def test_a_batch_whose_beginning_is_not_known_is_data_loss() -> None:
     """The end is of a first batch of Spark's Kafka source, which keeps its beginning elsewhere."""
-    with pytest.raises(DataLost, match="t-0: where the batch up to offset 5 begins is not known"):
+    with pytest.raises(DataLost, match="t-0: the start of the batch up to offset 5 is unknown"):
         ranges_between({A: 7, B: 0}, {A: 5, B: 2}, {A: 0, B: 0}, fails_on_loss=True)
     ranges = ranges_between({A: 7, B: 0}, {A: 5, B: 2}, {A: 0, B: 0}, fails_on_loss=False)
     assert ranges == [("t", OffsetRange(1, 0, 2))]
@@ -71,10 +71,10 @@ def test_what_retention_took_is_data_loss() -> None:
 
 
 def test_a_partition_that_is_gone_and_a_log_that_is_shorter_are_data_loss() -> None:
-    with pytest.raises(DataLost, match="is no longer there"):
+    with pytest.raises(DataLost, match="was deleted"):
         next_end({A: 3, B: 0}, {A: Bounds(0, 5)}, None, fails_on_loss=True)
     assert next_end({A: 3, B: 0}, {A: Bounds(0, 5)}, None, fails_on_loss=False) == {A: 5}
-    with pytest.raises(DataLost, match="made again"):
+    with pytest.raises(DataLost, match="may be recreated"):
         next_end({A: 9}, {A: Bounds(0, 5)}, None, fails_on_loss=True)
     assert next_end({A: 9}, {A: Bounds(0, 5)}, None, fails_on_loss=False) == {A: 5}
 

@@ -14,11 +14,11 @@ from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.source import read_range
 from pyspark_kafkad import DefaultSource
-from pyspark_kafkad.failing import IllegalArgumentException
+from pyspark_kafkad.errors import IllegalArgumentException
 from pyspark_kafkad.offsets import Spelled
 from pyspark_kafkad.options import ReadOptions, plan_read
-from pyspark_kafkad.pieces import TopicRange
 from pyspark_kafkad.stream import TopicStreamReader
+from pyspark_kafkad.tasks import TopicRange
 from tests.export.reading.test_decoding import marker, written
 from tests.export.reading.test_log_directories import partition, plain
 
@@ -59,11 +59,11 @@ def test_a_batch_goes_to_the_checkpoint_and_to_the_first_open_transaction(folder
 
 
 def test_what_was_planned_is_read_without_a_broker(folder: Path) -> None:
-    ((source, wanted),) = plan_read(
+    ((source, offset_range),) = plan_read(
         ReadOptions.parse({"path": f"{folder.parent},{folder}/", "assign": json.dumps({"t": [1]})})
     )
     assert source.bootstrap is None
-    batches = read_range(source, wanted, SharedClient())
+    batches = read_range(source, offset_range, SharedClient())
     assert [offset for each in batches for offset in each.column("offset").to_pylist()] == [0, 1, 2]
 
 
@@ -101,17 +101,17 @@ def test_a_first_batch_is_repeated_from_where_the_query_began(folder: Path) -> N
 
 
 def ranges(stream: TopicStreamReader, start: Spelled, end: Spelled) -> list[OffsetRange]:
-    return [each.wanted for each in stream.partitions(start, end) if isinstance(each, TopicRange)]
+    return [each.offset_range for each in stream.partitions(start, end) if isinstance(each, TopicRange)]
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"startingTimestamp": "0"}, "need a broker"),
-        ({"assign": json.dumps({"t": [2]})}, "there is no partition t-2"),
+        ({"startingTimestamp": "0"}, "a broker is required"),
+        ({"assign": json.dumps({"t": [2]})}, "no partition t-2 exists"),
         ({"assign": json.dumps({"other": [0]})}, "no partition of topic 'other'"),
         ({"path": "/nowhere"}, "/nowhere is not a directory"),
-        ({"path": ""}, "kafka.bootstrap.servers has to be set, or path"),
+        ({"path": ""}, "kafka.bootstrap.servers is required, or path"),
     ],
 )
 def test_what_log_directories_do_not_say_is_refused(folder: Path, options: dict[str, str], said: str) -> None:
@@ -127,10 +127,12 @@ def test_what_is_beyond_the_checkpoint_is_data_loss(folder: Path) -> None:
 
 
 def test_a_batch_of_a_stream_waits_for_the_fewest_offsets_but_not_for_ever(folder: Path) -> None:
-    asked = {"path": str(folder), "subscribe": "t", "startingOffsets": "earliest", "minOffsetsPerTrigger": "8"}
+    requested = {"path": str(folder), "subscribe": "t", "startingOffsets": "earliest", "minOffsetsPerTrigger": "8"}
     begun, end = {"t": {"0": 0, "1": 0}}, {"t": {"0": 4, "1": 3}}
     for delay, second in (("1 h", begun), ("0ms", end)):
-        stream = TopicStreamReader(ReadOptions.parse({**asked, "maxTriggerDelay": delay}, is_stream=True), ["offset"])
+        stream = TopicStreamReader(
+            ReadOptions.parse({**requested, "maxTriggerDelay": delay}, is_stream=True), ["offset"]
+        )
         assert stream.latestOffset(begun, stream.getDefaultReadLimit()) == end, "the first one"
         assert stream.latestOffset(begun, stream.getDefaultReadLimit()) == second
         stream.prepareForTriggerAvailableNow()
@@ -150,9 +152,9 @@ def test_a_task_has_so_many_offsets_at_most(folder: Path) -> None:
         ({"assign": json.dumps({"t": 0})}, "assign: expected a list of partitions of 't'"),
         ({"startingOffsets": json.dumps({"t": 0})}, "startingOffsets has no number for t-0"),
         ({"endingOffsets": json.dumps({"t": {"0": 1}})}, "endingOffsets has no number for t-1"),
-        ({"assign": json.dumps({"t": []})}, "assign: there is a topic without partitions"),
-        ({"subscribe": " ,"}, "there is no topic in it"),
-        ({"startingOffsets": json.dumps({"t": {"0": 1, "1": 1, "2": 1}})}, "startingOffsets: t-2 is not read"),
+        ({"assign": json.dumps({"t": []})}, "assign: expected topics with partitions"),
+        ({"subscribe": " ,"}, "expected a topic, found none"),
+        ({"startingOffsets": json.dumps({"t": {"0": 1, "1": 1, "2": 1}})}, "startingOffsets: t-2 is not selected"),
         ({"startingOffsets": json.dumps({"t": {"0": 1, "1": -3}})}, "expected an offset, -1 or -2, found -3"),
         ({"startingOffsets": "latest"}, "startingOffsets of a batch can't be latest"),
         ({"startingOffsets": json.dumps({"t": {"0": 1, "1": -1}})}, "startingOffsets of a batch can't be latest"),
@@ -162,7 +164,7 @@ def test_a_task_has_so_many_offsets_at_most(folder: Path) -> None:
                 "startingOffsets": json.dumps({"t": {"0": 3, "1": 0}}),
                 "endingOffsets": json.dumps({"t": {"0": 2, "1": 1}}),
             },
-            r"t-0: startingOffsets \(3\) is behind endingOffsets \(2\)",
+            r"t-0: startingOffsets \(3\) is after endingOffsets \(2\)",
         ),
         ({"kafka.isolation.level": "READ_UNCOMMITTED"}, "isolation.level: expected read_committed or read_uncommitted"),
         ({"failOnDataLoss": "no"}, "failOnDataLoss: expected true or false, found 'no'"),
@@ -187,22 +189,22 @@ def test_a_batch_has_the_options_of_triggers_without_effect(folder: Path) -> Non
 
 
 def test_a_delay_is_spelled_as_sparks() -> None:
-    asked = {"path": "/", "subscribe": "t"}
+    requested = {"path": "/", "subscribe": "t"}
     for text, seconds in (("1500", 1.5), ("2s", 2), ("15m", 900), ("1 min", 60), ("1h", 3_600)):
-        assert ReadOptions.parse({**asked, "maxTriggerDelay": text}, is_stream=True).longest_delay_s == seconds
+        assert ReadOptions.parse({**requested, "maxTriggerDelay": text}, is_stream=True).max_delay_s == seconds
     for name in ("minOffsetsPerTrigger", "maxOffsetsPerTrigger"):
         with pytest.raises(ExportFailed, match=f"{name}: expected a number from 1 on, found '0'"):
-            ReadOptions.parse({**asked, name: "0"}, is_stream=True)
+            ReadOptions.parse({**requested, name: "0"}, is_stream=True)
     with pytest.raises(ExportFailed, match=r"minOffsetsPerTrigger \(2\) is more than maxOffsetsPerTrigger \(1\)"):
-        ReadOptions.parse({**asked, "minOffsetsPerTrigger": "2", "maxOffsetsPerTrigger": "1"}, is_stream=True)
+        ReadOptions.parse({**requested, "minOffsetsPerTrigger": "2", "maxOffsetsPerTrigger": "1"}, is_stream=True)
     with pytest.raises(ExportFailed, match="maxTriggerDelay: expected a time such as 15m, found 'soon'"):
-        ReadOptions.parse({**asked, "maxTriggerDelay": "soon"}, is_stream=True)
+        ReadOptions.parse({**requested, "maxTriggerDelay": "soon"}, is_stream=True)
 
 
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        (StructType().add("vaule", BinaryType()), "there is no column 'vaule': key, value"),
+        (StructType().add("vaule", BinaryType()), "no column 'vaule' exists, only key, value"),
         (StructType().add("value", StringType()), "the column value is binary, not string"),
     ],
 )

@@ -26,7 +26,7 @@ from kafkad.export.preparation import prepare
 from kafkad.export.problems import ExportFailed
 from kafkad.export.reading.source import Source
 from kafkad.export.request import ExportRequest
-from kafkad.export.run import carry_out
+from kafkad.export.run import run_export
 from kafkad.export.tables import open_sink
 from kafkad.export.task import Task
 from kafkad.export.writing import Layout
@@ -160,15 +160,15 @@ def test_filters_are_the_business_of_spark(load: Load) -> None:
         ({"subscribePattern": "("}, "subscribePattern: "),
         ({"colour": "blue"}, "kafkad has no option colour"),
         ({"startingOffsets": "{"}, "startingOffsets: "),
-        ({"kafka.security.protocol": "SASL_SSL"}, "kafka.security.protocol: kafkad has no SASL_SSL"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "kafka.security.protocol: SASL_SSL is not supported"),
         ({"startingOffsets": json.dumps({TOPIC: {"0": 0}})}, f"startingOffsets has no number for {TOPIC}-1"),
         ({"endingOffsets": json.dumps({TOPIC: {"0": 10**9, "1": -1, "2": -1}})}, "failOnDataLoss=false"),
     ],
 )
 def test_wrong_options_are_named(load: Load, options: dict[str, str], said: str) -> None:
-    with pytest.raises(PySparkException) as refused:
+    with pytest.raises(PySparkException) as rejected:
         load(**options).count()
-    assert said in str(refused.value)
+    assert said in str(rejected.value)
 
 
 def test_spark_submit_exports_twice_and_nothing_is_doubled(broker: Kafkad, tmp_path: Path) -> None:
@@ -232,12 +232,12 @@ def test_a_run_of_which_spark_has_lost_an_answer_commits_nothing(
     broker: Kafkad, spark: SparkSession, tmp_path: Path, table: str
 ) -> None:
     out = tmp_path / "table"
-    asked = ExportRequest(topic=TOPIC, out=str(out), name=TOPIC, bootstrap=broker.bootstrap, format=table)
-    sink = open_sink(asked)
+    requested = ExportRequest(topic=TOPIC, out=str(out), name=TOPIC, bootstrap=broker.bootstrap, format=table)
+    sink = open_sink(requested)
 
     def lose_the_last(tasks: Sequence[Task]) -> list[Returned]:
         return list(run_in_spark(spark, tasks, "of which something is lost"))[:-1]
 
     with pytest.raises(ExportFailed, match="the results of the tasks differ from the plan"):
-        carry_out(prepare(asked, sink), sink, lose_the_last, lambda _file: None)
+        run_export(prepare(requested, sink), sink, lose_the_last, lambda _file: None)
     assert sink.state([0]).topic_id is None and not list(out.rglob("*.parquet"))

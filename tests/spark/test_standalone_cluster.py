@@ -105,8 +105,8 @@ def test_workers_export_with_the_python_of_one_file(pex: Path, master: str, tmp_
         said = run(command, SPARK_HOME=str(SPARK), SPARK_LOCAL_IP="127.0.0.1")
         (summary,) = [line for line in said.splitlines() if line.startswith("{")]
         assert json.loads(summary)["records"] == COUNT
-        asked = command[command.index("--topic") :]
-        assert json.loads(run([sys.executable, "-m", "kafkad", "export", "run", *asked]))["commit"] is None
+        requested = command[command.index("--topic") :]
+        assert json.loads(run([sys.executable, "-m", "kafkad", "export", "run", *requested]))["commit"] is None
     values = DeltaTable(str(out)).to_pyarrow_table(columns=["value"]).column("value").to_pylist()
     assert sorted(map(int, values)) == list(range(COUNT))
     assert any((tmp_path / "unpacked").iterdir()), "the workers ran the file's Python"

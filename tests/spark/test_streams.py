@@ -122,15 +122,15 @@ def test_a_time_within_an_open_transaction_is_where_the_transaction_begins(strea
     for milliseconds in (1_000, 2_000):
         writer.produce(stream.topic, value=b"v", partition=1, timestamp=milliseconds)
     assert writer.flush(WITHIN_S) == 0
-    asked = {"kafka.bootstrap.servers": stream.broker.bootstrap, "assign": json.dumps({stream.topic: [1]})}
-    options = ReadOptions.parse({**asked, "startingTimestamp": "2000"}, is_stream=True)
+    requested = {"kafka.bootstrap.servers": stream.broker.bootstrap, "assign": json.dumps({stream.topic: [1]})}
+    options = ReadOptions.parse({**requested, "startingTimestamp": "2000"}, is_stream=True)
     reader = TopicStreamReader(options, ["offset"])
     begun = reader.initialOffset()
     assert begun == {stream.topic: {"1": 0}}
     assert reader.partitions(begun, reader.latestOffset(begun, reader.getDefaultReadLimit())) == []
-    assert plan_read(ReadOptions.parse({**asked, "endingTimestamp": "2000"})) == []
+    assert plan_read(ReadOptions.parse({**requested, "endingTimestamp": "2000"})) == []
     writer.commit_transaction(WITHIN_S)
-    committed = ReadOptions.parse({**asked, "startingTimestamp": "2000"})
+    committed = ReadOptions.parse({**requested, "startingTimestamp": "2000"})
     # Its marker comes a little later.
     eventually(lambda: [each.start for _, each in plan_read(committed)] == [1], within=WITHIN_S, what="the second one")
 
@@ -205,22 +205,22 @@ def test_a_query_whose_checkpoint_is_lost_goes_on_where_its_table_ends(stream: S
     [
         ({"endingOffsets": "latest"}, "endingoffsets is no option of streams"),
         ({"maxOffsetsPerTrigger": "many"}, "maxOffsetsPerTrigger: expected a number"),
-        ({"startingTable": "/usr/lib"}, "does not say where it ends"),
+        ({"startingTable": "/usr/lib"}, "has no end offsets"),
     ],
 )
 def test_wrong_options_of_streams_are_named(stream: Stream, options: dict[str, str], said: str) -> None:
-    with pytest.raises(StreamingQueryException, match=said) as refused:
+    with pytest.raises(StreamingQueryException, match=said) as rejected:
         stream.run(stream.reader(**options).load())
-    assert "Traceback" not in str(refused.value)
+    assert "Traceback" not in str(rejected.value)
 
 
 def test_directories_of_another_topic_of_this_name_are_refused(stream: Stream, tmp_path: Path) -> None:
     stream.produce(10)
     for number in range(2):
         partition(tmp_path / "other", f"{stream.topic}-{number}", *map(plain, range(5)))
-    asked = {"kafka.bootstrap.servers": stream.broker.bootstrap, "subscribe": stream.topic}
-    with pytest.raises(ExportFailed, match="is not of the broker's topic"):
-        plan_read(ReadOptions.parse({**asked, "path": str(tmp_path / "other")}))
+    requested = {"kafka.bootstrap.servers": stream.broker.bootstrap, "subscribe": stream.topic}
+    with pytest.raises(ExportFailed, match="has another topic id than the broker's topic"):
+        plan_read(ReadOptions.parse({**requested, "path": str(tmp_path / "other")}))
 
 
 def test_one_partition_is_read_by_several_tasks(stream: Stream) -> None:

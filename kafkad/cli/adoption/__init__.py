@@ -1,1 +1,1 @@
-"""What `kafkad adopt` finds out about log directories of Apache Kafka, and how it hands them to a broker."""
+"""`kafkad adopt`: survey log directories of Apache Kafka, and prepare them for a broker."""

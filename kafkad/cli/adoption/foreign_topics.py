@@ -1,6 +1,6 @@
-"""What another cluster says of its topics: id, number of partitions, configs. Each source gives the same values.
+"""The topics of another cluster: id, number of partitions, configs. Each source returns the same values.
 
-The KRaft metadata log and ZooKeeper are in modules of their own; here are files: JSON, or what kafka-topics.sh printed.
+This module reads files: JSON or output of kafka-topics.sh. Other modules read the KRaft metadata log and ZooKeeper.
 """
 
 import json
@@ -21,12 +21,12 @@ _PAIR = re.compile(r"([a-z][a-z.]*)=(.*?)(?=,[a-z][a-z.]*=|$)")
 
 
 class UnreadableSource(Exception):
-    """Where the settings should have come from; the message is one line."""
+    """A source of topic configs can't be read; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignTopic:
-    """`topic_id` and `partitions` None: the source does not say. `configs` are the topic's own, not the defaults."""
+    """`topic_id` and `partitions` are None if unknown. `configs` are the configs of the topic, without defaults."""
 
     topic_id: UUID | None = None
     partitions: int | None = None
@@ -35,7 +35,7 @@ class ForeignTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignCluster:
-    """`broker_configs`: what was set for all brokers while they ran, and is in no server.properties."""
+    """`broker_configs`: cluster-wide dynamic configs, which are in no server.properties."""
 
     source: str
     topics: Mapping[str, ForeignTopic]
@@ -88,4 +88,4 @@ def _id(path: Path, text: str) -> UUID:
     try:
         return decode_id(text)
     except ValueError as error:
-        raise UnreadableSource(f"{path}: {text!r} is no topic id") from error
+        raise UnreadableSource(f"{path}: {text!r} is not a topic id") from error

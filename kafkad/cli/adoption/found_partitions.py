@@ -1,4 +1,4 @@
-"""Which partitions are in the log directories, and what do their files hold? Nothing is opened for writing."""
+"""Find the partitions in log directories, and survey their files. Opens files only for reading."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPartition:
-    """`unfinished`: files of a deletion or a compaction that was interrupted; a start finishes or undoes it."""
+    """`unfinished`: files of an interrupted deletion or compaction; a start completes it or reverts it."""
 
     name: TopicPartition
     path: Path
@@ -32,14 +32,14 @@ class FoundPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundLogs:
-    """`set_aside`: folders that Apache Kafka has renamed, as the partition was deleted, moved or of no known topic."""
+    """`set_aside`: folders that Apache Kafka has renamed: deleted, moved or stray partitions."""
 
     partitions: list[FoundPartition]
     set_aside: list[Path]
 
 
 def find_partitions(directories: Sequence[Path]) -> FoundLogs:
-    """The partitions by topic and number, their records still unread. Raises `StorageFailed`, OSError."""
+    """The partitions by topic and number; records are not read yet. Raises `StorageFailed`, OSError."""
     found = FoundLogs(partitions=[], set_aside=[])
     for at, log_dir in enumerate(directories):
         for directory in scan(at, log_dir, lambda topic, partition: False):
@@ -76,7 +76,7 @@ def _partition(name: TopicPartition, path: Path, directory: FoundDirectory) -> F
 
 
 def read_records(partition: FoundPartition, progress: Progress) -> None:
-    """Fill the partition's survey; `progress` is told how many bytes were read."""
+    """Fill the partition's survey; calls `progress` with the number of bytes read."""
     for base_offset, path in partition.logs:
         with opened(path) as log:
             for done in survey_segment(partition.survey, log, base_offset):
@@ -85,7 +85,7 @@ def read_records(partition: FoundPartition, progress: Progress) -> None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Source]:
-    """Read, not mapped: a file that a running broker truncates must not kill the command."""
+    """A file to read without mmap: truncation of a mapped file by a running broker would kill the command."""
     with path.open("rb") as file:
         descriptor = file.fileno()
         yield Source(

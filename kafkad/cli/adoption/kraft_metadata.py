@@ -1,9 +1,8 @@
-"""What does the KRaft metadata log on a broker's disk say of topics? (`__cluster_metadata-0`)
+"""Read topics from the KRaft metadata log (`__cluster_metadata-0`) on a broker's disk.
 
-The newest snapshot that can be read, then the batches of the log after it. Records of a metadata transaction (KIP-868)
-count when it has ended: neither those of one that was aborted, nor of one that is open, which the next controller would
-abort. Each node of a KRaft cluster has this log; the last records of a node that was killed may not have been
-committed, as with its own restart.
+Replays the newest snapshot, then the later batches of the log. Records of a metadata transaction (KIP-868) count only
+if it has ended: an aborted transaction is ignored, and so is an open one, which the next controller would abort. Each
+node of a KRaft cluster has this log. The last records of a node that was killed may be uncommitted.
 """
 
 import re
@@ -35,7 +34,7 @@ _SEGMENT = re.compile(r"(\d{20})\.log")
 
 
 def read_kraft_metadata(directory: Path) -> ForeignCluster:
-    """`directory` is the one that is called `__cluster_metadata-0`. Raises UnreadableSource."""
+    """`directory` is `__cluster_metadata-0`. Raises UnreadableSource."""
     replayed = _Replayed()
     try:
         names = sorted(path.name for path in directory.iterdir())
@@ -58,10 +57,10 @@ class _Replayed:
         self._partitions: dict[UUID, set[int]] = {}
         self._configs: dict[tuple[int, str], dict[str, str]] = {}
         self._in_transaction: list[MetadataRecord] | None = None
-        """The records of the one that is open. It may go on in the next segment of the log."""
+        """The records of the open transaction, which may continue in the next segment."""
 
     def apply(self, records: Iterable[MetadataRecord]) -> None:
-        """Raises MalformedRecord where Apache Kafka's controllers would end."""
+        """Raises MalformedRecord for records with which Apache Kafka's controllers would exit."""
         for record in records:
             match record, self._in_transaction:
                 case TransactionBegun(), None:
@@ -111,7 +110,7 @@ class _Replayed:
 
 
 def _records(path: Path, start_offset: int, *, is_whole: bool) -> Iterator[MetadataRecord]:
-    """From `start_offset` on. A log may end with a batch that is not whole, a snapshot may not."""
+    """The records from `start_offset` on. A log may end with an incomplete batch, a snapshot may not."""
     content = path.read_bytes()
     view = memoryview(content)
     try:

@@ -1,4 +1,4 @@
-"""What would become of each topic that was found: the id, partitions and configs with which it is taken over."""
+"""Plan the takeover of each topic: its id, partitions and configs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ from kafkad.core.errors import KafkaError
 from kafkad.processes.controller.internal_topics import internal_topics
 
 NEW, TAKEN_OVER, KNOWN = "new", "taken over", "known"
-"""Not in the broker's store; in it, with its records kept for ever; in it, with configs of its own."""
+"""Not in the broker's store; in the store with unlimited retention; in the store with other configs."""
 
 _SMALLEST_LOG_MAGIC = 2
 
 
 @dataclass(slots=True, kw_only=True)
 class TopicPlan:
-    """`source` None: no source knows the topic. `refused`: configs that kafkad can't have, by name with the reason."""
+    """`source` is None if no source has the topic. `rejected` maps rejected configs to reasons."""
 
     name: str
     state: str
@@ -31,12 +31,12 @@ class TopicPlan:
     partitions: int = 0
     source: str | None = None
     configs: dict[str, str] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
+    rejected: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     @property
     def missing(self) -> list[int]:
-        """The partitions that are in none of the directories."""
+        """The partitions without a directory."""
         here = {each.name.partition for each in self.found}
         return [index for index in range(self.partitions) if index not in here]
 
@@ -47,7 +47,7 @@ def plan_topics(
     stored: Mapping[str, StoredTopic],
     broker: BrokerConfig,
 ) -> list[TopicPlan]:
-    """One plan for each topic, by name. The first source that knows a topic says what its configs are."""
+    """One plan for each topic, by name. The configs come from the first source that has the topic."""
     tables = ConfigTables(broker=broker)
     by_topic: dict[str, list[FoundPartition]] = {}
     for each in found:
@@ -57,7 +57,7 @@ def plan_topics(
         plan = TopicPlan(name=name, state=_state(stored.get(name)), found=partitions)
         _identify(plan)
         _describe(plan, sources, tables, broker)
-        _look_for_problems(plan)
+        _find_problems(plan)
         plans.append(plan)
     return plans
 
@@ -74,7 +74,7 @@ def _identify(plan: TopicPlan) -> None:
     plan.partitions = max(each.name.partition for each in plan.found) + 1
     if len(ids) > 1:
         plan.problems.append(
-            f"the partitions have {len(ids)} different topic ids: a start keeps one, the others are stray"
+            f"the partitions have {len(ids)} different topic ids: a start keeps one, and the others become stray"
         )
 
 
@@ -89,26 +89,26 @@ def _describe(plan: TopicPlan, sources: Sequence[ForeignCluster], tables: Config
         plan.source = source.source
         plan.topic_id = plan.topic_id or topic.topic_id
         plan.partitions = max(plan.partitions, topic.partitions or 0)
-        _take(plan, topic, tables)
+        _apply_configs(plan, topic, tables)
         return
     plan.configs = configs_of_adopted(plan.name, internal_topics(broker))
 
 
-def _take(plan: TopicPlan, topic: ForeignTopic, tables: ConfigTables) -> None:
+def _apply_configs(plan: TopicPlan, topic: ForeignTopic, tables: ConfigTables) -> None:
     for name, value in sorted(topic.configs.items()):
         try:
             tables.validate_topic({name: value})
-        except KafkaError as refusal:
-            plan.refused[name] = str(refusal)
+        except KafkaError as error:
+            plan.rejected[name] = str(error)
         else:
             plan.configs[name] = value
     try:
         tables.validate_topic(plan.configs)
-    except KafkaError as refusal:
-        plan.problems.append(f"its configs contradict each other: {refusal}")
+    except KafkaError as error:
+        plan.problems.append(f"its configs contradict each other: {error}")
 
 
-def _look_for_problems(plan: TopicPlan) -> None:
+def _find_problems(plan: TopicPlan) -> None:
     seen: dict[int, FoundPartition] = {}
     for each in plan.found:
         first = seen.setdefault(each.name.partition, each)
@@ -116,7 +116,7 @@ def _look_for_problems(plan: TopicPlan) -> None:
             plan.problems.append(f"{each.name} is in {first.path} and {each.path}: move one of them away")
         plan.problems += [f"{each.name}: {damage}" for damage in each.survey.damage]
         if any(magic < _SMALLEST_LOG_MAGIC for magic in each.survey.magics):
-            plan.problems.append(f"{each.name} has messages of a format before 0.11: it stays offline, unchanged")
+            plan.problems.append(f"{each.name} has messages in a format before 0.11: it stays offline and unchanged")
     if plan.missing and not is_internal(plan.name):
         shown = ", ".join(map(str, plan.missing[:10])) + (", …" if len(plan.missing) > 10 else "")
         plan.problems.append(

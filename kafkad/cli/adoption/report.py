@@ -1,4 +1,4 @@
-"""The plans as text for people, and as values for JSON."""
+"""The plans as text, and as values for JSON."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ def lines(plans: Sequence[TopicPlan], sources: Sequence[ForeignCluster], set_asi
     for plan in plans:
         yield _summary(plan)
         yield f"  configs: {_configs(plan)}"
-        yield from (f"  not possible here: {name}: {reason}" for name, reason in plan.refused.items())
+        yield from (f"  rejected config: {name}: {reason}" for name, reason in plan.rejected.items())
         yield from (f"  ! {problem}" for problem in plan.problems)
     for path in set_aside:
         yield f"{path} is not changed: it is a directory of a deleted or stray partition"
@@ -72,7 +72,7 @@ def _topic(plan: TopicPlan) -> dict[str, Any]:
         "partition_count": plan.partitions,
         "source": plan.source,
         "configs": plan.configs,
-        "refused_configs": plan.refused,
+        "refused_configs": plan.rejected,
         "problems": plan.problems,
         "partitions": [
             {

@@ -1,4 +1,4 @@
-"""What does the ZooKeeper of an older cluster say of its topics? Nothing is written there."""
+"""Read topics from the ZooKeeper of an older cluster. Writes nothing there."""
 
 import logging
 
@@ -13,7 +13,7 @@ _WITHIN_S = 10.0
 
 def read_zookeeper(hosts: str) -> ForeignCluster:
     """`hosts` as in zookeeper.connect, with a chroot if the cluster has one. Raises UnreadableSource."""
-    # kazoo logs each attempt, and Python prints warnings that nobody handles.
+    # kazoo logs each attempt, and Python prints warnings without a handler.
     logging.getLogger("kazoo").addHandler(logging.NullHandler())
     try:
         store = ZookeeperStore(zookeeper_hosts(hosts), session_timeout_s=_WITHIN_S, connect_timeout_s=_WITHIN_S)

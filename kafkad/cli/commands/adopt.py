@@ -1,4 +1,4 @@
-"""`kafkad adopt`: what a broker would take over from log directories of Apache Kafka, and with which configs."""
+"""`kafkad adopt`: show or prepare the takeover of log directories of Apache Kafka, with the configs of topics."""
 
 import json
 import os
@@ -12,12 +12,12 @@ from kafkad.adapters.files.log_directory import LogDirectoryUnusable
 from kafkad.cli.adoption import report
 from kafkad.cli.adoption.foreign_topics import ForeignCluster, UnreadableSource, read_configs_file
 from kafkad.cli.adoption.found_partitions import FoundLogs, find_partitions, read_records
-from kafkad.cli.adoption.handing_over import node_id_of, stored_metadata, transfer
 from kafkad.cli.adoption.kraft_metadata import DIRECTORY, read_kraft_metadata
 from kafkad.cli.adoption.plan import TopicPlan, plan_topics
+from kafkad.cli.adoption.takeover import node_id_of, stored_metadata, transfer
 from kafkad.cli.adoption.zookeeper_metadata import read_zookeeper
 from kafkad.cli.configuring import read_configuration
-from kafkad.cli.failing import WrongConfiguration
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.cli.options import json_option
 from kafkad.core.ports import StorageFailed
 
@@ -91,7 +91,7 @@ def adopt(
             _read_all(found)
         plans = plan_topics(found.partitions, sources, stored.topics, read_configuration(None, ()))
         if yes and plans:
-            _refuse_duplicates(plans)
+            _reject_duplicates(plans)
             transfer(directories, plans, node_id)
     except (UnreadableSource, LogDirectoryUnusable, StorageFailed, OSError) as error:
         raise WrongConfiguration([str(error)]) from error
@@ -114,7 +114,7 @@ def _check(directories: tuple[Path, ...]) -> None:
 def _sources(
     directories: tuple[Path, ...], configs_file: Path | None, zookeeper: str | None, metadata_log: Path | None
 ) -> list[ForeignCluster]:
-    """In the order in which they are asked."""
+    """The sources, in order of precedence."""
     sources = []
     if configs_file is not None:
         sources.append(read_configs_file(configs_file))
@@ -137,7 +137,7 @@ def _read_all(found: FoundLogs) -> None:
             read_records(partition, bar.update)
 
 
-def _refuse_duplicates(plans: list[TopicPlan]) -> None:
+def _reject_duplicates(plans: list[TopicPlan]) -> None:
     times = Counter(each.name for plan in plans for each in plan.found)
     wrong = [f"{name} is in {count} of the directories" for name, count in times.items() if count > 1]
     if wrong:

@@ -1,4 +1,4 @@
-"""`kafkad check-config`: what a broker would make of a configuration, without starting one."""
+"""`kafkad check-config`: check a configuration without starting a broker."""
 
 import json
 import sys
@@ -6,8 +6,8 @@ import sys
 import click
 
 from kafkad.banner import advertised_text
-from kafkad.cli.configuring import configuration_from_arguments, configures
-from kafkad.cli.failing import WrongConfiguration
+from kafkad.cli.configuring import configuration_arguments, configuration_from_arguments
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.cli.options import json_option
 from kafkad.config import BrokerConfig
 
@@ -17,7 +17,7 @@ from kafkad.config import BrokerConfig
     epilog="\b\nExample:\n  kafkad check-config server.properties\n"
     "  kafkad check-config --override listeners=PLAINTEXT://:9092 --json",
 )
-@configures
+@configuration_arguments
 @json_option
 def check_config(file: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
     """Check a configuration: print invalid options, options without effect, and the resulting settings.

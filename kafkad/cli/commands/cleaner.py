@@ -1,4 +1,4 @@
-"""`kafkad cleaner`: how far compaction is, why a log is not compacted, and another attempt."""
+"""`kafkad cleaner`: show the state of compaction and the reasons of failures, and retry."""
 
 import json
 import time
@@ -6,7 +6,7 @@ import time
 import click
 import msgspec
 
-from kafkad.cli.broker_options import CommandFailed, asking, broker_options
+from kafkad.cli.broker_options import CommandFailed, broker_options, connected_client
 from kafkad.cli.options import json_option, number_in, timeout_option
 from kafkad.cli.transaction_tables import table
 from kafkad.client.compactions import LastCompaction, LogCompaction, NoCompactions, compactions
@@ -68,9 +68,9 @@ def retry(topic: str, as_json: bool, bootstrap: str, timeout_s: float) -> None:
 
     The command sends IncrementalAlterConfigs without a change; cleaners then retry at once.
     """
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         touch_topic_config(client, topic)
-    click.echo(json.dumps({"topic": topic}) if as_json else f"topic {topic!r}: compaction is tried again")
+    click.echo(json.dumps({"topic": topic}) if as_json else f"topic {topic!r}: compaction is retried")
 
 
 def status_lines(rows: list[LogCompaction], now_ms: int) -> list[str]:
@@ -86,7 +86,7 @@ def _cells(row: LogCompaction, now_ms: int) -> tuple[object, ...]:
 
 
 def _last(last: LastCompaction | None, now_ms: int) -> tuple[object, ...]:
-    """How far, how long ago, how long it took, and how much of its bytes stayed."""
+    """End offset, age, duration, and share of the remaining bytes."""
     if last is None:
         return "-", "-", "-", "-"
     kept = f"{100 * last.bytes_written / max(1, last.bytes_read):.0f} %"
@@ -97,7 +97,7 @@ def _reason(row: LogCompaction, now_ms: int) -> str:
     when = "when its configuration changes"
     if row.retry_ms is not None:
         when = f"in {_seconds(row.retry_ms - now_ms)}, or {when}"
-    return f"{row.topic}-{row.partition}: {row.failure}; tried again {when}"
+    return f"{row.topic}-{row.partition}: {row.failure}; next attempt {when}"
 
 
 def _seconds(elapsed_ms: int) -> str:

@@ -1,4 +1,4 @@
-"""`kafkad consume`: the records of a topic on standard output, without a consumer group."""
+"""`kafkad consume`: print the records of a topic, without a consumer group."""
 
 import sys
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from time import monotonic
 
 import click
 
-from kafkad.cli.broker_options import CommandFailed, asking, broker_options
+from kafkad.cli.broker_options import CommandFailed, broker_options, connected_client
 from kafkad.cli.options import INT32, INT64, INT64_MAX
 from kafkad.cli.record_format import (
     TOKENS,
@@ -23,8 +23,8 @@ from kafkad.core.log.records.record import MalformedRecords, Record, iter_record
 
 _FETCH_WAIT_MS = 500
 _LENGTH_AT = 12
-_MOST_HEADERS = 1_000_000
-"""Of a batch: one of 15 KB may have tens of millions."""
+_MAX_HEADERS = 1_000_000
+"""Limit for a batch: a batch of 15 KB may have tens of millions."""
 
 
 @click.command(
@@ -66,7 +66,7 @@ def consume(
     if from_beginning and offset is not None:
         raise click.UsageError("--from-beginning and --offset exclude each other")
     formatter = format_json if as_json else _formatter(format_text)
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         known = [described.partition for described in client.topics([topic])[0].partitions]
         reading = Reading(client, topic, list(partitions) or known)
         reading.start_at(offset if offset is not None else EARLIEST if from_beginning else LATEST)
@@ -76,7 +76,7 @@ def consume(
 
 
 class Reading:
-    """The position of one run of the command in each partition, and the offset at which it ends, if there is one."""
+    """The position of the command in each partition, and the optional end offset."""
 
     def __init__(self, client: BrokerClient, topic: str, partitions: list[int]) -> None:
         self._client = client
@@ -93,7 +93,7 @@ class Reading:
             self._positions = dict.fromkeys(self._partitions, start)
 
     def end_here(self) -> None:
-        """Stop at the present end of the log."""
+        """Stop at the current end of the log."""
         self._ends = offsets(self._client, self._topic, self._partitions, LATEST)
         self._drop_finished()
 
@@ -102,7 +102,7 @@ class Reading:
         return not self._positions
 
     def next_records(self, max_wait_ms: int) -> Iterator[ConsumedRecord]:
-        """The records of one fetch; empty when none came within `max_wait_ms`."""
+        """The records of one fetch; empty if there are none within `max_wait_ms`."""
         for fetched in fetch(self._client, self._topic, self._positions, max_wait_ms=max_wait_ms):
             yield from self._unpack(fetched)
         self._drop_finished()
@@ -133,9 +133,9 @@ class Reading:
             self._positions[fetched.partition] = max(header.next_offset, self._positions[fetched.partition])
 
     def _records(self, partition: int, header: BatchHeader, batch: memoryview) -> Iterator[Record]:
-        """A producer may send a batch that nobody can read: its place is named, and how to go on."""
+        """The records of a batch. Raises CommandFailed, with the next offset, for an unreadable batch of a producer."""
         try:
-            yield from iter_records(batch, max_headers=_MOST_HEADERS)
+            yield from iter_records(batch, max_headers=_MAX_HEADERS)
         except MalformedRecords as error:
             raise CommandFailed(
                 f"{self._topic}-{partition}: the batch with the offsets {header.base_offset} to {header.last_offset}"
@@ -144,7 +144,7 @@ class Reading:
 
 
 def whole_batches(records: bytes) -> Iterator[memoryview]:
-    """Each batch of a fetch; a batch that is cut off at the end comes whole with a later fetch."""
+    """The complete batches of a fetch; a later fetch returns an incomplete batch at the end."""
     view = memoryview(records)
     position = 0
     while len(view) - position >= _LENGTH_AT:

@@ -1,7 +1,7 @@
-"""`kafkad dev`: a broker that leaves nothing behind, for a terminal or for a test.
+"""`kafkad dev`: a temporary broker, for a terminal or for a test.
 
-The folder with all its data is removed when the broker has stopped: at Ctrl-C, at SIGTERM, after a failed
-start, and with --parent also when the starting process was killed.
+The folder with all its data is removed when the broker has stopped: after Ctrl-C, SIGTERM or a failed start, and with
+--parent also after the end of the parent process.
 """
 
 import json
@@ -43,7 +43,7 @@ def dev(
     The command prints port and folder, and removes the folder at exit. With --json the first line is an object with
     `bootstrap` and `log_dir`, printed when the broker is ready.
     """
-    # Before the folder exists: from here on SIGTERM unwinds, so that the folder is always removed.
+    # Before the folder exists: from here on SIGTERM raises SystemExit, so that the folder is always removed.
     signal.signal(signal.SIGTERM, _unwind)
     own_pid = os.getpid()
     home = folder if folder is not None else tempfile.mkdtemp(prefix=FOLDER_PREFIX)
@@ -54,32 +54,32 @@ def dev(
         config = read_configuration(None, [*settings, *parse_overrides(overrides)])
         sys.exit(start_broker(config, _announce_json if as_json else _announce))
     finally:
-        # A forked child that unwinds by mistake must not take the data of the others with it.
+        # A forked child that reaches this by mistake must not remove the folder.
         if os.getpid() == own_pid:
             shutil.rmtree(home, ignore_errors=True)
 
 
 def _settings(home: str, port: int) -> list[tuple[str, str]]:
-    """The options of a throw-away broker; overrides on the command line take precedence."""
+    """The options of a temporary broker; overrides on the command line take precedence."""
     return [
         ("listeners", f"PLAINTEXT://{LOOPBACK}:{port}"),
         ("log.dirs", f"{home}/data"),
         *_runtime_dir(Path(home)),
-        # As few processes as possible: quick to start and to stop, also when many brokers run at once.
+        # As few processes as possible, for a fast start and stop, also with many brokers at once.
         ("num.network.threads", "1"),
         ("num.io.threads", "1"),
         # A group with one consumer does not wait for a second one.
         ("group.initial.rebalance.delay.ms", "0"),
         ("group.consumer.assignment.interval.ms", "0"),
-        # On a nearly full disk, producers would wait for room until they give up.
+        # On a nearly full disk, produce requests would wait for free space until they time out.
         ("kafkad.log.dirs.min.free.bytes", str(LEAST_FREE_BYTES)),
-        # Several such brokers run side by side in tests: none may hold a well-known port.
+        # In tests several such brokers run at the same time: none may use a well-known port.
         ("kafkad.metrics.listener", ""),
     ]
 
 
 def _runtime_dir(home: Path) -> list[tuple[str, str]]:
-    """A folder below `home` if its path is short enough for sockets, else the usual one, which the broker empties."""
+    """A folder below `home` if its path is short enough for sockets, else the default folder."""
     try:
         check_runtime_path(home / LONGEST_RUNTIME_NAME)
     except RuntimePathTooLong:

@@ -1,7 +1,7 @@
-"""`kafkad dump-log`: shows what is in the files of a log directory and whether they agree.
+"""`kafkad dump-log`: show and check the files of a log directory.
 
-Text in the layout of Kafka's DumpLogSegments, or one JSON object a line. Exit code 1 when a check failed, 2 for files
-that it can't read. `kafkad.core.log.reading.dump` decides what is checked, `kafkad.cli.dumping` knows the files.
+Prints text in the layout of Kafka's DumpLogSegments, or one JSON object a line. Exit code 1 if a check failed, 2 for
+unreadable files. `kafkad.core.log.reading.dump` has the checks, `kafkad.cli.dumping` the kinds of files.
 """
 
 import json
@@ -39,7 +39,7 @@ Example:
 
 
 class _Escapes(dict[int, str]):
-    """What is shown for a character: by `str.translate`, as that takes a hundredth of the time of a loop."""
+    """A table for `str.translate`, which is a hundred times faster than a loop."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -52,7 +52,7 @@ _ESCAPES = _Escapes()
 
 
 class _Output:
-    """Many lines are written at once: a million records are a million lines."""
+    """Buffers lines: a million records are a million lines."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -63,7 +63,7 @@ class _Output:
             self.flush()
 
     def problem(self, text: str) -> None:
-        """Behind the lines that were before it, where both go to one terminal."""
+        """Print a problem on stderr, after the buffered lines."""
         self.flush()
         click.echo(text, err=True)
 
@@ -74,12 +74,12 @@ class _Output:
 
 
 class UnknownFile(Exception):
-    """The name is not one that Kafka or kafkad gives to a file of a log directory."""
+    """No file of a log directory of Apache Kafka or kafkad has this name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """The options of the command. `decoder`: for all records, wherever they lie."""
+class _Options:
+    """The options of the command. `decoder`: for the records of all files."""
 
     deep: bool
     with_data: bool
@@ -112,22 +112,22 @@ def dump_log(
     as_json: bool,
 ) -> None:
     """See `_HELP`."""
-    wanted = (offsets_decoder, transaction_log_decoder, cluster_metadata_decoder)
-    if sum(wanted) > 1:
+    decoder_flags = (offsets_decoder, transaction_log_decoder, cluster_metadata_decoder)
+    if sum(decoder_flags) > 1:
         raise click.UsageError("only one decoder can be used at a time")
-    asked = _Asked(
+    options = _Options(
         deep=deep_iteration,
         # As with Kafka's tool, a decoder shows the records.
-        with_data=print_data or any(wanted),
+        with_data=print_data or any(decoder_flags),
         quiet=verify_index_only,
         as_json=as_json,
-        decoder=next((decoder for decoder, is_on in zip(DECODERS.values(), wanted, strict=True) if is_on), None),
+        decoder=next((decoder for decoder, is_on in zip(DECODERS.values(), decoder_flags, strict=True) if is_on), None),
     )
     exit_code = 0
     unknown: list[tuple[Path, UnknownFile]] = []
     for path in paths:
         try:
-            exit_code |= _dump_directory(path, asked) if path.is_dir() else _dump_file(path, asked)
+            exit_code |= _dump_directory(path, options) if path.is_dir() else _dump_file(path, options)
         except UnknownFile as error:
             unknown.append((path, error))
         except (FileNotFoundError, PermissionError) as error:
@@ -135,64 +135,64 @@ def dump_log(
     if len(unknown) == len(paths):
         raise click.UsageError("{}: {}".format(*unknown[0]))
     for path, reason in unknown:
-        # data/orders-0/* matches such files too; the others are meant.
+        # A pattern such as data/orders-0/* may match unknown files.
         click.echo(f"{path} is ignored: {reason}", err=True)
     if exit_code:
         raise click.exceptions.Exit(exit_code)
 
 
-def _dump_directory(path: Path, asked: _Asked) -> int:
-    """A partition's directory, or a log directory with all partitions; 1 if a check failed."""
+def _dump_directory(path: Path, options: _Options) -> int:
+    """Print a partition's directory, or a log directory with all partitions; 1 if a check failed."""
     entries = sorted(path.iterdir())
     partitions = [each for each in entries if each.is_dir() and explain_directory(each.name)]
     is_partition = bool(explain_directory(path.absolute().name))
     files = [each for each in entries if each.is_file()]
     if not (is_partition or partitions or any(kind_of(each) for each in files)):
         raise UnknownFile("it has no files of a partition or log directory")
-    _explain(path, explain_directory(path.absolute().name) or f"{len(partitions)} partition director(ies)", asked)
+    _explain(path, explain_directory(path.absolute().name) or f"{len(partitions)} partition director(ies)", options)
     exit_code = 0
     for file in files:
         found = kind_of(file)
         if found is None:
             click.echo(f"{file} is ignored: no file of Apache Kafka or kafkad has this name", err=True)
             continue
-        _explain(file, explain(*found), asked)
-        exit_code |= _dump_file(file, asked, is_explained=True)
+        _explain(file, explain(*found), options)
+        exit_code |= _dump_file(file, options, is_explained=True)
     for partition in partitions:
-        exit_code |= _dump_directory(partition, asked)
+        exit_code |= _dump_directory(partition, options)
     return exit_code
 
 
-def _explain(path: Path, explanation: str, asked: _Asked) -> None:
-    if asked.as_json:
+def _explain(path: Path, explanation: str, options: _Options) -> None:
+    if options.as_json:
         click.echo(json.dumps({"file": str(path), "kind": "file", "explanation": explanation}))
     else:
         click.echo(f"Dumping {path} ({explanation})")
 
 
-def _dump_file(path: Path, asked: _Asked, *, is_explained: bool = False) -> int:
-    """Print one file; 1 if a check failed. In a directory an index may have lost its log, which is a problem then."""
-    if not asked.as_json and not is_explained:
+def _dump_file(path: Path, options: _Options, *, is_explained: bool = False) -> int:
+    """Print one file; 1 if a check failed. In a directory an index without its log is a problem."""
+    if not options.as_json and not is_explained:
         click.echo(f"Dumping {path}")
-    decoder = asked.decoder_of(path.parent)
+    decoder = options.decoder_of(path.parent)
     exit_code = 0
     output = _Output()
     try:
         with opened(path) as source:
-            for item in _contents(path, source, asked, may_lack_log=is_explained):
+            for item in _contents(path, source, options, may_lack_log=is_explained):
                 if isinstance(item, Problem):
                     exit_code = 1
-                elif asked.quiet and item.kind in _ENTRIES:
+                elif options.quiet and item.kind in _ENTRIES:
                     continue
-                elif item.kind == "record" and asked.with_data and decoder is not None:
+                elif item.kind == "record" and options.with_data and decoder is not None:
                     item = _decoded(item, decoder)
-                _show(output, path, item, asked.as_json)
+                _show(output, path, item, options.as_json)
     finally:
         output.flush()
     return exit_code
 
 
-def _contents(path: Path, source: Source, asked: _Asked, *, may_lack_log: bool) -> Found:
+def _contents(path: Path, source: Source, options: _Options, *, may_lack_log: bool) -> Found:
     found = kind_of(path)
     if found is None:
         raise UnknownFile("expected a file of a partition (a segment, an index, a snapshot) or of a log directory")
@@ -202,7 +202,7 @@ def _contents(path: Path, source: Source, asked: _Asked, *, may_lack_log: bool) 
         case Content.SEGMENT:
             if kind.name == ".log":
                 yield Line(kind="log", fields={"Log starting offset": base_offset})
-            yield from dump_segment(source, base_offset, deep=asked.deep, with_data=asked.with_data)
+            yield from dump_segment(source, base_offset, deep=options.deep, with_data=options.with_data)
         case Content.OFFSET_INDEX | Content.TIME_INDEX:
             log_path = path.with_name(path.name.replace(kind.name, ".log", 1))
             if may_lack_log and not log_path.exists():

@@ -1,4 +1,4 @@
-"""`kafkad export`: topics into tables (Parquet, Delta, Iceberg), each record once. `kafkad-export` is the same."""
+"""`kafkad export`: export topics to tables (Parquet, Delta, Iceberg), each record once. `kafkad-export` is the same."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -8,24 +8,24 @@ from typing import Any
 
 import click
 
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.cli.exporting.options import (
-    OF_ALL_TABLES,
+    SHARED_OPTIONS,
     Duration,
     OneTableCommand,
     Size,
-    meets_damage,
-    names_table,
-    names_tables,
-    reads_topic,
+    config_files_argument,
+    damage_option,
+    file_options,
+    isolation_option,
+    table_options,
     tables_of,
-    writes_files,
 )
-from kafkad.cli.failing import WrongConfiguration
 from kafkad.cli.lazy_group import CommandGroup
 from kafkad.cli.options import INT32_MAX, Seconds, json_option
 
 _OPTIONAL = ("pyarrow",)
-MOST_JOBS = 1_024
+MAX_JOBS = 1_024
 
 _GROUP = """
 Example:
@@ -60,7 +60,7 @@ Example:
 
 
 @export.command(help=_RUN, short_help="Export the new records of a topic to its table.")
-@names_table
+@table_options
 @click.option(
     "--engine",
     type=click.Choice(["local", "spark"]),
@@ -90,9 +90,9 @@ Example:
     show_default=True,
     help="Folders by the records' timestamps, in UTC.",
 )
-@writes_files
-@reads_topic
-@meets_damage
+@file_options
+@isolation_option
+@damage_option
 @click.option(
     "--idle-after",
     type=Duration(),
@@ -178,7 +178,7 @@ Example:
 )
 @click.option(
     "--jobs",
-    type=click.IntRange(1, MOST_JOBS),
+    type=click.IntRange(1, MAX_JOBS),
     help="Number of processes of the local engine (default: 1), or of cores of Spark (default: all).",
 )
 @click.option("--max-bytes-per-sec", type=Size(0), default=0, metavar="SIZE", help="Limit for reading.")
@@ -197,8 +197,8 @@ Example:
 @click.option("--dry-run", is_flag=True, help="Only print the plan.")
 @json_option
 @click.pass_context
-def run(ctx: click.Context, /, **asked: Any) -> None:
-    _work().run(tables_of(ctx), **{name: asked[name] for name in OF_ALL_TABLES})
+def run(ctx: click.Context, /, **options: Any) -> None:
+    _work().run(tables_of(ctx), **{name: options[name] for name in SHARED_OPTIONS})
 
 
 _STATUS = """
@@ -210,18 +210,18 @@ Example:
 
 
 @export.command(epilog=_STATUS)
-@names_tables
-@names_table
-@reads_topic
+@config_files_argument
+@table_options
+@isolation_option
 @json_option
 @click.pass_context
-def status(ctx: click.Context, /, conf_files: Sequence[Path], **asked: Any) -> None:
+def status(ctx: click.Context, /, conf_files: Sequence[Path], **options: Any) -> None:
     """Print the end offsets and the lag of the table.
 
     With FILE, a file as for --conf-file, print a line for each of its tables. Exit code 1: the status of a table is not
     available. Exit code 3: records were deleted before they were exported; the next run stops there.
     """
-    _work().status(tables_of(ctx), as_json=asked["as_json"], is_list=bool(conf_files))
+    _work().status(tables_of(ctx), as_json=options["as_json"], is_list=bool(conf_files))
 
 
 @export.command(
@@ -229,16 +229,16 @@ def status(ctx: click.Context, /, conf_files: Sequence[Path], **asked: Any) -> N
     epilog="\b\nExample:\n  kafkad export verify --topic orders --out /lake/orders\n"
     "  kafkad export verify --topic orders --out /lake/orders --deep",
 )
-@names_table
-@reads_topic
-@meets_damage
+@table_options
+@isolation_option
+@damage_option
 @click.option(
     "--deep", is_flag=True, help="Also compare key, value, headers and timestamp of each record, by checksums."
 )
 @json_option
-def verify(**asked: Any) -> None:
+def verify(**options: Any) -> None:
     """Compare the table with the log: the table must have each record exactly once. Exit code 1: they differ."""
-    _work().verify(**asked)
+    _work().verify(**options)
 
 
 _MAINTAIN = """
@@ -251,7 +251,7 @@ Example:
 
 
 @export.command(cls=OneTableCommand, epilog=_MAINTAIN)
-@names_table
+@table_options
 @click.option(
     "--older-than",
     type=Seconds(0, INT32_MAX),
@@ -259,9 +259,9 @@ Example:
     show_default=True,
     metavar="SECONDS",
     help="Delete only files that were written or replaced longer ago. It must be longer than any run or maintain takes;"
-    " use 0 only if no other one is in progress.",
+    " use 0 only if no run or maintain is in progress.",
 )
-@writes_files
+@file_options
 @click.option("--dry-run", is_flag=True, help="Only print the deletions and merges.")
 @click.option(
     "--rebuild-log",
@@ -269,24 +269,24 @@ Example:
     help="Only rebuild the missing _kafkad_log of a Parquet table from its files.",
 )
 @json_option
-def maintain(**asked: Any) -> None:
+def maintain(**options: Any) -> None:
     """Delete files of incomplete runs and replaced files; then merge small files.
 
     For a Parquet table, also write a checkpoint of its manifests, and remove manifests older than --older-than.
     """
-    _work().maintain(**asked)
+    _work().maintain(**options)
 
 
 @export.command(cls=OneTableCommand, epilog="\b\nExample:\n  kafkad export files --topic orders --out /lake/orders")
-@names_table
+@table_options
 @click.option("--dead-letters", is_flag=True, help="Print the files of the table of dead letters.")
-def files(**asked: Any) -> None:
+def files(**options: Any) -> None:
     """Print exactly the files of the table, one on each line."""
-    _work().files(**asked)
+    _work().files(**options)
 
 
 def _work() -> ModuleType:
-    """Imported when it is used: `kafkad export --help` needs no pyarrow."""
+    """Imported on use: `kafkad export --help` needs no pyarrow."""
     try:
         return import_module("kafkad.cli.exporting.work")
     except ModuleNotFoundError as error:

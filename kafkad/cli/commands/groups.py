@@ -1,4 +1,4 @@
-"""`kafkad groups`: list, describe, delete and reset, printed as kafka-consumer-groups.sh prints it."""
+"""`kafkad groups`: list, describe, delete and reset groups, with the output of kafka-consumer-groups.sh."""
 
 import json
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kafkad.cli.broker_options import CommandFailed, asking, broker_options
+from kafkad.cli.broker_options import CommandFailed, broker_options, connected_client
 from kafkad.cli.group_tables import (
     OffsetRow,
     deletion_lines,
@@ -21,10 +21,10 @@ from kafkad.cli.options import INT64, SIGNED_INT64, json_option
 from kafkad.cli.resetting import (
     Target,
     milliseconds_of,
-    offsets_to_go_to,
     parse_topics,
     partitions_of,
     partitions_to_reset,
+    target_offsets,
 )
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
@@ -42,8 +42,8 @@ from kafkad.client.records import LATEST, offsets
 from kafkad.core.errors import ErrorCode
 
 _CONSUMER = "Consumer"
-_NOBODY = frozenset({"Empty", "Dead"})
-_MOVING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+_WITHOUT_MEMBERS = frozenset({"Empty", "Dead"})
+_REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 
 @click.group(
@@ -60,7 +60,7 @@ def groups() -> None:
 @broker_options
 def list_command(with_state: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Print the ids of all groups."""
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         found = list_groups(client)
     if as_json:
         click.echo(json.dumps([each._asdict() for each in found] if with_state else [each.group_id for each in found]))
@@ -76,14 +76,14 @@ def list_command(with_state: bool, as_json: bool, bootstrap: str, timeout_s: flo
 @broker_options
 def describe(names: tuple[str, ...], show: str | None, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Show committed offset, lag and member for each partition of the groups GROUP, or of all groups."""
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         found = [_describe(client, listed) for listed in _listed(client, names)]
         rows = [_rows(client, group) for group in found] if as_json or show is None else []
     if as_json:
         click.echo(json.dumps([_as_json(group, of_group) for group, of_group in zip(found, rows, strict=True)]))
         return
     for number, group in enumerate(found):
-        _say_state(group)
+        _print_state(group)
         if show == "members":
             _print(member_lines(group))
         elif show == "state":
@@ -99,7 +99,7 @@ def describe(names: tuple[str, ...], show: str | None, as_json: bool, bootstrap:
 @broker_options
 def delete(names: tuple[str, ...], if_exists: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Delete the groups GROUP, which must have no members, with their offsets."""
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         for name in names:
             deleted = True
             try:
@@ -108,8 +108,8 @@ def delete(names: tuple[str, ...], if_exists: bool, as_json: bool, bootstrap: st
                 if not (if_exists and failed.code is ErrorCode.GROUP_ID_NOT_FOUND):
                     raise
                 deleted = False
-            said = "Deleted group" if deleted else "Non-existing group"
-            click.echo(json.dumps({"group": name, "deleted": deleted}) if as_json else f"{said} {name}.")
+            outcome = "Deleted group" if deleted else "Non-existing group"
+            click.echo(json.dumps({"group": name, "deleted": deleted}) if as_json else f"{outcome} {name}.")
 
 
 @groups.command(
@@ -150,15 +150,15 @@ def reset_offsets(
     target = Target(**where)
     if bool(topics) == all_topics:
         raise click.UsageError("expected --topic or --all-topics")
-    if target.how_many != 1:
+    if target.options_set != 1:
         raise click.UsageError("expected one of --to-earliest, --to-latest, --to-offset, --to-datetime and --shift-by")
-    wanted = parse_topics(topics)
-    with asking(bootstrap, timeout_s) as client:
+    requested = parse_topics(topics)
+    with connected_client(bootstrap, timeout_s) as client:
         state = next((each.state for each in list_groups(client) if each.group_id == name), "Dead")
-        if state not in _NOBODY:
-            raise CommandFailed(f"group {name!r} has members (it is {state}): stop them first")
-        partitions = partitions_to_reset(client, name, wanted)
-        moved = offsets_to_go_to(client, name, partitions, target, _warn)
+        if state not in _WITHOUT_MEMBERS:
+            raise CommandFailed(f"group {name!r} has members (state {state}): stop them first")
+        partitions = partitions_to_reset(client, name, requested)
+        moved = target_offsets(client, name, partitions, target, _warn)
         if execute and moved:
             commit_offsets(client, name, moved)
     _print_reset(name, moved, executed=execute, as_json=as_json)
@@ -180,9 +180,9 @@ def reset_offsets(
 @broker_options
 def delete_offsets_command(name: str, topics: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Delete the committed offsets of GROUP for topics to which it is not subscribed."""
-    wanted = parse_topics(topics)
-    with asking(bootstrap, timeout_s) as client:
-        partitions = partitions_of(client, wanted)
+    requested = parse_topics(topics)
+    with connected_client(bootstrap, timeout_s) as client:
+        partitions = partitions_of(client, requested)
         delete_offsets(client, name, partitions)
     if as_json:
         rows = [{"topic": topic, "partition": partition} for topic, partition in partitions]
@@ -192,7 +192,7 @@ def delete_offsets_command(name: str, topics: tuple[str, ...], as_json: bool, bo
 
 
 def _listed(client: BrokerClient, names: Sequence[str]) -> list[ListedGroup]:
-    """The groups `names`, or all."""
+    """The groups `names`, or all groups."""
     known = {each.group_id: each for each in list_groups(client)}
     for name in names:
         if name not in known:
@@ -211,7 +211,7 @@ def _rows(client: BrokerClient, group: GroupDescription) -> list[OffsetRow]:
 
 
 def _ends(client: BrokerClient, partitions: set[Partition]) -> dict[Partition, int]:
-    """Offsets of those partitions that exist."""
+    """The log end offsets of the existing partitions."""
     ends = {}
     for topic in client.topics():
         numbers = [number for name, number in partitions if name == topic.name and number < len(topic.partitions)]
@@ -220,10 +220,10 @@ def _ends(client: BrokerClient, partitions: set[Partition]) -> dict[Partition, i
     return ends
 
 
-def _say_state(group: GroupDescription) -> None:
-    if group.state in _NOBODY:
+def _print_state(group: GroupDescription) -> None:
+    if group.state in _WITHOUT_MEMBERS:
         click.echo(f"\nConsumer group '{group.group_id}' has no active members.", err=True)
-    elif group.state in _MOVING:
+    elif group.state in _REBALANCING:
         click.echo(f"\nWarning: Consumer group '{group.group_id}' is rebalancing.", err=True)
 
 

@@ -1,4 +1,4 @@
-"""`kafkad log-dirs`: what is in the log directories, how much room they have, and moving partitions between them."""
+"""`kafkad log-dirs`: show log directories, their partitions and free space, and move partitions between them."""
 
 import io
 import json
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from kafkad.cli.broker_options import CommandFailed, asking, broker_options, named_partitions
+from kafkad.cli.broker_options import CommandFailed, broker_options, connected_client, named_partitions
 from kafkad.cli.options import INT32, json_option
 from kafkad.cli.transaction_tables import table
 from kafkad.client.broker_client import BrokerClient
@@ -30,11 +30,11 @@ def log_dirs() -> None:
 @broker_options
 def describe(names: tuple[str, ...], with_partitions: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Print the size and free space of each log directory, and the size of its partitions."""
-    with asking(bootstrap, timeout_s) as client:
-        wanted = None
+    with connected_client(bootstrap, timeout_s) as client:
+        requested = None
         if names:
-            wanted = {topic.name: [row.partition for row in topic.partitions] for topic in client.topics(names)}
-        found = describe_log_dirs(client, wanted)
+            requested = {topic.name: [row.partition for row in topic.partitions] for topic in client.topics(names)}
+        found = describe_log_dirs(client, requested)
     if as_json:
         rows = [{**each._asdict(), "replicas": [row._asdict() for row in each.replicas]} for each in found]
         click.echo(json.dumps(rows))
@@ -86,28 +86,28 @@ def move(
     timeout_s: float,
 ) -> None:
     """See `_MOVE_HELP`."""
-    with asking(bootstrap, timeout_s) as client:
-        wanted = named_partitions(partitions, client.topics())
+    with connected_client(bootstrap, timeout_s) as client:
+        requested = named_partitions(partitions, client.topics())
         found = describe_log_dirs(client)
-        moves = find_moves(found, wanted, broker_of(found, target, broker), target)
-        _refuse_absent(wanted, moves, target)
+        moves = find_moves(found, requested, broker_of(found, target, broker), target)
+        _reject_absent(requested, moves, target)
         pending = [each for each in moves if not each.is_done or each.is_under_way]
         if dry_run or not pending:
-            _tell(moves, [], as_json=as_json, is_planned=dry_run)
+            _print_moves(moves, [], as_json=as_json, is_planned=dry_run)
             return
         codes = move_replicas(client, pending)
-        refused = [(each, code.name) for each in pending if (code := codes[each.topic, each.partition])]
-        accepted = [each for each in moves if each not in [row for row, _ in refused]]
+        rejected = [(each, code.name) for each in pending if (code := codes[each.topic, each.partition])]
+        accepted = [each for each in moves if each not in [row for row, _ in rejected]]
         ended = accepted if no_wait else follow(client, accepted, shows=not as_json and sys.stderr.isatty())
     not_moved = [(each, "the broker's log has the reason") for each in ended if not (no_wait or each.is_done)]
-    _tell(ended, [*refused, *not_moved], as_json=as_json, is_planned=no_wait)
-    if refused or not_moved:
+    _print_moves(ended, [*rejected, *not_moved], as_json=as_json, is_planned=no_wait)
+    if rejected or not_moved:
         sys.exit(1)
 
 
-def _refuse_absent(wanted: Sequence[tuple[str, int]], moves: Sequence[ReplicaMove], target: str) -> None:
+def _reject_absent(requested: Sequence[tuple[str, int]], moves: Sequence[ReplicaMove], target: str) -> None:
     there = {(each.topic, each.partition) for each in moves}
-    absent = [f"{topic}-{index}" for topic, index in wanted if (topic, index) not in there]
+    absent = [f"{topic}-{index}" for topic, index in requested if (topic, index) not in there]
     if absent:
         raise CommandFailed(f"the broker of {target} has no online replica of {', '.join(absent)}")
 
@@ -126,18 +126,18 @@ def broker_of(found: Sequence[LogDirDescription], target: str, broker: int | Non
 
 
 def follow(client: BrokerClient, moves: Sequence[ReplicaMove], *, shows: bool) -> list[ReplicaMove]:
-    """Wait until no move is under way, with a progress bar; returns what became of them."""
+    """Wait for the end of all moves, with a progress bar; returns the moves afterwards."""
     if not moves:
-        # All were refused.
+        # All moves were rejected.
         return []
-    wanted = [(each.topic, each.partition) for each in moves]
+    requested = [(each.topic, each.partition) for each in moves]
     topics: dict[str, list[int]] = {}
-    for topic, index in wanted:
+    for topic, index in requested:
         topics.setdefault(topic, []).append(index)
     broker, target = moves[0].broker, moves[0].target
     with click.progressbar(length=100, label="Moving", file=sys.stderr if shows else io.StringIO()) as bar:
         while True:
-            ended = find_moves(describe_log_dirs(client, topics), wanted, broker, target)
+            ended = find_moves(describe_log_dirs(client, topics), requested, broker, target)
             bar.update(percent_of(ended) - bar.pos)
             if not any(each.is_under_way for each in ended):
                 return ended
@@ -150,7 +150,7 @@ def percent_of(moves: Sequence[ReplicaMove]) -> int:
     return 100 * copied // size if size else 100
 
 
-def _tell(
+def _print_moves(
     moves: Sequence[ReplicaMove], problems: Sequence[tuple[ReplicaMove, str]], *, as_json: bool, is_planned: bool
 ) -> None:
     wrong = {(each.topic, each.partition): why for each, why in problems}

@@ -1,4 +1,4 @@
-"""`kafkad plugins`: what a broker with this configuration would load, and what is in its plugins folder."""
+"""`kafkad plugins`: show the plugins of a broker with this configuration, and install and remove plugins."""
 
 import json
 import os
@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import click
 
-from kafkad.cli.configuring import configuration_from_arguments, configures
-from kafkad.cli.failing import WrongConfiguration
+from kafkad.cli.configuring import configuration_arguments, configuration_from_arguments
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.cli.options import json_option
 from kafkad.cli.package_installer import install_package
 from kafkad.cli.plugin_folder import NotInstalled, PluginFolder
@@ -28,7 +28,7 @@ _RESTART = "The broker uses this change from its next start on"
 
 
 def in_folder(command: Command) -> Command:
-    """The option that says which folder is meant."""
+    """The option --folder."""
     option = click.option(
         "--folder", metavar="FOLDER", help="Default: kafkad.plugins.dir of the system's configuration."
     )
@@ -43,7 +43,7 @@ def in_folder(command: Command) -> Command:
 @click.argument("what", metavar="PACKAGE|WHEEL|FILE.py")
 @in_folder
 def install(what: str, folder: str | None) -> None:
-    """Put a plugin into the plugins folder, replacing an older version.
+    """Install a plugin in the plugins folder, and replace an older version.
 
     A package is installed with the dependencies that kafkad does not have. A package that needs another version of a
     dependency of kafkad is rejected, and so is a plugin with which no broker could start. Upgrades of kafkad do not
@@ -58,8 +58,8 @@ def install(what: str, folder: str | None) -> None:
             package = install_package(what, target)
             names = ", ".join(package.plugins)
             click.echo(f"installed {package.name} {package.version} with {names} in {target.package(package.name)}")
-    except NotInstalled as refusal:
-        raise WrongConfiguration([f"{what} is not installed: {refusal}"]) from None
+    except NotInstalled as rejection:
+        raise WrongConfiguration([f"{what} is not installed: {rejection}"]) from None
     except OSError as error:
         raise WrongConfiguration([f"{what} is not installed: {error.filename}: {error.strerror}"]) from None
     click.echo(_next_start(target))
@@ -73,21 +73,21 @@ def remove(name: str, folder: str | None) -> None:
     target = _folder(folder)
     try:
         click.echo(f"removed {target.remove(name)}")
-    except NotInstalled as refusal:
-        raise WrongConfiguration([str(refusal)]) from None
+    except NotInstalled as rejection:
+        raise WrongConfiguration([str(rejection)]) from None
     except OSError as error:
         raise WrongConfiguration([f"{name} is not removed: {error.filename}: {error.strerror}"]) from None
     click.echo(_next_start(target))
 
 
 def _next_start(folder: PluginFolder) -> str:
-    """What to do next; for the service of the Debian package, the command."""
+    """The next step; for the service of the Debian package, the command."""
     is_packages = str(folder.path) == default_plugins_dir(os.environ)
     return f"{_RESTART}: systemctl restart kafkad" if is_packages else f"{_RESTART}."
 
 
 def _folder(named: str | None) -> PluginFolder:
-    """The folder that was named, else the configured one, else the Debian package's, which need not exist yet."""
+    """The folder --folder, else the configured folder, else the folder of the Debian package, which may not exist."""
     if named:
         return PluginFolder(Path(named))
     config = configuration_from_arguments(None, ())
@@ -101,7 +101,7 @@ def _folder(named: str | None) -> PluginFolder:
     "list",
     epilog="\b\nExample:\n  kafkad plugins list\n  kafkad plugins list server.properties --json",
 )
-@configures
+@configuration_arguments
 @in_folder
 @json_option
 def list_plugins(file: str | None, overrides: tuple[str, ...], folder: str | None, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`kafkad produce`: each line of standard input becomes a record."""
+"""`kafkad produce`: send each line of standard input as a record."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import click
 
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
-from kafkad.cli.broker_options import CommandFailed, asking, broker_options
+from kafkad.cli.broker_options import CommandFailed, broker_options, connected_client
 from kafkad.cli.lines import line_groups
 from kafkad.cli.options import INT32, json_option
 from kafkad.cli.partitioning import partition_of_key
@@ -20,7 +20,7 @@ _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 BATCH_BYTES = 960 * 1024
 """Uncompressed; below the broker's default for the largest batch (max.message.bytes, 1 MiB)."""
 _RECORD_OVERHEAD = 36
-"""The largest size of the lengths and deltas of one record, beside its key, value and headers."""
+"""The largest size of a record without its key, value and headers."""
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -67,7 +67,7 @@ def produce(
     parsed_headers = tuple(_header(header) for header in headers)
     separator = key_separator.encode() if key_separator else None
     sent: dict[int, int] = defaultdict(int)
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         count = len(client.topics([topic], create=True)[0].partitions)
         placed = Placement(count, partition)
         for lines in line_groups(sys.stdin.fileno()):
@@ -82,7 +82,7 @@ def produce(
 
 
 class Placement:
-    """Picks partitions for one run; batches without keys take the partitions in turn."""
+    """Assigns records to partitions; batches without keys are assigned round robin."""
 
     def __init__(self, partition_count: int, fixed: int | None) -> None:
         self._partition_count = partition_count
@@ -90,7 +90,7 @@ class Placement:
         self._next = 0
 
     def place(self, records: Iterable[NewRecord]) -> Iterator[tuple[int, list[NewRecord]]]:
-        """The group's records by partition, in their order."""
+        """The records by partition, in order."""
         turn = self._next
         self._next = (turn + 1) % self._partition_count
         by_partition: dict[int, list[NewRecord]] = {}
@@ -118,7 +118,7 @@ def _records(lines: list[bytes], separator: bytes | None, headers: Headers) -> I
 
 
 def _parts(records: list[NewRecord]) -> Iterator[list[NewRecord]]:
-    """Runs of records that fit one batch. A single larger record is sent alone; the broker may refuse it."""
+    """Split the records into batches. A larger record is sent alone; the broker may reject it."""
     part: list[NewRecord] = []
     size = 0
     # The headers are the same in every record, and each has two lengths of at most 5 bytes.

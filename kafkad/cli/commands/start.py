@@ -1,4 +1,4 @@
-"""`kafkad start`: a broker in the foreground."""
+"""`kafkad start`: run a broker in the foreground."""
 
 import sys
 
@@ -7,12 +7,12 @@ import click
 from kafkad.adapters.files.log_directory import LogDirectoryUnusable
 from kafkad.adapters.stores.zookeeper_tls import UnusableTlsFile
 from kafkad.cli.configuring import (
-    configures,
+    configuration_arguments,
     file_or_default,
     parse_overrides,
     read_configuration,
 )
-from kafkad.cli.failing import WrongConfiguration
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.config import load
 from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.processes.controller.cluster.broker_id import find_broker_id
@@ -24,7 +24,7 @@ from kafkad.startup import start_broker
     epilog="\b\nExample:\n  kafkad start\n"
     "  kafkad start server.properties --override listeners=PLAINTEXT://127.0.0.1:9093"
 )
-@configures
+@configuration_arguments
 def start(file: str | None, overrides: tuple[str, ...]) -> None:
     """Run a broker until SIGTERM or Ctrl-C.
 
@@ -38,8 +38,8 @@ def start(file: str | None, overrides: tuple[str, ...]) -> None:
         if config.cluster is not None:
             zookeeper_tls(config.cluster)
         found_id = find_broker_id(config)
-    except (LogDirectoryUnusable, UnusableMetadata, UnusableTlsFile) as refusal:
-        raise WrongConfiguration([str(refusal)]) from None
+    except (LogDirectoryUnusable, UnusableMetadata, UnusableTlsFile) as error:
+        raise WrongConfiguration([str(error)]) from None
     if found_id is not None:
         config = read_configuration(path, pairs, found_id=found_id)
     reread = None if path is None else lambda: load(path, pairs, found_id=found_id)

@@ -1,7 +1,7 @@
-"""`kafkad stop`: end a broker of this host in order, as SIGTERM and Ctrl-C do.
+"""`kafkad stop`: stop a broker of this host cleanly, as SIGTERM and Ctrl-C do.
 
-It is found by its runtime directory, which names the log directory of its broker and is locked by its supervisor:
-no list of processes is searched.
+The command finds the broker by its runtime directory, which its supervisor locks and which has the path of its log
+directory. It does not search processes.
 """
 
 import os
@@ -13,11 +13,11 @@ import click
 
 from kafkad.adapters.files.runtime_directory import RunningBroker, running_brokers
 from kafkad.cli.broker_options import CommandFailed
-from kafkad.cli.configuring import configuration_from_arguments, configures
+from kafkad.cli.configuring import configuration_arguments, configuration_from_arguments
 
 
 @click.command(epilog="\b\nExample:\n  kafkad stop\n  kafkad stop server.properties --no-wait")
-@configures
+@configuration_arguments
 @click.option("--no-wait", is_flag=True, help="Don't wait until the broker has exited.")
 def stop(file: str | None, overrides: tuple[str, ...], no_wait: bool) -> None:
     """Cleanly stop the broker of this host with the same log.dirs and kafkad.runtime.dir.
@@ -37,7 +37,7 @@ def stop(file: str | None, overrides: tuple[str, ...], no_wait: bool) -> None:
         raise CommandFailed(_not_found(base, log_dir, running))
     try:
         process = os.pidfd_open(broker.pid)
-        # What the descriptor stands for can't change any more: is it still this broker?
+        # The descriptor always refers to the same process: check that this process still is the broker.
         if broker not in running_brokers(base):
             raise ProcessLookupError
         signal.pidfd_send_signal(process, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""`kafkad topics`: create, list, describe and delete, printed as kafka-topics.sh prints it."""
+"""`kafkad topics`: create, list, describe and delete topics, with the output of kafka-topics.sh."""
 
 import base64
 import json
@@ -6,7 +6,7 @@ from uuid import UUID
 
 import click
 
-from kafkad.cli.broker_options import asking, broker_options
+from kafkad.cli.broker_options import broker_options, connected_client
 from kafkad.cli.options import INT16_MAX, INT32_MAX, json_option
 from kafkad.client.broker_client import BROKER_DEFAULT, PartitionDescription, TopicDescription
 from kafkad.client.configs import topic_configs
@@ -38,22 +38,22 @@ def create(
     timeout_s: float,
 ) -> None:
     """Create the topic NAME."""
-    wanted = dict(_key_and_value(config) for config in configs)
+    configs_by_name = dict(_key_and_value(config) for config in configs)
     created = True
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         try:
             client.create_topic(
                 name,
                 partitions=partitions or BROKER_DEFAULT,
                 replication_factor=replication_factor or BROKER_DEFAULT,
-                configs=wanted,
+                configs=configs_by_name,
             )
         except BrokerCallFailed as failed:
             if not (if_not_exists and failed.code is ErrorCode.TOPIC_ALREADY_EXISTS):
                 raise
             created = False
-    said = "Created topic" if created else "Existing topic"
-    click.echo(json.dumps({"topic": name, "created": created}) if as_json else f"{said} {name}.")
+    outcome = "Created topic" if created else "Existing topic"
+    click.echo(json.dumps({"topic": name, "created": created}) if as_json else f"{outcome} {name}.")
 
 
 @topics.command("list", epilog="\b\nExample:\n  kafkad topics list --bootstrap-server 127.0.0.1:9092")
@@ -62,7 +62,7 @@ def create(
 @broker_options
 def list_topics(exclude_internal: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Print the names of all topics."""
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         found = client.topics()
     names = [topic.name for topic in found if not (exclude_internal and topic.is_internal)]
     if as_json:
@@ -77,7 +77,7 @@ def list_topics(exclude_internal: bool, as_json: bool, bootstrap: str, timeout_s
 @broker_options
 def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Show partitions, leaders, replicas and configs of the topics NAME, or of all topics."""
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         found = client.topics(names or None)
         configs = topic_configs(client, [topic.name for topic in found])
     if as_json:
@@ -94,7 +94,7 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s: f
 @broker_options
 def delete(names: tuple[str, ...], if_exists: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Delete the topics NAME and all their records."""
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         for name in names:
             deleted = True
             try:
@@ -103,8 +103,8 @@ def delete(names: tuple[str, ...], if_exists: bool, as_json: bool, bootstrap: st
                 if not (if_exists and failed.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                     raise
                 deleted = False
-            said = "Deleted topic" if deleted else "Non-existing topic"
-            click.echo(json.dumps({"topic": name, "deleted": deleted}) if as_json else f"{said} {name}.")
+            outcome = "Deleted topic" if deleted else "Non-existing topic"
+            click.echo(json.dumps({"topic": name, "deleted": deleted}) if as_json else f"{outcome} {name}.")
 
 
 def _key_and_value(pair: str) -> tuple[str, str]:

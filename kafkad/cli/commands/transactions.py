@@ -1,4 +1,4 @@
-"""`kafkad transactions`: list, describe, abort and find-hanging, printed as kafka-transactions.sh prints it."""
+"""`kafkad transactions`: list, describe, abort and find-hanging, with the output of kafka-transactions.sh."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
-from kafkad.cli.broker_options import CommandFailed, asking, broker_options
+from kafkad.cli.broker_options import CommandFailed, broker_options, connected_client
 from kafkad.cli.hanging import hanging, overdue
 from kafkad.cli.options import INT16, INT32, INT32_MAX, INT64, INT64_MAX, json_option
 from kafkad.cli.transaction_tables import description_lines, hanging_lines, listing_lines
@@ -50,7 +50,7 @@ def list_command(
     duration_filter: int, transactional_id_pattern: str | None, as_json: bool, bootstrap: str, timeout_s: float
 ) -> None:
     """Print every transactional id with its coordinator, producer id and state."""
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         rows = list_transactions(client, duration_ms=duration_filter, pattern=transactional_id_pattern)
     _print([row._asdict() for row in rows] if as_json else listing_lines(rows))
 
@@ -61,7 +61,7 @@ def list_command(
 @broker_options
 def describe(transactional_id: str, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Show the transaction of TRANSACTIONAL-ID and its partitions."""
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         row = describe_transaction(client, transactional_id)
     if as_json:
         click.echo(json.dumps(asdict(row)))
@@ -95,7 +95,7 @@ def abort(
         raise click.UsageError(
             "expected --start-offset, or all of --producer-id, --producer-epoch and --coordinator-epoch"
         )
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         if start_offset is not None:
             row = _producer_at(client, (topic, partition), start_offset)
             given = (row.producer_id, row.producer_epoch, row.coordinator_epoch)
@@ -130,7 +130,7 @@ def find_hanging(
     """Print open transactions that no coordinator will complete."""
     if topic is None and (broker_id is None or partition is not None):
         raise click.UsageError("expected --topic, or --broker-id without --partition")
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         searched = _partitions(client, topic, partition, broker_id)
         producers = [row for each in searched for row in producers_of(client, *each)]
         rows = _hanging(client, overdue(producers, wall_clock_ms(), max_transaction_timeout * _MINUTE_MS))
@@ -176,7 +176,7 @@ def _partitions_in(client: BrokerClient, transactional_id: str) -> Sequence[Part
 
 
 def _print(rows: Sequence[str] | Sequence[dict[str, object]]) -> None:
-    """Lines as they are, anything else as JSON."""
+    """Print lines unchanged, other rows as JSON."""
     if rows and isinstance(rows[0], str):
         click.echo("\n".join(map(str, rows)))
     else:

@@ -1,1 +1,1 @@
-"""What `kafkad dump-log` knows of files beyond those of a segment, and of records of the internal topics."""
+"""For `kafkad dump-log`: the kinds of files, and the records of internal topics."""

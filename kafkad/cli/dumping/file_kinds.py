@@ -1,4 +1,4 @@
-"""Which kinds of files are in a log directory, and what is the purpose of each?
+"""The kinds of files in a log directory, with their purposes.
 
 docs/storage.md has more details; a test compares the names.
 """
@@ -19,7 +19,7 @@ from kafkad.core.log.segments.layout import ABORTED_COUNTS, LEADER_EPOCHS, PARTI
 
 
 class Content(Enum):
-    """How a file is read. TEXT is shown line by line, OPAQUE is only named."""
+    """The format of a file. TEXT is shown line by line; OPAQUE files are only listed."""
 
     SEGMENT = auto()
     OFFSET_INDEX = auto()
@@ -35,7 +35,7 @@ class Content(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """`name` as docs/storage.md has it; `explanation` is one line."""
+    """`name` as in docs/storage.md; `explanation` is one line."""
 
     name: str
     pattern: re.Pattern[str]
@@ -115,7 +115,7 @@ def explain(kind: FileKind, match: re.Match[str]) -> str:
 
 
 def explain_directory(name: str) -> str:
-    """Empty for a directory that is not a partition's."""
+    """Empty for other directories than those of partitions."""
     renamed = parse_directory_name(name)
     if renamed is not None and renamed.state:
         return _STATES[renamed.state]

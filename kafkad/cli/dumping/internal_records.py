@@ -1,4 +1,4 @@
-"""The records of internal topics as values that can be shown: groups, offsets, transactions, KRaft metadata."""
+"""Decode the records of internal topics: groups, offsets, transactions, KRaft metadata."""
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -11,7 +11,7 @@ from kafkad.wire.records import group_records, metadata_records, transaction_rec
 from kafkad.wire.records.record_schema import MalformedRecord
 
 Decoder = Callable[[bytes | None, bytes | None], Any]
-"""Key and value to the record, None for one that is not known. Raises MalformedRecord."""
+"""Decodes key and value to a record; None for an unknown type. Raises MalformedRecord."""
 
 
 def _metadata(_key: bytes | None, value: bytes | None) -> Any:
@@ -33,7 +33,7 @@ def _present(key: bytes | None) -> bytes:
 
 
 def decoded(decoder: Decoder, key: bytes | None, value: bytes | None) -> dict[str, Any] | str:
-    """The fields with the record's type; a sentence where there is nothing to show."""
+    """The type and the fields of the record; a message for a malformed or unknown record."""
     try:
         record = decoder(key, value)
     except MalformedRecord as error:

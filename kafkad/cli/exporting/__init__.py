@@ -1,1 +1,1 @@
-"""`kafkad export`: its options, what they ask for, and what its commands do and print."""
+"""`kafkad export`: options, requests, commands and output."""

@@ -1,4 +1,4 @@
-"""Where the tasks of `kafkad export run` are done."""
+"""The engines that run the tasks of `kafkad export run`."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from kafkad.export.run import RunTasks
 
 
 class Engine(NamedTuple):
-    """`jobs`: how many tasks run at once."""
+    """`jobs`: the number of concurrent tasks."""
 
     jobs: int
     run_tasks_of: Callable[[ExportRequest], RunTasks]
@@ -19,21 +19,21 @@ class Engine(NamedTuple):
 
 @contextmanager
 def open_engine(engine: str, tables: Sequence[ExportRequest], jobs: int | None) -> Iterator[Engine]:
-    """Into how many pieces a topic is divided, only Spark can tell if nobody else does."""
+    """Open an engine. Without `jobs`, Spark uses its default parallelism, and the local engine one process."""
     if engine == "local":
-        # Processes that wait for a file want nothing of Spark, and the other way round.
+        # The local engine does not import Spark, and the other way round.
         from kafkad.export.engines.local import run_here  # noqa: PLC0415
 
         at_once = jobs or 1
-        yield Engine(at_once, lambda _wanted: lambda tasks: run_here(tasks, at_once))
+        yield Engine(at_once, lambda _request: lambda tasks: run_here(tasks, at_once))
         return
-    # The workers have to be this Python, which has pyarrow.
+    # The workers must use this Python, which has pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from kafkad.export.engines.spark import open_session, run_in_spark  # noqa: PLC0415
 
     with open_session(f"kafkad export {tables[0].topic if len(tables) == 1 else f'{len(tables)} topics'}") as session:
 
-        def run_tasks_of(wanted: ExportRequest) -> RunTasks:
-            return lambda tasks: run_in_spark(session, tasks, f"kafkad export: {wanted.topic} to {wanted.out}")
+        def run_tasks_of(request: ExportRequest) -> RunTasks:
+            return lambda tasks: run_in_spark(session, tasks, f"kafkad export: {request.topic} to {request.out}")
 
         yield Engine(jobs or session.sparkContext.defaultParallelism, run_tasks_of)

@@ -1,9 +1,9 @@
-"""What keys and values are, as the options of `kafkad export run` say it."""
+"""The formats of keys and values from the options of `kafkad export run`."""
 
 from pathlib import Path
 from typing import Any
 
-from kafkad.cli.failing import WrongConfiguration
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.export.values.format import DEAD_LETTERS, NULL, STRING, ValueFormat
 
 RAW = "raw"
@@ -25,7 +25,7 @@ def formats_of(
     schema_subject: str = "",
     **others: Any,
 ) -> tuple[tuple[ValueFormat, ...], dict[str, Any]]:
-    """Of what is parsed; and the options that are about something else. Raises `WrongConfiguration`."""
+    """The formats of parsed keys and values, and the remaining options. Raises `WrongConfiguration`."""
     _check_kinds(
         on_bad_record, key, key_schema_file or key_schema_subject, value, schema_file or schema_subject, schema_message
     )

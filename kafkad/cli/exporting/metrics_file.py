@@ -1,4 +1,4 @@
-"""What a run of an export says to Prometheus, through the textfile collector of its node exporter."""
+"""Metrics of a run for Prometheus, through the textfile collector of the node exporter."""
 
 import errno
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
-from kafkad.cli.failing import WrongConfiguration
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.export.problems import ExportFailed
 from kafkad.export.request import ExportRequest
 from kafkad.export.run import Summary
@@ -16,7 +16,7 @@ from kafkad.export.sinks.complete_hours import hour_of
 
 
 def check_metrics_file(path: Path) -> None:
-    """Before the work: the file is made beside its place, and gets its name then. Raises `WrongConfiguration`."""
+    """Check before a run that the folder of the file is writable. Raises `WrongConfiguration`."""
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -27,14 +27,14 @@ def check_metrics_file(path: Path) -> None:
 
 
 def write_metrics(path: Path, summaries: Sequence[tuple[ExportRequest, Summary]]) -> None:
-    """It is replaced as a whole. Raises `ExportFailed`."""
+    """Replace the file atomically. Raises `ExportFailed`."""
     registry = CollectorRegistry()
     gauges: dict[str, Gauge] = {}
-    for wanted, summary in summaries:
+    for request, summary in summaries:
         for name, text, value in _rows(summary):
             if name not in gauges:
                 gauges[name] = Gauge(f"kafkad_export_{name}", text, ["name", "topic"], registry=registry)
-            gauges[name].labels(wanted.name, wanted.topic).set(value)
+            gauges[name].labels(request.name, request.topic).set(value)
     try:
         write_to_textfile(str(path), registry)
     except OSError as error:
@@ -56,7 +56,7 @@ def _rows(summary: Summary) -> list[tuple[str, str, float]]:
         ),
     ]
     if until is not None:
-        # Without one there is no number that would not mislead.
+        # Without a complete hour any value would be misleading.
         text = "End of the last complete hour of the table, in seconds since 1970."
         rows.append(("complete_until_timestamp_seconds", text, hour_of(until).timestamp()))
     return rows

@@ -1,4 +1,4 @@
-"""Options that all commands of `kafkad export` have, and the types of their values."""
+"""Common options of the commands of `kafkad export`, and the types of their values."""
 
 import re
 import tomllib
@@ -9,18 +9,18 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from kafkad.cli.failing import WrongConfiguration
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.cli.options import DEFAULT_BOOTSTRAP, INT32_MAX, INT64_MAX, number_in, timeout_option
 
 _MB = 1 << 20
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": _MB, "gib": 1 << 30, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
 _COMMANDLINE = ParameterSource.COMMANDLINE
 _TABLES = "kafkad.export.tables"
-"""What the files say of each table, in what belongs to a context."""
-OF_ALL_TABLES = ("engine", "jobs", "dry_run", "every", "as_json", "metrics_file")
-"""Parameters that a run has once, whatever its tables are."""
+"""The key in the context's `meta` for the options of each table in the files."""
+SHARED_OPTIONS = ("engine", "jobs", "dry_run", "every", "as_json", "metrics_file")
+"""Parameters of a run that are common to all tables."""
 TOPIC = "{topic}"
-"""In the place of a table: the name of its topic."""
+"""The placeholder for the topic in --out and --table."""
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -63,7 +63,7 @@ class Duration(click.ParamType[float]):
 
 
 def _read_file(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
-    """What the file says stands in for options that are not given; of several tables it is the first one."""
+    """Use the options of the file's first table as defaults."""
     if value is not None:
         _take_options(ctx, [value])
 
@@ -74,8 +74,9 @@ def _take_options(ctx: click.Context, files: Sequence[Path]) -> None:
 
 
 def read_options(ctx: click.Context, file: Path) -> list[dict[str, Any]]:
-    """What the file says, by the parameters of the command: of its only table, or of each below [[tables]]. One file
-    serves all commands: each takes from it what it has options for.
+    """The parameters of each table in the file: of [[tables]], or of the only table.
+
+    One file serves all commands: each command ignores options of the other commands.
     """
     try:
         content = tomllib.loads(file.read_text())
@@ -87,7 +88,7 @@ def read_options(ctx: click.Context, file: Path) -> list[dict[str, Any]]:
     common = _parameters(ctx, file, content)
     found = [_parameters(ctx, file, each) for each in tables]
     for written, name in _options_of(ctx.command).items():
-        if name in OF_ALL_TABLES and any(name in each for each in found):
+        if name in SHARED_OPTIONS and any(name in each for each in found):
             raise WrongConfiguration([f"{file}: {written} is an option of all tables: put it above [[tables]]"])
     return [{**common, **each} for each in found]
 
@@ -115,7 +116,7 @@ def _read_files(ctx: click.Context, param: click.Parameter, value: Sequence[Path
     return value
 
 
-names_tables = click.argument(
+config_files_argument = click.argument(
     "conf_files",
     nargs=-1,
     type=click.Path(path_type=Path),
@@ -123,17 +124,17 @@ names_tables = click.argument(
     callback=_read_files,
     metavar="[FILE]...",
 )
-"""Files as for --conf-file, with other tables."""
+"""Files like that of --conf-file, with further tables."""
 
 
 def tables_of(ctx: click.Context) -> list[dict[str, Any]]:
-    """What is asked of each table of the files, or of the only one: options that are given count for all of them, and a
-    topic that is given says which of them.
+    """The options of each table in the files, or of the only table. Options on the command line apply to all tables;
+    --topic selects a table.
     """
     given = {name: each for name, each in ctx.params.items() if ctx.get_parameter_source(name) is _COMMANDLINE}
     if given.get("conf_files") and ctx.get_parameter_source("conf_file") is _COMMANDLINE:
         raise WrongConfiguration(["--conf-file and FILE exclude each other"])
-    # Who names topics wants no others.
+    # --topic on the command line disables topic-pattern in a file, and the other way round.
     without = {"topic": "topic_pattern", "topic_pattern": "topic"}
     hidden = {without[name] for name in given if name in without} - given.keys()
     tables = ctx.meta.get(_TABLES, [{}])
@@ -149,13 +150,13 @@ def tables_of(ctx: click.Context) -> list[dict[str, Any]]:
 
 
 def _is_of(table: Mapping[str, Any], topic: str) -> bool:
-    """Whether the topic is among those that a file names, or that its pattern finds."""
+    """Whether the table is for the topic, by its name or pattern."""
     names = [name.strip() for name in str(table.get("topic", "")).split(",")]
     return topic in names or ("topic_pattern" in table and matcher(str(table["topic_pattern"]))(topic))
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a whole name matches. Raises `WrongConfiguration`."""
+    """A function that tests whether a whole name matches. Raises `WrongConfiguration`."""
     try:
         compiled = re.compile(pattern)
     except re.error as error:
@@ -164,7 +165,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 class OneTableCommand(click.Command):
-    """It is about one table."""
+    """A command for exactly one table."""
 
     def invoke(self, ctx: click.Context) -> Any:
         tables = tables_of(ctx)
@@ -175,28 +176,28 @@ class OneTableCommand(click.Command):
         return super().invoke(ctx)
 
 
-def topics_of(asked: Mapping[str, Any]) -> list[str] | None:
-    """The names that are given; None: there is a pattern."""
-    if (asked["topic"] is None) == (asked["topic_pattern"] is None):
+def topics_of(options: Mapping[str, Any]) -> list[str] | None:
+    """The names in --topic; None for a pattern."""
+    if (options["topic"] is None) == (options["topic_pattern"] is None):
         raise WrongConfiguration(["expected either --topic or --topic-pattern"])
-    if asked["topic"] is None:
+    if options["topic"] is None:
         return None
-    names = [name.strip() for name in asked["topic"].split(",")]
+    names = [name.strip() for name in options["topic"].split(",")]
     if not all(names) or len(set(names)) < len(names):
-        raise WrongConfiguration([f"--topic: expected different names separated by commas, found {asked['topic']!r}"])
+        raise WrongConfiguration([f"--topic: expected different names separated by commas, found {options['topic']!r}"])
     return names
 
 
-def of_topic(asked: Mapping[str, Any], topic: str) -> dict[str, Any]:
-    """What is asked of the table of this topic."""
-    found = {name: each for name, each in asked.items() if name not in ("topic_pattern", "conf_files")}
-    # Dots divide namespaces.
-    table = asked["table"].replace(TOPIC, topic.replace(".", "_"))
-    return {**found, "topic": topic, "out": asked["out"].replace(TOPIC, topic), "table": table}
+def of_topic(options: Mapping[str, Any], topic: str) -> dict[str, Any]:
+    """The options for the table of this topic."""
+    found = {name: each for name, each in options.items() if name not in ("topic_pattern", "conf_files")}
+    # Dots separate namespaces, so they are replaced in the name of the topic.
+    table = options["table"].replace(TOPIC, topic.replace(".", "_"))
+    return {**found, "topic": topic, "out": options["out"].replace(TOPIC, topic), "table": table}
 
 
 def _options_of(command: click.Command) -> dict[str, str]:
-    """As they are written, without dashes, and the parameter of each."""
+    """The parameter of each option; the keys are names of options without dashes."""
     return {name.removeprefix("--"): each.name for each in command.params for name in each.opts if each.name}
 
 
@@ -261,17 +262,17 @@ _TABLE_OPTIONS = (
     click.option("--log-dirs", metavar="DIR,DIR", default="", help="Log directories for --source files."),
     timeout_option(30.0),
 )
-"""With these every command names tables and their topics."""
+"""The options of all commands that select tables and topics."""
 
 
-def names_table(command: Command) -> Command:
+def table_options(command: Command) -> Command:
     for option in reversed(_TABLE_OPTIONS):
         command = option(command)
     return command
 
 
-def reads_topic(command: Command) -> Command:
-    """`isolation`: the same for the run, and for what is said of its table."""
+def isolation_option(command: Command) -> Command:
+    """The option `isolation`, which must be the same for all commands of a table."""
     isolation = click.option(
         "--isolation",
         type=click.Choice(["read_committed", "read_uncommitted"]),
@@ -282,8 +283,8 @@ def reads_topic(command: Command) -> Command:
     return isolation(command)
 
 
-def meets_damage(command: Command) -> Command:
-    """`on_damage`: `verify` has to know what runs have left out."""
+def damage_option(command: Command) -> Command:
+    """The option `on_damage`; `verify` needs the value of the runs."""
     on_damage = click.option(
         "--on-damage",
         type=click.Choice(["fail", "dlq", "skip"]),
@@ -295,8 +296,8 @@ def meets_damage(command: Command) -> Command:
     return on_damage(command)
 
 
-def writes_files(command: Command) -> Command:
-    """`target_file_size` and `compression`."""
+def file_options(command: Command) -> Command:
+    """The options `target_file_size` and `compression`."""
     size = click.option(
         "--target-file-size", type=Size(), default="256MiB", show_default=True, help="Approximate size of files."
     )

@@ -1,4 +1,4 @@
-"""What `kafkad export` says to people and to programs: `run` while it works and in the end, `status` of its tables."""
+"""The output of `kafkad export`: progress and summary of `run`, and tables of `status` and `verify`."""
 
 import json
 import sys
@@ -15,40 +15,40 @@ from kafkad.export.sinks.complete_hours import hour_of
 from kafkad.export.writing import WrittenFile
 
 if TYPE_CHECKING:
-    # Only one of the commands compares anything.
+    # Only `verify` needs it.
     from kafkad.export.verification import Verified, WrongFile
 
-_MOST_SKIPPED = 10
-"""So many are named."""
+_MAX_SKIPPED = 10
+"""The number of skipped batches that are printed."""
 
 
 def with_progress(prepared: Prepared, work: Callable[[Callable[[WrittenFile], None]], Summary]) -> Summary:
-    """A bar on a terminal, and records a second: they are counted when their file is complete."""
+    """Show a progress bar on a terminal, with records a second, which are counted by complete files."""
     if not sys.stderr.isatty() or not prepared.lag:
         return work(lambda _file: None)
     began_s = time.monotonic()
     written = 0
     bar: Any = click.progressbar(
         length=prepared.lag,
-        label=f"Exporting {prepared.wanted.topic}",
+        label=f"Exporting {prepared.request.topic}",
         item_show_func=lambda rate: rate,
         file=sys.stderr,
         show_pos=True,
         show_eta=True,
     )
 
-    def told(file: WrittenFile) -> None:
+    def on_file(file: WrittenFile) -> None:
         nonlocal written
         written += file.rows
         rate = written / max(time.monotonic() - began_s, 0.001)
         bar.update(file.last_offset + 1 - file.first_offset, f"{rate:,.0f} records/s")
 
     with bar:
-        return work(told)
+        return work(on_file)
 
 
 def print_plan(prepared: Prepared, *, as_json: bool) -> None:
-    topic = prepared.wanted.topic
+    topic = prepared.request.topic
     ranges = [each for each in prepared.plan.ranges if each.start < each.end]
     rows = [each._asdict() for each in ranges]
     lost = [each._asdict() for each in prepared.plan.lost]
@@ -62,7 +62,7 @@ def print_plan(prepared: Prepared, *, as_json: bool) -> None:
         click.echo(f"{topic}-{each.partition}: offsets {each.start} to {each.end - 1} are lost")
     click.echo(
         f"{prepared.lag} offsets of {topic}, about {prepared.bytes / 1e6:.1f} MB of the log, in"
-        f" {len(prepared.tasks)} tasks and about {prepared.files} files; nothing was done"
+        f" {len(prepared.tasks)} tasks and about {prepared.files} files; nothing was exported"
     )
 
 
@@ -92,21 +92,21 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
         )
         for each in summary.lost:
             click.echo(f"{summary.topic}-{each.partition}: offsets {each.start} to {each.end - 1} were lost", err=True)
-        for batch in summary.skipped[:_MOST_SKIPPED]:
+        for batch in summary.skipped[:_MAX_SKIPPED]:
             click.echo(f"{summary.topic}-{batch.partition}: at offset {batch.start}, {batch.reason}: skipped", err=True)
-        if len(summary.skipped) > _MOST_SKIPPED:
+        if len(summary.skipped) > _MAX_SKIPPED:
             click.echo(f"{len(summary.skipped)} batches were skipped", err=True)
         if summary.unparsed:
             click.echo(f"{summary.unparsed} records or batches could not be read", err=True)
 
 
 def iso_hour(until: int | None) -> str | None:
-    """The hour up to which a table is complete; `until` is in microseconds."""
+    """The hour up to which a table is complete; `until` is in microseconds since 1970."""
     return None if until is None else hour_of(until).isoformat()
 
 
 def print_status(row: Mapping[str, Any]) -> None:
-    """Of one table: a line for each partition."""
+    """Print the status of one table: a line for each partition."""
     for each in row["partitions"]:
         done, there = (f"up to offset {end - 1}" if end else "nothing" for end in (each["exported"], each["end"]))
         click.echo(f"{row['topic']}-{each['partition']}: {each['lag']} behind, exported {done}, the topic has {there}")
@@ -119,7 +119,7 @@ def print_status(row: Mapping[str, Any]) -> None:
 
 
 def print_short_status(row: Mapping[str, Any]) -> None:
-    """Of one table among several: a line."""
+    """Print the status of a table in one line."""
     behind = [each["lag"] for each in row["partitions"] if each["lag"]]
     count = f"{len(behind)} of {len(row['partitions'])} partitions"
     lost = sum(gap["end"] - gap["start"] for gap in row["lost"])
@@ -128,7 +128,7 @@ def print_short_status(row: Mapping[str, Any]) -> None:
 
 
 def print_verified(topic: str, found: Iterable["Verified"], wrong: Sequence["WrongFile"], *, as_json: bool) -> None:
-    """A line for each partition, and one for each file that is wrong."""
+    """Print a line for each partition, and a line for each file with a problem."""
     if as_json:
         of_partitions = [{**each._asdict(), "right": each.is_right} for each in found]
         click.echo(json.dumps([*of_partitions, *({**each._asdict(), "right": False} for each in wrong)]))

@@ -1,11 +1,11 @@
-"""The options of `kafkad export` as what they ask for."""
+"""Convert the options of `kafkad export` to an `ExportRequest`."""
 
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.cli.exporting.formats import formats_of
-from kafkad.cli.failing import WrongConfiguration
 from kafkad.cli.options import INT64_MAX, iso_milliseconds, number_in
 from kafkad.client.broker_client import parse_bootstrap
 from kafkad.export.request import KEEP_ALL, KEEP_LATEST, ExportRequest
@@ -61,7 +61,7 @@ def request_of(
 
 
 def _when(option: str, text: str, *words: str) -> str:
-    """One of the words, or milliseconds since 1970; no ISO time is beyond 64 bits."""
+    """One of the words, or milliseconds since 1970; ISO times always fit into 64 bits."""
     if text in words:
         return text
     with suppress(ValueError, OverflowError):
@@ -76,7 +76,7 @@ def _when(option: str, text: str, *words: str) -> str:
 
 def _check_spelling(out: str, format_: str, catalog: str, table: str) -> None:
     if not out:
-        raise WrongConfiguration(["--out: expected a folder or an address, found nothing"])
+        raise WrongConfiguration(["--out: expected a folder or an address, found an empty text"])
     if format_ != "iceberg" and (catalog or table):
         raise WrongConfiguration(["--catalog and --table need --format iceberg"])
     if table and not all(table.rpartition(".")):
@@ -98,7 +98,7 @@ def _check_kept(
     recreated: str,
     partition_by: str,
 ) -> None:
-    """What goes with a table whose rows are replaced."""
+    """Check the options that --keep latest excludes."""
     if keep != KEEP_LATEST:
         return
     if on_bad_record == DEAD_LETTERS or (formats and on_bad_record is None):

@@ -1,7 +1,7 @@
-"""`kafkad export run --every`: a round, a pause, the next round, until SIGTERM or SIGINT.
+"""`kafkad export run --every`: repeat runs with a pause between them, until SIGTERM or SIGINT.
 
-SIGTERM in the middle of a round gives that round up, as what is killed is repeated anyway. A broker that is away and a
-race that another export has won are tried again; everything else ends the command, as it does without `--every`.
+SIGTERM aborts a run; the next start repeats it. A run is retried if a broker or a schema registry is unavailable, or
+after a commit of another export. Other errors end the command, as without `--every`.
 """
 
 import signal
@@ -14,20 +14,20 @@ from typing import TypeVar
 
 import click
 
-from kafkad.export.problems import AnotherExport, Away, BrokerAway
+from kafkad.export.problems import BrokerUnavailable, CommitConflict, ServiceUnavailable
 from kafkad.export.reading.retrying import Retries
 
 _FIRST_PAUSE_S = 1.0
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
 
 class Stopped(BaseException):
-    """SIGTERM: what is under way ends, as by Ctrl-C."""
+    """SIGTERM: the run is aborted, as by Ctrl-C."""
 
 
 def repeat(one_round: Callable[[], None], every_s: float) -> None:
-    """Returns when it is told to stop. Rounds begin `every_s` after each other, or at once if one took longer."""
+    """Repeat runs until a signal. A run begins `every_s` after the start of the previous one, or after its end."""
     failures = 0
     with _stopping():
         while True:
@@ -36,7 +36,7 @@ def repeat(one_round: Callable[[], None], every_s: float) -> None:
                 one_round()
                 failures = 0
                 pause_s = began_s + every_s - time.monotonic()
-            except (Away, AnotherExport) as failed:
+            except (ServiceUnavailable, CommitConflict) as failed:
                 pause_s = pause_after(failures, every_s)
                 failures += 1
                 click.echo(f"kafkad: {failed}; retrying in {pause_s:g} s", err=True)
@@ -45,7 +45,7 @@ def repeat(one_round: Callable[[], None], every_s: float) -> None:
 
 
 def pause_after(failures: int, every_s: float) -> float:
-    """Twice as long each time, and never longer than between rounds."""
+    """The pause doubles with each failure, up to `every_s`."""
     return min(every_s, _FIRST_PAUSE_S * float(1 << min(failures, 30)))
 
 
@@ -62,21 +62,21 @@ def _stopping() -> Iterator[None]:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    # Not twice: the clean-up has begun.
+    # Ignore further signals during the clean-up.
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, signal.SIG_IGN)
     raise Stopped
 
 
-def answered(ask: Callable[[], _Answer], timeout_s: float) -> _Answer:
-    """As soon as the broker answers, which may be restarting."""
+def with_retries(request: Callable[[], _Result], timeout_s: float) -> _Result:
+    """The result of `request`, with retries while no broker responds."""
     retries = Retries(timeout_s)
-    is_told = False
+    is_reported = False
     while True:
         try:
-            return ask()
-        except BrokerAway as away:
-            retries.wait(away)
-            if not is_told:
-                click.echo(f"kafkad: {away}; retrying for {timeout_s:g} s", err=True)
-            is_told = True
+            return request()
+        except BrokerUnavailable as failed:
+            retries.wait(failed)
+            if not is_reported:
+                click.echo(f"kafkad: {failed}; retrying for {timeout_s:g} s", err=True)
+            is_reported = True

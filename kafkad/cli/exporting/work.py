@@ -1,4 +1,4 @@
-"""What the commands of `kafkad export` do, and print."""
+"""The commands of `kafkad export`."""
 
 import json
 import sys
@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from kafkad.cli.broker_options import CommandFailed
+from kafkad.cli.errors import WrongConfiguration
 from kafkad.cli.exporting.engines import Engine, open_engine
 from kafkad.cli.exporting.printing import (
     iso_hour,
@@ -24,20 +25,19 @@ from kafkad.cli.exporting.printing import (
     with_progress,
 )
 from kafkad.cli.exporting.request import NO_BROKER, request_of
-from kafkad.cli.exporting.rounds import answered, repeat
+from kafkad.cli.exporting.rounds import repeat, with_retries
 from kafkad.cli.exporting.topics import available_requests, export_requests, of_topics
-from kafkad.cli.failing import WrongConfiguration
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.export.dead_letters import folder_of_dead_letters
-from kafkad.export.places import TableFolder
-from kafkad.export.preparation import Prepared, continued, directories_of, prepare, topic_facts
-from kafkad.export.problems import AnotherExport, Away, ExportFailed, NotInstalled, StoreUnfit
+from kafkad.export.preparation import Prepared, directories_of, offsets_to_continue, prepare, topic_facts
+from kafkad.export.problems import CommitConflict, ExportFailed, NotInstalled, ServiceUnavailable, UnsupportedStore
 from kafkad.export.ranges import TopicFacts, lost_of
 from kafkad.export.reading.source import Source
 from kafkad.export.request import SKIP, ExportRequest
-from kafkad.export.run import Summary, carry_out, orphans, remove_orphans
+from kafkad.export.run import Summary, orphans, remove_orphans, run_export
 from kafkad.export.sinks.sink import Merging, Sink, TableState
+from kafkad.export.table_folder import TableFolder
 from kafkad.export.tables import open_dead_letters, open_sink
 
 LOST = 3
@@ -56,24 +56,24 @@ def run(
 ) -> None:
     if dry_run and every is not None:
         raise WrongConfiguration(["--dry-run and --every exclude each other"])
-    with _failing():
-        # Before the work, and again in each round: a pattern may find more.
-        wanted = available_requests(tables, waits=every is not None)
+    with _report_failures():
+        # Before the first run, and again before each run: a pattern may match new topics.
+        requests = available_requests(tables, waits=every is not None)
         if dry_run:
-            for each in wanted:
-                print_plan(_prepared(replace(each, jobs=jobs or 1), open_sink(each)), as_json=as_json)
+            for each in requests:
+                print_plan(_prepare_with_retries(replace(each, jobs=jobs or 1), open_sink(each)), as_json=as_json)
             return
-        write_metrics = _writes_metrics(metrics_file)
-        with open_engine(engine, wanted, jobs) as working:
+        write_metrics = _metrics_writer(metrics_file)
+        with open_engine(engine, requests, jobs) as opened:
 
             def one_round() -> None:
-                asked = export_requests(tables)
-                done, failures = _run_all(asked, working, as_json=as_json)
+                current = export_requests(tables)
+                done, failures = _run_all(current, opened, as_json=as_json)
                 write_metrics(done)
                 if failures:
-                    helps_itself = all(isinstance(each, Away | AnotherExport) for each in failures)
-                    kind = Away if helps_itself else ExportFailed
-                    raise kind(f"{len(failures)} of {len(asked)} tables are not up to date")
+                    is_temporary = all(isinstance(each, ServiceUnavailable | CommitConflict) for each in failures)
+                    kind = ServiceUnavailable if is_temporary else ExportFailed
+                    raise kind(f"{len(failures)} of {len(current)} tables are not up to date")
 
             if every is None:
                 one_round()
@@ -84,53 +84,55 @@ def run(
 def _run_all(
     tables: Sequence[ExportRequest], engine: Engine, *, as_json: bool
 ) -> tuple[list[tuple[ExportRequest, Summary]], list[ExportFailed]]:
-    """Each of them, whatever becomes of the others. The failures of several are told; that of one is raised."""
+    """Run the export of each table, also after failures. Failures of several tables are printed and returned; the
+    failure of a single table is raised.
+    """
     done: list[tuple[ExportRequest, Summary]] = []
     failures: list[ExportFailed] = []
-    for wanted in tables:
+    for request in tables:
         try:
-            summary = _run_once(wanted, engine)
+            summary = _run_once(request, engine)
         except ExportFailed as failed:
             if len(tables) == 1:
                 raise
-            click.echo(f"kafkad: {wanted.topic}: {failed}", err=True)
+            click.echo(f"kafkad: {request.topic}: {failed}", err=True)
             failures.append(failed)
         else:
             print_summary(summary, as_json=as_json)
-            done.append((wanted, summary))
+            done.append((request, summary))
     return done, failures
 
 
-def _writes_metrics(path: Path | None) -> Callable[[Sequence[tuple[ExportRequest, Summary]]], None]:
-    """Raises `WrongConfiguration` where they can't be written."""
+def _metrics_writer(path: Path | None) -> Callable[[Sequence[tuple[ExportRequest, Summary]]], None]:
+    """A function that writes the metrics. Raises `WrongConfiguration` if the file can't be written."""
     if path is None:
         return lambda _summaries: None
-    # Only who has such a file needs its library.
+    # Only --metrics-file needs the library.
     from kafkad.cli.exporting.metrics_file import check_metrics_file, write_metrics  # noqa: PLC0415
 
     check_metrics_file(path)
     return lambda summaries: write_metrics(path, summaries)
 
 
-def _run_once(wanted: ExportRequest, engine: Engine) -> Summary:
-    wanted = replace(wanted, jobs=engine.jobs)
-    sink = open_sink(wanted)
-    prepared = _prepared(wanted, sink)
-    return with_progress(prepared, lambda told: carry_out(prepared, sink, engine.run_tasks_of(wanted), told))
+def _run_once(request: ExportRequest, engine: Engine) -> Summary:
+    request = replace(request, jobs=engine.jobs)
+    sink = open_sink(request)
+    prepared = _prepare_with_retries(request, sink)
+    return with_progress(prepared, lambda on_file: run_export(prepared, sink, engine.run_tasks_of(request), on_file))
 
 
 def status(tables: Sequence[Mapping[str, Any]], *, as_json: bool, is_list: bool) -> None:
-    """`is_list`: also of one table."""
-    with _failing():
-        asked = of_topics(tables)
-    if is_list or len(asked) > 1:
-        _status_of_all(asked, as_json=as_json)
+    """`is_list`: print a list also for one table."""
+    with _report_failures():
+        options = of_topics(tables)
+    if is_list or len(options) > 1:
+        _status_of_all(options, as_json=as_json)
     else:
-        _status_of_one(asked[0], as_json=as_json)
+        _status_of_one(options[0], as_json=as_json)
 
 
-def _status_of_one(asked: Mapping[str, Any], *, as_json: bool) -> None:
-    row = _status(asked)
+def _status_of_one(options: Mapping[str, Any], *, as_json: bool) -> None:
+    row = _status(options)
     if as_json:
         click.echo(json.dumps(row))
     else:
@@ -140,8 +142,8 @@ def _status_of_one(asked: Mapping[str, Any], *, as_json: bool) -> None:
 
 
 def _status_of_all(tables: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """Of one that can't be asked it is said why; the others are."""
-    rows = [_status_or_error(asked) for asked in tables]
+    """Print the status of each table; for an unavailable one print the error."""
+    rows = [_status_or_error(options) for options in tables]
     if as_json:
         click.echo(json.dumps(rows))
     for row in rows:
@@ -155,18 +157,18 @@ def _status_of_all(tables: Sequence[Mapping[str, Any]], *, as_json: bool) -> Non
         sys.exit(LOST)
 
 
-def _status_or_error(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _status_or_error(options: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return _status(asked)
+        return _status(options)
     except CommandFailed as failed:
-        return {"topic": asked["topic"], "out": asked["out"], "error": failed.message}
+        return {"topic": options["topic"], "out": options["out"], "error": failed.message}
 
 
-def _status(asked: Mapping[str, Any]) -> dict[str, Any]:
-    with _failing():
-        wanted = request_of(**{name: each for name, each in asked.items() if name not in ("as_json", "conf_files")})
-        sink = open_sink(wanted)
-        facts, state = _compared(wanted, sink)
+def _status(options: Mapping[str, Any]) -> dict[str, Any]:
+    with _report_failures():
+        request = request_of(**{name: each for name, each in options.items() if name not in ("as_json", "conf_files")})
+        sink = open_sink(request)
+        facts, state = _topic_and_table(request, sink)
     starts = dict.fromkeys(facts.bounds, 0) if state.offsets else None
     lost = lost_of(facts, state.offsets, starts=starts)
     rows = [
@@ -180,8 +182,8 @@ def _status(asked: Mapping[str, Any]) -> dict[str, Any]:
         for each, bounds in sorted(facts.bounds.items())
     ]
     return {
-        "topic": wanted.topic,
-        "out": wanted.out,
+        "topic": request.topic,
+        "out": request.out,
         "lag": sum(each["lag"] for each in rows),
         "lost": [lost[partition]._asdict() for partition in sorted(lost)],
         "complete_until": iso_hour(state.complete_until),
@@ -193,40 +195,40 @@ def _iso(time_us: int | None) -> str | None:
     return None if time_us is None else (datetime.fromtimestamp(0, UTC) + timedelta(microseconds=time_us)).isoformat()
 
 
-def verify(*, as_json: bool, deep: bool, **asked: Any) -> None:
-    # The other commands compare nothing.
+def verify(*, as_json: bool, deep: bool, **options: Any) -> None:
+    # Only this command needs it.
     from kafkad.export.verification import overlaps, read_offsets  # noqa: PLC0415
     from kafkad.export.verification import verify as verify_table  # noqa: PLC0415
 
-    with _failing():
-        wanted = request_of(**asked)
-        sink = open_sink(wanted)
-        facts, state = _compared(wanted, sink)
+    with _report_failures():
+        request = request_of(**options)
+        sink = open_sink(request)
+        facts, state = _topic_and_table(request, sink)
         if state.topic_id is None:
-            raise ExportFailed(f"{wanted.out}: there is no table yet")
+            raise ExportFailed(f"{request.out}: there is no table yet")
         if state.has_earlier_topic:
             raise ExportFailed(
-                f"{wanted.out} also has records of an earlier topic {wanted.topic!r}, with the same offsets: they can't"
-                " be told from those of the topic as it is now"
+                f"{request.out} also has records of an earlier topic {request.topic!r} with the same offsets: verify"
+                " can't distinguish them from the records of the present topic"
             )
-        source = _read_again(wanted, facts, with_headers=deep)
-        # A table may begin later than its topic.
+        source = _log_source(request, facts, with_headers=deep)
+        # A table may begin after the log start offset of its topic.
         begins = sink.begins(state)
         first = {each: max(bounds.earliest, begins.get(each, 0)) for each, bounds in facts.bounds.items()}
-        paths = [*_paths(wanted.out, sink), *_paths(folder_of_dead_letters(wanted.out), open_dead_letters(wanted))]
-        is_compacted = _is_compacted(wanted)
+        paths = [*_paths(request.out, sink), *_paths(folder_of_dead_letters(request.out), open_dead_letters(request))]
+        is_compacted = _is_compacted(request)
         read = read_offsets(paths, is_deep=deep)
         found = verify_table(
             *(read, source, state.offsets, first),
             keeps=state.keeps,
             is_compacted=is_compacted,
-            skips_damage=wanted.on_damage == SKIP,
+            skips_damage=request.on_damage == SKIP,
             is_deep=deep,
         )
         wrong = [*read.wrong]
         for partition, end in sorted(state.offsets.items()):
             wrong += overlaps(read.offsets.get(partition, ()), end)
-    print_verified(wanted.topic, found, wrong, as_json=as_json)
+    print_verified(request.topic, found, wrong, as_json=as_json)
     if wrong or not all(each.is_right for each in found):
         sys.exit(1)
 
@@ -239,87 +241,87 @@ def maintain(
     target_file_size: int,
     compression: str,
     rebuild_log: bool,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     if rebuild_log:
-        # The other commands find the log.
+        # Only --rebuild-log needs it.
         from kafkad.cli.exporting.lost_logs import rebuild_logs  # noqa: PLC0415
 
-        with _failing():
-            rebuild_logs(request_of(**asked), is_dry_run=dry_run, as_json=as_json)
+        with _report_failures():
+            rebuild_logs(request_of(**options), is_dry_run=dry_run, as_json=as_json)
         return
     merging = Merging(target_file_size, compression, dry_run)
     removed = []
     merged = []
-    summed_up = 0
-    with _failing():
-        wanted = request_of(**asked)
-        table = open_sink(wanted)
+    checkpointed = 0
+    with _report_failures():
+        request = request_of(**options)
+        table = open_sink(request)
         if table.state([]).topic_id is None:
-            raise ExportFailed(f"{wanted.out}: there is no table yet")
-        for out, sink in ((wanted.out, table), (folder_of_dead_letters(wanted.out), open_dead_letters(wanted))):
+            raise ExportFailed(f"{request.out}: there is no table yet")
+        for out, sink in ((request.out, table), (folder_of_dead_letters(request.out), open_dead_letters(request))):
             removed += (orphans if dry_run else remove_orphans)(TableFolder(out), sink, older_than)
             merged.append(sink.merge_small(merging))
-            summed_up += 0 if dry_run else sink.shorten_log(older_than)
+            checkpointed += 0 if dry_run else sink.shorten_log(older_than)
     before, after = (sum(each) for each in zip(*merged, strict=True))
     if as_json:
-        rows = {"removed": removed, "merged": before, "into": after, "manifests_removed": summed_up}
+        rows = {"removed": removed, "merged": before, "into": after, "manifests_removed": checkpointed}
         click.echo(json.dumps({**rows, "dry_run": dry_run}))
         return
     will = "would be" if dry_run else "are"
     click.echo(f"{len(removed)} files outside the table {will} removed")
     if before:
         click.echo(f"{before} files {will} merged into {after}")
-    if summed_up:
-        click.echo(f"{summed_up} manifests before a checkpoint are removed")
+    if checkpointed:
+        click.echo(f"{checkpointed} manifests before a checkpoint are removed")
 
 
-def files(*, dead_letters: bool, **asked: Any) -> None:
-    with _failing():
-        wanted = request_of(**asked)
-        out = folder_of_dead_letters(wanted.out) if dead_letters else wanted.out
+def files(*, dead_letters: bool, **options: Any) -> None:
+    with _report_failures():
+        request = request_of(**options)
+        out = folder_of_dead_letters(request.out) if dead_letters else request.out
         root = TableFolder(out).out
-        sink = (open_dead_letters if dead_letters else open_sink)(wanted)
+        sink = (open_dead_letters if dead_letters else open_sink)(request)
         paths = sink.files()
         if not paths:
-            # Perhaps the table is of another kind.
+            # Report a table of another format.
             sink.state([])
         for path in paths:
             click.echo(f"{root.rstrip('/')}/{path}")
 
 
-def _compared(wanted: ExportRequest, sink: Sink) -> tuple[TopicFacts, TableState]:
-    """What the topic has now, and what the table has of it. Raises `ExportFailed` for a table of another topic."""
-    with _broker(wanted) as client:
-        facts = topic_facts(client, wanted.topic, is_committed=wanted.is_committed)
+def _topic_and_table(request: ExportRequest, sink: Sink) -> tuple[TopicFacts, TableState]:
+    """The present states of the topic and of the table. Raises `ExportFailed` for a table of another topic."""
+    with _broker(request) as client:
+        facts = topic_facts(client, request.topic, is_committed=request.is_committed)
     state = sink.state(sorted(facts.bounds))
-    continued(state, facts)
+    offsets_to_continue(state, facts)
     return facts, state
 
 
-def _is_compacted(wanted: ExportRequest) -> bool:
-    # The other commands need no configs.
+def _is_compacted(request: ExportRequest) -> bool:
+    # Only `verify` needs configs.
     from kafkad.client.configs import topic_configs  # noqa: PLC0415
 
-    with _broker(wanted) as client:
-        policies = topic_configs(client, [wanted.topic])[wanted.topic].get("cleanup.policy", "")
+    with _broker(request) as client:
+        policies = topic_configs(client, [request.topic])[request.topic].get("cleanup.policy", "")
     return "compact" in policies.split(",")
 
 
-def _read_again(wanted: ExportRequest, facts: TopicFacts, *, with_headers: bool) -> Source:
-    """The log, where the run reads it."""
+def _log_source(request: ExportRequest, facts: TopicFacts, *, with_headers: bool) -> Source:
+    """The source of the log, as for a run."""
     directories: dict[int, str] = {}
-    if wanted.source == "files":
-        with _broker(wanted) as client:
-            directories = directories_of(client, wanted, facts)
+    if request.source == "files":
+        with _broker(request) as client:
+            directories = directories_of(client, request, facts)
     return Source(
-        topic=wanted.topic,
-        bootstrap=wanted.bootstrap,
+        topic=request.topic,
+        bootstrap=request.bootstrap,
         directories=directories,
         with_headers=with_headers,
         sets_damage_aside=True,
-        is_committed=wanted.is_committed,
-        timeout_s=wanted.timeout_s,
+        is_committed=request.is_committed,
+        timeout_s=request.timeout_s,
     )
 
 
@@ -329,10 +331,10 @@ def _paths(out: str, sink: Sink) -> list[tuple[TableFolder, str]]:
 
 
 @contextmanager
-def _failing() -> Iterator[None]:
+def _report_failures() -> Iterator[None]:
     try:
         yield
-    except (NotInstalled, StoreUnfit) as wrong:
+    except (NotInstalled, UnsupportedStore) as wrong:
         raise WrongConfiguration([str(wrong)]) from wrong
     except ExportFailed as failed:
         raise CommandFailed(str(failed)) from failed
@@ -341,17 +343,17 @@ def _failing() -> Iterator[None]:
 
 
 @contextmanager
-def _broker(wanted: ExportRequest) -> Iterator[BrokerClient]:
-    if not wanted.bootstrap:
+def _broker(request: ExportRequest) -> Iterator[BrokerClient]:
+    if not request.bootstrap:
         raise WrongConfiguration([f"this command needs a broker: only run supports --bootstrap-server {NO_BROKER}"])
-    with BrokerClient(wanted.bootstrap, wanted.timeout_s) as client:
+    with BrokerClient(request.bootstrap, request.timeout_s) as client:
         yield client
 
 
-def _prepared(wanted: ExportRequest, sink: Sink) -> Prepared:
-    prepared = answered(partial(prepare, wanted, sink), wanted.timeout_s)
-    if wanted.bootstrap and not prepared.has_broker:
+def _prepare_with_retries(request: ExportRequest, sink: Sink) -> Prepared:
+    prepared = with_retries(partial(prepare, request, sink), request.timeout_s)
+    if request.bootstrap and not prepared.has_broker:
         click.echo(
-            f"kafkad: no broker at {wanted.bootstrap}: the end of the topic is read from the log directories", err=True
+            f"kafkad: no broker responds at {request.bootstrap}: using the checkpoints in the log directories", err=True
         )
     return prepared

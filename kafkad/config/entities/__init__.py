@@ -1,1 +1,1 @@
-"""What options mean for a broker, a topic, a group; and what a topic inherits."""
+"""The configs of brokers, topics and groups, and the defaults that topics inherit."""

@@ -1,7 +1,7 @@
-"""How is this broker configured?
+"""The configuration of this broker.
 
-`BrokerConfig` is the whole configuration in small frozen parts, one for each domain, so that a rule gets only the few
-values it needs. Field names are the option names with `.` as `_`.
+`BrokerConfig` consists of frozen parts, one for each domain, so that a rule gets only the values that it uses. Field
+names are option names with `_` instead of `.`.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from kafkad.core.settings.values import Value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkConfig:
-    """Listeners, their limits, and the processes behind them."""
+    """Listeners, their limits, and the numbers of processes."""
 
     listeners: tuple[Listener, ...]
     num_network_threads: int
@@ -37,7 +37,7 @@ class NetworkConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirsConfig:
-    """Where data is, and how often it is flushed, checkpointed and cleaned."""
+    """Log directories, and intervals of flushes, checkpoints and retention checks."""
 
     log_dirs: tuple[str, ...]
     log_cleaner_threads: int
@@ -55,7 +55,7 @@ class LogDirsConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsConfig:
-    """How topics are made and deleted."""
+    """Creation and deletion of topics."""
 
     auto_create_topics_enable: bool
     num_partitions: int
@@ -65,7 +65,7 @@ class TopicsConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCleanerConfig:
-    """What compaction may take; all cleaners share the bytes."""
+    """Limits of compaction; all cleaners together use at most these bytes."""
 
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
@@ -76,7 +76,7 @@ class LogCleanerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsConfig:
-    """`listener` is None when metrics are off. A default listener whose port is taken does not stop the start."""
+    """`listener` is None if metrics are off. A default listener with a port in use does not stop the start."""
 
     listener: Endpoint | None
     listener_is_default: bool
@@ -85,7 +85,7 @@ class MetricsConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginsConfig:
-    """Which plugins are loaded, and which of the registered objects are used."""
+    """The plugins to load, and the registered objects to use."""
 
     dir: str
     enabled: bool
@@ -94,15 +94,15 @@ class PluginsConfig:
     quota_manager: str
     replication_quota_manager: str
     replica_selector: str
-    """Empty: consumers read from the leader, unless they choose another replica by themselves."""
+    """Empty: no preferred read replica is returned to consumers."""
     metrics_reporters: tuple[str, ...]
     group_assignors: tuple[str, ...]
-    """The first one is used for members that name none."""
+    """The first assignor is the default for members without a choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeConfig:
-    """Sockets between the processes, and shared memory."""
+    """Folder of the sockets between processes, and size of shared memory."""
 
     dir: str
     arena_bytes: int
@@ -113,7 +113,7 @@ NO_NODE_ID = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperTls:
-    """Files are PEM. Without a truststore the system's authorities are trusted."""
+    """PEM files. Without a truststore the system's certificate authorities are trusted."""
 
     keystore: str | None
     keystore_password: str | None
@@ -124,35 +124,35 @@ class ZookeeperTls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """The cluster that this broker joins; `zookeeper_connect` may end with the path of its root."""
+    """The cluster of this broker; `zookeeper_connect` may have a chroot."""
 
     zookeeper_connect: str
     zookeeper_session_timeout_ms: int
     zookeeper_connection_timeout_ms: int
     zookeeper_max_in_flight_requests: int
     zookeeper_tls: ZookeeperTls | None
-    """None: connections are plain."""
+    """None: connections without TLS."""
     zookeeper_set_acl: bool
     inter_broker_listener: str
-    """The name of the listener that brokers use among themselves."""
+    """The name of the listener for requests between brokers."""
     control_plane_listener: str
-    """Where the controller asks those that have it; the same, unless control.plane.listener.name is set."""
+    """The name of the listener for requests of the controller; by default the inter-broker listener."""
     reserved_broker_max_id: int
-    """Numbers that ZooKeeper hands out are greater."""
+    """Ids assigned by ZooKeeper are greater."""
     versions: ProtocolVersions
-    """Of what brokers ask each other, by `inter.broker.protocol.version`."""
+    """The versions of requests between brokers, by `inter.broker.protocol.version`."""
     suspect_refused_ms: int
-    """How long a host refuses connections until its broker counts as gone; 0: until its session ends."""
+    """Time of refused connections after which a broker counts as failed; 0: only the end of its session counts."""
 
     @property
     def broker_listeners(self) -> frozenset[str]:
-        """Where requests of brokers and of the controller are taken."""
+        """The listeners for requests of brokers and of the controller."""
         return frozenset((self.inter_broker_listener, self.control_plane_listener))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """What the file, cluster-wide changes and changes of this broker set; a later one of these three wins."""
+    """The texts of options in the file, in cluster-wide changes and in changes of this broker; later ones win."""
 
     static: Mapping[str, str]
     cluster: Mapping[str, str]
@@ -161,16 +161,16 @@ class Texts:
 
     @property
     def written(self) -> Mapping[str, str]:
-        """Every option that is set anywhere, as text."""
+        """The effective texts of all options that are set."""
         return {**self.static, **self.cluster, **self.broker}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """The whole configuration; `values` has each option's value by name, `texts` what was written and where."""
+    """The whole configuration; `values` has the values of all options, `texts` their texts by source."""
 
     node_id: int
-    """NO_NODE_ID: that of meta.properties, or one that ZooKeeper has yet to hand out."""
+    """NO_NODE_ID: the id is in meta.properties, or ZooKeeper will assign it."""
     rack: str | None
     network: NetworkConfig
     log_dirs: LogDirsConfig
@@ -181,13 +181,13 @@ class BrokerConfig:
     plugins: PluginsConfig
     runtime: RuntimeConfig
     cluster: ClusterConfig | None
-    """None: a single broker, whose store is embedded."""
+    """None: a single broker with an embedded store."""
     values: Mapping[str, Value]
     texts: Texts
     notices: tuple[str, ...]
 
     @property
     def protected_listeners(self) -> frozenset[str]:
-        """Those of brokers, if clients have others: limits on all connections together do not hold there."""
+        """The listeners of brokers, if clients have others: max.connections does not apply to them."""
         between = self.cluster.broker_listeners if self.cluster is not None else frozenset()
         return between if any(each.name not in between for each in self.network.listeners) else frozenset()

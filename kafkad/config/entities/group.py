@@ -1,8 +1,7 @@
-"""What does a group's own configuration mean, and which values are refused?
+"""The configs of groups (entity type groups of kafka-configs) and their validation.
 
-(The groups entity of kafka-configs.) Every option overrides the broker's option of the same name with `group.` before
-it, and has its type and default. Other options of the broker set its minimum and maximum. Refusals carry INVALID_CONFIG
-and Kafka's words.
+Each option overrides the broker option of the same name with the prefix `group.`, and has its type and default. Other
+broker options set its minimum and maximum. Errors have the code INVALID_CONFIG and Kafka's messages.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +26,7 @@ _NAMES = (
 GROUP_TABLE: Mapping[str, Setting] = {
     name: BROKER_TABLE[_PREFIX + name] for name in _NAMES if _PREFIX + name in BROKER_TABLE
 }
-"""The broker's row behind each option of a group."""
+"""The row of the broker option for each option of a group."""
 
 
 def validate_group_configs(broker: BrokerConfig, configs: Mapping[str, str]) -> None:
@@ -46,22 +45,22 @@ def validate_group_configs(broker: BrokerConfig, configs: Mapping[str, str]) -> 
 
 
 def within_limits(broker: BrokerConfig, configs: Mapping[str, str]) -> dict[str, str]:
-    """The effective configurations: a value outside of limits that were tightened later becomes the limit."""
-    held = dict(configs)
+    """The effective configs: a stored value outside the present limits becomes the limit."""
+    limited = dict(configs)
     for name in configs:
         for bound, nearest in (("min", max), ("max", min)):
             limit = broker.values.get(_limit(name, bound))
             if isinstance(limit, int):
-                held[name] = str(nearest(int(held[name]), limit))
-    return held
+                limited[name] = str(nearest(int(limited[name]), limit))
+    return limited
 
 
 def describe_group(broker: BrokerConfig, configs: Mapping[str, str]) -> Iterator[DescribedConfig]:
-    """Every option of a group with these overrides."""
+    """All options of a group with these overrides."""
     for name, setting in GROUP_TABLE.items():
-        behind = _PREFIX + name
-        synonyms = broker_synonyms(broker, behind)
-        value = value_text(broker.values[behind])
+        broker_name = _PREFIX + name
+        synonyms = broker_synonyms(broker, broker_name)
+        value = value_text(broker.values[broker_name])
         if name in configs:
             value = value_text(_value(name, configs[name]))
             synonyms = ((name, value, ConfigSource.DYNAMIC_GROUP), *synonyms)
@@ -74,8 +73,8 @@ def _value(name: str, text: str) -> Value:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {quoted(name)}")
     try:
         return setting.read(text)
-    except InvalidSetting as refusal:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, str(refusal)) from None
+    except InvalidSetting as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
 
 
 def _limit(name: str, bound: str) -> str:

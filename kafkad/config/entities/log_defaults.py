@@ -1,6 +1,6 @@
-"""What does a topic inherit from its broker?
+"""The defaults of topic options from broker options.
 
-Every topic option has a broker option behind it, some of them in several units; the finest unit that is set wins.
+Each topic option has a corresponding broker option, some in several units; the finest unit that is set wins.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ BROKER_NAMES: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# If an option is unset, the next one of its row counts, times its unit.
+# If an option is unset, the next option of its row is used, multiplied by its unit.
 _UNITS: Mapping[str, tuple[tuple[str, int], ...]] = MappingProxyType(
     {
         "log.retention.ms": (("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS)),
@@ -60,7 +60,7 @@ _UNIT_ROWS = tuple((finest, *(name for name, _ in coarser)) for finest, coarser 
 
 def unit_synonyms(name: str) -> tuple[str, ...]:
     """The broker options that are synonyms of `name`, the finest unit first."""
-    # The scheduler's interval is no synonym: it only supplies the default.
+    # The scheduler's interval is not a synonym: it is only the default.
     if name == "log.flush.scheduler.interval.ms":
         return (name,)
     return next((names for names in _UNIT_ROWS if name in names), (name,))
@@ -94,7 +94,7 @@ def _in_finest_unit(values: Mapping[str, Value], name: str) -> Value:
     for candidate, unit in candidates:
         value = values[candidate]
         if isinstance(value, int) and name in _UNITS:
-            # Kafka takes any negative age for "without limit".
+            # In Kafka any negative retention time is unlimited.
             return -1 if name == "log.retention.ms" and value < 0 else value * unit
         if value is not None:
             return value

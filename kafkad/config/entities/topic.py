@@ -1,9 +1,8 @@
-"""What does a topic's own configuration mean on this broker, and which values are refused?
+"""The configs of topics and their validation.
 
-Refusals carry INVALID_CONFIG and Kafka's words. Limits are checked when an option is set. Stored values are only
-parsed, so that a topic survives a tighter limit and the removal of a plugin with its cleanup policies and topic
-configs. Somebody else may have stored options that this version does not know, and values that can't be read: they
-count as not set.
+Errors have the code INVALID_CONFIG and Kafka's messages. Limits are checked when an option is set. Stored values are
+only parsed, so that a topic remains usable after a limit was tightened or a plugin was removed. Another version may
+have stored unknown options and unreadable values: they count as unset.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,8 +19,8 @@ from kafkad.core.settings.option import InvalidSetting, Setting
 from kafkad.core.settings.topic_config import is_of_plugin
 from kafkad.core.settings.values import Value
 
-NOTHING_ADDED: Mapping[str, Setting] = MappingProxyType({})
-"""The rows of a broker whose plugins bring no topic configs."""
+NO_PLUGIN_CONFIGS: Mapping[str, Setting] = MappingProxyType({})
+"""Without topic configs of plugins."""
 
 _NO_TIERS = (
     "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
@@ -32,11 +31,11 @@ def validate_topic_config(
     name: str,
     text: str | None,
     cleanup_policies: Collection[str] = (),
-    added: Mapping[str, Setting] = NOTHING_ADDED,
+    added: Mapping[str, Setting] = NO_PLUGIN_CONFIGS,
 ) -> Value:
-    """The value of one option of a topic; raises KafkaError.
+    """The value of one option of a topic. Raises KafkaError.
 
-    `cleanup_policies` are the names that plugins add to delete and compact; `added` are their rows.
+    `cleanup_policies` and `added` are the policies and the rows of plugins.
     """
     setting = _known(name, added)
     if text is None:
@@ -47,8 +46,8 @@ def validate_topic_config(
         ruled = tuple(policy for policy in value if policy not in cleanup_policies)
     try:
         setting.check(ruled)
-    except InvalidSetting as refusal:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, str(refusal)) from None
+    except InvalidSetting as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
     if name == "remote.storage.enable" and value is True:
         raise KafkaError(ErrorCode.INVALID_CONFIG, _NO_TIERS)
     return value
@@ -58,9 +57,9 @@ def validate_topic_configs(
     broker: BrokerConfig,
     overrides: Mapping[str, str | None],
     cleanup_policies: Collection[str] = (),
-    added: Mapping[str, Setting] = NOTHING_ADDED,
+    added: Mapping[str, Setting] = NO_PLUGIN_CONFIGS,
 ) -> dict[str, Value]:
-    """The values of all options of a topic; they have to agree with those it inherits."""
+    """The values of the overrides of a topic, which must not contradict inherited values."""
     own = {name: validate_topic_config(name, text, cleanup_policies, added) for name, text in overrides.items()}
     values = {**topic_defaults(broker.values), **own}
     least, most = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
@@ -88,12 +87,12 @@ def topic_log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogC
 
 
 def unknown_topic_configs(overrides: Mapping[str, str]) -> list[str]:
-    """Those that this version does not know."""
+    """The names of unknown options."""
     return sorted(name for name in overrides if name not in TOPIC_TABLE and not is_of_plugin(name))
 
 
 def unreadable_topic_configs(overrides: Mapping[str, str]) -> dict[str, str]:
-    """Why the values of some can't be read, by name."""
+    """The errors of unreadable values, by name."""
     problems = {name: _problem(name, text) for name, text in overrides.items() if name in TOPIC_TABLE}
     return {name: problem for name, problem in problems.items() if problem is not None}
 
@@ -101,13 +100,13 @@ def unreadable_topic_configs(overrides: Mapping[str, str]) -> dict[str, str]:
 def _problem(name: str, text: str) -> str | None:
     try:
         TOPIC_TABLE[name].read(text)
-    except InvalidSetting as refusal:
-        return str(refusal)
+    except InvalidSetting as error:
+        return str(error)
     return None
 
 
 def with_plugin_configs(config: LogConfig, overrides: Mapping[str, str], added: Mapping[str, Setting]) -> LogConfig:
-    """`config` with the values of `added`: from the topic's `overrides` where these are valid, else the default."""
+    """`config` with the values of `added`: from the topic's `overrides` if they are valid, else the defaults."""
     if not added:
         return config
     values = {name: _value_or_default(setting, overrides.get(name)) for name, setting in added.items()}
@@ -115,7 +114,7 @@ def with_plugin_configs(config: LogConfig, overrides: Mapping[str, str], added: 
 
 
 def _value_or_default(setting: Setting, text: str | None) -> Value:
-    """This version of the plugin may not accept a value that an earlier version accepted."""
+    """The value; the default for a text that only an earlier version of the plugin accepted."""
     if text is None:
         return setting.default
     try:
@@ -124,12 +123,12 @@ def _value_or_default(setting: Setting, text: str | None) -> Value:
         return setting.default
 
 
-def stored_topic_value(name: str, text: str, added: Mapping[str, Setting] = NOTHING_ADDED) -> Value:
-    """The value of `text`, without today's limits. Raises KafkaError if it is no value of the type."""
+def stored_topic_value(name: str, text: str, added: Mapping[str, Setting] = NO_PLUGIN_CONFIGS) -> Value:
+    """The value of `text`, without a check of limits. Raises KafkaError for a text of the wrong type."""
     try:
         return _known(name, added).read(text)
-    except InvalidSetting as refusal:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, str(refusal)) from None
+    except InvalidSetting as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
 
 
 def _known(name: str, added: Mapping[str, Setting]) -> Setting:

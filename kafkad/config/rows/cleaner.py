@@ -7,9 +7,9 @@ from kafkad.core.settings.rows import BOOLEAN, CLUSTER_WIDE, DOUBLE, INT, LONG, 
 # fmt: off
 SETTINGS: tuple[Setting, ...] = (
     row("log.cleaner.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY,
-        "Runs compaction; without it, topics with compact in their policy are left as they are."),
+        "Enables compaction; without it, topics with the policy compact are not compacted."),
     row("log.cleaner.threads", INT, 1, Between(1), MEDIUM, READ_ONLY,
-        "Cleaner processes, which look after retention and compaction."),
+        "Number of cleaner processes, for retention and compaction."),
     row("log.cleaner.backoff.ms", LONG, 15_000, Between(0), MEDIUM, CLUSTER_WIDE,
         "Pause when nothing is left to compact."),
     row("log.cleaner.dedupe.buffer.size", LONG, 134_217_728, None, MEDIUM, CLUSTER_WIDE,

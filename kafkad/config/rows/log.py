@@ -50,7 +50,7 @@ SETTINGS: tuple[Setting, ...] = (
     row("log.retention.check.interval.ms", LONG, 300_000, Between(1), MEDIUM, READ_ONLY,
         "Interval of retention checks; a changed configuration is applied within a second."),
     row("log.cleanup.policy", LIST, ("delete",), EachOneOfOrPlugins(("compact", "delete")), MEDIUM, CLUSTER_WIDE,
-        "What happens to old records: delete, compact, or both."),
+        "Cleanup of old records: delete, compact, or both."),
     row("log.index.size.max.bytes", INT, 10_485_760, Between(4), MEDIUM, CLUSTER_WIDE,
         "Size of an offset index at which a new segment is begun."),
     row("log.index.interval.bytes", INT, 4096, Between(0), MEDIUM, CLUSTER_WIDE,

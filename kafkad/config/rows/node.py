@@ -1,4 +1,4 @@
-"""Options of the broker's identity and of its neighbours."""
+"""Options of the broker's identity, and of other brokers."""
 
 from kafkad.config.rows.reasons import KRAFT
 from kafkad.core.settings.limits import Between

@@ -8,7 +8,7 @@ from kafkad.core.settings.rows import BOOLEAN, CLUSTER_WIDE, HIGH, INT, LIST, LO
 # fmt: off
 SETTINGS: tuple[Setting, ...] = (
     row("kafkad.plugins.dir", STRING, "", None, MEDIUM, READ_ONLY,
-        "Folder whose Python files are loaded as plugins; empty means none."),
+        "Folder with Python files that are loaded as plugins; empty means none."),
     row("kafkad.plugins.enabled", BOOLEAN, True, None, LOW, READ_ONLY,
         "Loads plugins from installed packages and the folder, in addition to the built-in ones."),
     row("kafkad.plugins.blocked", LIST, (), None, LOW, READ_ONLY,
@@ -40,7 +40,7 @@ SETTINGS: tuple[Setting, ...] = (
         "Syncs records before they are acknowledged or visible to consumers, whatever flush.messages is; one sync "
         "of a log covers all earlier records."),
     row("kafkad.suspect.refused.ms", INT, 500, Between(0), MEDIUM, READ_ONLY,
-        "In a cluster: time of refused connections after which a broker that has responded before counts as gone, "
+        "In a cluster: time of refused connections after which a broker that has responded before counts as failed, "
         "before its session ends; 0 waits for the end of the session, as Apache Kafka does."),
     row("kafkad.quota.producer.byte.rate.default", LONG, -1, Between(-1), MEDIUM, CLUSTER_WIDE,
         "Bytes per second that each client id may produce; -1 is unlimited."),

@@ -1,4 +1,4 @@
-"""Options of quotas: how fast clients may go."""
+"""Options of quotas for clients and replication."""
 
 from kafkad.config.rows.reasons import JVM_QUOTA, MUTATIONS, NO_WINDOWS
 from kafkad.core.settings.limits import Between

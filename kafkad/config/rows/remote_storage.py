@@ -24,7 +24,7 @@ SETTINGS: tuple[Setting, ...] = (
     row("remote.fetch.max.wait.ms", INT, 500, Between(1), MEDIUM, CLUSTER_WIDE,
         "Maximum wait of a fetch for remote storage.", status=TIERED),
     row("remote.list.offsets.request.timeout.ms", LONG, 30_000, Between(1), MEDIUM, CLUSTER_WIDE,
-        "How long an offset look-up waits for remote storage.", status=TIERED),
+        "Maximum wait of ListOffsets for remote storage.", status=TIERED),
     row("remote.log.index.file.cache.total.size.bytes", LONG, 1_073_741_824, Between(1), LOW, CLUSTER_WIDE,
         "Disk space for cached indexes of remote segments.", status=TIERED),
     row("remote.log.index.file.cache.ttl.ms", LONG, 900_000, Between(-1), LOW, READ_ONLY,

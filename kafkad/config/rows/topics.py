@@ -1,4 +1,4 @@
-"""Options of topics as a broker creates and deletes them."""
+"""Options of topics: creation, deletion and defaults."""
 
 from kafkad.config.rows.reasons import JVM, KRAFT
 from kafkad.core.settings.limits import Between, GzipLevel, OneOf

@@ -1,1 +1,1 @@
-"""Where tasks run: in processes of this machine, or in Spark."""
+"""The engines that run tasks: local processes, or Spark."""

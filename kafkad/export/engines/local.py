@@ -7,9 +7,9 @@ from kafkad.export.task import Task, run_task
 
 
 def run_here(tasks: Sequence[Task], jobs: int) -> Iterator[Returned]:
-    """What all tasks return, as it comes, by `jobs` processes."""
+    """Run the tasks in `jobs` processes; yields their results in order of arrival."""
     if jobs > 1 and len(tasks) > 1:
-        # A run that finds little, or nothing, starts without what processes need.
+        # A small run does not import multiprocessing.
         from kafkad.export.engines.processes import run_in_processes  # noqa: PLC0415
 
         yield from run_in_processes(tasks, jobs)

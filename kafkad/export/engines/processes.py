@@ -1,7 +1,7 @@
-"""Tasks in several processes of this machine. None of them outlives the run.
+"""Tasks in several processes of this machine. No process outlives the run.
 
-Pipes alone connect them: a pool of the standard library has semaphores with names in /dev/shm, which stay there when
-all of a run is killed at once.
+The processes communicate through pipes only: a pool of the standard library has named semaphores in /dev/shm, which
+remain there after a SIGKILL of the whole run.
 """
 
 import multiprocessing
@@ -20,61 +20,61 @@ from kafkad.export.task import Task, run_task
 
 
 def run_in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[Returned]:
-    """What all tasks return, as it comes. Raises `ExportFailed`, and what a task raises."""
-    # Forked from this process they would have the threads' locks of pyarrow in whatever state they are; from one that
-    # has only imported it they need not import it again, which takes each half a second.
+    """Yield the results of all tasks in order of arrival. Raises `ExportFailed`, and exceptions of tasks."""
+    # A fork of this process would copy locks of pyarrow's threads in an unknown state. The fork server has imported
+    # pyarrow, which saves each process half a second.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([run_task.__module__])
-    waiting = deque(tasks)
-    working: dict[Connection, BaseProcess] = {}
+    pending = deque(tasks)
+    workers: dict[Connection, BaseProcess] = {}
     try:
-        while waiting and len(working) < jobs:
+        while pending and len(workers) < jobs:
             ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs,))
+            process = context.Process(target=_run_worker, args=(theirs,))
             process.start()
             theirs.close()
-            working[ours] = process
-            _give(ours, waiting.popleft())
-        while working:
-            for end in wait(list(working)):
-                assert isinstance(end, Connection), "all of them are"
-                returned = _answer(end)
-                if waiting:
-                    _give(end, waiting.popleft())
+            workers[ours] = process
+            _send(ours, pending.popleft())
+        while workers:
+            for end in wait(list(workers)):
+                assert isinstance(end, Connection), "`workers` has only connections"
+                returned = _receive(end)
+                if pending:
+                    _send(end, pending.popleft())
                 else:
                     end.close()
-                    working.pop(end).join()
+                    workers.pop(end).join()
                 yield from returned
     finally:
-        # Told to stop, or a task has failed: what the others write is nobody's.
-        for left in working.values():
+        # The run was stopped or a task failed: discard the work of the other tasks.
+        for left in workers.values():
             left.terminate()
             left.join()
 
 
-def _give(end: Connection, task: Task) -> None:
+def _send(end: Connection, task: Task) -> None:
     try:
         end.send(task)
     except BrokenPipeError:
         raise _killed() from None
 
 
-def _answer(end: Connection) -> list[Returned]:
+def _receive(end: Connection) -> list[Returned]:
     try:
-        answer: list[Returned] | Exception = end.recv()
+        result: list[Returned] | Exception = end.recv()
     except (EOFError, ConnectionResetError):
         raise _killed() from None
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def _killed() -> ExportFailed:
-    return ExportFailed("a process of the export was killed; nothing of this run is in the table")
+    return ExportFailed("a process of the export was killed; this run committed nothing")
 
 
-def _work(end: Connection) -> None:
-    """Ctrl-C goes to the whole process group: the run ends its processes."""
+def _run_worker(end: Connection) -> None:
+    """Ignore SIGINT, which a terminal sends to the whole process group: the run terminates its processes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with_the_run()
     while True:
@@ -83,15 +83,15 @@ def _work(end: Connection) -> None:
         except EOFError:
             return
         try:
-            answer: list[Returned] | Exception = list(run_task(task))
-        except Exception as error:  # noqa: BLE001  the run's, as with any future
+            result: list[Returned] | Exception = list(run_task(task))
+        except Exception as error:  # noqa: BLE001  the run raises it, as with a future
             error.add_note(traceback.format_exc())
-            answer = error
-        end.send(answer)
+            result = error
+        end.send(result)
 
 
 def _end_with_the_run() -> None:
-    """Nobody wants what a process writes whose run was killed, and nobody would ever end it."""
+    """Exit when the process of the run is killed: no other process would terminate this one."""
     run = multiprocessing.parent_process()
     assert run is not None, "a process of the run"
 

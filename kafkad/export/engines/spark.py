@@ -1,4 +1,4 @@
-"""Tasks in Spark: it plans and retries, and the rows do not pass its JVM. Each task returns what it has written."""
+"""Tasks in Spark: Spark schedules and retries them; rows do not pass through the JVM. A task returns its files."""
 
 import pickle
 import re
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kafkad.export import problems
 from kafkad.export.coverage import Returned, returned_from_json
-from kafkad.export.problems import BrokerAway, DataLost, ExportFailed, NotInstalled, RegistryAway
+from kafkad.export.problems import BrokerUnavailable, DataLost, ExportFailed, NotInstalled, RegistryUnavailable
 from kafkad.export.task import Task, run_task
 
 try:
@@ -23,17 +23,17 @@ except ImportError as error:
 
 _TASKS, _RETURNED = "number int, task binary", "returned string"
 _REASON = re.compile(r"(?:Caused by: |.* executor \S+\): )?([A-Za-z_][\w.$]*(?:Error|Exception): .+)")
-"""The line of a stack trace that names what was raised, in Python or Java."""
+"""The line of a stack trace with the name of the exception, in Python or Java."""
 _OF_WORKERS = ("ModuleNotFoundError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
 _ON_WORKERS = (
-    "PYSPARK_PYTHON (or spark.pyspark.python) names the Python of the workers: it has the version of the driver's, and"
-    " kafkad with its packages"
+    "PYSPARK_PYTHON (or spark.pyspark.python) is the Python of the workers: it needs the version of the driver's Python"
+    " and an installed kafkad[export]"
 )
 
 
 @contextmanager
 def open_session(name: str) -> Iterator[SparkSession]:
-    """The session of spark-submit, or one of this machine."""
+    """The session of spark-submit, or a new local session."""
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active
@@ -46,23 +46,26 @@ def open_session(name: str) -> Iterator[SparkSession]:
 
 
 def run_in_spark(session: SparkSession, tasks: Sequence[Task], name: str) -> Iterator[Returned]:
-    """What all tasks return. A task that Spark repeats writes files of other names, and only one attempt counts."""
+    """Yield the results of all tasks. Each attempt of a task writes files of other names; only one attempt counts."""
     session.sparkContext.setJobDescription(name)
     if not tasks:
         return
     frame = one_in_each_partition(session, tasks)
     try:
-        # An attempt that was repeated has returned nothing.
+        # A failed attempt has returned nothing.
         with without_stack_traces(session):
             rows = frame.mapInArrow(_write, _RETURNED).collect()
     except (PySparkException, Py4JJavaError) as error:
-        raise _failure(str(error)) from error
+        raise _to_export_failed(str(error)) from error
     for row in rows:
         yield returned_from_json(row.returned)
 
 
 def one_in_each_partition(session: SparkSession, tasks: Sequence[Task]) -> DataFrame:
-    """By their numbers: `repartition` lays several of few rows into one partition, which one core does one by one."""
+    """One task for each partition, by number.
+
+    `repartition` would put several tasks into one partition, which one core runs one after the other.
+    """
     packed = [(number, bytearray(pickle.dumps(task))) for number, task in enumerate(tasks)]
     return session.createDataFrame(packed, _TASKS).repartitionById(len(packed), "number")
 
@@ -74,16 +77,16 @@ def _write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_arrays([pa.array(returned, pa.string())], ["returned"])
 
 
-def _failure(said: str) -> ExportFailed:
-    """The task's own exception, from a line of Spark's stack traces."""
-    for line in said.splitlines():
+def _to_export_failed(message: str) -> ExportFailed:
+    """The exception of the task, from a line of Spark's stack traces."""
+    for line in message.splitlines():
         name, colon, rest = line.strip().partition(": ")
         if colon and name.startswith(f"{problems.__name__}."):
             kind = getattr(problems, name.rpartition(".")[2], ExportFailed)
-            return kind(rest) if kind in (BrokerAway, DataLost, RegistryAway) else ExportFailed(rest)
-    reasons = [found[1] for line in said.splitlines() if (found := _REASON.match(line.strip())) is not None]
-    # Spark's own exceptions say that a task has failed, which is known.
+            return kind(rest) if kind in (BrokerUnavailable, DataLost, RegistryUnavailable) else ExportFailed(rest)
+    reasons = [found[1] for line in message.splitlines() if (found := _REASON.match(line.strip())) is not None]
+    # Spark's own exceptions only report that a task failed.
     reason = next((each for each in reasons if not each.startswith("org.apache.spark.")), "")
-    reason = reason or next(iter([*reasons, *said.splitlines()]), "no reason given")
+    reason = reason or next(iter([*reasons, *message.splitlines()]), "no reason given")
     hint = f". {_ON_WORKERS}" if any(each in reason for each in _OF_WORKERS) else ""
     return ExportFailed(f"a task failed in Spark: {reason}{hint}")

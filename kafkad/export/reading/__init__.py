@@ -1,1 +1,1 @@
-"""Record batches of a range of offsets, from segment files or from a broker, and as Arrow batches."""
+"""Read the record batches of a range of offsets, from segment files or a broker, as Arrow batches."""

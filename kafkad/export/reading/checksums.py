@@ -1,6 +1,6 @@
-"""A number for each record of Arrow batches, by which the records of a table are compared with those of the log.
+"""Checksums of the records in Arrow batches, to compare the records of a table with the log.
 
-It is of key, value, headers and time. Offsets name the records, so they are not in it.
+A checksum covers key, value, headers and timestamp, not the offset: records are compared by offset.
 """
 
 from collections.abc import Iterable
@@ -15,13 +15,13 @@ from kafkad.export.values.columns import TIMESTAMP
 
 COLUMNS = ("key", "value", "headers", "timestamp", "timestampType")
 _FACTORS = tuple(np.uint64(each) for each in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
-"""Odd: a multiplication by one of them loses nothing. So a value that has moved to another column is noticed."""
+"""Odd factors, so that a multiplication loses no bits. They detect values that moved to another column."""
 _NULL = 1 << 32
-"""No checksum has it."""
+"""Larger than any CRC-32C."""
 
 
 def checksums(batch: pa.RecordBatch) -> Numbers:
-    """Of each row. Where another engine has written the files, no headers and null are the same."""
+    """The checksum of each row. Null and empty headers are equal: another engine may have written the files."""
     times = batch.column("timestamp").cast(TIMESTAMP).cast(pa.int64()).fill_null(-1)
     total = _mixed(
         batch.num_rows,
@@ -50,7 +50,7 @@ def _of_bytes(values: pa.Array) -> Unsigned:
 
 
 def _of_headers(headers: pa.Array) -> Unsigned:
-    """Of all headers of each row, in their order."""
+    """The checksum of the headers of each row, which depends on their order."""
     counts = pc.list_value_length(headers).fill_null(0).to_numpy(zero_copy_only=False)
     ends = np.cumsum(counts)
     flat = headers.flatten()

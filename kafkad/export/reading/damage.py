@@ -1,7 +1,8 @@
-"""A piece of a segment file that is no batch as it was written: where does it end, and by which offset is it known?
+"""The end and the offset of a damaged piece of a segment file.
 
-It ends where its own header says, if a whole batch begins there, else at the next place of the index where one does,
-else with the segment. No other field of it is believed, and its offset only where it fits to what follows.
+The piece ends at the position in its own header if an intact batch begins there, otherwise at the next position in the
+index with an intact batch, otherwise at the end of the segment. Of its other fields only the offset is used, if the
+offset is consistent with the next batch.
 """
 
 from collections.abc import Iterable
@@ -12,14 +13,14 @@ from kafkad.core.log.records.batch_scan import ReadAt
 
 
 class Damaged(NamedTuple):
-    """`offset` stands for all offsets that were in it; `end` is the first one behind it."""
+    """`offset` represents all offsets of the damaged piece; `end` is the first offset after the piece."""
 
     offset: int
     end: int
     data: bytes
     reason: str
     is_whole: bool = False
-    """The batch is as it was written, but its records can't be read."""
+    """The CRC of the batch is valid, but its records can't be read."""
 
     def __str__(self) -> str:
         if self.is_whole:
@@ -27,15 +28,15 @@ class Damaged(NamedTuple):
         return f"a record batch is damaged, {self.reason}; it ends at offset {self.end - 1}"
 
 
-class Piece(NamedTuple):
-    """What is damaged, and the byte behind it."""
+class DamagedPiece(NamedTuple):
+    """The damage, and the position after it."""
 
     damaged: Damaged
-    behind: int
+    next_position: int
 
 
 def base_of_whole(read_at: ReadAt, position: int, size: int) -> int | None:
-    """The first offset of the batch at `position` of a file of this size, if it is as it was written."""
+    """The base offset of the batch at `position` in a file of `size` bytes; None if the batch is not intact."""
     try:
         header = read_header_within(read_at(HEADER_SIZE, position), position, size)
     except CorruptBatch:
@@ -44,23 +45,24 @@ def base_of_whole(read_at: ReadAt, position: int, size: int) -> int | None:
     return header.base_offset if len(data) == header.size and has_valid_crc(memoryview(data), 0, header) else None
 
 
-def piece_at(
-    read_at: ReadAt, error: CorruptBatch, size: int, places: Iterable[int], lowest: int, following: int
-) -> Piece:
-    """The one that `error` tells of. `places` are those of the index; the segment begins with the offset `lowest`, and
-    what comes behind it with `following`.
+def damaged_piece_at(
+    read_at: ReadAt, error: CorruptBatch, size: int, positions: Iterable[int], lowest: int, following: int
+) -> DamagedPiece:
+    """The damaged piece at the position of `error`.
+
+    `positions` are the positions in the index. The segment begins at the offset `lowest`, the next one at `following`.
     """
     position = error.position
-    behind, end = size, following
-    for place in (*_named_by_header(read_at, position, size), *(each for each in places if each > position)):
+    next_position, end = size, following
+    for place in (*_named_by_header(read_at, position, size), *(each for each in positions if each > position)):
         base = base_of_whole(read_at, place, size)
         if base is not None:
-            behind, end = place, base
+            next_position, end = place, base
             break
-    data = read_at(behind - position, position)
+    data = read_at(next_position - position, position)
     claimed = int.from_bytes(data[:8], "big", signed=True)
     offset = claimed if lowest <= claimed < end else end - 1
-    return Piece(Damaged(offset, end, data, str(error)), behind)
+    return DamagedPiece(Damaged(offset, end, data, str(error)), next_position)
 
 
 def _named_by_header(read_at: ReadAt, position: int, size: int) -> list[int]:

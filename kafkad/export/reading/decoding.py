@@ -1,4 +1,4 @@
-"""Record batches to Arrow, with no work of Python for each record (decision 046)."""
+"""Decode record batches to Arrow without a Python loop over the records (decision 046)."""
 
 from collections.abc import Iterator
 
@@ -15,11 +15,11 @@ from kafkad.core.log.records.varint import read_varint
 from kafkad.export.schema import CREATE_TIME, LOG_APPEND_TIME, METADATA, RECORDS
 
 LIMITS = Limits(records=PORTION_BYTES // SMALLEST_RECORD, headers=1_000_000)
-"""As many records as a portion of small batches has; headers as in decision 003. One batch of 8 KB can hold ten times
-as many, which take gigabytes as columns.
+"""The number of records in a portion of small batches; headers as in decision 003. One batch of 8 KB can have ten times
+as many records, which need gigabytes as columns.
 """
 _FEW_RECORDS = 64
-"""With fewer records a step of numpy costs more than that of plain Python."""
+"""With fewer records a step in numpy is slower than a loop in Python."""
 _US = 1_000
 _LARGEST_MS = np.iinfo(np.int64).max // _US
 
@@ -35,15 +35,15 @@ def arrow_batches(
     with_headers: bool = True,
     with_metadata: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The records from offset `start` to below `end` of the `visible` batches, some megabytes at a time.
+    """The records of the `visible` batches with offsets in `start` <= offset < `end`, some megabytes at a time.
 
-    With metadata they have the columns of `METADATA` as well. Raises `CorruptBatch`.
+    `with_metadata` adds the columns of `METADATA`. Raises `CorruptBatch`.
     """
-    wanted = visible & (window.last_offset >= start) & (window.column("base_offset") < end)
-    if not wanted.any():
+    selected = visible & (window.last_offset >= start) & (window.column("base_offset") < end)
+    if not selected.any():
         return
     appended = window.has_flag(LOG_APPEND_TIME_FLAG)
-    for columns in read_records(window, wanted, limits=LIMITS):
+    for columns in read_records(window, selected, limits=LIMITS):
         rows = np.flatnonzero((columns.offset >= start) & (columns.offset < end))
         if rows.size:
             batch = _batch(columns, rows, appended, topic, partition, with_headers=with_headers)
@@ -77,9 +77,9 @@ def _with_metadata(batch: pa.RecordBatch, window: BatchWindow, of_batch: Numbers
 
 
 def slices(buffer: pa.Buffer, at: Numbers, size: Numbers) -> pa.Array:
-    """The bytes at these places, which ascend; a size of -1 is null.
+    """The bytes at these positions, which ascend; a size of -1 is null.
 
-    Arrow sees the buffer as wanted pieces and the gaps between them, and copies the former in one go.
+    The buffer becomes an Arrow array of requested pieces and the gaps between them; one `take` copies the pieces.
     """
     count = at.size
     edges = np.empty(2 * count + 1, np.int32)
@@ -92,14 +92,14 @@ def slices(buffer: pa.Buffer, at: Numbers, size: Numbers) -> pa.Array:
 
 
 def _timestamps(milliseconds: Numbers) -> pa.Array:
-    """No timestamp is -1 ms, as in Spark's source; what 64 bits of microseconds can't hold is null."""
+    """A missing timestamp is -1 ms, as in Spark's source; a timestamp beyond 64 bits of microseconds is null."""
     outside = np.abs(milliseconds) > _LARGEST_MS
     scaled = np.where(outside, 0, milliseconds) * _US
     return pa.array(scaled, mask=outside if outside.any() else None).cast(pa.timestamp("us", "UTC"))
 
 
 def _headers(columns: RecordColumns, buffer: pa.Buffer, rows: Numbers) -> pa.Array:
-    """Null for a record that has none, as in Spark's source."""
+    """The headers; null for a record without headers, as in Spark's source."""
     counts = columns.header_count[rows]
     ends = np.cumsum(counts)
     total = int(ends[-1]) if ends.size else 0
@@ -115,9 +115,9 @@ def _headers(columns: RecordColumns, buffer: pa.Buffer, rows: Numbers) -> pa.Arr
 
 
 def _header_places(columns: RecordColumns, rows: Numbers, counts: Numbers, total: int) -> Numbers:
-    """For each header of all rows, in their order: place and size of the key, place and size of the value.
+    """For each header of all rows, in order: position and size of the key, position and size of the value.
 
-    One step of numpy goes one header further in each record that has another, while many have.
+    While many records have another header, one step in numpy reads the next header of all these records.
     """
     data = np.frombuffer(columns.data, np.uint8)
     places = np.empty((4, total), np.int64)
@@ -138,7 +138,7 @@ def _header_places(columns: RecordColumns, rows: Numbers, counts: Numbers, total
 
 
 def _places_within(data: bytes, at: int, count: int) -> tuple[list[int], ...]:
-    """The same of so many headers of one record."""
+    """The positions and sizes of `count` headers of one record."""
     key_at: list[int] = []
     key_size: list[int] = []
     value_at: list[int] = []
@@ -159,5 +159,5 @@ def _text(keys: pa.Array) -> pa.Array:
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:
-        # Not UTF-8: as Java's clients, which replace what they can't read.
+        # Not UTF-8: replace invalid bytes, as Java's clients do.
         return pa.array([key.decode(errors="replace") for key in keys.to_pylist()], pa.string())

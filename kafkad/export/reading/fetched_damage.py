@@ -1,9 +1,9 @@
-"""A batch in a Fetch response that is not as it was written: may an export go on behind it?
+"""Decide whether an export may continue after a damaged batch in a Fetch response.
 
-Only its own header says where it ends, and a wrong end would hide what follows. So the header is believed where it
-agrees with itself, which means as many records as offsets, and with what is around it: it begins where the batch before
-it has ended, and where it ends, in bytes and in offsets, the next one begins, or the log ends. Compaction leaves gaps
-in which no one can tell; the segment files can.
+Only the header of the batch has its end, and a wrong end would hide the following records. So the header is used only
+if it is consistent: its record count equals its number of offsets, it begins at the end of the previous batch, and at
+its end, in bytes and offsets, the next batch begins or the log ends. In the gaps of a compacted log this can't be
+checked; there an export needs the segment files.
 """
 
 from collections.abc import Callable
@@ -14,24 +14,24 @@ from kafkad.export.reading.damage import Damaged
 
 LARGEST_FETCH = (1 << 31) - 1
 
-Ask = Callable[[int, int], FetchedPartition]
-"""What the broker has at an offset, in at most so many bytes."""
+FetchAt = Callable[[int, int], FetchedPartition]
+"""Fetches from an offset, with a maximum number of bytes."""
 
 
 def set_aside(
-    ask: Ask, start: int, error: CorruptBatch, fetch_bytes: int, *, is_committed: bool, may_begin_before: bool
+    fetch_at: FetchAt, start: int, error: CorruptBatch, fetch_bytes: int, *, is_committed: bool, may_begin_before: bool
 ) -> Damaged:
-    """The damaged batch with the offset `start`, of which `error` tells. Raises `CorruptBatch`."""
-    answer = _with_next(ask, start, fetch_bytes)
-    records = answer.records
+    """The damaged batch with the offset `start` and the damage `error`. Raises `CorruptBatch` if its end is unknown."""
+    response = _with_next(fetch_at, start, fetch_bytes)
+    records = response.records
     first = read_header_within(records[:HEADER_SIZE], 0, len(records))
     begins_there = first.base_offset == start or (may_begin_before and 0 <= first.base_offset < start)
     if not begins_there or first.next_offset <= start or has_valid_crc(memoryview(records), 0, first):
         raise error
     end = _end_of_damage(records, first.base_offset)
     if end is not None:
-        known = answer.last_stable_offset if is_committed else answer.high_watermark
-        if end > known or (end < known and not _begins_at(ask, end, fetch_bytes)):
+        known = response.last_stable_offset if is_committed else response.high_watermark
+        if end > known or (end < known and not _begins_at(fetch_at, end, fetch_bytes)):
             raise CorruptBatch(0, f"{error.reason}, and its end is unknown")
     return Damaged(
         first.base_offset, first.next_offset, records[: first.size], f"as the broker sent it: {error.reason}"
@@ -39,12 +39,12 @@ def set_aside(
 
 
 def _end_of_damage(records: bytes, start: int) -> int | None:
-    """None: an intact batch follows. Otherwise the offset with which the damaged ones end, as they say."""
+    """The end offset of the damaged batches according to their headers; None if an intact batch follows."""
     at, offset = 0, start
     while at < len(records):
         header = read_header_within(records[at : at + HEADER_SIZE], at, len(records))
         if header.base_offset != offset:
-            raise CorruptBatch(0, f"what is behind offset {start} begins at {header.base_offset}, not at {offset}")
+            raise CorruptBatch(0, f"the batch after offset {start} begins at {header.base_offset}, not at {offset}")
         if has_valid_crc(memoryview(records), at, header):
             return None
         if not 0 < header.records_count == header.last_offset_delta + 1:
@@ -53,28 +53,28 @@ def _end_of_damage(records: bytes, start: int) -> int | None:
     return offset
 
 
-def _begins_at(ask: Ask, offset: int, fetch_bytes: int) -> bool:
-    """Whether an intact batch does."""
-    records = _with_next(ask, offset, fetch_bytes).records
+def _begins_at(fetch_at: FetchAt, offset: int, fetch_bytes: int) -> bool:
+    """Whether an intact batch begins at `offset`."""
+    records = _with_next(fetch_at, offset, fetch_bytes).records
     header = read_header_within(records[:HEADER_SIZE], 0, len(records))
     return header.base_offset == offset and has_valid_crc(memoryview(records), 0, header)
 
 
-def _with_next(ask: Ask, offset: int, fetch_bytes: int) -> FetchedPartition:
-    """The first batch whole, and the next one, if their lengths are right and there is one."""
-    asked = fetch_bytes
+def _with_next(fetch_at: FetchAt, offset: int, fetch_bytes: int) -> FetchedPartition:
+    """Fetch the complete first batch, and the next one if it exists, as long as their lengths are correct."""
+    max_bytes = fetch_bytes
     while True:
-        answer = ask(offset, asked)
-        needed = _size(answer.records, 0)
-        if needed <= len(answer.records):
-            needed += _size(answer.records, needed)
-        if needed <= max(asked, len(answer.records)):
-            return answer
-        if needed > LARGEST_FETCH:
-            raise CorruptBatch(0, f"batches of {needed} bytes")
-        asked = needed
+        response = fetch_at(offset, max_bytes)
+        required = _size(response.records, 0)
+        if required <= len(response.records):
+            required += _size(response.records, required)
+        if required <= max(max_bytes, len(response.records)):
+            return response
+        if required > LARGEST_FETCH:
+            raise CorruptBatch(0, f"batches of {required} bytes")
+        max_bytes = required
 
 
 def _size(records: bytes, at: int) -> int:
-    """That of the batch at `at`, as it says; what a header takes, where there is none."""
+    """The size in the header of the batch at `at`; without a complete header, the size of a header."""
     return max(read_size(records, at), HEADER_SIZE) if len(records) - at >= HEADER_SIZE else HEADER_SIZE

@@ -1,7 +1,7 @@
-"""The planned segment files stay open until the commit: retention and compaction may take their names meanwhile.
+"""Keep the planned segment files open until the commit, because retention and compaction may delete or replace them.
 
-Whoever plans holds them, and shows them to tasks on its host in a folder of its own, by links to its descriptors. What
-is deleted takes room on the disk until then.
+The planning process opens the files. Tasks on the same host read them through a folder with links to its descriptors.
+Deleted files use disk space until the commit.
 """
 
 import os
@@ -16,14 +16,14 @@ from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, TXN_INDEX, file_n
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.segments import SegmentReader
 
-_SPARE = 256
-"""Descriptors that are left to everything else in the process."""
+_RESERVED_DESCRIPTORS = 256
+"""Descriptors for all other purposes of the process."""
 _KINDS = (LOG, OFFSET_INDEX, TXN_INDEX)
 
 
 @contextmanager
 def keep_open(directories: Mapping[int, str], ranges: Sequence[OffsetRange]) -> Iterator[dict[int, str]]:
-    """The folder that shows the files of each partition; none of one with more files than may be open.
+    """A folder with links to the open files of each partition; none if a partition needs too many descriptors.
 
     Raises `ExportFailed` for a directory that can't be read.
     """
@@ -31,32 +31,34 @@ def keep_open(directories: Mapping[int, str], ranges: Sequence[OffsetRange]) -> 
         yield {}
         return
     _allow_many_files()
-    room = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - len(os.listdir("/proc/self/fd")) - _SPARE
+    free_descriptors = (
+        resource.getrlimit(resource.RLIMIT_NOFILE)[0] - len(os.listdir("/proc/self/fd")) - _RESERVED_DESCRIPTORS
+    )
     with ExitStack() as ends:
-        # Readable by the tasks of this user, as the descriptors are.
+        # Only tasks of the same user can read the folder, as is true for the descriptors.
         folder = Path(tempfile.mkdtemp(prefix="kafkad-export-"))
         ends.callback(shutil.rmtree, folder, ignore_errors=True)
         shown: dict[int, str] = {}
-        for wanted in ranges:
-            directory = directories.get(wanted.partition)
+        for offset_range in ranges:
+            directory = directories.get(offset_range.partition)
             if directory is None:
                 continue
             with ExitStack() as opened:
-                descriptors = _open_all(directory, wanted, room, opened)
+                descriptors = _open_all(directory, offset_range, free_descriptors, opened)
                 if not descriptors:
                     continue
                 ends.enter_context(opened.pop_all())
-            room -= len(descriptors)
-            links = folder / str(wanted.partition)
+            free_descriptors -= len(descriptors)
+            links = folder / str(offset_range.partition)
             links.mkdir()
             for name, descriptor in descriptors.items():
                 (links / name).symlink_to(f"/proc/{os.getpid()}/fd/{descriptor}")
-            shown[wanted.partition] = str(links)
+            shown[offset_range.partition] = str(links)
         yield shown
 
 
 def can_be_read(folder: str) -> bool:
-    """Whether this process is on the host of the one that shows the files, which still runs, and may open them."""
+    """Whether the planning process runs on this host, still runs, and lets this process open its files."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -64,13 +66,13 @@ def can_be_read(folder: str) -> bool:
     return all(os.access(f"{folder}/{name}", os.R_OK) for name in names[:1])
 
 
-def _open_all(directory: str, wanted: OffsetRange, room: int, opened: ExitStack) -> dict[str, int]:
-    """The files of the range by name, as they were at one moment; none when there is no room for all."""
+def _open_all(directory: str, offset_range: OffsetRange, free_descriptors: int, opened: ExitStack) -> dict[str, int]:
+    """A consistent set of the files of the range, by name; empty if there are not enough descriptors."""
     reader = SegmentReader(directory)
     while True:
         before = reader.sealed_inodes()
-        bases = reader.bases_of(wanted.start, wanted.end)
-        if len(bases) * len(_KINDS) > room:
+        bases = reader.bases_of(offset_range.start, offset_range.end)
+        if len(bases) * len(_KINDS) > free_descriptors:
             return {}
         with ExitStack() as some:
             found = {
@@ -86,7 +88,7 @@ def _open_all(directory: str, wanted: OffsetRange, room: int, opened: ExitStack)
 
 
 def _open(path: str, opened: ExitStack) -> int | None:
-    """None: there is none, or it may not be read, which the task says better."""
+    """None if the file does not exist or can't be read; the task reports this."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -96,5 +98,5 @@ def _open(path: str, opened: ExitStack) -> int | None:
 
 
 def _allow_many_files() -> None:
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))

@@ -1,8 +1,8 @@
-"""What do log directories say about a topic, when no broker can be asked?
+"""The state of a topic in log directories, without a broker.
 
-The high watermark and the log start are those of the newest checkpoints, which a running broker writes every few
-seconds and a stopping one at its end: behind the truth perhaps, never ahead of it. Open transactions are those of the
-newest producer snapshot, and of the batches behind it. A partition that lies in no directory here is not known.
+High watermark and log start offset come from the newest checkpoints, which a broker writes every few seconds and when
+it stops: they may be behind, never ahead. Open transactions come from the newest producer snapshot and the batches
+after it. Partitions without a directory here are unknown.
 """
 
 import os
@@ -29,9 +29,9 @@ from kafkad.export.reading.segments import SegmentReader
 
 
 def check_folders(folders: Iterable[str]) -> None:
-    """Raises `ExportFailed` for one that can't be read."""
+    """Raises `ExportFailed` for a folder that can't be read."""
     for folder in folders:
-        # A folder above it may be closed, too.
+        # A parent folder may be unreadable too.
         if not os.path.isdir(folder) and not _is_hidden(folder):
             raise ExportFailed(f"{folder} is not a directory")
         if not os.access(folder, os.R_OK | os.X_OK):
@@ -61,7 +61,7 @@ def topics_in(folders: Sequence[str]) -> dict[str, dict[int, str]]:
 
 
 def facts_without_broker(folders: Sequence[str], topic: str, *, is_committed: bool) -> TopicFacts:
-    """The topic as its log directories show it. Raises `ExportFailed`."""
+    """The state of the topic in its log directories. Raises `ExportFailed`."""
     check_folders(folders)
     partitions = topics_in(folders).get(topic)
     if not partitions:
@@ -77,21 +77,21 @@ def facts_without_broker(folders: Sequence[str], topic: str, *, is_committed: bo
             raise ExportFailed(f"{key}: the open transactions can't be read: {error}") from error
     ids = {_topic_id(directory) for directory in partitions.values()}
     if len(ids) > 1:
-        raise ExportFailed(f"the partitions of {topic!r} in {', '.join(folders)} are of different topics of this name")
+        raise ExportFailed(f"the partitions of {topic!r} in {', '.join(folders)} have different topic ids")
     return TopicFacts(_cluster_id(folders), topic, ids.pop(), bounds)
 
 
 def check_is_of(directory: str, facts: TopicFacts) -> None:
-    """Raises `ExportFailed` for the directory of another topic of this name than the broker's."""
+    """Raises `ExportFailed` if the directory has another topic id than the broker's topic."""
     found = _topic_id(directory)
     if NO_TOPIC_ID not in (found, facts.topic_id) and found != facts.topic_id:
         raise ExportFailed(
-            f"{directory} is not of the broker's topic: it is of another cluster, or of a deleted topic of this name"
+            f"{directory} has another topic id than the broker's topic: it is of another cluster or a deleted topic"
         )
 
 
 def first_open_offset(directory: str, end: int) -> int:
-    """Where the first transaction begins that has no marker below `end`; `end` if there is none."""
+    """The first offset of the oldest transaction without a marker below `end`; `end` if there is none."""
     reader = SegmentReader(directory)
     begun, start = _snapshot_before(directory, end)
     bases = reader.bases()

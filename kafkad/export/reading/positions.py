@@ -1,5 +1,7 @@
-"""Where in a segment file do the batches of a range begin and end? By its index, whose entries are hints, as the broker
-writes them later than the log, and a disk may have damaged them; and by the headers behind them.
+"""The positions of a range in a segment file.
+
+The entries of the index are only hints: the broker writes them after the log, and they may be damaged. The headers of
+the batches after an entry give the exact position.
 """
 
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ _BASE_OFFSET_SIZE = 8
 
 
 def parse_index(content: bytes, base: int, size: int) -> list[OffsetPosition]:
-    """The entries that can be right, of a segment of this size."""
+    """The plausible entries for a segment of `size` bytes."""
     found: list[OffsetPosition] = []
     for relative, position in OFFSET_ENTRY.iter_unpack(content[: len(content) // 8 * 8]):
         if found and (relative <= found[-1].offset - base or position <= found[-1].position):
@@ -26,7 +28,7 @@ def parse_index(content: bytes, base: int, size: int) -> list[OffsetPosition]:
 
 
 def position_of(read_at: ReadAt, index: Sequence[OffsetPosition], offset: int, size: int) -> int:
-    """Where the batch with `offset` begins, or the first one behind it; `size` if there is none."""
+    """The position of the batch with `offset`, or of the next batch; `size` if there is none."""
     position = _start_below(read_at, index, offset + 1, size)
     while (header := _header(read_at, position, size)) is not None and header.last_offset < offset:
         position += header.size
@@ -34,7 +36,7 @@ def position_of(read_at: ReadAt, index: Sequence[OffsetPosition], offset: int, s
 
 
 def whole_before(read_at: ReadAt, index: Sequence[OffsetPosition], offset: int, size: int) -> int:
-    """Where a whole batch begins that is not behind the one with `offset`: the last one that the index names."""
+    """The last position in the index with an intact batch that does not begin after `offset`; 0 if there is none."""
     for entry in reversed(index):
         if entry.offset <= offset:
             base = base_of_whole(read_at, entry.position, size)
@@ -44,7 +46,7 @@ def whole_before(read_at: ReadAt, index: Sequence[OffsetPosition], offset: int, 
 
 
 def end_in_sealed(read_at: ReadAt, index: Sequence[OffsetPosition], end: int, size: int) -> int:
-    """Where a batch begins before which all offsets below `end` are, as the index says; else the end of the file."""
+    """A position in the index after all offsets below `end`, at an intact batch; else the end of the file."""
     for entry in [entry for entry in index if entry.offset >= end][1:]:
         base = base_of_whole(read_at, entry.position, size)
         if base is not None and base >= end:
@@ -53,7 +55,7 @@ def end_in_sealed(read_at: ReadAt, index: Sequence[OffsetPosition], end: int, si
 
 
 def end_in_active(read_at: ReadAt, index: Sequence[OffsetPosition], end: int, size: int) -> int:
-    """Where the batches end that begin below `end`: what is behind may not be whole yet. Raises `CorruptBatch`."""
+    """The end of the last batch that begins below `end`: later batches may be incomplete. Raises `CorruptBatch`."""
     position = _start_below(read_at, index, end, size)
     while (header := _header(read_at, position, size)) is not None and header.base_offset < end:
         position += header.size
@@ -62,7 +64,7 @@ def end_in_active(read_at: ReadAt, index: Sequence[OffsetPosition], end: int, si
 
 
 def reaches(read_at: ReadAt, index: Sequence[OffsetPosition], end: int, size: int) -> bool:
-    """Whether the batches of the file go up to `end`. Where they can't be followed, reading them says why."""
+    """Whether the batches of the file reach `end`. True for a corrupt batch, which is reported when it is read."""
     position = _start_below(read_at, index, end, size)
     try:
         while (header := _header(read_at, position, size)) is not None:
@@ -75,7 +77,7 @@ def reaches(read_at: ReadAt, index: Sequence[OffsetPosition], end: int, size: in
 
 
 def _start_below(read_at: ReadAt, index: Sequence[OffsetPosition], end: int, size: int) -> int:
-    """Where the batch of the last right entry with an offset below `end` begins; 0 if there is none."""
+    """The position of the last correct entry with an offset below `end`; 0 if there is none."""
     for entry in reversed(index):
         if entry.offset < end and not contradiction(read_at, 0, entry, size):
             return entry.position
@@ -83,7 +85,7 @@ def _start_below(read_at: ReadAt, index: Sequence[OffsetPosition], end: int, siz
 
 
 def _check_behind(read_at: ReadAt, position: int, end: int, size: int) -> None:
-    """What is not read begins at `end` or behind it: a length or offset that is damaged would hide all that follow."""
+    """Check that the unread batches begin at or after `end`: a damaged length or offset would hide later batches."""
     bases: list[int] = []
     at = position
     while len(bases) < 2 and size - at >= _BASE_OFFSET_SIZE:
@@ -93,11 +95,11 @@ def _check_behind(read_at: ReadAt, position: int, end: int, size: int) -> None:
             break
         at += header.size
     if bases and (bases[0] < end or bases != sorted(bases)):
-        raise CorruptBatch(position, f"a batch at offset {bases[0]} is not whole, or has a wrong offset")
+        raise CorruptBatch(position, f"a batch at offset {bases[0]} is incomplete, or has a wrong offset")
 
 
 def _header(read_at: ReadAt, position: int, size: int) -> BatchHeader | None:
-    """None at the end of the file, or where its last batch is not whole. Raises `CorruptBatch`."""
+    """The header at `position`; None at the end of the file or for an incomplete last batch. Raises `CorruptBatch`."""
     if position + HEADER_SIZE > size:
         return None
     try:

@@ -1,9 +1,9 @@
-"""A range of offsets from the segment files of a partition's directory, without asking its broker.
+"""Read a range of offsets from the segment files of a partition, without its broker.
 
-The broker may remove, compact or swap segments meanwhile: an open file stays what it was, and where the next one is
-missing the directory is looked at again. What can't be found any more is left to the caller, who asks the broker.
-A sealed segment is read to its end, as far as it is wanted: whatever is there has to be batches.
-Nothing is written into the directory, and what was not in memory before is dropped from it again.
+The broker may concurrently remove, compact or swap segments: an open file does not change, and if the next segment is
+missing, the directory is listed again. For offsets that are no longer there, the caller sends requests to the broker.
+A sealed segment must consist of batches up to its end. Nothing is written to the directory, and reads do not change the
+page cache.
 """
 
 import os
@@ -23,7 +23,7 @@ from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, SWAP, TXN_INDEX, 
 from kafkad.core.log.segments.transaction_index import unpack_entries
 from kafkad.core.ports import StorageFailed
 from kafkad.export.problems import ExportFailed
-from kafkad.export.reading.damage import Damaged, base_of_whole, piece_at
+from kafkad.export.reading.damage import Damaged, base_of_whole, damaged_piece_at
 from kafkad.export.reading.positions import (
     end_in_active,
     end_in_sealed,
@@ -40,8 +40,8 @@ _SWAP_S = 10.0
 _PAUSE_S = 0.005
 
 
-class OffsetGone(Exception):
-    """This offset should be in the directory, and is not any more: the broker knows what became of it."""
+class OffsetMissing(Exception):
+    """The directory no longer has this offset; the broker may still serve it."""
 
     def __init__(self, directory: str, offset: int) -> None:
         super().__init__(f"{directory} no longer has offset {offset}")
@@ -49,18 +49,18 @@ class OffsetGone(Exception):
 
 
 class SegmentReader:
-    """The segments of one directory. `windows` and `aborted` raise `ExportFailed`, `OffsetGone`, `CorruptBatch`."""
+    """The segments of a directory. `windows` and `aborted` raise `ExportFailed`, `OffsetMissing`, `CorruptBatch`."""
 
     def __init__(self, directory: str, shown_by: str | None = None) -> None:
-        """`shown_by`: another folder that shows the files of `directory`, whose name nobody needs to know."""
+        """`shown_by`: a folder with links to open files of `directory`; messages name only `directory`."""
         self.directory = directory
         self._folder = directory if shown_by is None else shown_by
         self._store = CacheNeutralFiles(self._folder, FileCache(_OPEN_FILES, read_only=True))
 
     def bases(self) -> list[int]:
-        """The first offsets of the segments that are there now.
+        """The base offsets of the present segments.
 
-        While some are replaced (`.swap`), those have no names: it waits for the moment to pass.
+        While the broker replaces segments (`.swap`), the list is incomplete: this method waits for the end.
         """
         deadline_s = time.monotonic() + _SWAP_S
         while True:
@@ -79,9 +79,7 @@ class SegmentReader:
             raise ExportFailed(f"{self.directory} can't be read: {error.strerror}") from error
 
     def reaches(self, end: int) -> bool:
-        """Whether the log here goes up to `end`. That of a replica that is behind does not, and what it has may be of
-        transactions whose end is not known here.
-        """
+        """Whether the log reaches `end`. A replica that is behind does not, and may lack markers of transactions."""
         bases = self.bases()
         if not bases or bases[-1] >= end:
             return bool(bases)
@@ -90,15 +88,15 @@ class SegmentReader:
             return reaches(log.read_at, self._index(bases[-1], size), end, size)
 
     def windows(self, start: int, end: int) -> Iterator[BatchWindow]:
-        """Whole batches with the offsets from `start` to below `end`, some megabytes at a time, in their order."""
+        """The batches with offsets in `start` <= offset < `end`, in order, some megabytes at a time."""
         for piece in self._pieces(start, end, sets_aside=False):
             assert isinstance(piece, BatchWindow)
             yield piece
 
     def pieces(self, start: int, end: int) -> Iterator[BatchWindow | Damaged]:
-        """The same, but what is damaged is set aside, instead of being `CorruptBatch`.
+        """As `windows`, but damage is returned instead of raised.
 
-        That is raised only where nothing says how the segment goes on that is written to.
+        Raises `CorruptBatch` only if the active segment is damaged and the position of the next batch is unknown.
         """
         return self._pieces(start, end, sets_aside=True)
 
@@ -109,12 +107,12 @@ class SegmentReader:
             base = self._segment_of(offset, last)
             if base is None or base >= end:
                 return
-            # Before it is opened: what is sealed now was not written to any more then.
+            # Before the segment is opened: a segment that is sealed now does not grow while it is read.
             following = self._base_behind(base)
             with self._opened(base, offset) as log:
                 inode = os.fstat(log.descriptor()).st_ino
                 if last == (base, inode):
-                    # Nothing was added to it: the rest of the range has no records.
+                    # The file is unchanged: the rest of the range has no records.
                     return
                 last = base, inode
                 for piece in self._pieces_of(log, base, offset, end, following, sets_aside=sets_aside):
@@ -123,9 +121,9 @@ class SegmentReader:
             offset = max(offset, base)
 
     def aborted(self, start: int, end: int) -> list[Aborted]:
-        """The aborted transactions with records in the range, which ends at the last stable offset or before it."""
+        """The aborted transactions with records in the range, which ends at or before the last stable offset."""
         while True:
-            # Segments that are replaced meanwhile have their indexes for a moment under no name.
+            # While the broker replaces a segment, its index has no name for a moment.
             before = self.sealed_inodes()
             found = self._aborted(start, end)
             if self.sealed_inodes() == before:
@@ -142,7 +140,7 @@ class SegmentReader:
                 try:
                     entries = unpack_entries(file.read_at(file.size(), 0))
                 except FileNotFoundError:
-                    # The segment was removed, or compacted into the one before.
+                    # The segment was removed, or compacted into the previous one.
                     continue
                 finally:
                     file.close()
@@ -156,11 +154,11 @@ class SegmentReader:
         return found
 
     def sealed_inodes(self) -> dict[int, int]:
-        """By base offset: who reads does not care whether the active one is sealed meanwhile."""
+        """The inodes of the sealed segments by base offset; the active segment may be sealed meanwhile."""
         return {base: self._inode(base) for base in self.bases()[:-1]}
 
     def cuts(self, start: int, end: int, piece_bytes: int) -> list[int]:
-        """Offsets that divide the range into pieces of about so many bytes, at batches that the indexes name."""
+        """Offsets that divide the range into pieces of about `piece_bytes` bytes, at batches in the indexes."""
         found: list[int] = []
         size = 0
         for base in self._segments_from(start):
@@ -177,12 +175,12 @@ class SegmentReader:
                         if first is not None and start < first < end:
                             found.append(first)
                     size += log.size() - previous
-            except OffsetGone:
+            except OffsetMissing:
                 continue
         return found
 
     def size(self, start: int, end: int) -> int:
-        """About how many bytes the range takes, as the indexes say."""
+        """The approximate size of the range in bytes, by the indexes."""
         total = 0
         for base in self._segments_from(start):
             if base >= end:
@@ -195,7 +193,7 @@ class SegmentReader:
         return total
 
     def bases_of(self, start: int, end: int) -> list[int]:
-        """The segments that may have records of this range."""
+        """The base offsets of the segments that may have records of this range."""
         return [base for base in self._segments_from(start) if base < end]
 
     def _segments_from(self, offset: int) -> list[int]:
@@ -203,15 +201,15 @@ class SegmentReader:
         return bases[max(bisect_right(bases, offset) - 1, 0) :]
 
     def _segment_of(self, offset: int, last: tuple[int, int] | None) -> int | None:
-        """The segment with `offset` or the next one; `last` was read to its end, unless its file is another one now."""
+        """The segment with `offset` or the next one; `last` was read completely, unless its file was replaced."""
         bases = self.bases()
         at = bisect_right(bases, offset) - 1
         if at < 0:
-            raise OffsetGone(self.directory, offset)
+            raise OffsetMissing(self.directory, offset)
         if last is not None and bases[at] == last[0] and self._inode(bases[at]) == last[1]:
             at += 1
             if at < len(bases) and bases[at] > offset and self.bases() != bases:
-                # A list of a folder that changes at that moment may lack a name.
+                # A listing of a folder that changes concurrently may lack a name.
                 return self._segment_of(offset, last)
         return bases[at] if at < len(bases) else None
 
@@ -222,7 +220,7 @@ class SegmentReader:
             return -1
 
     def _base_behind(self, base: int) -> int | None:
-        """Where the next segment begins; None for the last one, which is written to."""
+        """The base offset of the next segment; None for the active segment."""
         bases = self.bases()
         at = bisect_right(bases, base)
         return bases[at] if at < len(bases) else None
@@ -245,18 +243,18 @@ class SegmentReader:
                 if error.position > position:
                     window = read_window(log.read_at, position, error.position, error.position - position)
                 else:
-                    places = [entry.position for entry in index]
+                    positions = [entry.position for entry in index]
                     named = self._with_place(file_name(base, LOG), error)
-                    piece = piece_at(log.read_at, named, limit, places, base, following or end)
+                    piece = damaged_piece_at(log.read_at, named, limit, positions, base, following or end)
                     yield piece.damaged
-                    position = piece.behind
+                    position = piece.next_position
                     continue
             self._check_offsets(window, base, following)
             yield window
             position = window.end
 
     def _check_offsets(self, window: BatchWindow, base: int, following: int | None) -> None:
-        """They do not reach into the next segment, unless that has just become a part of this one."""
+        """Check that no offset is in the next segment, unless the next segment was merged into this one."""
         last = int(window.last_offset[-1])
         if following is not None and last >= following and last >= (self._base_behind(base) or last + 1):
             raise CorruptBatch(window.position_of(-1), f"its last offset is {last}, beyond its segment")
@@ -281,7 +279,7 @@ class SegmentReader:
             try:
                 file.pin()
             except FileNotFoundError as error:
-                raise OffsetGone(self.directory, offset) from error
+                raise OffsetMissing(self.directory, offset) from error
             try:
                 yield file
             except CorruptBatch as error:

@@ -1,5 +1,5 @@
-"""One client for all ranges that a task reads through the brokers: a topic may have ten thousand partitions, and each
-new client asks for the metadata of all of them.
+"""One client for all ranges that a task reads from brokers: each new client requests the metadata of all partitions of
+the topic, which may be ten thousand.
 """
 
 import time
@@ -8,11 +8,11 @@ from typing import Self
 from kafkad.client.broker_client import BrokerClient
 
 _IDLE_S = 60.0
-"""A broker closes connections that are idle for long (connections.max.idle.ms)."""
+"""A broker closes idle connections (connections.max.idle.ms)."""
 
 
 class SharedClient:
-    """Connected when the first range needs it: what is read from files needs none."""
+    """Connects when the first range needs a broker: reading from files needs none."""
 
     def __init__(self) -> None:
         self._client: BrokerClient | None = None
@@ -25,7 +25,7 @@ class SharedClient:
         self.close()
 
     def connected(self, bootstrap: str, timeout_s: float) -> BrokerClient:
-        """Always to the same brokers. Raises `BrokerCallFailed`."""
+        """The connected client; all calls use the same brokers. Raises `BrokerCallFailed`."""
         if time.monotonic() - self._used_s > _IDLE_S:
             self.close()
         if self._client is None:
@@ -37,7 +37,7 @@ class SharedClient:
         self._used_s = time.monotonic()
 
     def close(self) -> None:
-        """Also after a failure: whoever goes on connects anew."""
+        """Close the client, also after a failure; the next call of `connected` connects again."""
         if self._client is not None:
             self._client.close()
             self._client = None

@@ -1,4 +1,4 @@
-"""Where records come from: plain values, which go to tasks in other processes and on other machines."""
+"""The source of records: a plain value for tasks in other processes and on other machines, and reading from it."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,14 +14,14 @@ from kafkad.core.columns.arrays import Flags
 from kafkad.core.columns.window import BatchWindow, split_window
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.records.batch import CorruptBatch
-from kafkad.export.problems import BrokerAway, DataLost, ExportFailed, not_answered
+from kafkad.export.problems import BrokerUnavailable, DataLost, ExportFailed, export_failure
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.damage import Damaged
 from kafkad.export.reading.decoding import arrow_batches
-from kafkad.export.reading.fetched_damage import LARGEST_FETCH, Ask, set_aside
+from kafkad.export.reading.fetched_damage import LARGEST_FETCH, FetchAt, set_aside
 from kafkad.export.reading.kept_files import can_be_read
 from kafkad.export.reading.retrying import Retries
-from kafkad.export.reading.segments import OffsetGone, SegmentReader
+from kafkad.export.reading.segments import OffsetMissing, SegmentReader
 from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.transactions import Aborted, CommittedFilter
 from kafkad.export.reading.unreadable import batch_of, without_unreadable
@@ -32,50 +32,50 @@ _WAIT_MS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The records of one topic. `directories`: of the partitions that are read from files; the others, and what has
-    left the directory meanwhile, come from `bootstrap`.
+    """The records of one topic. Partitions in `directories` are read from files. Other partitions, and offsets that a
+    directory no longer has, are fetched from `bootstrap`.
     """
 
     topic: str
     bootstrap: str | None = None
     directories: Mapping[int, str] = field(default_factory=dict)
     kept: Mapping[int, str] = field(default_factory=dict)
-    """Folders with the same files as they were planned, while whoever planned runs on this host."""
+    """Folders with the segment files that were present at planning; see `kept_files`."""
     is_committed: bool = True
     with_headers: bool = True
     with_metadata: bool = False
     skips_lost: bool = False
-    """What is no longer in the log when it is read is left out, and nobody is told."""
+    """Skip offsets that the log no longer has, without a message."""
     sets_damage_aside: bool = False
-    """What is damaged is a piece of its own, instead of an error, as far as it can be told where it ends."""
+    """Return damage as a `Damaged` piece instead of an error, if its end is known."""
     max_bytes_per_sec: int = 0
-    """0: no limit; otherwise for each task."""
+    """The limit for each task; 0: no limit."""
     timeout_s: float = 30.0
 
 
-def read_range(source: Source, wanted: OffsetRange, client: SharedClient) -> Iterator[pa.RecordBatch]:
-    """The records of the range, as Arrow batches of some megabytes. Raises `ExportFailed`."""
-    return (piece for piece in read_pieces(source, wanted, client) if not isinstance(piece, Damaged))
+def read_range(source: Source, offset_range: OffsetRange, client: SharedClient) -> Iterator[pa.RecordBatch]:
+    """The records of the range in Arrow batches of some megabytes. Raises `ExportFailed`."""
+    return (piece for piece in read_pieces(source, offset_range, client) if not isinstance(piece, Damaged))
 
 
-def read_pieces(source: Source, wanted: OffsetRange, client: SharedClient) -> Iterator[pa.RecordBatch | Damaged]:
-    """The same, and what was damaged between them and is set aside."""
+def read_pieces(source: Source, offset_range: OffsetRange, client: SharedClient) -> Iterator[pa.RecordBatch | Damaged]:
+    """As `read_range`, with the damaged pieces between the batches."""
     committed = CommittedFilter()
-    pace = _Pace(source.max_bytes_per_sec)
+    rate_limiter = _RateLimiter(source.max_bytes_per_sec)
     try:
-        for window in _windows(source, wanted, client, committed):
-            pace.count(len(window.data))
-            pieces = [window] if isinstance(window, Damaged) else _decoded(source, wanted, window, committed)
+        for window in _windows(source, offset_range, client, committed):
+            rate_limiter.count(len(window.data))
+            pieces = [window] if isinstance(window, Damaged) else _decoded(source, offset_range, window, committed)
             for piece in pieces:
-                # The range that has its first offset has all of it.
-                if not isinstance(piece, Damaged) or wanted.start <= piece.offset < wanted.end:
+                # A damaged piece belongs to the range with its first offset.
+                if not isinstance(piece, Damaged) or offset_range.start <= piece.offset < offset_range.end:
                     yield piece
     except CorruptBatch as error:
-        raise ExportFailed(f"{source.topic}-{wanted.partition}: a record batch is damaged, {error}") from error
+        raise ExportFailed(f"{source.topic}-{offset_range.partition}: a record batch is damaged, {error}") from error
 
 
 def without_damaged(pieces: Iterable[pa.RecordBatch | Damaged], damaged: list[Damaged]) -> Iterator[pa.RecordBatch]:
-    """The records of the pieces; what is damaged is added to the list."""
+    """The record batches; damaged pieces are appended to `damaged`."""
     for piece in pieces:
         if isinstance(piece, Damaged):
             damaged.append(piece)
@@ -84,93 +84,93 @@ def without_damaged(pieces: Iterable[pa.RecordBatch | Damaged], damaged: list[Da
 
 
 def _decoded(
-    source: Source, wanted: OffsetRange, window: BatchWindow, committed: CommittedFilter
+    source: Source, offset_range: OffsetRange, window: BatchWindow, committed: CommittedFilter
 ) -> Iterator[pa.RecordBatch | Damaged]:
-    """The records of the window, and each batch that can't be read. Raises `ExportFailed` where that is not wanted."""
+    """The records of the window and its unreadable batches. Raises `ExportFailed` unless damage is set aside."""
 
     def decode(window: BatchWindow, visible: Flags, start: int) -> Iterator[pa.RecordBatch]:
         return arrow_batches(
             window,
             visible,
             source.topic,
-            wanted.partition,
+            offset_range.partition,
             start,
-            wanted.end,
+            offset_range.end,
             with_headers=source.with_headers,
             with_metadata=source.with_metadata,
         )
 
     visible = committed.visible(window)
     if source.sets_damage_aside:
-        yield from without_unreadable(window, visible, wanted.start, decode)
+        yield from without_unreadable(window, visible, offset_range.start, decode)
         return
     try:
-        yield from decode(window, visible, wanted.start)
+        yield from decode(window, visible, offset_range.start)
     except CorruptBatch as error:
         found = batch_of(window, error)
         raise ExportFailed(
-            f"{source.topic}-{wanted.partition}: at offset {found.offset}, {found}. kafkad export run --on-damage dlq"
-            " puts the batch among the dead letters, and skip leaves it out"
+            f"{source.topic}-{offset_range.partition}: at offset {found.offset}, {found}. kafkad export run --on-damage"
+            " dlq writes the batch to the dead letters, and skip skips it"
         ) from error
 
 
 def _windows(
-    source: Source, wanted: OffsetRange, client: SharedClient, committed: CommittedFilter
+    source: Source, offset_range: OffsetRange, client: SharedClient, committed: CommittedFilter
 ) -> Iterator[BatchWindow | Damaged]:
-    directory = source.directories.get(wanted.partition)
-    start = wanted.start
+    directory = source.directories.get(offset_range.partition)
+    start = offset_range.start
     if directory is not None:
-        kept = source.kept.get(wanted.partition)
+        kept = source.kept.get(offset_range.partition)
         reader = SegmentReader(directory, kept if kept is not None and can_be_read(kept) else None)
         try:
-            if reader.reaches(wanted.end):
+            if reader.reaches(offset_range.end):
                 if source.is_committed:
-                    committed.learn(reader.aborted(start, wanted.end))
+                    committed.add(reader.aborted(start, offset_range.end))
                 read = reader.pieces if source.sets_damage_aside else reader.windows
-                for window in read(start, wanted.end):
+                for window in read(start, offset_range.end):
                     start = _end_of(window)
                     yield window
                 return
             if source.bootstrap is None:
-                raise DataLost(f"{directory} ends before offset {wanted.end}, and no broker is available")
-        except OffsetGone as gone:
+                raise DataLost(f"{directory} ends before offset {offset_range.end}, and no broker is available")
+        except OffsetMissing as missing:
             if source.bootstrap is None:
-                raise DataLost(f"{gone}, and no broker is available") from gone
-            start = max(start, gone.offset)
-    yield from _fetched(source, wanted, start, client, committed)
+                raise DataLost(f"{missing}, and no broker is available") from missing
+            start = max(start, missing.offset)
+    yield from _fetched(source, offset_range, start, client, committed)
 
 
 def _fetched(
-    source: Source, wanted: OffsetRange, start: int, shared: SharedClient, committed: CommittedFilter
+    source: Source, offset_range: OffsetRange, start: int, shared: SharedClient, committed: CommittedFilter
 ) -> Iterator[BatchWindow | Damaged]:
-    """Through the broker, from `start` on. A broker that restarts meanwhile is asked again, behind what it has sent."""
+    """Fetch from the broker from `start` on. After a restart of the broker, continue after the last batch."""
     if source.bootstrap is None:
-        raise ExportFailed(f"{source.topic}-{wanted.partition} is in no directory here, and no broker is named")
+        raise ExportFailed(f"{source.topic}-{offset_range.partition} is in no directory here, and no broker is named")
     retries = Retries(source.timeout_s)
     while True:
         try:
             client = shared.connected(source.bootstrap, source.timeout_s)
-            for window in _fetched_or_skipped(client, source, wanted, start, committed):
+            for window in _fetched_or_skipped(client, source, offset_range, start, committed):
                 start = _end_of(window)
                 yield window
-                retries.answered()
+                retries.reset()
         except BrokerCallFailed as failed:
             shared.close()
-            retries.wait(not_answered(failed))
+            retries.wait(export_failure(failed))
         else:
             shared.used()
             return
 
 
 def _fetched_or_skipped(
-    client: BrokerClient, source: Source, wanted: OffsetRange, start: int, committed: CommittedFilter
+    client: BrokerClient, source: Source, offset_range: OffsetRange, start: int, committed: CommittedFilter
 ) -> Iterator[BatchWindow | Damaged]:
-    """What is no longer in the log is left out, if so wanted."""
+    """Fetch the range; with `skips_lost` skip offsets that the log no longer has."""
     while True:
         try:
-            yield from _fetched_from(client, source, wanted, start, committed)
+            yield from _fetched_from(client, source, offset_range, start, committed)
         except DataLost:
-            earliest = offsets(client, source.topic, [wanted.partition], EARLIEST)[wanted.partition]
+            earliest = offsets(client, source.topic, [offset_range.partition], EARLIEST)[offset_range.partition]
             if not source.skips_lost or earliest <= start:
                 raise
             start = earliest
@@ -179,32 +179,32 @@ def _fetched_or_skipped(
 
 
 def _fetched_from(
-    client: BrokerClient, source: Source, wanted: OffsetRange, start: int, committed: CommittedFilter
+    client: BrokerClient, source: Source, offset_range: OffsetRange, start: int, committed: CommittedFilter
 ) -> Iterator[BatchWindow | Damaged]:
-    """A response has whole batches, and a part of one behind them."""
-    partition, first, end = wanted
+    """Fetch the range. A response has complete batches, and may end with an incomplete one."""
+    partition, first, end = offset_range
     name = f"{source.topic}-{partition}"
-    ask = partial(_ask, client, source, partition, committed)
+    fetch_at = partial(_fetch_at, client, source, partition, committed)
     size, cut_off = FETCH_BYTES, 0
-    # A new leader may not know yet how far its log is committed.
+    # A new leader may not have advanced its high watermark yet.
     deadline_s = time.monotonic() + source.timeout_s
     while start < end:
-        answer = ask(start, size)
+        response = fetch_at(start, size)
         try:
-            window = _whole_batches(client, source.topic, answer, cut_off)
+            window = _whole_batches(client, source.topic, response, cut_off)
         except CorruptBatch as error:
-            damaged = _set_aside(ask, source, name, start, error, committed, is_first=start == first)
+            damaged = _set_aside(fetch_at, source, name, start, error, committed, is_first=start == first)
             start = damaged.end
             yield damaged
             continue
         if len(window) == 0:
-            if answer.records:
-                size, cut_off = min(2 * size, LARGEST_FETCH), len(answer.records)
-            elif (answer.last_stable_offset if source.is_committed else answer.high_watermark) >= end:
+            if response.records:
+                size, cut_off = min(2 * size, LARGEST_FETCH), len(response.records)
+            elif (response.last_stable_offset if source.is_committed else response.high_watermark) >= end:
                 # Compacted away up to the end.
                 return
             elif time.monotonic() > deadline_s:
-                raise BrokerAway(f"{name}: the broker has records only up to {answer.high_watermark} now")
+                raise BrokerUnavailable(f"{name}: the broker has records only up to {response.high_watermark} now")
             continue
         deadline_s = time.monotonic() + source.timeout_s
         size, cut_off = FETCH_BYTES, 0
@@ -213,19 +213,19 @@ def _fetched_from(
 
 
 def _end_of(piece: BatchWindow | Damaged) -> int:
-    """The first offset behind it."""
+    """The first offset after the piece."""
     return piece.end if isinstance(piece, Damaged) else int(piece.last_offset[-1]) + 1
 
 
-def _ask(
+def _fetch_at(
     client: BrokerClient, source: Source, partition: int, committed: CommittedFilter, offset: int, size: int
 ) -> FetchedPartition:
     topic = source.topic
     try:
-        answers: list[FetchedPartition] = []
-        while not answers:
-            # A broker that throttles this client says nothing of any partition, and lets the next request wait.
-            answers = fetch(
+        responses: list[FetchedPartition] = []
+        while not responses:
+            # A broker that throttles this client returns no partition, and delays the next request.
+            responses = fetch(
                 client,
                 topic,
                 {partition: offset},
@@ -239,42 +239,54 @@ def _ask(
         if failed.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             raise
         raise DataLost(f"{topic}-{partition}: offset {offset} is no longer in the log") from failed
-    (answer,) = answers
-    committed.learn(Aborted(*row) for row in answer.aborted)
-    return answer
+    (response,) = responses
+    committed.add(Aborted(*row) for row in response.aborted)
+    return response
 
 
-def _whole_batches(client: BrokerClient, topic: str, answer: FetchedPartition, cut_off: int) -> BatchWindow:
-    """Those before the first one that is damaged; none, if more bytes are needed than there are. With fewer, there were
-    `cut_off` bytes.
+def _whole_batches(client: BrokerClient, topic: str, response: FetchedPartition, cut_off: int) -> BatchWindow:
+    """The complete batches before the first damaged one; none if the first batch is incomplete.
 
-    Raises `CorruptBatch` when the first of all is damaged.
+    `cut_off` is the number of bytes of the previous response, if its first batch was incomplete. Raises `CorruptBatch`
+    if the first batch is damaged.
     """
     try:
-        window = split_window(answer.records, 0, 1 << 62)
+        window = split_window(response.records, 0, 1 << 62)
     except CorruptBatch as error:
         if error.position == 0:
             raise
-        window = split_window(answer.records[: error.position], 0, error.position)
+        window = split_window(response.records[: error.position], 0, error.position)
     if len(window) == 0:
-        if 0 < len(answer.records) <= cut_off:
-            raise CorruptBatch(0, f"it is longer than the {cut_off} bytes that are there")
+        if 0 < len(response.records) <= cut_off:
+            raise CorruptBatch(0, f"its length is more than the available {cut_off} bytes")
         return window
     last = int(window.last_offset[-1])
-    # What an answer says of the high watermark may be older than its records.
-    if last >= answer.high_watermark and last >= offsets(client, topic, [answer.partition], LATEST)[answer.partition]:
-        raise CorruptBatch(0, f"it or one behind it has offset {last}, beyond the high watermark")
+    # The high watermark in a response may be older than its records.
+    if (
+        last >= response.high_watermark
+        and last >= offsets(client, topic, [response.partition], LATEST)[response.partition]
+    ):
+        raise CorruptBatch(0, f"this or a later batch has offset {last}, after the high watermark")
     return window
 
 
 def _set_aside(
-    ask: Ask, source: Source, name: str, start: int, error: CorruptBatch, committed: CommittedFilter, *, is_first: bool
+    fetch_at: FetchAt,
+    source: Source,
+    name: str,
+    start: int,
+    error: CorruptBatch,
+    committed: CommittedFilter,
+    *,
+    is_first: bool,
 ) -> Damaged:
-    """Raises `ExportFailed` where it is not wanted, or not possible."""
+    """The damaged batch. Raises `ExportFailed` unless damage is set aside and the end of the batch is known."""
     try:
         if not source.sets_damage_aside:
             raise error
-        damaged = set_aside(ask, start, error, FETCH_BYTES, is_committed=source.is_committed, may_begin_before=is_first)
+        damaged = set_aside(
+            fetch_at, start, error, FETCH_BYTES, is_committed=source.is_committed, may_begin_before=is_first
+        )
         if damaged.end - damaged.offset == 1 and committed.may_end_at(damaged.offset):
             raise CorruptBatch(0, f"{error.reason}, and it may be the marker of an aborted transaction")
     except CorruptBatch as unclear:
@@ -284,13 +296,13 @@ def _set_aside(
 
 def _damaged(name: str, offset: int, what: str) -> ExportFailed:
     return ExportFailed(
-        f"{name}: the record batch at offset {offset} is damaged, {what}. On the machine of its segment files, --source"
-        " files says where, and --on-damage dlq or skip goes on behind it"
+        f"{name}: the record batch at offset {offset} is damaged, {what}. On the broker's machine, --source files"
+        " prints its position, and --on-damage dlq or skip continues after it"
     )
 
 
-class _Pace:
-    """Sleeps so that no more than so many bytes a second are read."""
+class _RateLimiter:
+    """Sleeps to limit reading to a number of bytes a second."""
 
     def __init__(self, bytes_per_sec: int) -> None:
         self._rate = bytes_per_sec

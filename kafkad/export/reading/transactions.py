@@ -1,6 +1,6 @@
-"""Which batches are data of aborted transactions? As consumers find out with read_committed (KIP-98).
+"""Filter batches of aborted transactions, as consumers do with read_committed (KIP-98).
 
-A transaction is aborted from the first offset that the index or the Fetch response names to its producer's next marker.
+An aborted transaction extends from its first offset, in the index or the Fetch response, to the producer's next marker.
 """
 
 from collections.abc import Iterable
@@ -21,32 +21,33 @@ class Aborted(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int = _UNKNOWN
-    """That of its marker. Fetch responses don't say: there it ends with the marker, which compaction may remove."""
+    """The offset of its marker; unknown in Fetch responses. Compaction may remove the marker."""
 
 
 class CommittedFilter:
-    """Windows are given in the order of their offsets, from the first offset on that is wanted."""
+    """Call `visible` for windows in offset order, from the first requested offset on."""
 
     def __init__(self, aborted: Iterable[Aborted] = ()) -> None:
         self._ahead: list[Aborted] = []
         self._open: dict[int, int] = {}
-        self.learn(aborted)
+        self.add(aborted)
 
-    def learn(self, aborted: Iterable[Aborted]) -> None:
-        """More of them: each Fetch response has its own."""
+    def add(self, aborted: Iterable[Aborted]) -> None:
+        """Add aborted transactions, for example from the next Fetch response."""
         known = set(self._ahead)
         self._ahead += [each for each in aborted if each not in known]
         self._ahead.sort(key=lambda each: each.first_offset, reverse=True)
 
     def may_end_at(self, offset: int) -> bool:
-        """Whether the record at this offset, if it can't be read, may be the marker that ends an aborted transaction of
-        which only the beginning is known: without it, what its producer writes next would seem to be aborted, too.
+        """Whether an unreadable record at this offset may be the marker of an aborted transaction with an unknown end.
+
+        Without the marker, later records of the same producer would seem to be aborted too.
         """
         ahead = (each for each in self._ahead if each.first_offset < offset)
         return any(each.last_offset == _UNKNOWN for each in ahead) or _UNKNOWN in self._open.values()
 
     def visible(self, window: BatchWindow) -> Flags:
-        """The batches with records for readers: no markers, nothing of an aborted transaction."""
+        """Flags of the batches with data for consumers: no markers, no batches of aborted transactions."""
         attributes = window.headers["attributes"]
         flags: Flags = (attributes & CONTROL_FLAG) == 0
         rows = np.flatnonzero(attributes & (TRANSACTIONAL_FLAG | CONTROL_FLAG))

@@ -1,5 +1,5 @@
-"""Batches that are as they were written, but whose records can't be read: they decompress to very much, have very many
-records or headers, or are no records. Producers may send such batches (decision 003).
+"""Batches with a valid CRC and unreadable records: too large after decompression, with too many records or headers, or
+with malformed records. Producers may send such batches (decision 003).
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -13,11 +13,11 @@ from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.export.reading.damage import Damaged
 
 Decode = Callable[[BatchWindow, Flags, int], Iterator[pa.RecordBatch]]
-"""The records of the visible batches of a window, from an offset on. Raises `CorruptBatch`."""
+"""Decodes the visible batches of a window from an offset on. Raises `CorruptBatch`."""
 
 
 def batch_of(window: BatchWindow, error: CorruptBatch) -> Damaged:
-    """The batch of the window that `error` tells of."""
+    """The batch at the position of `error` in the window."""
     number = int(np.searchsorted(window.at, error.position - window.position))
     at, size = int(window.at[number]), int(window.size[number])
     return Damaged(
@@ -32,9 +32,9 @@ def batch_of(window: BatchWindow, error: CorruptBatch) -> Damaged:
 def without_unreadable(
     window: BatchWindow, visible: Flags, start: int, decode: Decode
 ) -> Generator[pa.RecordBatch | Damaged, None, int]:
-    """What `decode` returns, with each batch that it can't read as a piece of its own. Returns the next offset.
+    """Decode the window, and return each unreadable batch as a `Damaged` piece. Returns the next offset.
 
-    It halves the window until the batch is alone: so the others are read a few times, however many can't be.
+    Halves the window until it has one batch, so each batch is decoded a logarithmic number of times.
     """
     try:
         for batch in decode(window, visible, start):

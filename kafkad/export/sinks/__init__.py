@@ -1,1 +1,1 @@
-"""Tables: what they have of a topic, and how files become part of them in one commit with the new end offsets."""
+"""Tables: their state, and commits that add files and set the new end offsets."""

@@ -1,9 +1,9 @@
-"""A Delta table, through deltalake: files and end offsets are one commit of the table's own log.
+"""A Delta table, through deltalake: files and end offsets are one commit of the table's log.
 
-Each partition has a `txn` action with its end offset; its app id names cluster, topic id and partition. Others have its
-largest timestamp, and the marker of complete hours. The library accepts the same one twice, so what is there is
-compared on the very object that commits: a commit by anybody else with one of these app ids in between is then a
-conflict.
+The end offset of each partition is a `txn` action, with cluster, topic id and partition in its app id. Further `txn`
+actions have the largest timestamp of each partition and the marker of complete hours. The library accepts the same
+action twice, so this sink compares the versions of the actions on the object that commits: a concurrent commit with
+one of these app ids is then a conflict.
 """
 
 import json
@@ -16,13 +16,13 @@ from math import ceil
 from typing import Any
 from uuid import UUID
 
-from kafkad.export.places import TableFolder
-from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled, after_commit
+from kafkad.export.problems import CommitConflict, ExportFailed, NotInstalled, after_commit
 from kafkad.export.request import KEEP_ALL
 from kafkad.export.sinks.foreign_files import check_foreign_files
 from kafkad.export.sinks.merging import TableFile, merge, new_run_id, small_files
 from kafkad.export.sinks.rewriting import remove, rows
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
+from kafkad.export.table_folder import TableFolder
 from kafkad.export.values.columns import field_paths, plain
 from kafkad.export.writing import PARTITIONS, Layout, WrittenFile, divided_by
 
@@ -46,11 +46,11 @@ except ImportError as error:
 _IDENTITY = "kafkad.export"
 _HOUR_S = 3600
 _NEWEST_PLAIN_WRITER = 2
-"""Of Delta's protocol: newer ones have features that a commit has to mind."""
+"""The newest writer version of Delta's protocol without table features that a commit must support."""
 
 
 class DeltaSink:
-    """See `Sink`. A table of its own, made by the first commit."""
+    """See `Sink`. The first commit creates the table."""
 
     def __init__(self, folder: TableFolder, partition_by: str) -> None:
         check_name(folder)
@@ -94,7 +94,7 @@ class DeltaSink:
         )
 
     def begins(self, state: TableState) -> Mapping[int, int]:
-        """Each takes its library as long as an end offset does, and runs don't need it."""
+        """Read separately from `state`: each offset takes the library some time, and runs do not need it."""
         table, cluster_id, topic_id = self._table, state.cluster_id, state.topic_id
         if table is None or cluster_id is None or topic_id is None:
             return {}
@@ -106,14 +106,14 @@ class DeltaSink:
         return {partition: start for partition, start in found.items() if start is not None}
 
     def check_store(self) -> None:
-        """Its library commits in S3 with conditional PUTs, unless a table of DynamoDB says who may. It knows what other
-        stores can do.
+        """Check S3 only: there the library commits with conditional PUTs, unless it locks with DynamoDB. For other
+        stores the library knows the guarantees.
         """
         if self._folder.out.startswith("s3://") and os.environ.get("AWS_S3_LOCKING_PROVIDER") != "dynamodb":
             self._folder.check_store()
 
-    def settle(self) -> None:
-        """Nothing: its readers ask its log for the files."""
+    def recover(self) -> None:
+        """Nothing to do: readers take the paths of files from the log."""
 
     def commit(self, state: TableState, commit: Commit) -> int:
         table = self._table or self._create(state, commit)
@@ -131,7 +131,7 @@ class DeltaSink:
                     commit_properties=properties,
                 )
         except CommitFailedError as error:
-            raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile: {error}") from error
+            raise CommitConflict(f"{self._folder.out}: another export has committed concurrently: {error}") from error
         except (DeltaError, OSError) as error:
             raise ExportFailed(f"{self._folder.out} could not be committed to: {error}") from error
         with after_commit():
@@ -142,8 +142,8 @@ class DeltaSink:
         return table.version()
 
     def _merge(self, table: DeltaTable, commit: Commit, properties: CommitProperties) -> bool:
-        """The latest of each key, unless the table has a later one. Returns False when that changes nothing: then the
-        library makes no commit.
+        """Merge the latest record of each key into the table. Returns False if the merge changes nothing, because the
+        library then makes no commit.
         """
         if not commit.files:
             return False
@@ -177,12 +177,12 @@ class DeltaSink:
             return {*_paths(table), *replaced}
 
     def shorten_log(self, older_than_s: float) -> int:
-        """Its library does that."""
+        """Nothing to do: the library writes checkpoints."""
         return 0
 
     def merge_small(self, merging: Merging) -> Merged:
-        """Its library does not see that another merge has replaced the same files meanwhile, and has their rows twice
-        then. So this commit is made here, of the version behind one that has all of them.
+        """Write the commit without the library, which does not detect that a concurrent merge has replaced the same
+        files, and would duplicate their rows.
         """
         table = self._table or self._load()
         if table is None or not self._may_publish():
@@ -200,7 +200,7 @@ class DeltaSink:
         return merge(self._folder, layout, groups, partial(self._replace, table))
 
     def _replace(self, table: DeltaTable, replaced: Sequence[TableFile], new: Iterable[WrittenFile]) -> None:
-        """Behind whatever was committed meanwhile, if these files are all there still. Raises `AnotherExport`."""
+        """Commit after concurrent commits if all `replaced` files are still in the table. Raises `CommitConflict`."""
         content = _replacement(replaced, new)
         paths = {file.path for file in replaced}
         while not self._folder.publish(f"_delta_log/{table.version() + 1:020d}.json", content):
@@ -208,10 +208,10 @@ class DeltaSink:
                 table = DeltaTable(self._folder.out)
                 is_as_before = _is_plain(table) and paths <= {file.path for file in _table_files(table)}
             if not is_as_before:
-                raise AnotherExport(f"{self._folder.out}: another writer has replaced its files meanwhile")
+                raise CommitConflict(f"{self._folder.out}: another writer has replaced files of the table concurrently")
 
     def _load(self) -> DeltaTable | None:
-        """None: there is no table."""
+        """The table; None if it does not exist."""
         with self._reading():
             return DeltaTable(self._folder.out) if DeltaTable.is_deltatable(self._folder.out) else None
 
@@ -223,7 +223,7 @@ class DeltaSink:
             raise ExportFailed(f"{self._folder.out} can't be read: {error}") from error
 
     def _may_publish(self) -> bool:
-        """Whether commits are decided by who creates a file, on a disk or in S3."""
+        """Whether a commit is the creation of a file, on a disk or in S3 without DynamoDB."""
         if self._folder.is_local:
             return True
         return self._folder.out.startswith("s3://") and os.environ.get("AWS_S3_LOCKING_PROVIDER") != "dynamodb"
@@ -240,7 +240,7 @@ class DeltaSink:
         )
 
     def _prepare(self, table: DeltaTable, state: TableState, commit: Commit) -> None:
-        """What can't be in the same commit comes before it, and does no harm without it."""
+        """Make changes that can't be in the same commit; they are harmless without the commit."""
         version = state.version
         try:
             if state.columns is not None and field_paths(commit.schema) != field_paths(state.columns):
@@ -248,13 +248,13 @@ class DeltaSink:
                 write_deltalake(table, empty, mode="append", schema_mode="merge")
                 version += 1
             if state.topic_id != commit.topic_id:
-                # From here on the offsets of the topic that was there before do not count.
+                # From here on the offsets of the previous topic are ignored.
                 table.alter.set_table_properties(_configuration(state, commit), raise_if_not_exists=False)
                 version += 1
         except (DeltaError, OSError) as error:
             raise ExportFailed(f"{self._folder.out} could not be committed to: {error}") from error
         if table.version() != version:
-            raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile")
+            raise CommitConflict(f"{self._folder.out}: another export has committed concurrently")
 
     def _create(self, state: TableState, commit: Commit) -> DeltaTable:
         try:
@@ -269,14 +269,14 @@ class DeltaSink:
         except (DeltaError, OSError) as error:
             if self._load() is None:
                 raise ExportFailed(f"{self._folder.out} could not be created: {error}") from error
-            raise AnotherExport(f"{self._folder.out}: another export is creating this table: {error}") from error
+            raise CommitConflict(f"{self._folder.out}: another export is creating this table: {error}") from error
 
     def _schema(self, commit: Commit) -> Any:
         return pa.schema([*commit.schema, *(pa.field(name, pa.string()) for name in self._partition_by)])
 
 
 def check_name(folder: TableFolder) -> None:
-    """Its library reads the address of a table once more than it is written. Raises `ExportFailed`."""
+    """Reject names that the library decodes twice. Raises `ExportFailed`."""
     for each in "%\\":
         if each in folder.root:
             raise ExportFailed(f"{folder.out}: a Delta table can't be in a folder with {each} in its name")
@@ -302,12 +302,12 @@ def _paths(table: DeltaTable) -> list[str]:
 
 
 def _replaced(table: DeltaTable, hours: int) -> set[str]:
-    """The files that were a part of the table until so many hours ago, as far as its log knows them."""
+    """The files that were replaced at least `hours` hours ago, as far as the log has them."""
     return set(table.vacuum(hours, dry_run=True, enforce_retention_duration=False))
 
 
 def _is_plain(table: DeltaTable) -> bool:
-    """Whether a commit needs no more than what is written here: another engine may have enabled a feature."""
+    """Whether the table has no features that a commit must support; another engine may have enabled one."""
     protocol = table.protocol()
     return protocol.min_reader_version == 1 and protocol.min_writer_version <= _NEWEST_PLAIN_WRITER
 
@@ -320,7 +320,7 @@ def _table_files(table: DeltaTable) -> Iterator[TableFile]:
 
 
 def _replacement(replaced: Iterable[TableFile], new: Iterable[WrittenFile]) -> bytes:
-    """A commit with other files for the same rows."""
+    """A commit that replaces files by other files with the same rows."""
     now_ms = time.time_ns() // 1_000_000
     info = {"timestamp": now_ms, "operation": "OPTIMIZE", "operationParameters": {}, "engineInfo": "kafkad"}
     actions: list[dict[str, Any]] = [{"commitInfo": info}]

@@ -1,6 +1,7 @@
-"""What a commit of a run is in the log of a Delta table: its files, and `txn` actions.
+"""The actions of a commit in the log of a Delta table: `add` for files, and `txn` for offsets.
 
-They have the end offset and the largest timestamp of each partition, where it begins, and the marker of complete hours.
+`txn` actions have the start offset, the end offset and the largest timestamp of each partition, and the marker of
+complete hours.
 """
 
 import json
@@ -12,12 +13,12 @@ from uuid import UUID
 from deltalake import CommitProperties, Transaction
 from deltalake.transaction import AddAction
 
-from kafkad.export.sinks.complete_hours import carried
+from kafkad.export.sinks.complete_hours import progress_after
 from kafkad.export.sinks.sink import Commit, TableState
 from kafkad.export.writing import DATE, END_US, FIRST_US, HOUR, NO_DATE, WrittenFile
 
 NO_MARKER = -1
-"""In the place of a time: no hour is known to be complete."""
+"""Stands for a missing marker: no hour is complete."""
 
 
 def app_id(cluster_id: str, topic_id: UUID, partition: int) -> str:
@@ -25,12 +26,12 @@ def app_id(cluster_id: str, topic_id: UUID, partition: int) -> str:
 
 
 def time_id(partition_id: str) -> str:
-    """Of the largest timestamp of the partition that has this app id."""
+    """The app id of the largest timestamp of a partition."""
     return f"{partition_id}:time"
 
 
 def begin_id(partition_id: str) -> str:
-    """Of the first offset of the partition that was exported."""
+    """The app id of the first exported offset of a partition."""
     return f"{partition_id}:begin"
 
 
@@ -39,8 +40,8 @@ def marker_id(cluster_id: str, topic_id: UUID) -> str:
 
 
 def commit_properties(state: TableState, commit: Commit) -> CommitProperties:
-    """End offsets, timestamps that move, and the marker: always, as each commit has to know of those before it."""
-    reached, complete_until = carried(state, commit)
+    """The `txn` actions: end offsets, changed timestamps and always the marker, so that concurrent commits conflict."""
+    reached, complete_until = progress_after(state, commit)
     continues = state.topic_id == commit.topic_id
     transactions = [
         Transaction(app_id(commit.cluster_id, commit.topic_id, partition), end)
@@ -73,7 +74,7 @@ def add_action(file: WrittenFile) -> AddAction:
     }
     first, last = file.min_timestamp, file.max_timestamp
     if first is not None and last is not None and first >= FIRST_US and last <= END_US - 1_000:
-        # The log of a table has milliseconds: bounds, which are not inside of what they bound.
+        # The log has milliseconds: round the bounds outwards.
         stats["minValues"]["timestamp"] = _time(first // 1_000)
         stats["maxValues"]["timestamp"] = _time(-(-last // 1_000))
     return AddAction(

@@ -1,8 +1,8 @@
 """An Iceberg table, through pyiceberg: files and end offsets are one commit of the catalog.
 
-The offsets are a property of the table, as snapshots expire. Each commit makes a snapshot, even one without files, and
-is conditional on the snapshot that was there when the offsets were read. The library would repeat a commit that lost
-a race, with the same records once more: it is told not to.
+The offsets are a property of the table, because snapshots expire. Each commit creates a snapshot, even without files,
+and is conditional on the snapshot from which the offsets were read. Retries of the library are disabled: they would add
+the same records again.
 """
 
 import json
@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from kafkad.export.places import TableFolder
-from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled, after_commit
+from kafkad.export.problems import CommitConflict, ExportFailed, NotInstalled, after_commit
 from kafkad.export.request import KEEP_ALL
-from kafkad.export.sinks.complete_hours import carried
+from kafkad.export.sinks.complete_hours import progress_after
 from kafkad.export.sinks.foreign_files import check_foreign_files
 from kafkad.export.sinks.merging import TableFile, merge, new_run_id, small_files
-from kafkad.export.sinks.rewriting import discard_refused, fitted, remove, rewrite_changed
+from kafkad.export.sinks.rewriting import discard_rejected, fitted, remove, rewrite_changed
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
+from kafkad.export.table_folder import TableFolder
 from kafkad.export.values.columns import field_paths, plain
 from kafkad.export.writing import Layout, WrittenFile
 
@@ -63,15 +63,17 @@ except ImportError as error:
 _IDENTITY = "kafkad.export"
 _CATALOG = "_catalog.db"
 _LATER_STATE = re.compile(r"metadata/(?!00000)\d{5}-.+\.metadata\.json")
-"""Behind the first one, which may be left over from a run that was killed before the catalog knew of it."""
-# It warns of each column without statistics, of each file; those are left out on purpose.
+"""Metadata after the first commit. A run that was killed before it updated the catalog may leave the first file."""
+# The library warns of each column without statistics in each file; statistics are omitted on purpose.
 logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
 _FAULTS = (ValueError, OSError, ValidationError, RESTError, SQLAlchemyError, NotInstalledError)
 
 
 class IcebergSink:
-    """See `Sink`. `catalog`: an address (sqlite:///…, http://…), the name of one that pyiceberg is configured with, or
-    empty: a file in the table's folder. `name`: namespace and table.
+    """See `Sink`.
+
+    `catalog`: an address (sqlite:///…, http://…), the name of a catalog in pyiceberg's configuration, or empty for a
+    file in the table's folder. `name`: namespace and table.
     """
 
     def __init__(self, folder: TableFolder, partition_by: str, catalog: str, name: str) -> None:
@@ -91,7 +93,7 @@ class IcebergSink:
             check_foreign_files(self._folder, "iceberg")
             if any(map(_LATER_STATE.fullmatch, self._folder.names("metadata"))):
                 raise ExportFailed(
-                    f"{self._folder.out} has an Iceberg table that is not {self._name} of this catalog: name another"
+                    f"{self._folder.out} has an Iceberg table that is not {self._name} of this catalog: use another"
                     " folder, or its --catalog and --table"
                 )
             return TableState(None, None, None, {}, -1)
@@ -112,14 +114,14 @@ class IcebergSink:
         return state.begins
 
     def check_store(self) -> None:
-        """Commits are made in the catalog."""
+        """Nothing to do: the catalog makes commits atomic."""
 
-    def settle(self) -> None:
-        """Nothing: its readers ask its log for the files."""
+    def recover(self) -> None:
+        """Nothing to do: readers take the paths of files from the catalog."""
 
     def commit(self, state: TableState, commit: Commit) -> int:
         begins, offsets = commit.reach(state)
-        reached, complete_until = carried(state, commit)
+        reached, complete_until = progress_after(state, commit)
         left_out = {"lost": list(map(tuple, commit.lost)), "skipped": list(map(tuple, commit.skipped))}
         details = {"run": commit.run_id, "completeUntil": complete_until, **left_out}
         files = commit.files
@@ -135,8 +137,8 @@ class IcebergSink:
             add_files(transaction, self._located(files), {"kafkad": json.dumps(details)})
             table = transaction.commit_transaction()
         except (CommitFailedException, ConflictError, TableAlreadyExistsError) as error:
-            discard_refused(self._folder, self, set(files) - set(commit.files))
-            raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile: {error}") from error
+            discard_rejected(self._folder, self, set(files) - set(commit.files))
+            raise CommitConflict(f"{self._folder.out}: another export has committed concurrently: {error}") from error
         except _FAULTS as error:
             raise ExportFailed(f"{self._folder.out} could not be committed to: {_reason(error)}") from error
         self._table = table
@@ -145,7 +147,7 @@ class IcebergSink:
         return len(table.metadata.snapshots)
 
     def _replace(self, transaction: Transaction, commit: Commit) -> list[WrittenFile]:
-        """Delete what the table has of the partitions of which there is something new. Returns the files for it."""
+        """Delete the rows of partitions with new records. Returns the files with the new rows of these partitions."""
         table = self._table
         assert table is not None
 
@@ -174,7 +176,7 @@ class IcebergSink:
             return set(map(self._path, kept_files(table, since_ms)))
 
     def shorten_log(self, older_than_s: float) -> int:
-        """Its library does that."""
+        """Nothing to do: the library maintains the metadata."""
         return 0
 
     def merge_small(self, merging: Merging) -> Merged:
@@ -199,7 +201,7 @@ class IcebergSink:
         return merge(self._folder, layout, groups, partial(self._replace_files, table, layout.run_id))
 
     def _table_files(self, table: Table) -> Iterator[TableFile]:
-        """Those of which nothing else has to be minded."""
+        """The files that may be replaced: none of a table with deletion files or an unknown partition spec."""
         if has_deleted_rows(table) or divided_by(table) is None:
             return
         for file in data_files(table):
@@ -210,18 +212,18 @@ class IcebergSink:
     def _replace_files(
         self, table: Table, run_id: str, replaced: Sequence[TableFile], new: Sequence[WrittenFile]
     ) -> None:
-        """Behind whatever was committed meanwhile, if these files are all there still. Raises `AnotherExport`."""
+        """Commit after concurrent commits if all `replaced` files are still in the table. Raises `CommitConflict`."""
         paths = {file.path for file in replaced}
         while True:
             with self._reading():
                 known = {file.path for file in self._table_files(table)}
-                gone = [file for file in data_files(table) if self._path(file.file_path) in paths]
+                removed = [file for file in data_files(table) if self._path(file.file_path) in paths]
             if not paths <= known:
-                raise AnotherExport(f"{self._folder.out}: another writer has replaced its files meanwhile")
+                raise CommitConflict(f"{self._folder.out}: another writer has replaced files of the table concurrently")
             until = self._identity(table).get("complete_until")
             details = json.dumps({"run": run_id, "completeUntil": until, "lost": []})
             try:
-                replace_files(table, gone, self._located(new), {"kafkad": details})
+                replace_files(table, removed, self._located(new), {"kafkad": details})
             except (CommitFailedException, ConflictError):
                 with self._reading():
                     table = table.refresh()
@@ -260,7 +262,7 @@ class IcebergSink:
             raise ExportFailed(f"{self._name} can't be read from its catalog: {_reason(error)}") from error
 
     def _begin(self, state: TableState, commit: Commit) -> Transaction:
-        """With the table that the state is of, or a new one, which is made by the commit."""
+        """A transaction on the table, or on a new table that the commit creates."""
         if self._table is not None:
             transaction = self._table.transaction()
             if state.columns is not None and field_paths(commit.schema) != field_paths(state.columns):
@@ -281,7 +283,7 @@ class IcebergSink:
         return transaction
 
     def _catalog(self, *, is_made: bool = False) -> Catalog | None:
-        """None: there is no file of a catalog, and none is made."""
+        """The catalog; None if its file does not exist, unless `is_made`."""
         if self._opened is None:
             address = self._catalog_address
             if not address:
@@ -289,21 +291,21 @@ class IcebergSink:
                 if not is_made and not file.exists():
                     return None
                 file.parent.mkdir(parents=True, exist_ok=True)
-                # A path may have what means something in an address.
+                # A path may have special characters of a URL.
                 address = URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
             self._opened = _open_catalog(address)
         return self._opened
 
 
 def _columns(table: Table) -> pa.Schema:
-    """But for date and hour."""
+    """The columns of the table without date and hour."""
     dates = date_columns(table)
     fields = [field for field in table.schema().as_arrow() if field.name not in dates]
     return pa.schema([pa.field(field.name, plain(field.type)) for field in fields])
 
 
 def make_namespace(catalog: Catalog, namespace: str) -> None:
-    """Unless it is there. Another export may make it at the same moment, of which a catalog in SQL says so."""
+    """Create the namespace if it does not exist. A SQL catalog raises IntegrityError for a concurrent creation."""
     try:
         catalog.create_namespace(namespace)
     except NamespaceAlreadyExistsError:
@@ -314,7 +316,7 @@ def make_namespace(catalog: Catalog, namespace: str) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Without the statement that the catalog could not carry out."""
+    """The message without the SQL statement."""
     return str(error).partition("\n")[0] if isinstance(error, SQLAlchemyError) else str(error)
 
 
@@ -326,7 +328,7 @@ def _open_catalog(address: str) -> Catalog:
 
 
 def _store_options() -> dict[str, str]:
-    """Where else than at Amazon the objects are: as pyarrow and deltalake are told."""
+    """The address of a store other than Amazon's, from the same variables as for pyarrow and deltalake."""
     found = {"s3.endpoint": os.environ.get("AWS_ENDPOINT_URL", ""), "s3.region": os.environ.get("AWS_REGION", "")}
     return {name: value for name, value in found.items() if value}
 

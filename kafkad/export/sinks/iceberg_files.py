@@ -1,4 +1,4 @@
-"""The files of an Iceberg table as its manifests have them, and the snapshot that has others for the same rows."""
+"""The files in the manifests of an Iceberg table, and commits that add or replace files."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -21,13 +21,13 @@ _SPECS: dict[tuple[tuple[str, str | None], ...], str] = {
     (("identity", DATE),): "day",
     (("identity", DATE), ("identity", HOUR)): "hour",
 }
-"""The latter two are those of earlier versions, with columns of text."""
+"""The last two are from earlier versions of kafkad, with text columns."""
 TRANSFORMS: dict[str, Transform[Any, Any]] = {"day": DayTransform(), "hour": HourTransform()}
 _HOURS = {"day": 24, "hour": 1}
 
 
 class _Replacement(_OverwriteFiles):
-    """The library knows overwrites only, at which streams stop; a snapshot that changes no row is passed over."""
+    """A snapshot with operation "replace", which streaming readers skip. The library only has "overwrite"."""
 
     def _summary(self, *properties: Any) -> Summary:
         summary = super()._summary(*properties)
@@ -35,23 +35,23 @@ class _Replacement(_OverwriteFiles):
 
 
 def divided_by(table: Table) -> str | None:
-    """none, day or hour. None: another engine has changed it."""
+    """none, day or hour; None if another engine has changed the partition spec."""
     return _SPECS.get(tuple(_divisions(table.spec(), table.schema())))
 
 
 def date_columns(table: Table) -> list[str]:
-    """The columns date and hour of a table that is divided by their values, as earlier versions made them."""
+    """The columns date and hour of a table partitioned by their values, as earlier versions of kafkad created it."""
     divisions = _divisions(table.spec(), table.schema())
     return [column for function, column in divisions if function == "identity" and column in (DATE, HOUR)]
 
 
 def _divisions(spec: PartitionSpec, schema: Schema) -> list[tuple[str, str | None]]:
-    """Functions of columns."""
+    """The transforms of the partition spec, with their columns."""
     return [(str(field.transform), schema.find_column_name(field.source_id)) for field in spec.fields]
 
 
 def add_files(transaction: Transaction, files: Sequence[tuple[str, WrittenFile]], properties: dict[str, str]) -> None:
-    """As the library's `add_files` does, also where a file does not say between which times its records are."""
+    """As the library's `add_files`, but also for files without statistics of times."""
     metadata = transaction.table_metadata
     if metadata.name_mapping() is None:
         mapping = metadata.schema().name_mapping.model_dump_json()
@@ -62,7 +62,7 @@ def add_files(transaction: Transaction, files: Sequence[tuple[str, WrittenFile]]
 
 
 def _data_files(transaction: Transaction, files: Sequence[tuple[str, WrittenFile]]) -> Iterator[DataFile]:
-    """With the partition by the date and hour of each."""
+    """The data files with the partition values from date and hour."""
     metadata = transaction.table_metadata
     functions = [function for function, _ in _divisions(metadata.spec(), metadata.schema())]
     found = _parquet_files_to_data_files(metadata, [path for path, _ in files], transaction._table.io)
@@ -75,13 +75,13 @@ def _data_files(transaction: Transaction, files: Sequence[tuple[str, WrittenFile
 
 
 def replace_files(
-    table: Table, gone: Iterable[DataFile], new: Sequence[tuple[str, WrittenFile]], properties: dict[str, str]
+    table: Table, removed: Iterable[DataFile], new: Sequence[tuple[str, WrittenFile]], properties: dict[str, str]
 ) -> None:
-    """One commit, conditional on the snapshot that `table` has. Raises what the library does."""
+    """Make one commit, conditional on the snapshot of `table`. Raises exceptions of the library."""
     transaction = table.transaction()
     replacement = _Replacement(Operation.OVERWRITE, transaction, table.io, snapshot_properties=properties)
     with replacement as files:
-        for each in gone:
+        for each in removed:
             files.delete_data_file(each)
         for each in _data_files(transaction, new):
             files.append_data_file(each)
@@ -97,7 +97,7 @@ def data_files(table: Table) -> Iterator[DataFile]:
 
 
 def has_deleted_rows(table: Table) -> bool:
-    """Whether files of other engines say which rows of data files do not count: they would not, of other files."""
+    """Whether the table has deletion files of other engines, which refer to data files."""
     snapshot = table.current_snapshot()
     return snapshot is not None and any(
         manifest.content == ManifestContent.DELETES for manifest in snapshot.manifests(table.io)
@@ -105,8 +105,8 @@ def has_deleted_rows(table: Table) -> bool:
 
 
 def kept_files(table: Table, since_ms: int) -> Iterator[str]:
-    """The files that the table has, and those that a snapshot has replaced or deleted since then, as far as it has not
-    expired. Each manifest is read once.
+    """The files of the table, and the files that unexpired snapshots replaced or deleted since `since_ms`. Reads each
+    manifest once.
     """
     manifests: dict[str, ManifestFile] = {}
     current: set[str] = set()
@@ -130,7 +130,7 @@ def kept_files(table: Table, since_ms: int) -> Iterator[str]:
 
 
 def bounds(table: Table, file: DataFile, column: str) -> tuple[Any, Any]:
-    """The smallest and the largest value of this column; None where nobody has written it down."""
+    """The smallest and the largest value of this column; None without statistics."""
     field: Any = table.schema().find_field(column)
     raw = [(each or {}).get(field.field_id) for each in (file.lower_bounds, file.upper_bounds)]
     smallest, largest = (None if each is None else from_bytes(field.field_type, each) for each in raw)

@@ -1,12 +1,13 @@
-"""The log of a folder of Parquet files: manifest N of `_kafkad_log` is commit N, and the first to create it wins.
+"""The log of a folder of Parquet files: manifest N in `_kafkad_log` is commit N, and the first writer creates it.
 
-Checkpoint N, in a folder of its own, has the files of the table as manifests 0 to N make them. It is no commit: anybody
-may write it, whenever. Behind it manifests before N are needed no more, and may be removed; N and later ones never are.
+Checkpoint N, in a folder of its own, has the files of the table after manifests 0 to N. A checkpoint is not a commit:
+any process may write it at any time. Manifests before N may be removed when checkpoint N exists; manifest N and later
+ones are never removed.
 
-Who is so slow that the manifest after the one it knows was made, summed up and removed meanwhile can create it once
-more. Nobody takes that for a commit, and `publish` notices, as a checkpoint is there before a manifest is removed.
+A slow writer may create a manifest that was already created, checkpointed and removed. Readers ignore such a manifest,
+and `publish` detects it, because a checkpoint exists before a manifest is removed.
 
-Files of other names in these folders are somebody else's.
+Other files in these folders are ignored.
 """
 
 import json
@@ -15,29 +16,29 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from kafkad.export.places import TableFolder
 from kafkad.export.problems import ExportFailed, after_commit
 from kafkad.export.request import KEEP_LATEST
+from kafkad.export.table_folder import TableFolder
 from kafkad.export.writing import WrittenFile
 
 LOG = "_kafkad_log"
 CHECKPOINTS = f"{LOG}/checkpoints"
 FORMAT, FORMAT_OF_MERGES = 1, 2
-"""Who does not know the second one would read files that were replaced, and has to stop there."""
+"""An older kafkad must reject the second format: it would read replaced files."""
 _NONE = -1
 _NAME = re.compile(r"[0-9]{20}\.json")
-_MOST_BEHIND = 1_000
-"""With so many manifests behind it a checkpoint is followed by another one at once."""
+_MAX_BEHIND = 1_000
+"""With this number of manifests after the last checkpoint the next one is written at once."""
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
-class _Gone(Exception):
-    """A manifest or checkpoint of this name is not there."""
+class _NotFound(Exception):
+    """A manifest or checkpoint of this name does not exist."""
 
 
 class Table(NamedTuple):
-    """The newest manifest, the files of the table, and when others were replaced, in milliseconds since 1970."""
+    """The newest manifest, the files of the table, and the times of replacement of other files, in ms since 1970."""
 
     last: Any
     files: list[WrittenFile]
@@ -51,37 +52,37 @@ class ManifestLog:
         self._folder = folder
 
     def last(self) -> Any | None:
-        """The newest manifest; None: there is no table."""
-        return self._settled(self._last)
+        """The newest manifest; None if there is no table."""
+        return self._read_stable(self._last)
 
     def manifest(self, version: int) -> Any | None:
-        """None: it is not there any more."""
+        """The manifest; None if it was removed."""
         try:
             return self._read(_manifest(version))
-        except _Gone:
+        except _NotFound:
             return None
 
     def table(self) -> Table | None:
-        """None: there is none."""
-        return self._settled(self._table)
+        """The table; None if it does not exist."""
+        return self._read_stable(self._table)
 
     def publish(self, version: int, content: Mapping[str, Any], new: Iterable[str]) -> bool:
-        """Make it commit `version`, with which these files come, or return False: somebody else has made it."""
+        """Create commit `version`, which adds the files `new`. Return False if another writer has created it."""
         if not self._folder.publish(_manifest(version), json.dumps(content).encode()):
             return False
         with after_commit():
-            if version > self._summed_up():
+            if version > self._checkpointed():
                 return True
-            # It has been in the table by now, or was there before and is removed: then this one is none.
+            # A checkpoint covers this version: it counts only if its files are in the table.
             paths, table = set(new), self.table()
         known = set() if table is None else {*(each.path for each in table.files), *table.replaced_ms}
         return bool(paths) and paths <= known
 
-    def sum_up(self, older_than_s: float) -> None:
-        """Write a checkpoint of all commits, unless there is a younger one. Files that were replaced before that are
-        left out when they are gone.
+    def write_checkpoint(self, older_than_s: float) -> None:
+        """Write a checkpoint of all commits, unless one is younger than `older_than_s`. Replaced files are omitted when
+        they are older and deleted.
         """
-        table = self.table() if self._has_to_be_summed_up(older_than_s) else None
+        table = self.table() if self._needs_checkpoint(older_than_s) else None
         if table is None:
             return
         since_ms = ago_ms(older_than_s)
@@ -93,12 +94,12 @@ class ManifestLog:
             "files": [each._asdict() for each in table.files],
             "replaced_ms": {path: time_ms for path, time_ms in replaced if time_ms > since_ms or path in there},
         }
-        # Another one that is there says the same, but for files that are gone.
+        # An existing checkpoint has the same content, except for deleted files.
         self._folder.publish(_checkpoint(table.last["commit"]), json.dumps(content).encode())
 
-    def remove_summed_up(self, older_than_s: float) -> int:
-        """Remove manifests, and checkpoints, before the newest checkpoint that was there so long ago: readers may be in
-        the midst of them. Returns how many manifests.
+    def remove_checkpointed(self, older_than_s: float) -> int:
+        """Remove manifests and checkpoints before the newest checkpoint that is older than `older_than_s`, because a
+        reader may be using later ones. Returns the number of removed manifests.
         """
         old = [each for each in self._checkpoints() if self._folder.age_s(_checkpoint(each)) >= older_than_s]
         if not old:
@@ -108,36 +109,36 @@ class ManifestLog:
             self._folder.remove(name)
         return len(manifests)
 
-    def _has_to_be_summed_up(self, older_than_s: float) -> bool:
-        summed_up = self._summed_up()
-        behind = max(self._manifests(), default=_NONE) - summed_up
-        if summed_up == _NONE or behind == 0:
+    def _needs_checkpoint(self, older_than_s: float) -> bool:
+        checkpointed = self._checkpointed()
+        behind = max(self._manifests(), default=_NONE) - checkpointed
+        if checkpointed == _NONE or behind == 0:
             return behind > 0
-        return behind >= _MOST_BEHIND or self._folder.age_s(_checkpoint(summed_up)) >= older_than_s
+        return behind >= _MAX_BEHIND or self._folder.age_s(_checkpoint(checkpointed)) >= older_than_s
 
     def _there(self, paths: Iterable[str]) -> set[str]:
-        """What is where these files are, or were: one listing for the table's folder, and for each date."""
+        """The existing files in the folders of `paths`: one listing of the table's folder, and of each date."""
         places = {path.partition("/")[0] if "/" in path else "" for path in paths}
         return {name for place in places for name in self._folder.names(place, recursive=place != "")}
 
-    def _last(self, summed_up: int) -> Any | None:
+    def _last(self, checkpointed: int) -> Any | None:
         version = max(self._manifests(), default=_NONE)
-        if version < summed_up:
-            raise _Gone(_manifest(summed_up))
+        if version < checkpointed:
+            raise _NotFound(_manifest(checkpointed))
         return None if version == _NONE else self._read(_manifest(version))
 
-    def _table(self, summed_up: int) -> Table | None:
+    def _table(self, checkpointed: int) -> Table | None:
         files: list[WrittenFile] = []
         replaced_ms: dict[str, int] = {}
         last = None
-        if summed_up != _NONE:
-            read = self._read(_checkpoint(summed_up))
+        if checkpointed != _NONE:
+            read = self._read(_checkpoint(checkpointed))
             files = [WrittenFile(**each) for each in read["files"]]
             replaced_ms = dict(read["replaced_ms"])
-        first = summed_up + 1
+        first = checkpointed + 1
         for expected, version in enumerate((each for each in self._manifests() if each >= first), first):
             if version != expected:
-                raise _Gone(_manifest(expected))
+                raise _NotFound(_manifest(expected))
             last = self._read(_manifest(version))
             new = [WrittenFile(**each) for each in last["files"]]
             if last.get("keeps") == KEEP_LATEST:
@@ -149,30 +150,30 @@ class ManifestLog:
                     files = [each for each in files if each.path not in replaced]
                 files += new
             replaced_ms |= dict.fromkeys(replaced, last["time_ms"])
-        if last is None and summed_up != _NONE:
-            last = self._read(_manifest(summed_up))
+        if last is None and checkpointed != _NONE:
+            last = self._read(_manifest(checkpointed))
         return None if last is None else Table(last, files, replaced_ms)
 
-    def _settled(self, look: Callable[[int], Found]) -> Found:
-        """What is found with the newest checkpoint, if it still is the newest: else manifests behind it may have been
-        removed, and created once more, and it is looked for anew.
+    def _read_stable(self, read: Callable[[int], Result]) -> Result:
+        """Call `read` with the newest checkpoint; repeat if there is a newer checkpoint afterwards, because manifests
+        may then have been removed, or created again, during the read.
         """
         missed = ""
         while True:
-            # In this order: no checkpoint is there without its manifest.
-            summed_up = self._summed_up()
+            # In this order: a checkpoint never exists without its manifest.
+            checkpointed = self._checkpointed()
             try:
-                found = look(summed_up)
-            except _Gone as gone:
-                if str(gone) == missed:
-                    raise ExportFailed(f"{self._folder.out}/{gone} is missing: a commit of the table") from gone
-                missed = str(gone)
+                found = read(checkpointed)
+            except _NotFound as missing:
+                if str(missing) == missed:
+                    raise ExportFailed(f"{self._folder.out}/{missing}, a commit of the table, is missing") from missing
+                missed = str(missing)
             else:
-                if self._summed_up() == summed_up:
+                if self._checkpointed() == checkpointed:
                     return found
 
-    def _summed_up(self) -> int:
-        """The newest commit that a checkpoint has."""
+    def _checkpointed(self) -> int:
+        """The version of the newest checkpoint."""
         return max(self._checkpoints(), default=_NONE)
 
     def _manifests(self) -> list[int]:
@@ -186,15 +187,15 @@ class ManifestLog:
         return [int(name.removesuffix(".json")) for name in names if _NAME.fullmatch(name)]
 
     def _read(self, name: str) -> Any:
-        """Raises `_Gone`."""
+        """Raises `_NotFound`."""
         try:
             content = json.loads(self._folder.read(name))
         except FileNotFoundError as error:
-            raise _Gone(name) from error
+            raise _NotFound(name) from error
         except ValueError as error:
             raise ExportFailed(f"{self._folder.out}/{name} is damaged: {error}") from error
         if content.get("format") not in (FORMAT, FORMAT_OF_MERGES):
-            raise ExportFailed(f"{self._folder.out}/{name} is of a newer kafkad")
+            raise ExportFailed(f"{self._folder.out}/{name} has the format of a newer kafkad")
         return content
 
 
@@ -207,5 +208,5 @@ def _checkpoint(version: int) -> str:
 
 
 def ago_ms(seconds: float) -> float:
-    """In milliseconds since 1970."""
+    """The time `seconds` ago, in milliseconds since 1970."""
     return (time.time() - seconds) * 1_000

@@ -1,8 +1,6 @@
-"""Small files of a table, merged into larger ones: which, how they are written, and what becomes of them. Only the sink
-knows how files are replaced.
+"""Merge small files of a table into larger ones. The sink makes the commit that replaces the files.
 
-Only files that runs have written are merged, and those of one partition, in the order of their offsets: what is known
-of their offsets holds for what becomes of them.
+Only files that runs wrote are merged, and only files of one partition, in offset order.
 """
 
 import os
@@ -12,16 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kafkad.export.places import TableFolder
-from kafkad.export.problems import AnotherExport
+from kafkad.export.problems import CommitConflict
 from kafkad.export.ranges import OffsetRange
-from kafkad.export.sinks.rewriting import remove, rows, written_anew
+from kafkad.export.sinks.rewriting import remove, rows, write_files
 from kafkad.export.sinks.sink import Merged
-from kafkad.export.writing import PARTITIONS, Layout, WrittenFile, is_named_by_run
+from kafkad.export.table_folder import TableFolder
+from kafkad.export.writing import PARTITIONS, Layout, WrittenFile, is_run_file_name
 
 
 class TableFile(NamedTuple):
-    """A file of the table, as its log has it."""
+    """A file in the log of the table."""
 
     path: str
     size: int
@@ -31,7 +29,7 @@ class TableFile(NamedTuple):
 
     @property
     def folders(self) -> str:
-        """Those of its date and hour, or empty."""
+        """The folders of date and hour, or empty."""
         return self.path.rpartition("/")[0]
 
     @property
@@ -41,14 +39,14 @@ class TableFile(NamedTuple):
 
 
 Replace = Callable[[Sequence[TableFile], Sequence[WrittenFile]], None]
-"""The commit: these files go, and those come, if the former are all there still. Raises `AnotherExport`."""
+"""Commits the replacement of files, if all of them are still in the table. Raises `CommitConflict`."""
 
 
 def small_files(files: Iterable[TableFile], target_bytes: int) -> Iterator[list[TableFile]]:
-    """Files that one of about the target size can replace, two at least."""
+    """Groups of at least two files that one file of at most `target_bytes` can replace."""
     group: list[TableFile] = []
     for file in sorted(files, key=lambda each: (each.folders, each.partition, each.first_offset)):
-        if not is_named_by_run(file.path.rpartition("/")[2]) or file.size >= target_bytes:
+        if not is_run_file_name(file.path.rpartition("/")[2]) or file.size >= target_bytes:
             continue
         if group and not _continues(group, file, target_bytes):
             if len(group) > 1:
@@ -69,16 +67,16 @@ def _continues(group: Sequence[TableFile], file: TableFile, target_bytes: int) -
 
 
 def merge(folder: TableFolder, layout: Layout, groups: Sequence[Sequence[TableFile]], replace_files: Replace) -> Merged:
-    """A file for each group, in one commit. Raises `ExportFailed`."""
+    """Replace each group by one file, in one commit. Raises `ExportFailed`."""
     new: list[WrittenFile] = []
     is_unused = True
     try:
         for group in groups:
             new.append(_merged(folder, layout, group))
-        # Whatever goes wrong in the commit, it may have been made: the next `maintain` knows.
+        # After an error in the commit its outcome is unknown: the next `maintain` deletes unused files.
         is_unused = False
         replace_files([file for group in groups for file in group], new)
-    except AnotherExport:
+    except CommitConflict:
         is_unused = True
         raise
     finally:
@@ -88,19 +86,21 @@ def merge(folder: TableFolder, layout: Layout, groups: Sequence[Sequence[TableFi
 
 
 def _merged(folder: TableFolder, layout: Layout, group: Sequence[TableFile]) -> WrittenFile:
-    """The file with the rows of these, however they compress."""
-    wanted = OffsetRange(group[0].partition, group[0].first_offset, group[-1].last_offset + 1)
+    """One file with the rows of the group."""
+    offset_range = OffsetRange(group[0].partition, group[0].first_offset, group[-1].last_offset + 1)
     whole = replace(layout, partition_by=group[0].partition_by, target_file_bytes=sys.maxsize)
-    files = _written(folder, whole, wanted, group)
+    files = _written(folder, whole, offset_range, group)
     if len(files) > 1:
         remove(folder, files)
-        files = _written(folder, replace(whole, has_bounds=False), wanted, group)
+        files = _written(folder, replace(whole, has_bounds=False), offset_range, group)
     (file,) = files
     return file
 
 
-def _written(folder: TableFolder, layout: Layout, wanted: OffsetRange, group: Sequence[TableFile]) -> list[WrittenFile]:
-    return written_anew(folder, layout, wanted, rows(folder, [each.path for each in group], layout.schema))
+def _written(
+    folder: TableFolder, layout: Layout, offset_range: OffsetRange, group: Sequence[TableFile]
+) -> list[WrittenFile]:
+    return write_files(folder, layout, offset_range, rows(folder, [each.path for each in group], layout.schema))
 
 
 def new_run_id() -> str:

@@ -1,11 +1,11 @@
 """A folder of Parquet files with a log of manifests.
 
-Readers that want exactly what was committed take the paths from the manifests (`kafkad export files`). Others look into
-the folder: so on a disk files of runs get their names behind the commit, and who finds some of a commit that have none
-yet, as its run was killed, gives them theirs. In S3, and where rows are written anew, files that no manifest names are
-left over from a run that was killed. A manifest may also name files of earlier ones that it has
-replaced, when small files were merged. Of a table of the latest of each key a manifest names all files: each commit is
-a snapshot, and the newest one counts.
+For exactly the committed files, readers take the paths from the manifests (`kafkad export files`). Other readers list
+the folder: so on a disk files are renamed to their final names after the commit, and the next process completes the
+renames of a run that was killed. In S3, and for rewritten rows, files without a manifest are orphans of such a run.
+
+A manifest may also have files that it replaced, after small files were merged. For a table with the latest of each key
+a manifest has all files: each commit is a snapshot, and the newest one is the table.
 """
 
 import base64
@@ -17,16 +17,16 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from kafkad.export.places import TableFolder, Waiting
-from kafkad.export.problems import AnotherExport, ExportFailed, after_commit
+from kafkad.export.problems import CommitConflict, ExportFailed, after_commit
 from kafkad.export.request import KEEP_ALL, KEEP_LATEST
 from kafkad.export.schema import RECORDS
-from kafkad.export.sinks.complete_hours import carried
+from kafkad.export.sinks.complete_hours import progress_after
 from kafkad.export.sinks.foreign_files import check_foreign_files, check_has_log
 from kafkad.export.sinks.manifest_log import FORMAT, FORMAT_OF_MERGES, LOG, ManifestLog, Table, ago_ms
 from kafkad.export.sinks.merging import TableFile, merge, new_run_id, small_files
 from kafkad.export.sinks.rewriting import changed_partitions, remove, rewrite_changed, rows
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
+from kafkad.export.table_folder import PendingFile, TableFolder
 from kafkad.export.writing import DATE, HOUR, Layout, WrittenFile, divided_by, identity
 
 
@@ -53,22 +53,22 @@ class ParquetSink:
             return TableState(None, None, None, {}, -1)
         offsets = {int(partition): end for partition, end in last["offsets"].items()}
         known = (last["cluster_id"], UUID(last["topic_id"]), last["topic"])
-        # Those of earlier versions say nothing of their timestamps.
+        # Manifests of earlier versions have no timestamps.
         reached = {int(partition): time for partition, time in last.get("reached", {}).items()}
         begins = {int(partition): start for partition, start in last.get("begins", {}).items()}
         keeps, until = last.get("keeps", KEEP_ALL), last.get("complete_until")
         more = (begins, self._partition_by(last), last.get("has_earlier_topic", False))
         return TableState(*known, offsets, last["commit"], _columns(last), keeps, reached, until, *more)
 
-    def settle(self) -> None:
-        if self._folder.waiting():
+    def recover(self) -> None:
+        if self._folder.pending_files():
             self._table()
 
     def commit(self, state: TableState, commit: Commit) -> int:
         version = state.version + 1
         kept, new = self._replaced(state, commit) if commit.replaces(state) else ([], list(commit.files))
         begins, offsets = commit.reach(state)
-        reached, complete_until = carried(state, commit)
+        reached, complete_until = progress_after(state, commit)
         content = {
             "format": FORMAT,
             "commit": version,
@@ -92,21 +92,21 @@ class ParquetSink:
         }
         if not self._log.publish(version, content, (each.path for each in new)):
             remove(self._folder, set(new) - set(commit.files))
-            raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile")
+            raise CommitConflict(f"{self._folder.out}: another export has committed concurrently")
         with after_commit():
             if self._folder.is_local:
-                self._folder.place(Waiting(commit.run_id, file.path) for file in new)
+                self._folder.rename_pending(PendingFile(commit.run_id, file.path) for file in new)
             remove(self._folder, set(commit.files) - set(new))
         return version
 
     def _table(self) -> Table | None:
-        """With all of its files in their places."""
+        """The table, after pending renames of committed files."""
         table = self._log.table()
-        # In this order: what is committed and does not wait any more has its name.
-        waiting = [] if table is None else self._folder.waiting()
-        if table is not None and waiting:
+        # In this order: a committed file that is no longer pending has its final name.
+        pending_files = [] if table is None else self._folder.pending_files()
+        if table is not None and pending_files:
             paths = {file.path for file in table.files}
-            self._folder.place(each for each in waiting if each.path in paths)
+            self._folder.rename_pending(each for each in pending_files if each.path in paths)
         return table
 
     def files(self) -> list[str]:
@@ -122,8 +122,8 @@ class ParquetSink:
         }
 
     def shorten_log(self, older_than_s: float) -> int:
-        self._log.sum_up(older_than_s)
-        return self._log.remove_summed_up(older_than_s)
+        self._log.write_checkpoint(older_than_s)
+        return self._log.remove_checkpointed(older_than_s)
 
     def merge_small(self, merging: Merging) -> Merged:
         table = self._table()
@@ -147,12 +147,12 @@ class ParquetSink:
         return merge(self._folder, layout, groups, partial(self._replace, layout.run_id))
 
     def _replace(self, run_id: str, replaced: Sequence[TableFile], new: Sequence[WrittenFile]) -> None:
-        """Behind whatever was committed meanwhile, if these files are all there still. Raises `AnotherExport`."""
+        """Commit after concurrent commits if all `replaced` files are still in the table. Raises `CommitConflict`."""
         paths = {file.path for file in replaced}
         while True:
             table = self._log.table()
             if table is None or not paths <= {file.path for file in table.files}:
-                raise AnotherExport(f"{self._folder.out}: another writer has replaced its files meanwhile")
+                raise CommitConflict(f"{self._folder.out}: another writer has replaced files of the table concurrently")
             last = table.last
             stay = [file for file in table.files if file.path not in paths] if last.get("keeps") == KEEP_LATEST else []
             content = {
@@ -171,20 +171,20 @@ class ParquetSink:
                 return
 
     def _partition_by(self, last: Any) -> str | None:
-        """Manifests of earlier versions do not say it, but where their files are. None: the table has had no file."""
+        """The option --partition-by. For manifests of earlier versions from the paths of files; None without files."""
         if "partition_by" in last:
-            said: str = last["partition_by"]
-            return said
+            partition_by: str = last["partition_by"]
+            return partition_by
         table = self._log.table()
         for file in () if table is None else table.files:
             return divided_by([name for name, each in ((DATE, file.date), (HOUR, file.hour)) if each is not None])
         return None
 
     def _replaced(self, state: TableState, commit: Commit) -> tuple[list[WrittenFile], list[WrittenFile]]:
-        """The files of the table that stay, and those that are written for this commit."""
+        """The unchanged files of the table, and the files that are written for this commit."""
         seen = self._log.manifest(state.version)
         if seen is None:
-            raise AnotherExport(f"{self._folder.out}: other exports have committed meanwhile")
+            raise CommitConflict(f"{self._folder.out}: other exports have committed concurrently")
         known = [WrittenFile(**each) for each in seen["files"]]
         changed = changed_partitions(commit)
 
@@ -202,7 +202,7 @@ def _identity(manifest: Any) -> dict[str, str]:
 
 
 def _columns(manifest: Any) -> pa.Schema:
-    """Manifests of earlier versions say nothing: values were bytes."""
+    """The columns; manifests of earlier versions have no schema, because values were bytes."""
     if "schema" not in manifest:
         return RECORDS
     return pa.ipc.read_schema(pa.BufferReader(base64.b64decode(manifest["schema"])))

@@ -1,46 +1,46 @@
-"""Exports of different partitions into one table: when another one has committed first, the commit is made behind it.
+"""Repeat a commit after a concurrent commit of other partitions to the same table.
 
-What a commit promises is that its partitions go on where the table ends; what others have added meanwhile changes
-nothing of that. So it is made again on the table as it is now, unless the other commit was about the same partitions,
-another topic or other columns.
+A commit requires that its ranges begin at the end offsets of the table. Concurrent commits of other partitions keep
+this true, so the commit is repeated on the new version of the table, unless the other commit changed the same
+partitions, the topic or the columns.
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kafkad.export.problems import AnotherExport
+from kafkad.export.problems import CommitConflict
 from kafkad.export.ranges import OffsetRange
-from kafkad.export.sinks.complete_hours import carried
+from kafkad.export.sinks.complete_hours import progress_after
 from kafkad.export.sinks.sink import Commit, Sink, TableState
 from kafkad.export.values.columns import field_paths
 
-_MOST_ATTEMPTS = 100
-"""Each that fails is one that another export has won."""
+_MAX_ATTEMPTS = 100
+"""Each failed attempt means that another export has committed."""
 
 
 class Committed(NamedTuple):
-    """The new version of the table, what was committed, and up to when the table is complete with it."""
+    """The new version of the table, the commit, and the new marker of complete hours."""
 
     version: int
     commit: Commit
     complete_until: int | None
 
 
-def commit_behind_others(sink: Sink, seen: TableState, commit: Commit, partitions: Iterable[int]) -> Committed:
-    """`seen` is the table when the commit was planned.
+def commit_with_rebase(sink: Sink, seen: TableState, commit: Commit, partitions: Iterable[int]) -> Committed:
+    """Commit, and repeat after commits of other partitions. `seen` is the state for which the commit was planned.
 
-    Raises `AnotherExport` if somebody else has committed the same partitions.
+    Raises `CommitConflict` if another writer has committed the same partitions.
     """
-    asked = sorted(partitions)
+    partition_numbers = sorted(partitions)
     attempts = 0
     while True:
         try:
-            return Committed(sink.commit(seen, commit), commit, carried(seen, commit)[1])
-        except AnotherExport:
+            return Committed(sink.commit(seen, commit), commit, progress_after(seen, commit)[1])
+        except CommitConflict:
             attempts += 1
-            now = sink.state(asked)
+            now = sink.state(partition_numbers)
             rebased = rebase(commit, seen, now)
-            if rebased is None or attempts == _MOST_ATTEMPTS:
+            if rebased is None or attempts == _MAX_ATTEMPTS:
                 raise
             seen, commit = now, rebased
             if not commit.ranges and not commit.lost:
@@ -48,7 +48,7 @@ def commit_behind_others(sink: Sink, seen: TableState, commit: Commit, partition
 
 
 def rebase(commit: Commit, seen: TableState, now: TableState) -> Commit | None:
-    """The commit as it can be made on the table as it is `now`; None if it was planned on something else."""
+    """The commit for the state `now`; None if `now` contradicts the plan of the commit."""
     if (now.cluster_id, now.topic_id, now.keeps) != (commit.cluster_id, commit.topic_id, commit.keeps):
         return None
     if (
@@ -62,7 +62,7 @@ def rebase(commit: Commit, seen: TableState, now: TableState) -> Commit | None:
     before = commit.known(seen)
     for partition, start in rebased.starts.items():
         end = now.offsets.get(partition)
-        # A first commit says of all partitions where they begin: of ours, too.
+        # A first commit sets the start offsets of all partitions.
         if end != before.get(partition) and end != start:
             return None
     return rebased

@@ -1,8 +1,8 @@
-"""The log of a Parquet table is gone, its files are there: the log is made anew from what the files say of themselves.
+"""Rebuild the lost log of a Parquet table from the names and footers of its files.
 
-Within a folder and a partition a file has all records from its first to its last offset. So of two files where one has
-the offsets of the other, the smaller one was merged into the larger one, or is of a run that was killed: it is left
-out. What can't be known any more is up to when the table was complete, and why offsets are in no file.
+Within a folder and a partition a file has all records from its first to its last offset. So if the offsets of a file
+are part of a larger file, the smaller file was merged into the larger one, or is of a run that was killed: it is
+omitted. The marker of complete hours, and the reasons for gaps between files, can't be recovered.
 """
 
 import base64
@@ -14,21 +14,22 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafkad.export.places import TableFolder
-from kafkad.export.problems import AnotherExport, ExportFailed
+from kafkad.export.problems import CommitConflict, ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.request import KEEP_ALL
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.foreign_files import files_of_runs
 from kafkad.export.sinks.manifest_log import FORMAT, LOG, ManifestLog
 from kafkad.export.sinks.merging import new_run_id
+from kafkad.export.table_folder import TableFolder
 from kafkad.export.values.columns import plain, widened
-from kafkad.export.writing import DATE, HOUR, SAID, NameOfFile, WrittenFile, divided_by, parse_name
+from kafkad.export.writing import DATE, FOOTER_KEY, HOUR, RunFileName, WrittenFile, divided_by, parse_name
 
 
-class Rebuilt(NamedTuple):
-    """The table as its new log has it: so many files, and from where to where they go. `empty` are the offsets between
-    them that are in no file, and `left_out` files that do not belong to the table.
+class RebuiltLog(NamedTuple):
+    """The table in its new log: the number of files, and the ranges of their offsets.
+
+    `empty` are ranges of offsets in no file, and `left_out` are files that do not belong to the table.
     """
 
     out: str
@@ -38,8 +39,8 @@ class Rebuilt(NamedTuple):
     left_out: Sequence[str]
 
 
-class _Of(NamedTuple):
-    """Of which topic a file is."""
+class _TopicIdentity(NamedTuple):
+    """The topic of a file."""
 
     cluster_id: str
     topic_id: str
@@ -47,52 +48,56 @@ class _Of(NamedTuple):
     keeps: str
 
 
-class _Said(NamedTuple):
-    """`of` is None, and `start` the first offset, where the file does not say it: that is what a kafkad of before has
-    written.
+class _TableFile(NamedTuple):
+    """A file with its name and footer. Files of an earlier kafkad have no footer: `identity` is then None, and `start`
+    is the first offset.
     """
 
     file: WrittenFile
     run_id: str
     columns: pa.Schema
     start: int
-    of: _Of | None
+    identity: _TopicIdentity | None
 
 
 def has_lost_log(folder: TableFolder) -> bool:
-    """Whether there are files of runs, and no commit."""
+    """Whether there are files of runs but no commit."""
     return ManifestLog(folder).last() is None and bool(files_of_runs(folder))
 
 
-def rebuild_log(folder: TableFolder, topic: str) -> Rebuilt:
-    """Make the first commit of a new log with all files of the table. Raises `ExportFailed`."""
-    # The newest last: it knows of which topic the table is now, and all columns.
-    said = sorted((_said(folder, path) for path in files_of_runs(folder)), key=lambda each: (each.run_id, each.file))
-    known = [each.of for each in said if each.of is not None]
+def rebuild_log(folder: TableFolder, topic: str) -> RebuiltLog:
+    """Make the first commit of a new log, with all files of the table. Raises `ExportFailed`."""
+    # The newest file is the last one: it has the current topic of the table, and all columns.
+    files = sorted(
+        (_read_file(folder, path) for path in files_of_runs(folder)), key=lambda each: (each.run_id, each.file)
+    )
+    known = [each.identity for each in files if each.identity is not None]
     if not known:
         raise ExportFailed(
-            f"{folder.out}: its files do not say of which topic they are, as a kafkad of before has written them: only"
+            f"{folder.out}: the log can't be rebuilt: the files are of an earlier kafkad, without their topic id; only"
             f" a copy of {LOG} helps"
         )
-    of = known[-1]
-    _check_same_table(folder, said, of, topic)
-    earlier = [each for each in said if each.of is not None and each.of != of]
-    now = [each for each in said if each not in earlier]
+    identity = known[-1]
+    _check_same_table(folder, files, identity, topic)
+    earlier = [each for each in files if each.identity is not None and each.identity != identity]
+    now = [each for each in files if each not in earlier]
     kept = [*_without_contained(earlier), *_without_contained(now)]
     paths = {each.file.path for each in kept}
     ranges = [_reach(partition, now) for partition in sorted({each.file.partition for each in now})]
-    if not ManifestLog(folder).publish(0, _manifest(of, kept, now, ranges, has_earlier_topic=bool(earlier)), paths):
-        raise AnotherExport(f"{folder.out}: another process has created its log meanwhile")
-    return Rebuilt(
+    if not ManifestLog(folder).publish(
+        0, _manifest(identity, kept, now, ranges, has_earlier_topic=bool(earlier)), paths
+    ):
+        raise CommitConflict(f"{folder.out}: another process has created the log concurrently")
+    return RebuiltLog(
         out=folder.out,
         files=len(kept),
         ranges=ranges,
         empty=[gap for whole in ranges for gap in _gaps(whole, now)],
-        left_out=[each.file.path for each in said if each.file.path not in paths],
+        left_out=[each.file.path for each in files if each.file.path not in paths],
     )
 
 
-def _said(folder: TableFolder, path: str) -> _Said:
+def _read_file(folder: TableFolder, path: str) -> _TableFile:
     *folders, last = path.split("/")
     name = parse_name(last)
     assert name is not None, path
@@ -101,8 +106,10 @@ def _said(folder: TableFolder, path: str) -> _Said:
             size, footer, columns = file.size(), parquet.metadata, parquet.schema_arrow
     except pa.ArrowInvalid as error:
         raise ExportFailed(f"{folder.out}/{path} can't be read: {error}") from error
-    said = json.loads((footer.metadata or {}).get(SAID.encode(), b"{}"))
-    first_us, last_us = (said["min_timestamp"], said["max_timestamp"]) if said else _times(footer)
+    footer_fields = json.loads((footer.metadata or {}).get(FOOTER_KEY.encode(), b"{}"))
+    first_us, last_us = (
+        (footer_fields["min_timestamp"], footer_fields["max_timestamp"]) if footer_fields else _times(footer)
+    )
     dates = dict(each.split("=", 1) for each in folders)
     written = WrittenFile(
         path=path,
@@ -115,20 +122,28 @@ def _said(folder: TableFolder, path: str) -> _Said:
         max_timestamp=last_us,
         date=dates.get(DATE),
         hour=dates.get(HOUR),
-        unparsed=said.get("unparsed", 0),
+        unparsed=footer_fields.get("unparsed", 0),
     )
-    of = _Of(said["cluster_id"], said["topic_id"], said["topic"], said["keeps"]) if said else None
-    _check_name(folder, path, name, of)
-    return _Said(written, name.run_id, columns.remove_metadata(), said.get("start", name.first_offset), of)
+    identity = (
+        _TopicIdentity(
+            footer_fields["cluster_id"], footer_fields["topic_id"], footer_fields["topic"], footer_fields["keeps"]
+        )
+        if footer_fields
+        else None
+    )
+    _check_name(folder, path, name, identity)
+    return _TableFile(
+        written, name.run_id, columns.remove_metadata(), footer_fields.get("start", name.first_offset), identity
+    )
 
 
-def _check_name(folder: TableFolder, path: str, name: NameOfFile, of: _Of | None) -> None:
-    if of is not None and of.topic != name.topic:
-        raise ExportFailed(f"{folder.out}/{path} is of topic {of.topic!r}, as it says itself")
+def _check_name(folder: TableFolder, path: str, name: RunFileName, identity: _TopicIdentity | None) -> None:
+    if identity is not None and identity.topic != name.topic:
+        raise ExportFailed(f"{folder.out}/{path} is of topic {identity.topic!r}, according to its footer")
 
 
 def _times(footer: pq.FileMetaData) -> tuple[int | None, int | None]:
-    """The smallest and the largest, in microseconds, where each group of rows says them."""
+    """The smallest and the largest timestamp in microseconds; None unless each row group has statistics."""
     number = footer.schema.names.index("timestamp")
     groups = [footer.row_group(each).column(number).statistics for each in range(footer.num_row_groups)]
     if not groups or not all(each is not None and each.has_min_max for each in groups):
@@ -138,26 +153,31 @@ def _times(footer: pq.FileMetaData) -> tuple[int | None, int | None]:
     return min(times), max(times)
 
 
-def _check_same_table(folder: TableFolder, said: Sequence[_Said], of: _Of, topic: str) -> None:
-    for each in said:
+def _check_same_table(folder: TableFolder, files: Sequence[_TableFile], identity: _TopicIdentity, topic: str) -> None:
+    for each in files:
         name = parse_name(each.file.path.rpartition("/")[2])
-        named = each.of.topic if each.of is not None else name.topic if name is not None else topic
+        named = each.identity.topic if each.identity is not None else name.topic if name is not None else topic
         if named != topic:
             raise ExportFailed(f"{folder.out}/{each.file.path} is of topic {named!r}, not {topic!r}")
-        if each.of is not None and each.of.cluster_id != of.cluster_id:
-            raise ExportFailed(f"{folder.out} has files of two clusters, {each.of.cluster_id} and {of.cluster_id}")
-    if any(each.of is None for each in said) and len({each.of for each in said if each.of is not None}) > 1:
-        raise ExportFailed(f"{folder.out} has files of an earlier topic {topic!r}, and some that do not say of which")
-    if of.keeps != KEEP_ALL:
+        if each.identity is not None and each.identity.cluster_id != identity.cluster_id:
+            raise ExportFailed(
+                f"{folder.out} has files of two clusters, {each.identity.cluster_id} and {identity.cluster_id}"
+            )
+    if (
+        any(each.identity is None for each in files)
+        and len({each.identity for each in files if each.identity is not None}) > 1
+    ):
+        raise ExportFailed(f"{folder.out} has files of an earlier topic {topic!r}, and files without a topic id")
+    if identity.keeps != KEEP_ALL:
         raise ExportFailed(
-            f"{folder.out} has the latest of each key, and which files those are only {LOG} has said: export it anew"
+            f"{folder.out} has the latest of each key, and only the lost {LOG} had its files: export the topic again"
         )
 
 
-def _without_contained(said: Iterable[_Said]) -> Iterator[_Said]:
-    """Without files whose offsets a larger one has. Raises `ExportFailed` for two that share only some."""
-    newest_first = sorted(said, key=lambda each: each.run_id, reverse=True)
-    last: _Said | None = None
+def _without_contained(files: Iterable[_TableFile]) -> Iterator[_TableFile]:
+    """The files without those contained in a larger file. Raises `ExportFailed` for two files that overlap partly."""
+    newest_first = sorted(files, key=lambda each: each.run_id, reverse=True)
+    last: _TableFile | None = None
     for each in sorted(newest_first, key=_by_offsets):
         if last is None or _place(each.file) != _place(last.file) or each.file.first_offset > last.file.last_offset:
             last = each
@@ -165,29 +185,29 @@ def _without_contained(said: Iterable[_Said]) -> Iterator[_Said]:
         elif each.file.last_offset > last.file.last_offset:
             raise ExportFailed(
                 f"{last.file.path} and {each.file.path} both have offsets {each.file.first_offset} to"
-                f" {last.file.last_offset}, and each of them has others: move the one away that is not of the table"
+                f" {last.file.last_offset}, and each has further offsets: move the file away that is not in the table"
             )
 
 
-def _by_offsets(said: _Said) -> tuple[object, ...]:
-    return *_place(said.file), said.file.first_offset, -said.file.last_offset
+def _by_offsets(files: _TableFile) -> tuple[object, ...]:
+    return *_place(files.file), files.file.first_offset, -files.file.last_offset
 
 
 def _place(file: WrittenFile) -> tuple[int, str, str]:
     return file.partition, file.date or "", file.hour or ""
 
 
-def _reach(partition: int, said: Iterable[_Said]) -> OffsetRange:
-    of_partition = [each for each in said if each.file.partition == partition]
+def _reach(partition: int, files: Iterable[_TableFile]) -> OffsetRange:
+    of_partition = [each for each in files if each.file.partition == partition]
     return OffsetRange(
         partition, min(each.start for each in of_partition), max(each.file.last_offset for each in of_partition) + 1
     )
 
 
-def _gaps(whole: OffsetRange, said: Iterable[_Said]) -> Iterator[OffsetRange]:
+def _gaps(whole: OffsetRange, files: Iterable[_TableFile]) -> Iterator[OffsetRange]:
     at = whole.start
     for first, last in sorted(
-        (each.file.first_offset, each.file.last_offset) for each in said if each.file.partition == whole.partition
+        (each.file.first_offset, each.file.last_offset) for each in files if each.file.partition == whole.partition
     ):
         if first > at:
             yield whole._replace(start=at, end=first)
@@ -195,7 +215,12 @@ def _gaps(whole: OffsetRange, said: Iterable[_Said]) -> Iterator[OffsetRange]:
 
 
 def _manifest(
-    of: _Of, kept: Sequence[_Said], now: Sequence[_Said], ranges: Sequence[OffsetRange], *, has_earlier_topic: bool
+    identity: _TopicIdentity,
+    kept: Sequence[_TableFile],
+    now: Sequence[_TableFile],
+    ranges: Sequence[OffsetRange],
+    *,
+    has_earlier_topic: bool,
 ) -> dict[str, object]:
     reached: dict[str, int] = {}
     now_ms = time.time_ns() // 1_000_000
@@ -208,15 +233,15 @@ def _manifest(
     return {
         "format": FORMAT,
         "commit": 0,
-        "cluster_id": of.cluster_id,
-        "topic": of.topic,
-        "topic_id": of.topic_id,
+        "cluster_id": identity.cluster_id,
+        "topic": identity.topic,
+        "topic_id": identity.topic_id,
         "offsets": {str(each.partition): each.end for each in ranges},
         "begins": {str(each.partition): each.start for each in ranges},
         "ranges": [each._asdict() for each in ranges],
         "lost": [],
         "files": [each._asdict() for each in files],
-        "keeps": of.keeps,
+        "keeps": identity.keeps,
         "partition_by": divided_by(folders),
         "has_earlier_topic": has_earlier_topic,
         "run": new_run_id(),
@@ -227,10 +252,10 @@ def _manifest(
     }
 
 
-def _columns(said: Iterable[_Said]) -> pa.Schema:
-    """Those of the oldest file, and what later ones have beside them."""
+def _columns(files: Iterable[_TableFile]) -> pa.Schema:
+    """The columns of the oldest file, and the additional columns of later files."""
     kinds: dict[str, pa.DataType] = {}
-    for each in sorted(said, key=lambda each: each.run_id):
+    for each in sorted(files, key=lambda each: each.run_id):
         for column in each.columns:
             kind = plain(column.type)
             kinds[column.name] = widened(kinds[column.name], kind, column.name) if column.name in kinds else kind

@@ -1,5 +1,6 @@
-"""A table of the latest of each key, where the library can't merge: the files of a partition that has something new are
-written anew, with what they had. The commit then replaces the ones by the others.
+"""Rewrite files of a table with the latest of each key, if the library can't merge.
+
+The files of each partition with new records are rewritten with the old and new rows. The commit replaces the old files.
 """
 
 import os
@@ -10,22 +11,22 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafkad.export.places import TableFolder
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.sinks.sink import Commit, Sink
+from kafkad.export.table_folder import TableFolder
 from kafkad.export.writing import Layout, RangeWriter, WrittenFile, identity
 
 
 def rows(folder: TableFolder, paths: Iterable[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Of these files, with the columns that the table has now."""
+    """The rows of these files, with the current columns of the table."""
     for path in paths:
         for batch in pq.ParquetFile(pa.BufferReader(folder.read(path))).iter_batches():
             yield fitted(batch, schema)
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Columns that it does not have are null."""
+    """The batch with the columns of `schema`; missing columns are null."""
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     arrays = [
         columns[each.name].cast(each.type) if each.name in columns else pa.nulls(batch.num_rows, each.type)
@@ -41,8 +42,9 @@ def changed_partitions(commit: Commit) -> list[int]:
 def rewrite_changed(
     folder: TableFolder, commit: Commit, before: Callable[[int], Iterable[pa.RecordBatch]]
 ) -> list[WrittenFile]:
-    """The files of all partitions of which there is something new, with what the table has `before` of each; if it
-    raises, none is left. Raises `ExportFailed`.
+    """Rewrite the partitions with new records; `before` returns the rows of a partition in the table.
+
+    Returns the new files. Deletes all of them on an error. Raises `ExportFailed`.
     """
     files: list[WrittenFile] = []
     is_complete = False
@@ -59,28 +61,28 @@ def rewrite_changed(
 def _rewrite(
     folder: TableFolder, commit: Commit, partition: int, before: Iterable[pa.RecordBatch]
 ) -> list[WrittenFile]:
-    """Files with the latest of each key of what the table has of this partition, and of the commit's files of it.
+    """Files with the latest record of each key, of the partition's rows in the table and in the commit.
 
     Holds both in memory. Raises `ExportFailed`.
     """
-    # Who keeps everything starts without it.
+    # Only --keep latest needs it.
     from kafkad.export.latest import latest_of  # noqa: PLC0415
 
     new = rows(folder, [file.path for file in commit.files if file.partition == partition], commit.schema)
     kept = [*latest_of(chain(before, new), drops_tombstones=True)]
     if not kept:
         return []
-    wanted = OffsetRange(partition, 0, commit.ends[partition])
-    return written_anew(
-        folder, _layout(folder, commit), wanted, pa.Table.from_batches(kept).sort_by("offset").to_batches()
+    offset_range = OffsetRange(partition, 0, commit.ends[partition])
+    return write_files(
+        folder, _layout(folder, commit), offset_range, pa.Table.from_batches(kept).sort_by("offset").to_batches()
     )
 
 
-def written_anew(
-    folder: TableFolder, layout: Layout, wanted: OffsetRange, batches: Iterable[pa.RecordBatch]
+def write_files(
+    folder: TableFolder, layout: Layout, offset_range: OffsetRange, batches: Iterable[pa.RecordBatch]
 ) -> list[WrittenFile]:
-    """All of these rows, in files that are complete; if it raises, none is left. Raises `ExportFailed`."""
-    writer = RangeWriter(layout, wanted)
+    """Write these rows to complete files. Deletes all of them on an error. Raises `ExportFailed`."""
+    writer = RangeWriter(layout, offset_range)
     files: list[WrittenFile] = []
     is_complete = False
     try:
@@ -100,14 +102,14 @@ def written_anew(
 
 
 def remove(folder: TableFolder, files: Iterable[WrittenFile]) -> None:
-    """Their rows are in files that were written anew."""
+    """Delete files whose rows are in rewritten files."""
     for file in files:
         folder.remove(file.path)
 
 
-def discard_refused(folder: TableFolder, sink: Sink, files: Iterable[WrittenFile]) -> None:
-    """Of a commit that found another one before it. Those that the table has stay: that other one may have been this
-    very commit, whose answer got lost.
+def discard_rejected(folder: TableFolder, sink: Sink, files: Iterable[WrittenFile]) -> None:
+    """Delete the files of a rejected commit, except files in the table: the conflicting commit may be the same commit,
+    repeated after a lost response.
     """
     with suppress(OSError, ExportFailed):
         there = set(sink.files())
@@ -115,14 +117,14 @@ def discard_refused(folder: TableFolder, sink: Sink, files: Iterable[WrittenFile
 
 
 def _discard(folder: TableFolder, files: Iterable[WrittenFile]) -> None:
-    """What can't be removed now is an orphan, which `maintain` finds."""
+    """Delete the files; a file that can't be deleted is an orphan for `maintain`."""
     for file in files:
         with suppress(ExportFailed):
             folder.remove(file.path)
 
 
 def _layout(folder: TableFolder, commit: Commit) -> Layout:
-    """Of names that no file has: the same offsets may be the first and the last ones of what the tasks have written."""
+    """A layout with new file names: a file of the tasks may have the same first and last offset."""
     begun, dash, _ = commit.run_id.rpartition("-")
     return Layout(
         out=folder.out,

@@ -1,1 +1,1 @@
-"""Values of records into typed columns: JSON, Avro, Protobuf, by a schema file or a schema registry (decision 064)."""
+"""Parse values into typed columns: JSON, Avro, Protobuf, by a schema file or a schema registry (decision 064)."""

@@ -1,7 +1,7 @@
-"""Avro into columns: the types of a schema, and values that were written with it.
+"""Convert Avro to columns: the types of a schema, and values of the schema.
 
-Logical types: timestamps, dates and decimals are what they say; times of day and UUIDs stay numbers and text, as not
-every kind of table has them.
+The logical types timestamp, date and decimal become column types. Times of day and UUIDs stay numbers and text, because
+not every table format has such types.
 """
 
 import io
@@ -41,7 +41,7 @@ _LARGEST_PRECISION = 38
 
 
 def columns_of(schema: Schema) -> pa.DataType:
-    """Of a record its fields. Raises `ExportFailed`."""
+    """The column type of the schema; a struct for a record. Raises `ExportFailed`."""
     return _type(_parsed(schema, expand=True), "")
 
 
@@ -65,26 +65,27 @@ def _parsed(schema: Schema, *, expand: bool) -> Any:
     named: dict[str, Any] = {}
     try:
         for _, each in _in_order(schema):
-            parsed = fastavro.parse_schema(_tamed(json.loads(each.text)), named, expand=expand)
+            parsed = fastavro.parse_schema(_simplified(json.loads(each.text)), named, expand=expand)
     except (ValueError, KeyError, TypeError, SchemaParseException, UnknownType) as error:
         raise ExportFailed(f"the Avro schema can't be read: {' '.join(str(error).split())}") from error
     return parsed
 
 
 def _in_order(schema: Schema, name: str = "") -> list[tuple[str, Schema]]:
-    """What it refers to first, each once."""
+    """The schema after its references, each once."""
     found = {each: inner for reference, child in schema.references for each, inner in _in_order(child, reference)}
     return [*found.items(), (name, schema)]
 
 
-def _tamed(node: Any) -> Any:
-    """Without the logical types that become no column of their own."""
+def _simplified(node: Any) -> Any:
+    """The schema without logical types that have no column type."""
     if isinstance(node, list):
-        return [_tamed(each) for each in node]
+        return [_simplified(each) for each in node]
     if not isinstance(node, dict):
         return node
     kept = {
-        name: _tamed(each) if name in {"type", "items", "values", "fields"} else each for name, each in node.items()
+        name: _simplified(each) if name in {"type", "items", "values", "fields"} else each
+        for name, each in node.items()
     }
     if "logicalType" in kept and kept["logicalType"] not in {*_LOGICAL, "decimal"}:
         del kept["logicalType"]
@@ -112,11 +113,11 @@ def _type(node: Any, place: str) -> pa.DataType:
         return pa.map_(pa.string(), _type(node["values"], f"{place}[]"))
     if name in _SIMPLE:
         return _SIMPLE[name]
-    raise ExportFailed(f"schema: {place or 'it'} is {name}, which can't be a column (it may be within itself)")
+    raise ExportFailed(f"schema: {place or 'it'} is {name}, which can't be a column (it may be recursive)")
 
 
 def _union(choices: list[Any], place: str) -> pa.DataType:
-    """Of one type and null, or of numbers."""
+    """The type of a union of one type and null, or of numbers."""
     kinds = {str(kind): kind for kind in (_type(each, place) for each in choices)}
     if len(kinds) == 1:
         return kinds.popitem()[1]

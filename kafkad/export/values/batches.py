@@ -1,4 +1,4 @@
-"""Record batches with columns of parsed keys and values, and those records of which one could not be parsed."""
+"""Parse the keys and values of record batches into columns; records that can't be parsed become dead letters."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from kafkad.export.values.schema_headers import schema_ids
 
 
 class ParsedBatch(NamedTuple):
-    """`unparsed` counts those `records` whose parsed key or value is null as it could not be parsed."""
+    """`unparsed` is the number of `records` with null instead of an unparsable key or value."""
 
     records: pa.RecordBatch
     dead_letters: pa.RecordBatch
@@ -26,7 +26,7 @@ class ParsedBatch(NamedTuple):
 
 
 class BatchParser:
-    """`schema` is that of the table: what it has beyond the records and what is parsed of them stays null."""
+    """`schema` is the schema of the table: its other columns are null."""
 
     def __init__(self, formats: Sequence[ValueFormat], schema: pa.Schema) -> None:
         self._parsers = [_ColumnParser(each) for each in formats]
@@ -34,7 +34,7 @@ class BatchParser:
         self._schema = schema
 
     def parse(self, batch: pa.RecordBatch, dead_letters_from: int) -> ParsedBatch:
-        """Dead letters before that offset are left out: somebody has them. Raises `ExportFailed`."""
+        """Parse a batch. Omits dead letters before `dead_letters_from`, which are committed. Raises `ExportFailed`."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         bad: dict[int, str] = {}
         for each in self._parsers:
@@ -55,18 +55,18 @@ class BatchParser:
 
 
 class _ColumnParser:
-    """Of keys, or of values."""
+    """Parses keys, or values."""
 
-    def __init__(self, wanted: ValueFormat) -> None:
-        self.format = wanted
-        self._parser = open_parser(wanted)
+    def __init__(self, value_format: ValueFormat) -> None:
+        self.format = value_format
+        self._parser = open_parser(value_format)
 
     def parse(self, batch: pa.RecordBatch) -> Parsed:
         values = batch.column(self.format.of)
         if not self.format.registry:
             return self._parser.parse(values)
-        ids, refused = schema_ids(batch.column("headers"), self.format.kind, self.format.of)
-        bad = {row: reason for row, reason in refused.items() if values[row].is_valid}
+        ids, rejected = schema_ids(batch.column("headers"), self.format.kind, self.format.of)
+        bad = {row: reason for row, reason in rejected.items() if values[row].is_valid}
         if bad:
             is_bad = np.zeros(len(values), bool)
             is_bad[list(bad)] = True
@@ -75,16 +75,15 @@ class _ColumnParser:
         return Parsed(found.column, {**found.bad, **bad})
 
     def named(self, reason: str) -> str:
-        """What is said without a name is said of values."""
+        """The reason with the prefix "key: " for keys."""
         return reason if self.format.of == "value" else f"{self.format.of}: {reason}"
 
 
-def _bad_record(batch: pa.RecordBatch, wanted: ValueFormat, bad: Mapping[int, str]) -> ExportFailed:
+def _bad_record(batch: pa.RecordBatch, value_format: ValueFormat, bad: Mapping[int, str]) -> ExportFailed:
     row = min(bad)
     topic, partition, offset = (batch.column(name)[row] for name in ("topic", "partition", "offset"))
-    return ExportFailed(
-        f"{topic}-{partition}: the {wanted.of} at offset {offset} can't be parsed as {wanted.kind}: {bad[row]}"
-    )
+    column, kind = value_format.of, value_format.kind
+    return ExportFailed(f"{topic}-{partition}: the {column} at offset {offset} can't be parsed as {kind}: {bad[row]}")
 
 
 def _without_bad(

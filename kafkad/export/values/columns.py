@@ -1,7 +1,7 @@
-"""Which columns does a table have for keys and values, and how do they change with the schema? Pure.
+"""The columns for parsed keys and values, and their changes with the schema. Pure.
 
-The types are those that every kind of table knows: integers have 64 bits, floating-point numbers too, times have
-microseconds. So a field that becomes wider in its schema (int to long) is no change here.
+All table formats have these types: integers and floating-point numbers of 64 bits, times in microseconds. So a field
+that becomes wider in its schema (int to long) does not change its column.
 """
 
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from kafkad.export.problems import ExportFailed
 
 KEY, VALUE = "key_parsed", "value_parsed"
 PARSED = {"key": KEY, "value": VALUE}
-"""The column of what is parsed of each of these."""
+"""The column of parsed keys, and of parsed values."""
 TIMESTAMP = pa.timestamp("us", "UTC")
 
 
 def struct_of(fields: list[tuple[str, pa.DataType]], place: str) -> pa.StructType:
-    """Raises `ExportFailed` where tables can't have such a thing: no field, or two whose names differ only by case."""
+    """Raises `ExportFailed` for structs that tables can't have: without fields, or with names that differ by case."""
     if not fields:
         raise ExportFailed(f"schema: {place or 'it'} has no fields, and can't be a column")
     seen: set[str] = set()
@@ -28,26 +28,26 @@ def struct_of(fields: list[tuple[str, pa.DataType]], place: str) -> pa.StructTyp
     return pa.struct([pa.field(name, kind) for name, kind in fields])
 
 
-def widened(table: pa.DataType, wanted: pa.DataType, place: str = VALUE) -> pa.DataType:
-    """What the table has, and behind it the fields that are new. Raises `ExportFailed` for a field of another type."""
-    if pa.types.is_struct(table) and pa.types.is_struct(wanted):
+def widened(table: pa.DataType, required: pa.DataType, place: str = VALUE) -> pa.DataType:
+    """The type in the table, with the new fields of `required` at the end. Raises `ExportFailed` for a changed type."""
+    if pa.types.is_struct(table) and pa.types.is_struct(required):
         known = {field.name: field.type for field in table}
-        new = {field.name: field.type for field in wanted}
+        new = {field.name: field.type for field in required}
         kept = [
             (name, widened(kind, new[name], f"{place}.{name}") if name in new else kind) for name, kind in known.items()
         ]
         return struct_of([*kept, *((name, kind) for name, kind in new.items() if name not in known)], place)
-    if pa.types.is_list(table) and pa.types.is_list(wanted):
-        return pa.list_(widened(table.value_type, wanted.value_type, f"{place}[]"))
-    if pa.types.is_map(table) and pa.types.is_map(wanted) and table.key_type == wanted.key_type:
-        return pa.map_(table.key_type, widened(table.item_type, wanted.item_type, f"{place}[]"))
-    if table == wanted:
+    if pa.types.is_list(table) and pa.types.is_list(required):
+        return pa.list_(widened(table.value_type, required.value_type, f"{place}[]"))
+    if pa.types.is_map(table) and pa.types.is_map(required) and table.key_type == required.key_type:
+        return pa.map_(table.key_type, widened(table.item_type, required.item_type, f"{place}[]"))
+    if table == required:
         return table
-    raise ExportFailed(f"{place} is {table} in the table, and {wanted} in the schema now: name another folder")
+    raise ExportFailed(f"{place} is {table} in the table, and {required} in the schema now: use another folder")
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
-    """A type as a table's library names it, in our names."""
+    """The type without variants that the library of a table may use, such as large strings."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, plain(field.type)) for field in kind])
     if pa.types.is_map(kind):
@@ -62,7 +62,7 @@ def plain(kind: pa.DataType) -> pa.DataType:
 
 
 def leaves(field: pa.Field, path: str = "") -> list[str]:
-    """The columns of a Parquet file below this field, but for lists and maps."""
+    """The leaf columns of a Parquet file below this field, without lists and maps."""
     here = f"{path}.{field.name}" if path else field.name
     if pa.types.is_struct(field.type):
         return [leaf for each in field.type for leaf in leaves(each, here)]
@@ -70,7 +70,7 @@ def leaves(field: pa.Field, path: str = "") -> list[str]:
 
 
 def field_paths(schema: pa.Schema) -> set[str]:
-    """All fields, those within others too."""
+    """The paths of all fields, nested fields included."""
     return {path for field in schema for path in _within(field.name, plain(field.type))}
 
 
@@ -78,6 +78,6 @@ def _within(path: str, kind: pa.DataType) -> Iterator[str]:
     yield path
     for number in range(kind.num_fields):
         field = kind.field(number)
-        # The names of what is in lists and maps are each library's own.
+        # Each library has its own names for the fields in lists and maps.
         name = field.name if pa.types.is_struct(kind) else str(number)
         yield from _within(f"{path}.{name}", field.type)

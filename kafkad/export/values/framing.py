@@ -1,7 +1,7 @@
-"""Values that say which schema they were written with, as serializers with a registry write them.
+"""Values with schema ids, as serializers with a schema registry write them.
 
-Either they begin with a zero byte and the four bytes of its id; or a header of their record has this, or a one and the
-16 bytes of its GUID. The header comes first: a value beside it is nothing but the value.
+A value begins with a zero byte and a schema id of four bytes. Instead, a header of the record may have the same, or a
+one and a GUID of 16 bytes. With such a header the value has no prefix.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Decode = Callable[[bytes], Any]
 
 
 class FramedParser:
-    """See `Parser`. Decodes each value by the schema that it was written with."""
+    """See `Parser`. Decodes each value with its schema."""
 
     def __init__(self, registry: Registry, columns: pa.DataType, open_schema: Callable[[Schema], Decode]) -> None:
         self._registry = registry
@@ -42,11 +42,11 @@ class FramedParser:
         schema_id, message = _parse_id(header)
         decode, has_message = self._open(schema_id)
         if has_message != bool(message):
-            raise ValueError(f"the header with the id of its schema has {len(message)} bytes behind it")
+            raise ValueError(f"the header with the schema id has {len(message)} bytes after the id")
         return decode(message + value)
 
     def _open(self, schema_id: int | UUID) -> tuple[Decode, bool]:
-        """And whether behind the id stands which of the messages of its schema it is: in Protobuf, and nowhere else."""
+        """The decoder of a schema, and whether a message index follows the id, as in Protobuf."""
         if schema_id not in self._opened:
             schema = self._registry.by_id(schema_id)
             if schema is None:
@@ -56,7 +56,7 @@ class FramedParser:
 
 
 class UnframedParser:
-    """See `Parser`. The id says nothing that another parser needs, which gets what is behind it."""
+    """See `Parser`. Removes the ids and calls another parser, which does not need them."""
 
     def __init__(self, inner: Parser) -> None:
         self._inner = inner
@@ -75,7 +75,7 @@ class UnframedParser:
 
 
 def _parse_id(framed: bytes) -> tuple[int | UUID, bytes]:
-    """The id, and what is behind it."""
+    """The id, and the bytes after the id."""
     if framed[:1] == b"\0" and len(framed) >= ID_END:
         return int.from_bytes(framed[1:ID_END], "big"), framed[ID_END:]
     if framed[:1] == b"\1" and len(framed) >= GUID_END:

@@ -1,7 +1,7 @@
-"""The columns that a JSON Schema names.
+"""The columns of a JSON Schema.
 
-An object is a struct, an array a list; what may be null is a column like any other, as every column may. A string with
-format date-time is a time. Whatever a column can't have (several types at once) is refused by its place.
+An object becomes a struct, an array a list, and a string with format date-time a timestamp. Every column is nullable. A
+schema that can't be a column, such as several types, is rejected with its path.
 """
 
 import json
@@ -14,7 +14,7 @@ from kafkad.export.problems import ExportFailed
 from kafkad.export.values.columns import TIMESTAMP, struct_of
 
 _SIMPLE = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
-_DEEPEST = 20
+_MAX_DEPTH = 20
 
 
 def columns_of(schema: bytes | str) -> pa.StructType:
@@ -22,16 +22,16 @@ def columns_of(schema: bytes | str) -> pa.StructType:
     try:
         root = json.loads(schema)
     except ValueError as error:
-        raise ExportFailed(f"the JSON Schema is no JSON: {error}") from error
+        raise ExportFailed(f"the JSON Schema is not JSON: {error}") from error
     found = _type(root, root, "", 0)
     if not pa.types.is_struct(found):
-        raise ExportFailed("the JSON Schema is not of an object with properties")
+        raise ExportFailed("the JSON Schema does not describe an object with properties")
     return found
 
 
 def _type(node: Any, root: Any, place: str, depth: int) -> pa.DataType:
-    if depth > _DEEPEST:
-        raise ExportFailed(f"schema: {place} is within itself, and can't be a column")
+    if depth > _MAX_DEPTH:
+        raise ExportFailed(f"schema: {place} is recursive, and can't be a column")
     node = _without_null(_resolved(node, root, place), root, place)
     name = node.get("type", "object" if "properties" in node else None)
     if name == "object" and isinstance(node.get("properties"), dict) and node["properties"]:
@@ -43,11 +43,14 @@ def _type(node: Any, root: Any, place: str, depth: int) -> pa.DataType:
         return TIMESTAMP if node.get("format") == "date-time" else pa.string()
     if isinstance(name, str) and name in _SIMPLE:
         return _SIMPLE[name]
-    raise ExportFailed(f"schema: {place or 'it'} is {name or 'of no one type'}, which can't be a column: leave it out")
+    raise ExportFailed(
+        f"schema: {place or 'it'} is {name or 'of several or no types'}, which can't be a column: remove it from the"
+        " schema"
+    )
 
 
 def _resolved(node: Any, root: Any, place: str) -> Mapping[str, Any]:
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         if not isinstance(node, dict) or "$ref" not in node:
             break
         reference, node = node["$ref"], root
@@ -56,12 +59,12 @@ def _resolved(node: Any, root: Any, place: str) -> Mapping[str, Any]:
         for step in reference.removeprefix("#").split("/")[1:]:
             node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
     if not isinstance(node, dict):
-        raise ExportFailed(f"schema: {place or 'it'} has no type, and can't be a column: leave it out")
+        raise ExportFailed(f"schema: {place or 'it'} has no type, and can't be a column: remove it from the schema")
     return node
 
 
 def _without_null(node: Mapping[str, Any], root: Any, place: str) -> Mapping[str, Any]:
-    """`["null", X]`, or one of null and X, is X."""
+    """Replace `["null", X]`, and `anyOf` or `oneOf` of null and X, by X."""
     kinds = node.get("type")
     if isinstance(kinds, list):
         left = [kind for kind in kinds if kind != "null"]

@@ -1,7 +1,7 @@
-"""JSON into columns, by Arrow's reader: many values in one go, and fewer where one of them is none.
+"""Convert JSON to columns with Arrow's reader: many values in one call, and fewer after an error.
 
-Each value has to be one row. One that begins with { and ends with } can't be read into its neighbour, so as many rows
-as values means that each is one.
+Each value must be one row. A value that begins with { and ends with } can't continue in the next value, so the values
+are valid if the number of rows equals the number of values.
 """
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ _SPACE = " \t\r\n"
 
 
 class JsonParser:
-    """See `Parser`. Fields that the columns do not have are left out; those that a value does not have are null."""
+    """See `Parser`. Ignores fields without a column; missing fields are null."""
 
     def __init__(self, columns: pa.StructType) -> None:
         self._columns = columns
@@ -26,7 +26,7 @@ class JsonParser:
         bad: dict[int, str] = {}
         present = values.drop_null()
         pieces = self._read(present, 0, bad)
-        # Rows of `bad` are those among the values that are there; so are the pieces.
+        # The rows in `bad` and in the pieces count only values that are not null.
         rows = pc.indices_nonzero(values.is_valid())
         column = pa.concat_arrays(pieces) if pieces else pa.nulls(0, self._columns)
         if values.null_count:
@@ -35,7 +35,7 @@ class JsonParser:
         return Parsed(column, {rows[row].as_py(): reason for row, reason in bad.items()})
 
     def _read(self, values: pa.Array, first: int, bad: dict[int, str]) -> list[pa.Array]:
-        """Halves it until whatever can be read has been read."""
+        """Read the values; after an error, read each half."""
         if len(values) == 0:
             return []
         try:
@@ -48,7 +48,7 @@ class JsonParser:
         return [*self._read(values[:half], first, bad), *self._read(values[half:], first + half, bad)]
 
     def _read_all(self, values: pa.Array) -> pa.Array:
-        """Raises `pa.ArrowException` if one of them is no such value."""
+        """Raises `pa.ArrowException` if one value is invalid."""
         text = pc.utf8_trim(values.cast(pa.string()), _SPACE)
         if not pc.all(pc.and_(pc.starts_with(text, "{"), pc.ends_with(text, "}"))).as_py():
             raise pa.ArrowInvalid("it is not a JSON object")

@@ -1,4 +1,4 @@
-"""The columns and the parser of a format. It needs what parses, so who has only bytes does not import it."""
+"""The column and the parser of a format. Imported only for parsed formats, because it imports their libraries."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,38 +17,40 @@ from kafkad.export.values.parsed import Parsed, Parser, decoded
 from kafkad.export.values.registry import AVRO, JSON, Registry, Schema, with_user
 
 
-def resolve(wanted: ValueFormat) -> ValueFormat:
-    """With the columns of its schema, or of all versions that the registry has. Raises `ExportFailed`.
+def resolve(value_format: ValueFormat) -> ValueFormat:
+    """The format with the columns of its schema, or of all versions in the registry. Raises `ExportFailed`.
 
-    To be asked behind the end of what is exported: then no value has a schema that is newer.
+    Call it when the end offsets of the run are known: then no value has a newer schema.
     """
-    if wanted.kind == STRING:
-        return replace(wanted, columns=pa.string())
-    if not wanted.registry:
-        return replace(wanted, columns=_columns_of_file(wanted))
-    wanted = replace(wanted, registry=with_user(wanted.registry))
-    columns_of = _columns_by_registry(wanted)
-    kinds = [columns_of(schema) for schema in _registry(wanted).versions(wanted.subject)]
-    return replace(wanted, columns=reduce(partial(widened, place=PARSED[wanted.of]), kinds))
+    if value_format.kind == STRING:
+        return replace(value_format, columns=pa.string())
+    if not value_format.registry:
+        return replace(value_format, columns=_columns_of_file(value_format))
+    value_format = replace(value_format, registry=with_user(value_format.registry))
+    columns_of = _columns_by_registry(value_format)
+    kinds = [columns_of(schema) for schema in _registry(value_format).versions(value_format.subject)]
+    return replace(value_format, columns=reduce(partial(widened, place=PARSED[value_format.of]), kinds))
 
 
-def open_parser(wanted: ValueFormat) -> Parser:
-    """Of a format that has columns."""
-    columns = wanted.columns
+def open_parser(value_format: ValueFormat) -> Parser:
+    """The parser of a resolved format."""
+    columns = value_format.columns
     assert columns is not None
-    if wanted.kind == STRING:
+    if value_format.kind == STRING:
         return _TextParser()
-    if wanted.kind == "json":
-        return UnframedParser(JsonParser(columns)) if wanted.registry else JsonParser(columns)
-    if wanted.kind == "avro":
+    if value_format.kind == "json":
+        return UnframedParser(JsonParser(columns)) if value_format.registry else JsonParser(columns)
+    if value_format.kind == "avro":
         avro = _avro()
-        if wanted.registry:
-            return FramedParser(_registry(wanted), columns, avro.decoder_of)
-        return _PlainParser(avro.decoder_of(Schema(AVRO, wanted.schema.decode())), columns)
+        if value_format.registry:
+            return FramedParser(_registry(value_format), columns, avro.decoder_of)
+        return _PlainParser(avro.decoder_of(Schema(AVRO, value_format.schema.decode())), columns)
     protobuf = _protobuf()
-    if wanted.registry:
-        return FramedParser(_registry(wanted), columns, protobuf.framed_decoder_of)
-    return _PlainParser(protobuf.decoder_of(protobuf.message_in_file(wanted.schema, wanted.message)), columns)
+    if value_format.registry:
+        return FramedParser(_registry(value_format), columns, protobuf.framed_decoder_of)
+    return _PlainParser(
+        protobuf.decoder_of(protobuf.message_in_file(value_format.schema, value_format.message)), columns
+    )
 
 
 class _TextParser:
@@ -72,30 +74,30 @@ class _PlainParser:
         return decoded(values.to_pylist(), self._decode, self._columns)
 
 
-def _columns_of_file(wanted: ValueFormat) -> pa.DataType:
-    if wanted.kind == "protobuf":
+def _columns_of_file(value_format: ValueFormat) -> pa.DataType:
+    if value_format.kind == "protobuf":
         protobuf = _protobuf()
-        return protobuf.columns_of(protobuf.message_in_file(wanted.schema, wanted.message))
+        return protobuf.columns_of(protobuf.message_in_file(value_format.schema, value_format.message))
     try:
-        text = wanted.schema.decode()
+        text = value_format.schema.decode()
     except UnicodeDecodeError as error:
-        raise ExportFailed(f"the schema file is no text: {error}") from error
-    return json_schema.columns_of(text) if wanted.kind == "json" else _avro().columns_of(Schema(AVRO, text))
+        raise ExportFailed(f"the schema file is not UTF-8 text: {error}") from error
+    return json_schema.columns_of(text) if value_format.kind == "json" else _avro().columns_of(Schema(AVRO, text))
 
 
-def _columns_by_registry(wanted: ValueFormat) -> Callable[[Schema], pa.DataType]:
-    if wanted.kind == "avro":
+def _columns_by_registry(value_format: ValueFormat) -> Callable[[Schema], pa.DataType]:
+    if value_format.kind == "avro":
         return _avro().columns_of
-    if wanted.kind == "json":
+    if value_format.kind == "json":
         return _columns_of_json
     protobuf = _protobuf()
 
     def columns_of(schema: Schema) -> pa.DataType:
         messages = protobuf.messages_of(schema)
-        if wanted.message:
-            messages = [each for each in messages if wanted.message in {each.name, each.full_name}]
+        if value_format.message:
+            messages = [each for each in messages if value_format.message in {each.name, each.full_name}]
         if not messages:
-            raise ExportFailed(f"the registry's schema has no message {wanted.message!r}")
+            raise ExportFailed(f"the registry's schema has no message {value_format.message!r}")
         return protobuf.columns_of(messages[0])
 
     return columns_of
@@ -107,11 +109,11 @@ def _columns_of_json(schema: Schema) -> pa.DataType:
     return json_schema.columns_of(schema.text)
 
 
-def _registry(wanted: ValueFormat) -> Registry:
-    return Registry(wanted.registry, timeout_s=wanted.timeout_s, serialized=wanted.kind == "protobuf")
+def _registry(value_format: ValueFormat) -> Registry:
+    return Registry(value_format.registry, timeout_s=value_format.timeout_s, serialized=value_format.kind == "protobuf")
 
 
-# Only who asks for them needs their libraries.
+# Only these formats need their libraries.
 
 
 def _avro() -> ModuleType:

@@ -1,4 +1,4 @@
-"""Parsed values: a column, and which of them are none, with the reason."""
+"""Parsed values: a column, and the reasons for unparsable values."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -9,25 +9,25 @@ Value = TypeVar("Value")
 
 
 class Parsed(NamedTuple):
-    """`column` is as long as what was parsed, and null where a value was null or is in `bad`: row to reason."""
+    """`column` has one row for each value, null for null and unparsable values. `bad` maps rows to reasons."""
 
     column: pa.Array
     bad: Mapping[int, str]
 
 
 class Parser(Protocol):
-    """Of values of one topic. Raises `ExportFailed` only for what is not the value's fault."""
+    """Parses values of one topic. Raises `ExportFailed` only for errors other than invalid values."""
 
     def parse(self, values: pa.Array, ids: pa.Array | None = None) -> Parsed:
-        """Of binary values, nulls among them; `ids` of their schemas are those that stand beside a value."""
+        """Parse binary values, which may be null; `ids` are the schema ids from headers."""
 
 
 MALFORMED = (ValueError, LookupError, EOFError, ArithmeticError, TypeError, AttributeError)
-"""What decoders raise for bytes that are no such value."""
+"""The exceptions of decoders for invalid values."""
 
 
 def decoded(values: Sequence[Value | None], decode: Callable[[Value], Any], kind: pa.DataType) -> Parsed:
-    """One by one; null is null."""
+    """Decode the values one by one; null stays null."""
     found: list[Any] = []
     bad: dict[int, str] = {}
     for row, value in enumerate(values):
@@ -40,15 +40,15 @@ def decoded(values: Sequence[Value | None], decode: Callable[[Value], Any], kind
 
 
 def one_line(error: Exception) -> str:
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said}"[:500] if said else type(error).__name__
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:500] if text else type(error).__name__
 
 
 def _column(found: list[Any], kind: pa.DataType, bad: dict[int, str]) -> pa.Array:
     try:
         return pa.array(found, kind)
     except (pa.ArrowException, *MALFORMED):
-        # One of them does not fit: which?
+        # Find the values that do not fit the type.
         for row, value in enumerate(found):
             try:
                 pa.array([value], kind)

@@ -1,4 +1,4 @@
-"""Protobuf schemas as text, as some registries have them, through the compiler that comes with grpcio-tools."""
+"""Compile Protobuf schemas in text form, which some registries have, with the compiler in grpcio-tools."""
 
 import subprocess
 import sys
@@ -13,10 +13,10 @@ _COMPILER = "grpc_tools"
 _TIMEOUT_S = 60
 
 
-def descriptor_set(texts: Mapping[str, str], wanted: str) -> bytes:
-    """The file `wanted` of `texts`, which are by the names that they import each other by, and all that it needs.
+def descriptor_set(texts: Mapping[str, str], main_file: str) -> bytes:
+    """The descriptor set of `main_file` and its imports; the keys of `texts` are the names in import statements.
 
-    Raises `ExportFailed` with what the compiler says.
+    Raises `ExportFailed` with the first line of the compiler's errors.
     """
     spec = find_spec(_COMPILER)
     if spec is None or spec.origin is None:
@@ -31,18 +31,20 @@ def descriptor_set(texts: Mapping[str, str], wanted: str) -> bytes:
         command = [
             *(sys.executable, "-m", f"{_COMPILER}.protoc", f"--proto_path={folder}"),
             *(f"--proto_path={Path(spec.origin).parent / '_proto'}", "--include_imports"),
-            *(f"--descriptor_set_out={compiled}", str(folder / wanted)),
+            *(f"--descriptor_set_out={compiled}", str(folder / main_file)),
         ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
-            said = done.stderr.strip().replace(f"{folder}/", "").splitlines()
-            raise ExportFailed(f"the registry's Protobuf schema can't be compiled: {said[0] if said else 'no reason'}")
+            output = done.stderr.strip().replace(f"{folder}/", "").splitlines()
+            raise ExportFailed(
+                f"the registry's Protobuf schema can't be compiled: {output[0] if output else 'no reason'}"
+            )
         return compiled.read_bytes()
 
 
 def _place(folder: Path, name: str) -> Path:
-    """Names come from the registry: none may lie elsewhere."""
+    """The path for a name from the registry, which must be in the folder."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
-        raise ExportFailed(f"the registry's Protobuf schema imports {name!r}, which is no name of a file")
+        raise ExportFailed(f"the registry's Protobuf schema imports {name!r}, which is not a valid file name")
     return folder / path

@@ -1,7 +1,7 @@
-"""Protobuf into columns: the types of a message, and values that are such messages.
+"""Convert Protobuf to columns: the types of a message, and values that are such messages.
 
-Enums are names, a Timestamp is a time, the wrappers of single values are these values or null. A field without
-presence that was not written has its default, as everywhere in Protobuf.
+Enums become names, a Timestamp becomes a timestamp, and wrappers become the wrapped value or null. A missing field
+without presence has its default, as always in Protobuf.
 """
 
 import base64
@@ -38,9 +38,9 @@ _KNOWN = {
     for module in (any_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
 }
 _UNSIGNED = pa.decimal128(20)
-_DEEPEST = 20
+_MAX_DEPTH = 20
 _OWN_NAME = "default.proto"
-"""Of the file that a schema is, as Confluent calls it; others have the names by which it imports them."""
+"""Confluent's name for the file of the schema itself; other files have the names in its import statements."""
 _TIMESTAMP = "google.protobuf.Timestamp"
 _WRAPPERS = frozenset(each.full_name for each in wrappers_pb2.DESCRIPTOR.message_types_by_name.values())
 
@@ -48,7 +48,7 @@ Convert = Callable[[Any], Any]
 
 
 def message_in_file(content: bytes, name: str) -> Any:
-    """The message of a descriptor set, as `protoc --include_imports --descriptor_set_out` writes it."""
+    """The message in a descriptor set of `protoc --include_imports --descriptor_set_out`."""
     try:
         files = FileDescriptorSet.FromString(content).file
         pool = _pool(files)
@@ -63,7 +63,7 @@ def message_in_file(content: bytes, name: str) -> Any:
 
 
 def messages_of(schema: Schema) -> list[Any]:
-    """The messages of a schema of the registry, in the order in which values number them."""
+    """The messages of a schema in the registry, in the order of the message indexes in values."""
     if schema.kind != PROTOBUF:
         raise ExportFailed(f"the registry has a schema of kind {schema.kind}, not Protobuf")
     try:
@@ -73,7 +73,7 @@ def messages_of(schema: Schema) -> list[Any]:
 
 
 def framed_decoder_of(schema: Schema) -> Decode:
-    """Between the id and the message there is the message's place in its file."""
+    """The decoder for values that begin with message indexes."""
     messages = messages_of(schema)
     decoders: dict[tuple[int, ...], Decode] = {}
 
@@ -122,7 +122,7 @@ def _pool(files: Iterable[FileDescriptorProto]) -> DescriptorPool:
 
 
 def _files(schema: Schema) -> list[FileDescriptorProto]:
-    """What it refers to first; under the names by which they are imported. It may be text or what protoc writes."""
+    """The files of the schema, references first, with the names in import statements. The schema is text or base64."""
     content = _serialized(schema.text)
     if content is None:
         texts = {name: child.text for name, child in _imported(schema)}
@@ -143,7 +143,7 @@ def _imported(schema: Schema) -> Iterator[tuple[str, Schema]]:
 
 
 def _serialized(text: str) -> bytes | None:
-    """None: it is the schema's text, which no base64 looks like."""
+    """The decoded base64; None if the schema is text, which is never valid base64."""
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
@@ -151,11 +151,11 @@ def _serialized(text: str) -> bytes | None:
 
 
 def _indexes(value: bytes) -> tuple[tuple[int, ...], int]:
-    """Zigzag varints: how many, and each; a single zero stands for the first message."""
+    """The message indexes, as zigzag varints: their number, then each; a single zero is the first message."""
     count, at = _varint(value, 0)
     if count == 0:
         return (0,), at
-    if not 0 < count <= _DEEPEST:
+    if not 0 < count <= _MAX_DEPTH:
         raise ValueError(f"its message is {count} levels deep")
     indexes = []
     for _ in range(count):
@@ -180,8 +180,8 @@ def _varint(value: bytes, at: int) -> tuple[int, int]:
 
 
 def _struct(message: Any, place: str, depth: int) -> pa.StructType:
-    if depth > _DEEPEST:
-        raise ExportFailed(f"schema: {place} is within itself, and can't be a column")
+    if depth > _MAX_DEPTH:
+        raise ExportFailed(f"schema: {place} is recursive, and can't be a column")
     rows = [(field.name, _type(field, f"{place}.{field.name}", depth)) for field in message.fields]
     return struct_of(rows, place)
 
@@ -220,14 +220,14 @@ def _is_map(field: Any) -> bool:
 
 
 def _message(message: Any, depth: int) -> Convert:
-    if depth > _DEEPEST:
-        raise ExportFailed(f"schema: {message.full_name} is within itself, and can't be a column")
+    if depth > _MAX_DEPTH:
+        raise ExportFailed(f"schema: {message.full_name} is recursive, and can't be a column")
     fields = [(field.name, _field(field, depth)) for field in message.fields]
     return lambda found: {name: convert(found) for name, convert in fields}
 
 
 def _field(field: Any, depth: int) -> Convert:
-    """From the message to the field's value."""
+    """Returns a function from the message to the value of the field."""
     name = field.name
     if _is_map(field):
         inner = _single(field.message_type.fields_by_name["value"], depth)

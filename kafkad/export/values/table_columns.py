@@ -1,4 +1,4 @@
-"""The columns of a table that has parsed keys or values: what it has now, and what the schema adds."""
+"""The columns of a table with parsed keys or values: the present columns, and new fields of the schema."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from kafkad.export.values.format import ValueFormat
 
 
 class Columns(NamedTuple):
-    """`table`: after the commit; `files`: those of the files of this run; `formats`: what parses them."""
+    """`table`: the columns after the commit; `files`: the columns in files of this run; `formats`: resolved formats."""
 
     table: pa.Schema
     files: pa.Schema
@@ -21,7 +21,7 @@ class Columns(NamedTuple):
 
 
 def columns_for(formats: Sequence[ValueFormat], table: pa.Schema | None, *, may_widen: bool) -> Columns:
-    """`table` is None for one that is not there yet. Raises `ExportFailed` when a schema does not fit to it."""
+    """`table` is None for a new table. Raises `ExportFailed` if a schema is incompatible with the table."""
     known = {
         name: plain(table.field(name).type) for name in PARSED.values() if table is not None and name in table.names
     }
@@ -30,14 +30,14 @@ def columns_for(formats: Sequence[ValueFormat], table: pa.Schema | None, *, may_
     return Columns(_with({**known, **new}), _with(new), resolved)
 
 
-def _resolved(wanted: ValueFormat, known: pa.DataType | None, *, may_widen: bool) -> ValueFormat:
-    # Only who has something to parse needs what parses it.
+def _resolved(value_format: ValueFormat, known: pa.DataType | None, *, may_widen: bool) -> ValueFormat:
+    # Only parsed formats need their libraries.
     from kafkad.export.values.opening import resolve  # noqa: PLC0415
 
-    resolved = resolve(wanted)
+    resolved = resolve(value_format)
     if known is None:
         return resolved
-    both = widened(known, resolved.columns, PARSED[wanted.of])
+    both = widened(known, resolved.columns, PARSED[value_format.of])
     if both != known and not may_widen:
         raise ExportFailed("the schema has new fields: --on-schema-change widen adds them to the table")
     return replace(resolved, columns=both)

@@ -1,5 +1,5 @@
-/* What the small library of a module, by which Python finds it, wants of Python's own header: with that one, most of
- * the time of the C compiler would go into reading it, five hundred times. All of this is in the stable ABI. */
+/* The declarations of Python's header that the small library of each module needs. Reading the whole header five hundred
+ * times would take most of the time of the C compiler. All declarations are in the stable ABI. */
 #ifndef NULL
 #define NULL ((void *)0)
 #endif

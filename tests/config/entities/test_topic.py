@@ -94,15 +94,15 @@ def test_tests_may_ask_for_small_segments() -> None:
     ],
 )
 def test_wrong_option_is_refused_in_kafkas_words(name: str, text: str, message: str) -> None:
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(KafkaError) as error:
         validate_topic_config(name, text)
-    assert (refusal.value.code, refusal.value.message) == (ErrorCode.INVALID_CONFIG, message)
+    assert (error.value.code, error.value.message) == (ErrorCode.INVALID_CONFIG, message)
 
 
 def test_option_without_a_value_is_refused() -> None:
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(KafkaError) as error:
         validate_topic_config("retention.ms", None)
-    assert refusal.value.code is ErrorCode.INVALID_CONFIG
+    assert error.value.code is ErrorCode.INVALID_CONFIG
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,10 @@ def test_whatever_kafka_or_its_tools_accept_is_accepted(name: str, text: str) ->
 
 
 def test_lags_of_compaction_have_to_agree_with_what_is_inherited() -> None:
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(KafkaError) as error:
         validate_topic_configs(BROKER, {"min.compaction.lag.ms": "1001"})
     message = "conflict topic config setting min.compaction.lag.ms (1001) > max.compaction.lag.ms (1000)"
-    assert refusal.value.message == message
+    assert error.value.message == message
 
 
 def test_plugins_may_add_cleanup_policies() -> None:
@@ -147,9 +147,9 @@ ADDED = {
 def test_plugins_may_add_configs() -> None:
     assert validate_topic_configs(BROKER, {KEEP: "5"}, added=ADDED) == {KEEP: 5}
     for wrong in ("0", "many"):
-        with pytest.raises(KafkaError, match=f"Invalid value {wrong} for configuration {KEEP}: ") as refusal:
+        with pytest.raises(KafkaError, match=f"Invalid value {wrong} for configuration {KEEP}: ") as error:
             validate_topic_configs(BROKER, {KEEP: wrong}, added=ADDED)
-        assert refusal.value.code is ErrorCode.INVALID_CONFIG
+        assert error.value.code is ErrorCode.INVALID_CONFIG
     with pytest.raises(KafkaError, match=f"Unknown topic config name: {KEEP}"):
         validate_topic_configs(BROKER, {KEEP: "5"})
 

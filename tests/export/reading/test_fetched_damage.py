@@ -10,7 +10,7 @@ from kafkad.core.columns.window import split_window
 from kafkad.core.log.records.batch import CorruptBatch, read_header
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.export.reading.damage import Damaged
-from kafkad.export.reading.fetched_damage import Ask, set_aside
+from kafkad.export.reading.fetched_damage import FetchAt, set_aside
 from kafkad.export.reading.transactions import Aborted, CommittedFilter
 from tests.export.reading.test_decoding import written
 
@@ -21,7 +21,7 @@ END = RECORDS * len(BATCHES)
 SEGMENT = 4
 
 
-def log_of(batches: Sequence[bytes]) -> Ask:
+def log_of(batches: Sequence[bytes]) -> FetchAt:
     """A broker's answers: from the batch with the offset to the end of its segment, but one batch at least."""
     ends = list(accumulate((RECORDS for _ in BATCHES), initial=0))[1:]
 

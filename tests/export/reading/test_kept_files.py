@@ -64,6 +64,6 @@ def test_a_partition_with_more_files_than_may_be_open_is_read_by_name(
     log, small = directory(tmp_path / "t-0"), tmp_path / "t-1"
     segment(small, range(5))
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    monkeypatch.setattr(kept_files, "_SPARE", limit - len(os.listdir("/proc/self/fd")) - 5)
+    monkeypatch.setattr(kept_files, "_RESERVED_DESCRIPTORS", limit - len(os.listdir("/proc/self/fd")) - 5)
     with keep_open({0: str(log), 1: str(small)}, [RANGE, OffsetRange(1, 0, 5)]) as kept:
         assert set(kept) == {1}

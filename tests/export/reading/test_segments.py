@@ -14,7 +14,7 @@ from kafkad.core.log.segments.transaction_index import ENTRY_LAYOUT
 from kafkad.export.problems import ExportFailed
 from kafkad.export.reading import segments
 from kafkad.export.reading.damage import Damaged
-from kafkad.export.reading.segments import OffsetGone, SegmentReader
+from kafkad.export.reading.segments import OffsetMissing, SegmentReader
 from kafkad.export.reading.transactions import Aborted
 
 EVERY = 3
@@ -49,7 +49,7 @@ def test_a_range_is_read_over_segments(tmp_path: Path) -> None:
 
 def test_what_is_below_the_first_segment_is_gone(tmp_path: Path) -> None:
     segment(tmp_path, range(20, 40))
-    with pytest.raises(OffsetGone):
+    with pytest.raises(OffsetMissing):
         offsets_in(SegmentReader(str(tmp_path)), 7, 33)
 
 

@@ -5,14 +5,14 @@ from hypothesis import strategies as st
 
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.source import Source
-from kafkad.export.reading.splitting import SMALLEST_BYTES, divide, gathered
+from kafkad.export.reading.splitting import SMALLEST_BYTES, divide, group_pieces
 
 SOURCE = Source(topic="t", bootstrap="broker:9092")
 
 
 def tasks_of(sizes: list[int], tasks: int) -> list[tuple[OffsetRange, ...]]:
     ranges = [OffsetRange(partition, 10, 1_010) for partition, _ in enumerate(sizes)]
-    return gathered(ranges, sizes, divide(SOURCE, ranges, sizes, tasks), tasks)
+    return group_pieces(ranges, sizes, divide(SOURCE, ranges, sizes, tasks), tasks)
 
 
 @given(st.lists(st.integers(0, 300 << 20), max_size=50), st.integers(0, 9))

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from kafkad.export.ranges import OffsetRange
-from kafkad.export.sinks.complete_hours import HOUR_US, carried, completes_an_hour, hour_of, reached_by
-from kafkad.export.sinks.rebasing import commit_behind_others
+from kafkad.export.sinks.complete_hours import HOUR_US, completes_an_hour, hour_of, progress_after, reached_by
+from kafkad.export.sinks.rebasing import commit_with_rebase
 from kafkad.export.sinks.sink import Commit, TableState
 from kafkad.export.writing import WrittenFile
 from tests.export.sinks.test_sinks import SINKS, TOPIC, MakeSink, begun, commit_of, on_disk
@@ -18,11 +18,15 @@ BOTH = frozenset({0, 1})
 NOW_US = 1_000 * HOUR_US
 
 
-def of(partition: int, start: int, end: int, reached: Mapping[int, int], waits_for: frozenset[int] = BOTH) -> Commit:
+def of(
+    partition: int, start: int, end: int, reached: Mapping[int, int], required_partitions: frozenset[int] = BOTH
+) -> Commit:
     name = f"t-{partition}-{start}-{end}.parquet"
     file = WrittenFile(name, 10, partition, start, end - 1, end - start, 1, 2)
     ranges = [OffsetRange(partition, start, end)]
-    return commit_of(start, end)._replace(ranges=ranges, files=[file], reached=reached, waits_for=waits_for)
+    return commit_of(start, end)._replace(
+        ranges=ranges, files=[file], reached=reached, required_partitions=required_partitions
+    )
 
 
 def commits(make: MakeSink, path: Path, *made: Commit) -> TableState:
@@ -61,7 +65,7 @@ def test_commits_that_race_carry_what_both_have_reached(make: MakeSink, tmp_path
     commits(make, path, of(0, 0, 5, {0: HOUR_US, 1: HOUR_US})._replace(ranges=[OffsetRange(p, 0, 5) for p in (0, 1)]))
     (here, seen_here), (there, seen_there) = begun(make, path), begun(make, path)
     here.commit(seen_here, on_disk(path, of(0, 5, 9, {0: 5 * HOUR_US})))
-    commit_behind_others(there, seen_there, on_disk(path, of(1, 5, 9, {1: 6 * HOUR_US})), BOTH)
+    commit_with_rebase(there, seen_there, on_disk(path, of(1, 5, 9, {1: 6 * HOUR_US})), BOTH)
     state = begun(make, path)[1]
     assert state.reached == {0: 5 * HOUR_US, 1: 6 * HOUR_US}
     assert state.complete_until == 5 * HOUR_US
@@ -76,7 +80,7 @@ def test_a_marker_that_moves_without_records_does_not_go_behind_that_of_another_
     (here, seen_here), (there, seen_there) = begun(make, path), begun(make, path)
     here.commit(seen_here, on_disk(path, of(0, 5, 9, {0: 9 * HOUR_US}, frozenset({0}))))
     idle = of(0, 5, 9, {0: 5 * HOUR_US}, frozenset({0}))._replace(ranges=[], files=[])
-    commit_behind_others(there, seen_there, idle, [0])
+    commit_with_rebase(there, seen_there, idle, [0])
     state = begun(make, path)[1]
     assert (state.offsets, state.reached, state.complete_until) == ({0: 9}, {0: 9 * HOUR_US}, 9 * HOUR_US)
 
@@ -103,10 +107,10 @@ BEFORE = TableState("c", TOPIC, "t", {0: 5}, 1, reached={0: HOUR_US + 5}, comple
 
 def test_a_commit_without_records_is_worth_making_for_an_hour_only() -> None:
     nothing = of(0, 5, 9, {0: 2 * HOUR_US - 1}, frozenset({0}))._replace(ranges=[], files=[])
-    assert carried(BEFORE, nothing)[1] == 2 * HOUR_US - 1
+    assert progress_after(BEFORE, nothing)[1] == 2 * HOUR_US - 1
     assert not completes_an_hour(BEFORE, nothing)
     assert completes_an_hour(BEFORE, nothing._replace(reached={0: 2 * HOUR_US}))
-    assert not completes_an_hour(BEFORE, nothing._replace(reached={0: 2 * HOUR_US}, waits_for=BOTH))
+    assert not completes_an_hour(BEFORE, nothing._replace(reached={0: 2 * HOUR_US}, required_partitions=BOTH))
 
 
 def file_of(partition: int, newest: int | None) -> WrittenFile:

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafkad.export.places import TableFolder
-from kafkad.export.problems import AnotherExport, ExportFailed
+from kafkad.export.problems import CommitConflict, ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.request import KEEP_LATEST
 from kafkad.export.run import remove_orphans
 from kafkad.export.sinks.manifest_log import CHECKPOINTS, LOG, ManifestLog
 from kafkad.export.sinks.parquet import ParquetSink
-from kafkad.export.sinks.rebasing import commit_behind_others
+from kafkad.export.sinks.rebasing import commit_with_rebase
 from kafkad.export.sinks.sink import Commit
+from kafkad.export.table_folder import TableFolder
 from tests.export.sinks.test_merging import MERGING, named_by_a_run, offsets_of, with_commits
 from tests.export.sinks.test_sinks import MAKERS, begun, commit_of
 from tests.export.test_latest import batch_of
@@ -153,14 +153,14 @@ def test_files_that_were_replaced_before_the_log_was_summed_up_stay_as_long(tmp_
 def test_the_latest_of_each_key_is_summed_up(tmp_path: Path) -> None:
     path = tmp_path / "t"
     for number in range(3):
-        commit_behind_others(*begun(PARQUET, path), latest(path, number), [0])
+        commit_with_rebase(*begun(PARQUET, path), latest(path, number), [0])
     slow = begun(PARQUET, path)
     assert shortened(path) == 2
     assert offsets_of(PARQUET, path) == [2]
-    commit_behind_others(*begun(PARQUET, path), latest(path, 3), [0])
+    commit_with_rebase(*begun(PARQUET, path), latest(path, 3), [0])
     assert shortened(path) == 1
-    with pytest.raises(AnotherExport):
-        commit_behind_others(*slow, latest(path, 3), [0])
+    with pytest.raises(CommitConflict):
+        commit_with_rebase(*slow, latest(path, 3), [0])
     assert offsets_of(PARQUET, path) == [3]
 
 
@@ -182,8 +182,8 @@ def test_who_is_slower_than_all_that_makes_no_commit_anew(began: int, has_files:
     shortened(path)
     for number, (sink, seen) in zip((began, began, 4), slow, strict=True):
         commit = commit_of(number, number + 2)
-        with pytest.raises(AnotherExport):
-            commit_behind_others(sink, seen, commit if has_files else commit._replace(files=[]), [0])
+        with pytest.raises(CommitConflict):
+            commit_with_rebase(sink, seen, commit if has_files else commit._replace(files=[]), [0])
         assert offsets_of(PARQUET, path) == [0, 1, 2, 3, 4, 5]
         assert begun(PARQUET, path)[1].offsets == {0: 6}
     with_commits(PARQUET, path, [6])
@@ -201,7 +201,7 @@ def test_who_exports_other_partitions_commits_behind_however_slow(tmp_path: Path
     other = commit_of(0, 1)._replace(
         ranges=[OffsetRange(1, 0, 1)], files=[file._replace(path="t-1-0-1.parquet", partition=1)]
     )
-    commit_behind_others(sink, seen, other, [0, 1])
+    commit_with_rebase(sink, seen, other, [0, 1])
     assert begun(PARQUET, path)[1].offsets == {0: 4, 1: 1}
     assert "t-1-0-1.parquet" in PARQUET(path).files()
 
@@ -294,7 +294,7 @@ def test_where_all_manifests_are_gone_and_a_checkpoint_is_there_one_is_missing(t
     with_commits(PARQUET, path, range(2))
     shortened(path)
     manifest(path, 1).unlink()
-    with pytest.raises(ExportFailed, match=f"{LOG}/{1:020d}.json is missing: a commit of the table"):
+    with pytest.raises(ExportFailed, match=f"{LOG}/{1:020d}.json, a commit of the table, is missing"):
         begun(PARQUET, path)
 
 
@@ -332,7 +332,7 @@ def test_of_replaced_files_a_checkpoint_names_those_that_are_there(tmp_path: Pat
         (tmp_path / each).write_text("")
     gone = ["4.parquet", "date=2026-11-24/5.parquet", "date=2026-11-26/hour=10/6.parquet"]
     assert log.publish(0, {"format": 1, "commit": 0, "files": [], "time_ms": 1, "replaced": [*there, *gone]}, ())
-    log.sum_up(0)
+    log.write_checkpoint(0)
     table = log.table()
     assert table is not None and table.replaced_ms == dict.fromkeys(there, 1)
 
@@ -355,7 +355,7 @@ def test_a_manifest_that_no_checkpoint_has_and_somebody_has_removed_is_missing(l
     with_commits(PARQUET, path, range(2, 5))
     name = f"{LOG}/{lost:020d}.json"
     (path / name).unlink()
-    with pytest.raises(ExportFailed, match=f"{name} is missing: a commit of the table"):
+    with pytest.raises(ExportFailed, match=f"{name}, a commit of the table, is missing"):
         PARQUET(path).files()
 
 

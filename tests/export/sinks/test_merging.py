@@ -15,8 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.table import Table
 
-from kafkad.export.places import TableFolder
-from kafkad.export.problems import AnotherExport, ExportFailed
+from kafkad.export.problems import CommitConflict, ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.request import KEEP_LATEST
 from kafkad.export.run import orphans, remove_orphans
@@ -25,8 +24,9 @@ from kafkad.export.sinks import delta
 from kafkad.export.sinks.delta import DeltaSink
 from kafkad.export.sinks.iceberg import IcebergSink
 from kafkad.export.sinks.parquet import ParquetSink
-from kafkad.export.sinks.rebasing import commit_behind_others
+from kafkad.export.sinks.rebasing import commit_with_rebase
 from kafkad.export.sinks.sink import Commit, Merging, Sink
+from kafkad.export.table_folder import TableFolder
 from kafkad.export.writing import END_US
 from tests.export.sinks.test_sinks import MAKERS, SINKS, MakeSink, begun, commit_of, on_disk, with_columns
 from tests.export.test_latest import batch_of
@@ -203,7 +203,7 @@ def test_a_run_that_commits_while_files_are_merged_is_in_the_table(make: MakeSin
     running = begun(make, path)
     merging = interrupted(make, path, lambda: with_commits(make, path, [2]))
     assert merging.merge_small(MERGING) == (2, 1)
-    with pytest.raises(AnotherExport):
+    with pytest.raises(CommitConflict):
         running[0].commit(running[1], named_by_a_run(path, commit_of(2, 3)))
     assert make(path).merge_small(MERGING) == (2, 1)
     with_commits(make, path, [3])
@@ -239,7 +239,7 @@ def test_of_two_merges_of_files_that_race_one_commits(
         by_another(path)
         there.update(path.rglob("*.parquet"))
 
-    with pytest.raises(AnotherExport, match="has replaced its files meanwhile"):
+    with pytest.raises(CommitConflict, match="has replaced files of the table concurrently"):
         interrupted(make, path, others).merge_small(MERGING)
     assert set(path.rglob("*.parquet")) == there
     assert len(make(path).files()) == 1
@@ -253,7 +253,7 @@ def test_a_run_that_began_before_its_table_was_merged_commits_behind(make: MakeS
     with_commits(make, path, range(2))
     sink, seen = begun(make, path)
     assert make(path).merge_small(MERGING) == (2, 1)
-    commit_behind_others(sink, seen, named_by_a_run(path, commit_of(2, 3)), [0])
+    commit_with_rebase(sink, seen, named_by_a_run(path, commit_of(2, 3)), [0])
     assert offsets_of(make, path) == [0, 1, 2]
     assert begun(make, path)[1].offsets == {0: 3}
 
@@ -278,7 +278,7 @@ def test_a_table_of_the_latest_of_each_key_is_merged_and_goes_on(make: MakeSink,
     running = begun(make, path)
     assert make(path).merge_small(MERGING) == (3, 1)
     assert offsets_of(make, path) == [0, 1, 2]
-    commit_behind_others(*running, latest(path, 3, b"b"), [0])
+    commit_with_rebase(*running, latest(path, 3, b"b"), [0])
     assert offsets_of(make, path) == [0, 2, 3]
     assert begun(make, path)[1].offsets == {0: 4}
 

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafkad.export.places import TableFolder
-from kafkad.export.problems import AnotherExport
+from kafkad.export.problems import CommitConflict
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.request import KEEP_LATEST
-from kafkad.export.sinks.rebasing import commit_behind_others, rebase
+from kafkad.export.sinks.rebasing import commit_with_rebase, rebase
 from kafkad.export.sinks.sink import Commit, TableState
+from kafkad.export.table_folder import TableFolder
 from kafkad.export.values.columns import VALUE
 from kafkad.export.writing import WrittenFile
 from tests.export.sinks.test_sinks import MAKERS, SINKS, TOPIC, MakeSink, begun, commit_of
@@ -56,7 +56,7 @@ def test_commits_of_different_partitions_all_succeed(
     # The first commit of a table says of all partitions where they begin.
     beginnings = [] if commits_before else [OffsetRange(1, 0, 0)], [] if commits_before else [OffsetRange(0, 0, 0)]
     here.commit(seen_here, of(out, 0, start, start + 7, *beginnings[0], keeps=keeps))
-    made = commit_behind_others(there, seen_there, of(out, 1, 0, 9, *beginnings[1], keeps=keeps), PARTITIONS).commit
+    made = commit_with_rebase(there, seen_there, of(out, 1, 0, 9, *beginnings[1], keeps=keeps), PARTITIONS).commit
     assert made.ends == {1: 9}
     after, state = begun(make, out)
     assert state.offsets == {0: start + 7, 1: 9}
@@ -69,8 +69,8 @@ def test_a_commit_of_the_same_partition_is_not_made_behind_the_other(make: MakeS
     out = tmp_path / "t"
     (here, seen_here), (there, seen_there) = begun(make, out), begun(make, out)
     here.commit(seen_here, of(out, 0, 0, 7))
-    with pytest.raises(AnotherExport):
-        commit_behind_others(there, seen_there, of(out, 0, 0, 9), PARTITIONS)
+    with pytest.raises(CommitConflict):
+        commit_with_rebase(there, seen_there, of(out, 0, 0, 9), PARTITIONS)
     assert begun(make, out)[1].offsets == {0: 7}
 
 
@@ -80,7 +80,7 @@ def test_files_that_a_lost_attempt_wrote_anew_are_removed(tmp_path: Path) -> Non
     sink.commit(state, of(out, 1, 0, 5, OffsetRange(0, 0, 0), keeps=KEEP_LATEST))
     (here, seen_here), (there, seen_there) = begun(make, out), begun(make, out)
     here.commit(seen_here, of(out, 0, 0, 7, keeps=KEEP_LATEST))
-    commit_behind_others(there, seen_there, of(out, 1, 5, 9, keeps=KEEP_LATEST), PARTITIONS)
+    commit_with_rebase(there, seen_there, of(out, 1, 5, 9, keeps=KEEP_LATEST), PARTITIONS)
     after = begun(make, out)[0].files()
     # What the commit has replaced is left to maintenance.
     assert set(TableFolder(str(out)).names()) == {*after, "t-1-0-5.parquet"}

@@ -9,15 +9,15 @@ import pytest
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.engines.local import run_here
-from kafkad.export.places import TableFolder
 from kafkad.export.preparation import prepare
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.request import KEEP_LATEST, ExportRequest
-from kafkad.export.run import carry_out
+from kafkad.export.run import run_export
 from kafkad.export.sinks.manifest_log import LOG
 from kafkad.export.sinks.rebuilding import has_lost_log, rebuild_log
 from kafkad.export.sinks.sink import Merging
+from kafkad.export.table_folder import TableFolder
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.values.format import ValueFormat
 from tests.export.from_files import from_files
@@ -43,7 +43,7 @@ def log_of(folder: Path, count: int) -> None:
 def export(asked: ExportRequest, end: int) -> None:
     checkpoint(Path(asked.out).parent / "log", HIGH_WATERMARKS, p0=end)
     sink = open_sink(asked)
-    carry_out(prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
+    run_export(prepare(asked, sink), sink, lambda tasks: run_here(tasks, 1), lambda _file: None)
 
 
 def lose_log(asked: ExportRequest) -> None:
@@ -116,7 +116,7 @@ def test_files_of_a_kafkad_of_before_are_taken_where_another_one_says_of_which_t
     (first,) = Path(asked.out).glob("t-*.parquet")
     without_identity(first)
     lose_log(asked)
-    with pytest.raises(ExportFailed, match="do not say of which topic they are"):
+    with pytest.raises(ExportFailed, match="without their topic id"):
         rebuild_log(TableFolder(asked.out), "t")
     (tmp_path / "kept").mkdir()
     shutil.move(first, tmp_path / "kept")
@@ -137,7 +137,7 @@ def test_a_table_of_the_latest_of_each_key_can_not_be_known_again(tmp_path: Path
     export(asked, 3)
     export(asked, 6)
     lose_log(asked)
-    with pytest.raises(ExportFailed, match="export it anew"):
+    with pytest.raises(ExportFailed, match="export the topic again"):
         rebuild_log(TableFolder(asked.out), "t")
 
 

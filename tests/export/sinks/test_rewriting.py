@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafkad.export.places import TableFolder
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.request import KEEP_LATEST
 from kafkad.export.sinks.rewriting import rewrite_changed
 from kafkad.export.sinks.sink import Commit
+from kafkad.export.table_folder import TableFolder
 from kafkad.export.writing import WrittenFile
 from tests.export.test_latest import batch_of
 

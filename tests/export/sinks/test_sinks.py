@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from kafkad.export.places import TableFolder
-from kafkad.export.problems import AnotherExport, ExportFailed
+from kafkad.export.problems import CommitConflict, ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.delta import DeltaSink
 from kafkad.export.sinks.iceberg import IcebergSink
 from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.sinks.sink import Commit, Sink, TableState
+from kafkad.export.table_folder import TableFolder
 from kafkad.export.values.columns import VALUE
 from kafkad.export.writing import END_US, FIRST_US, WrittenFile
 
@@ -103,7 +103,7 @@ def test_of_two_exports_that_race_one_commits(make: MakeSink, commits_before: in
     start = commits_before * 10
     (one, seen_by_one), (other, seen_by_other) = begun(make, tmp_path / "t"), begun(make, tmp_path / "t")
     one.commit(seen_by_one, on_disk(tmp_path / "t", commit_of(start, start + 5)))
-    with pytest.raises(AnotherExport):
+    with pytest.raises(CommitConflict):
         other.commit(seen_by_other, on_disk(tmp_path / "t", commit_of(start, start + 7)))
     assert begun(make, tmp_path / "t")[1].offsets == {0: start + 5}
 
@@ -114,7 +114,7 @@ def test_of_two_exports_that_race_without_files_one_commits(make: MakeSink, tmp_
     sink.commit(state, on_disk(tmp_path / "t", commit_of(0, 10)))
     (one, seen_by_one), (other, seen_by_other) = begun(make, tmp_path / "t"), begun(make, tmp_path / "t")
     one.commit(seen_by_one, commit_of(10, 15)._replace(files=[]))
-    with pytest.raises(AnotherExport):
+    with pytest.raises(CommitConflict):
         other.commit(seen_by_other, commit_of(10, 17)._replace(files=[]))
     assert begun(make, tmp_path / "t")[1].offsets == {0: 15}
 

@@ -96,11 +96,11 @@ def test_a_schema_names_columns() -> None:
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        ("{", "no JSON"),
-        ('{"type": "string"}', "not of an object"),
-        ('{"properties": {"a": {}}}', r"\.a is of no one type"),
-        ('{"properties": {"a": {"type": ["string", "integer"]}}}', r"\.a is of no one type"),
-        ('{"properties": {"a": {"$ref": "#"}}}', "within itself"),
+        ("{", "not JSON"),
+        ('{"type": "string"}', "does not describe an object"),
+        ('{"properties": {"a": {}}}', r"\.a is of several or no types"),
+        ('{"properties": {"a": {"type": ["string", "integer"]}}}', r"\.a is of several or no types"),
+        ('{"properties": {"a": {"$ref": "#"}}}', "recursive"),
         ('{"properties": {"a": {"$ref": "other.json"}}}', "in another file"),
         ('{"properties": {"a": {"type": "object"}}}', r"\.a is object, which can't be a column"),
         ('{"type": "object", "properties": 5}', "it is object, which can't be a column"),

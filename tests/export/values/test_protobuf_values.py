@@ -137,7 +137,7 @@ def test_bytes_that_are_no_message_are_bad() -> None:
         (of_file(ORDER, name="shop.None"), "has no message 'shop.None'"),
         (ValueFormat(kind="protobuf", schema=b"\xff"), "can't be read"),
         (of_file(file_of(message("Empty"))), "has no fields"),
-        (of_file(file_of(message("Node", field("next", 1, F.TYPE_MESSAGE, ".shop.Node")))), "within itself"),
+        (of_file(file_of(message("Node", field("next", 1, F.TYPE_MESSAGE, ".shop.Node")))), "recursive"),
     ],
 )
 def test_what_can_not_be_columns_is_named(wanted: ValueFormat, said: str) -> None:

@@ -140,7 +140,9 @@ def test_values_of_apicurios_own_serializers(url: str) -> None:
         "avro 4 bytes": {"id": 7, "note": None},
         "json contentId": {"id": 7},
         "json globalId": {"id": 7},
-        "protobuf contentId": "it is Protobuf of Apicurio's serializer; only that of Confluent's can be read",
+        "protobuf contentId": (
+            "the value is Protobuf of Apicurio's serializer; only Confluent's serializer is supported"
+        ),
     }
 
 
@@ -151,5 +153,5 @@ def test_protobuf_text_that_does_not_compile_is_refused_with_the_place() -> None
 
 def test_a_protobuf_schema_can_not_name_a_file_elsewhere() -> None:
     outside = Schema(PROTOBUF, PROTO, (("../../outside.proto", Schema(PROTOBUF, ITEM)),))
-    with pytest.raises(ExportFailed, match=r"imports '\.\./\.\./outside\.proto', which is no name of a file"):
+    with pytest.raises(ExportFailed, match=r"imports '\.\./\.\./outside\.proto', which is not a valid file name"):
         messages_of(outside)

@@ -1,1 +1,1 @@
-"""Commands about a cluster: who is in it, who has partitions, and who leads them."""
+"""Commands for clusters: brokers, reassignments of partitions, leader elections."""

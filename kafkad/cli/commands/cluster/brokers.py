@@ -1,4 +1,4 @@
-"""`kafkad brokers`: who is in the cluster, and what each of them leads and has."""
+"""`kafkad brokers`: the brokers of the cluster, with their numbers of leaders and replicas."""
 
 import json
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import click
 
-from kafkad.cli.broker_options import asking, broker_options
+from kafkad.cli.broker_options import broker_options, connected_client
 from kafkad.cli.commands.cluster.drain import drain
 from kafkad.cli.commands.cluster.end_session import end_session
 from kafkad.cli.options import json_option
@@ -15,7 +15,7 @@ from kafkad.client.broker_client import BrokerDescription, PartitionDescription,
 
 
 class BrokerLoad(NamedTuple):
-    """`host` and `port` are None of a broker that is gone: replicas are assigned to it, and it is not registered."""
+    """`host` and `port` are None for an unregistered broker with assigned replicas."""
 
     broker: int
     host: str | None
@@ -42,9 +42,9 @@ brokers.add_command(end_session)
 def list_brokers(as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Print each broker with its number of leaders, replicas and out-of-sync replicas.
 
-    An unregistered broker with assigned replicas is shown as gone.
+    The address of an unregistered broker with assigned replicas is "unregistered".
     """
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         topics = client.topics()
         found = loads(client.describe_brokers(), topics)
     if as_json:
@@ -56,9 +56,9 @@ def list_brokers(as_json: bool, bootstrap: str, timeout_s: float) -> None:
 
 def loads(found: Sequence[BrokerDescription], topics: Sequence[TopicDescription]) -> list[BrokerLoad]:
     rows = [row for topic in topics for row in topic.partitions]
-    gone = {each for row in rows for each in row.replicas}.difference(each.broker for each in found)
-    living = [_load(rows, *each) for each in found]
-    return sorted([*living, *(_load(rows, each, None, None, None, False) for each in gone)])
+    unregistered = {each for row in rows for each in row.replicas}.difference(each.broker for each in found)
+    registered = [_load(rows, *each) for each in found]
+    return sorted([*registered, *(_load(rows, each, None, None, None, False) for each in unregistered)])
 
 
 def _load(
@@ -86,7 +86,7 @@ def broker_lines(found: Sequence[BrokerLoad]) -> list[str]:
     rows = [
         (
             each.broker,
-            "gone" if each.host is None else f"{each.host}:{each.port}",
+            "unregistered" if each.host is None else f"{each.host}:{each.port}",
             each.rack or "-",
             "yes" if each.is_controller else "no",
             each.leads,

@@ -1,17 +1,17 @@
-"""`kafkad brokers drain`: what a broker has goes to others, which then can do without it."""
+"""`kafkad brokers drain`: move all replicas or leaders of a broker to other brokers."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import click
 
-from kafkad.cli.broker_options import CommandFailed, asking, broker_options
-from kafkad.cli.commands.cluster.carrying_out import tell, wait_for
+from kafkad.cli.broker_options import CommandFailed, broker_options, connected_client
+from kafkad.cli.commands.cluster.reassignment_execution import print_results, wait_for
 from kafkad.cli.options import json_option, number_in
 from kafkad.client.broker_client import BrokerClient, BrokerDescription, TopicDescription
 from kafkad.client.reassignments import Partition, Reason, Reassignment, elect_leaders, reassign, reassignments
 
-NOWHERE = "every other live broker already has a replica"
+NO_OTHER_BROKER = "every other live broker already has a replica"
 
 
 @click.command(
@@ -26,41 +26,41 @@ NOWHERE = "every other live broker already has a replica"
 def drain(which: str, no_wait: bool, leaders_only: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Move all partitions off BROKER, an id or HOST:PORT.
 
-    Partitions go to brokers in another rack, if possible, and with the fewest partitions. BROKER may be gone for good.
+    Partitions move to brokers in another rack, if possible, and with the fewest partitions. BROKER may be lost forever.
     New partitions may be placed on it again: stop it afterwards.
 
     With --leaders-only only leadership moves, and the replicas stay in sync. BROKER becomes the last replica of each
-    partition, so that elections of preferred leaders do not give leadership back.
+    partition, so that elections of preferred leaders do not return leadership to BROKER.
 
     Exit code 0: the broker has no partitions (with --no-wait: the moves have begun), or leads none; 1: some partitions
     stay, and a line for each has the reason.
     """
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         brokers = client.describe_brokers()
         broker = broker_id(which, brokers)
         if leaders_only:
             results = move_leaders(client, broker)
             if not results and not as_json:
                 click.echo(f"Broker {broker} leads no partition and is no preferred leader.")
-            tell(results, f"has another leader than broker {broker}", as_json=as_json)
+            print_results(results, f"has another leader than broker {broker}", as_json=as_json)
             return
-        topics, under_way = client.topics(), reassignments(client)
-        targets = without(broker, brokers, topics, under_way)
+        topics, in_progress = client.topics(), reassignments(client)
+        targets = without(broker, brokers, topics, in_progress)
         if not targets and all(each.broker != broker for each in brokers):
             raise CommandFailed(f"broker {broker} does not exist and has no replicas")
-        results = {at: NOWHERE for at, target in targets.items() if target is None}
-        wanted = {at: target for at, target in targets.items() if target is not None}
-        if wanted:
-            results |= reassign(client, wanted)
+        results = {at: NO_OTHER_BROKER for at, target in targets.items() if target is None}
+        reassigned = {at: target for at, target in targets.items() if target is not None}
+        if reassigned:
+            results |= reassign(client, reassigned)
         if not no_wait:
             wait_for(client, [at for at, reason in results.items() if reason is None])
     if not results and not as_json:
         click.echo(f"Broker {broker} has no partition.")
-    tell(results, f"{'leaves' if no_wait else 'has left'} broker {broker}", as_json=as_json)
+    print_results(results, f"{'leaves' if no_wait else 'has left'} broker {broker}", as_json=as_json)
 
 
 def broker_id(which: str, brokers: Sequence[BrokerDescription]) -> int:
-    """Of the broker with this id or this address. Raises CommandFailed."""
+    """The id of the broker with this id or address. Raises CommandFailed."""
     number = number_in(which)
     if number is not None:
         return number
@@ -71,7 +71,7 @@ def broker_id(which: str, brokers: Sequence[BrokerDescription]) -> int:
 
 
 def move_leaders(client: BrokerClient, broker: int) -> dict[Partition, Reason]:
-    """By partition why `broker` still leads it or is its preferred leader; None: it does not."""
+    """By partition the reason why `broker` still is its leader or preferred leader, or None."""
     orders, results = led_by_others(broker, client.topics(), reassignments(client))
     if orders:
         moved = reassign(client, orders)
@@ -82,12 +82,12 @@ def move_leaders(client: BrokerClient, broker: int) -> dict[Partition, Reason]:
 
 
 def led_by_others(
-    broker: int, topics: Sequence[TopicDescription], under_way: Sequence[Reassignment]
+    broker: int, topics: Sequence[TopicDescription], in_progress: Sequence[Reassignment]
 ) -> tuple[dict[Partition, tuple[int, ...]], dict[Partition, Reason]]:
-    """(The same replicas in an order with another preferred leader, which is in sync, and `broker` last; where that is
-    not possible, why), of each partition that `broker` leads or is the preferred leader of.
+    """New orders of replicas, and the reasons where none is possible, for each partition with `broker` as leader or
+    preferred leader. The first replica of an order is in sync, and `broker` is the last one.
     """
-    moving = {(each.topic, each.partition) for each in under_way}
+    moving = {(each.topic, each.partition) for each in in_progress}
     orders: dict[Partition, tuple[int, ...]] = {}
     reasons: dict[Partition, Reason] = {}
     for topic in topics:
@@ -112,10 +112,10 @@ def without(
     broker: int,
     brokers: Sequence[BrokerDescription],
     topics: Sequence[TopicDescription],
-    under_way: Sequence[Reassignment],
+    in_progress: Sequence[Reassignment],
 ) -> Mapping[Partition, tuple[int, ...] | None]:
-    """The replicas of each partition that `broker` has, with another one in its place; None: there is no other."""
-    leaving = {(each.topic, each.partition): each.removing for each in under_way}
+    """For each partition on `broker` its replicas with another broker instead of `broker`; None if there is none."""
+    leaving = {(each.topic, each.partition): each.removing for each in in_progress}
     replicas = {
         (topic.name, row.partition): tuple(
             each for each in row.replicas if each not in leaving.get((topic.name, row.partition), ())

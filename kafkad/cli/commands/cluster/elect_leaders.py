@@ -1,11 +1,11 @@
-"""`kafkad elect-leaders`: preferred replicas lead again, or any replica that lives leads at all."""
+"""`kafkad elect-leaders`: preferred and unclean leader elections."""
 
 import json
 import sys
 
 import click
 
-from kafkad.cli.broker_options import CommandFailed, asking, broker_options, named_partitions
+from kafkad.cli.broker_options import CommandFailed, broker_options, connected_client, named_partitions
 from kafkad.cli.options import json_option
 from kafkad.client.reassignments import elect_leaders as elect
 
@@ -16,7 +16,7 @@ PARTITION is a partition (orders-3), or a topic: all its partitions. Default: al
 With --unclean, a live replica of a partition without leader is elected although it is out of sync: records that it does
 not have are lost.
 
-Exit code 0: all partitions have the requested leader; 1: some have not, and a line for each has the reason.
+Exit code 0: all partitions have the requested leader; 1: a line for each other partition has the reason.
 
 \b
 Example:
@@ -34,9 +34,9 @@ def elect_leaders(partitions: tuple[str, ...], unclean: bool, as_json: bool, boo
     """See `_HELP`."""
     if unclean and not partitions:
         raise CommandFailed("--unclean may lose records: name the partitions")
-    with asking(bootstrap, timeout_s) as client:
-        wanted = named_partitions(partitions, client.topics()) if partitions else None
-        results = sorted(elect(client, wanted, unclean=unclean).items())
+    with connected_client(bootstrap, timeout_s) as client:
+        requested = named_partitions(partitions, client.topics()) if partitions else None
+        results = sorted(elect(client, requested, unclean=unclean).items())
     if as_json:
         click.echo(json.dumps([{"topic": at[0], "partition": at[1], "error": why} for at, why in results]))
     else:

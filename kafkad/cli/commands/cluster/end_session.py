@@ -1,6 +1,6 @@
-"""`kafkad brokers end-session`: the cluster need not wait for the timeout of a broker that crashed and stays away.
+"""`kafkad brokers end-session`: end the session of a crashed broker before its timeout.
 
-The next start of the broker does the same; this is for the time until then (ExecStopPost= of the unit).
+The next start of the broker does the same; this command is for the time until then (ExecStopPost= of the unit).
 """
 
 import os
@@ -12,7 +12,7 @@ from kafkad.adapters.files.log_directory import LogDirectoryUnusable, lock
 from kafkad.adapters.stores.session_file import FILE_NAME, SessionFile
 from kafkad.adapters.stores.zookeeper_store import ZookeeperUnreachable
 from kafkad.cli.broker_options import CommandFailed
-from kafkad.cli.configuring import configuration_from_arguments, configures
+from kafkad.cli.configuring import configuration_arguments, configuration_from_arguments
 from kafkad.config.entities.broker import ClusterConfig
 from kafkad.core.coordination_store import CoordinationError, SessionLost
 from kafkad.processes.controller.cluster.session import opened_store
@@ -22,7 +22,7 @@ CONNECT_S = 5.0
 
 
 @click.command("end-session", epilog="\b\nExample:\n  kafkad brokers end-session server.properties")
-@configures
+@configuration_arguments
 def end_session(file: str | None, overrides: tuple[str, ...]) -> None:
     """End the remaining ZooKeeper session of a crashed broker of this host.
 
@@ -45,7 +45,7 @@ def end_session(file: str | None, overrides: tuple[str, ...]) -> None:
 
 
 def _end(cluster: ClusterConfig, file: SessionFile) -> str:
-    """What became of the session, in one line."""
+    """End the session. Returns the outcome in one line."""
     session = file.read()
     if session is None:
         return "No session to end."

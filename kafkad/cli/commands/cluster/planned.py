@@ -1,12 +1,18 @@
-"""`kafkad reassign execute` and `verify`: a plan from a file is carried out, and compared with what there is."""
+"""`kafkad reassign execute` and `verify`: execute a plan from a file, and compare it with the present replicas."""
 
 from collections.abc import Mapping, Sequence
 from typing import BinaryIO
 
 import click
 
-from kafkad.cli.broker_options import asking, broker_options
-from kafkad.cli.commands.cluster.carrying_out import RATE, Targets, carry_out, replicas_of, tell
+from kafkad.cli.broker_options import broker_options, connected_client
+from kafkad.cli.commands.cluster.reassignment_execution import (
+    RATE,
+    Targets,
+    execute_reassignment,
+    print_results,
+    replicas_of,
+)
 from kafkad.cli.commands.cluster.reassignment_plan import from_document
 from kafkad.cli.options import json_option
 from kafkad.client.broker_client import TopicDescription
@@ -33,10 +39,10 @@ Example:
 def execute(plan: BinaryIO, no_wait: bool, rate: int | None, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """See `_EXECUTE_HELP`."""
     targets = from_document(plan.read())
-    with asking(bootstrap, timeout_s) as client:
-        results = carry_out(client, targets, client.topics(), rate, waits=not no_wait)
+    with connected_client(bootstrap, timeout_s) as client:
+        results = execute_reassignment(client, targets, client.topics(), rate, waits=not no_wait)
     done = "is being moved according to the plan" if no_wait else "has been moved according to the plan"
-    tell(results, done, as_json=as_json)
+    print_results(results, done, as_json=as_json)
 
 
 _VERIFY_HELP = """Compare the replicas of partitions with PLAN; nothing is changed.
@@ -59,26 +65,28 @@ Example:
 def verify(plan: BinaryIO, as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """See `_VERIFY_HELP`."""
     targets = from_document(plan.read())
-    with asking(bootstrap, timeout_s) as client:
-        under_way = {(each.topic, each.partition) for each in reassignments(client)}
-        results = compared(targets, client.topics(), under_way)
-    tell(results, "has the replicas of the plan", as_json=as_json)
+    with connected_client(bootstrap, timeout_s) as client:
+        in_progress = {(each.topic, each.partition) for each in reassignments(client)}
+        results = compared(targets, client.topics(), in_progress)
+    print_results(results, "has the replicas of the plan", as_json=as_json)
 
 
 def compared(
-    targets: Targets, topics: Sequence[TopicDescription], under_way: set[Partition]
+    targets: Targets, topics: Sequence[TopicDescription], in_progress: set[Partition]
 ) -> Mapping[Partition, Reason]:
-    """By partition what there is instead of the plan's replicas; None: it has those."""
+    """By partition the difference from the plan; None if the replicas are those of the plan."""
     present = replicas_of(topics)
-    return {at: _difference(present.get(at), tuple(target), at in under_way) for at, target in targets.items()}
+    return {at: _difference(present.get(at), tuple(target), at in in_progress) for at, target in targets.items()}
 
 
-def _difference(present: Sequence[int] | None, target: tuple[int, ...], is_under_way: bool) -> Reason:
+def _difference(present: Sequence[int] | None, target: tuple[int, ...], is_in_progress: bool) -> Reason:
     if present is None:
         return "the partition does not exist"
-    if is_under_way:
-        return f"it is being reassigned, with replicas {_shown(present)}"
-    return None if tuple(present) == target else f"it has replicas {_shown(present)}, and the plan {_shown(target)}"
+    if is_in_progress:
+        return f"the partition is being reassigned, with replicas {_shown(present)}"
+    if tuple(present) == target:
+        return None
+    return f"the partition has replicas {_shown(present)} instead of {_shown(target)}"
 
 
 def _shown(brokers: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""`kafkad reassign`: move partitions to other brokers, show what is on its way, and cancel it."""
+"""`kafkad reassign`: move partitions to other brokers; show, throttle and cancel reassignments."""
 
 import json
 import random
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import click
 
-from kafkad.cli.broker_options import CommandFailed, asking, broker_options, named_partitions
-from kafkad.cli.commands.cluster.carrying_out import RATE, carry_out, replicas_of, tell
+from kafkad.cli.broker_options import CommandFailed, broker_options, connected_client, named_partitions
 from kafkad.cli.commands.cluster.planned import execute, verify
+from kafkad.cli.commands.cluster.reassignment_execution import RATE, execute_reassignment, print_results, replicas_of
 from kafkad.cli.commands.cluster.reassignment_plan import as_document, proposed
 from kafkad.cli.options import json_option, number_in
 from kafkad.cli.transaction_tables import table
@@ -68,12 +68,12 @@ def start(
 ) -> None:
     """See `_START_HELP`."""
     brokers = broker_ids(target)
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         topics = client.topics()
         targets = dict.fromkeys(named_partitions(partitions, topics), brokers)
-        results = carry_out(client, targets, topics, rate, waits=not no_wait)
+        results = execute_reassignment(client, targets, topics, rate, waits=not no_wait)
     done = "is being moved" if no_wait else "has been moved"
-    tell(results, f"{done} to brokers {','.join(map(str, brokers))}", as_json=as_json)
+    print_results(results, f"{done} to brokers {','.join(map(str, brokers))}", as_json=as_json)
 
 
 _GENERATE_HELP = """Print a plan that spreads all partitions of TOPICs over BROKERS; nothing is moved.
@@ -98,14 +98,14 @@ def generate(
     topics: tuple[str, ...], target: str, no_racks: bool, as_json: bool, bootstrap: str, timeout_s: float
 ) -> None:
     """See `_GENERATE_HELP`."""
-    wanted = broker_ids(target)
-    with asking(bootstrap, timeout_s) as client:
+    requested = broker_ids(target)
+    with connected_client(bootstrap, timeout_s) as client:
         by_name, brokers = {topic.name: topic for topic in client.topics()}, client.describe_brokers()
     missing = [name for name in topics if name not in by_name]
     if missing:
-        raise CommandFailed(f"there is no topic {', '.join(missing)}")
+        raise CommandFailed(f"no topic {', '.join(missing)} exists")
     found = [by_name[name] for name in dict.fromkeys(topics)]
-    plan = proposed(found, brokers, wanted, with_racks=not no_racks, random_below=random.randrange)
+    plan = proposed(found, brokers, requested, with_racks=not no_racks, random_below=random.randrange)
     present = replicas_of(found)
     if as_json:
         click.echo(json.dumps({"current": as_document(present), "proposed": as_document(plan)}))
@@ -120,10 +120,10 @@ def generate(
 @broker_options
 def cancel(partitions: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Cancel reassignments: partitions keep their original replicas, and new replicas are deleted."""
-    with asking(bootstrap, timeout_s) as client:
-        wanted = named_partitions(partitions, client.topics())
-        results = reassign(client, dict.fromkeys(wanted))
-    tell(results, "keeps its original replicas", as_json=as_json)
+    with connected_client(bootstrap, timeout_s) as client:
+        requested = named_partitions(partitions, client.topics())
+        results = reassign(client, dict.fromkeys(requested))
+    print_results(results, "keeps its original replicas", as_json=as_json)
 
 
 _THROTTLE_HELP = """Limit the reassignments in progress on each broker, or remove all limits.
@@ -146,17 +146,17 @@ def throttle_reassignments(rate: int | None, remove: bool, as_json: bool, bootst
     """See `_THROTTLE_HELP`."""
     if (rate is None) is not remove:
         raise click.UsageError("give --rate BYTES or --remove")
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         if rate is None:
             configs = topic_configs(client, [each.name for each in client.topics()])
             topics = sorted(name for name, has in configs.items() if has.keys() & {LEADERS, FOLLOWERS})
             unthrottle(client, topics)
         else:
-            under_way = reassignments(client)
-            if not under_way:
+            in_progress = reassignments(client)
+            if not in_progress:
                 raise CommandFailed("no reassignment is in progress")
-            throttle(client, [_move(each) for each in under_way], rate)
-            topics = sorted({each.topic for each in under_way})
+            throttle(client, [_move(each) for each in in_progress], rate)
+            topics = sorted({each.topic for each in in_progress})
     if as_json:
         click.echo(json.dumps({"rate": rate, "topics": topics}))
         return
@@ -174,7 +174,7 @@ def _move(each: Reassignment) -> Move:
 @broker_options
 def list_reassignments(as_json: bool, bootstrap: str, timeout_s: float) -> None:
     """Print the reassignments in progress."""
-    with asking(bootstrap, timeout_s) as client:
+    with connected_client(bootstrap, timeout_s) as client:
         found = reassignments(client)
     if as_json:
         click.echo(json.dumps([each._asdict() for each in found]))

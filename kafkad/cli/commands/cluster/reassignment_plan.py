@@ -1,4 +1,4 @@
-"""Plans of reassignments: which brokers could have the partitions of some topics, and the file that says so."""
+"""Plans of reassignments: proposed replicas of the partitions of topics, and the file format of a plan."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,20 +15,20 @@ from kafkad.core.errors import KafkaError
 def proposed(
     topics: Sequence[TopicDescription],
     brokers: Sequence[BrokerDescription],
-    wanted: Sequence[int],
+    broker_ids: Sequence[int],
     *,
     with_racks: bool,
     random_below: Callable[[int], int],
 ) -> Mapping[Partition, tuple[int, ...]]:
-    """New replicas of all partitions on the `wanted` brokers, spread as those of a new topic are.
+    """New replicas of all partitions on these brokers, spread like the replicas of a new topic.
 
-    A topic has as many replicas as its first partition, as in kafka-reassign-partitions. CommandFailed if a broker is
-    away, there are fewer than that, or only some have a rack.
+    The replication factor of a topic is that of its first partition, as in kafka-reassign-partitions. Raises
+    CommandFailed if a broker is not registered, there are too few brokers, or only some have a rack.
     """
-    racks = {each.broker: each.rack for each in brokers if each.broker in wanted}
-    away = sorted(set(wanted) - racks.keys())
-    if away:
-        raise CommandFailed(f"there is no broker {', '.join(map(str, away))}")
+    racks = {each.broker: each.rack for each in brokers if each.broker in broker_ids}
+    missing = sorted(set(broker_ids) - racks.keys())
+    if missing:
+        raise CommandFailed(f"no broker {', '.join(map(str, missing))} exists")
     if not with_racks:
         racks = dict.fromkeys(racks)
     elif len({rack is None for rack in racks.values()}) > 1:
@@ -43,14 +43,14 @@ def proposed(
                 start_index=random_below(len(racks)),
                 shift=random_below(len(racks)),
             )
-        except KafkaError as refused:
-            raise CommandFailed(f"{topic.name}: {refused}") from None
+        except KafkaError as rejected:
+            raise CommandFailed(f"{topic.name}: {rejected}") from None
         found |= {(topic.name, row.partition): ids for row, ids in zip(topic.partitions, rows, strict=True)}
     return found
 
 
 def as_document(replicas: Mapping[Partition, Sequence[int]]) -> dict[str, Any]:
-    """The file that kafka-reassign-partitions reads; replicas are in the default directory of their brokers."""
+    """The content of a file for kafka-reassign-partitions; brokers choose the log directories of replicas."""
     rows = [
         {"topic": topic, "partition": index, "replicas": list(ids), "log_dirs": ["any"] * len(ids)}
         for (topic, index), ids in sorted(replicas.items())
@@ -70,14 +70,14 @@ class _Plan(Struct):
 
 
 class _File(Struct):
-    """A plan, or the present replicas and the plan, as `kafkad reassign generate --json` prints them."""
+    """A plan, or the current replicas and a plan, as `kafkad reassign generate --json` prints them."""
 
     partitions: tuple[_Row, ...] = ()
     proposed: _Plan | None = None
 
 
 def from_document(text: str | bytes) -> dict[Partition, tuple[int, ...]]:
-    """The replicas of each partition in a file of kafka-reassign-partitions or of our own. Raises CommandFailed."""
+    """The replicas of each partition in a file of kafka-reassign-partitions or kafkad. Raises CommandFailed."""
     try:
         file = json.decode(text, type=_File)
     except MsgspecError as error:

@@ -36,7 +36,7 @@ SETTINGS: tuple[Setting, ...] = (
     row("controller.performance.always.log.threshold.ms", LONG, 2000, Between(0), MEDIUM, READ_ONLY,
         "Duration from which a slow controller event is logged.", status=KRAFT, internal=True),
     row("controller.performance.sample.period.ms", LONG, 60_000, Between(100), MEDIUM, READ_ONLY,
-        "How often the controller's speed is logged.", status=KRAFT, internal=True),
+        "Interval of log lines with the controller's speed.", status=KRAFT, internal=True),
     row("broker.heartbeat.interval.ms", INT, 2000, None, MEDIUM, READ_ONLY,
         "How often a broker reports to the quorum.", status=KRAFT),
     row("broker.session.timeout.ms", INT, 9000, None, MEDIUM, READ_ONLY,

@@ -1,7 +1,7 @@
-"""Which partitions are led by a broker of this machine, and where do they lie?
+"""The partitions with a leader on this machine, and their directories.
 
-Of a cluster whose brokers are on several machines each machine exports these, and reads no file of a replica that may
-be behind. Who leads is asked of the cluster, and which broker has a log directory of its `meta.properties`.
+If the brokers of a cluster are on several machines, each machine exports the partitions of its own leaders, so that no
+export reads a replica that is behind. Metadata has the leaders; `meta.properties` has the broker of a log directory.
 """
 
 import os
@@ -18,12 +18,12 @@ from kafkad.export.reading.log_directories import check_folders
 from kafkad.export.request import ExportRequest
 
 
-def led_here(client: BrokerClient, wanted: ExportRequest) -> dict[int, str]:
-    """The directories of these partitions. Raises `ExportFailed`, `BrokerCallFailed`."""
-    (topic,) = client.topics([wanted.topic])
-    folders = list(_folders(client, wanted))
+def local_leaders(client: BrokerClient, request: ExportRequest) -> dict[int, str]:
+    """The directories of the partitions with a leader on this machine. Raises `ExportFailed`, `BrokerCallFailed`."""
+    (topic,) = client.topics([request.topic])
+    folders = list(_folders(client, request))
     if not folders:
-        named = ", ".join(wanted.log_dirs)
+        named = ", ".join(request.log_dirs)
         raise ExportFailed(
             f"{named or 'no log directory on this machine'} does not belong to a broker of cluster {client.cluster_id}:"
             " use --log-dirs or --partitions all"
@@ -33,7 +33,7 @@ def led_here(client: BrokerClient, wanted: ExportRequest) -> dict[int, str]:
     for each in topic.partitions:
         if each.leader not in brokers:
             continue
-        name = str(TopicPartition(wanted.topic, each.partition))
+        name = str(TopicPartition(request.topic, each.partition))
         places = [
             path for broker, folder in folders if broker == each.leader and os.path.isdir(path := f"{folder}/{name}")
         ]
@@ -43,13 +43,13 @@ def led_here(client: BrokerClient, wanted: ExportRequest) -> dict[int, str]:
     return found
 
 
-def _folders(client: BrokerClient, wanted: ExportRequest) -> Iterator[tuple[int, str]]:
-    """The log directories here that are of brokers of this cluster, with the broker of each."""
-    if wanted.log_dirs:
-        check_folders(wanted.log_dirs)
-        folders: list[tuple[int | None, str]] = [(None, path) for path in wanted.log_dirs]
+def _folders(client: BrokerClient, request: ExportRequest) -> Iterator[tuple[int, str]]:
+    """The local log directories of brokers of this cluster, each with its broker."""
+    if request.log_dirs:
+        check_folders(request.log_dirs)
+        folders: list[tuple[int | None, str]] = [(None, path) for path in request.log_dirs]
     else:
-        # Brokers on other machines may have directories of the same names.
+        # Brokers on other machines may have directories with the same path.
         folders = [(row.broker, row.path) for row in describe_log_dirs(client, {}) if row.error is None]
     for expected, path in folders:
         try:

@@ -1,4 +1,4 @@
-"""How a command ends that failed or was asked for something wrong, in one line. Imports nothing but click."""
+"""Errors of commands, printed in one line. Imports only click."""
 
 from collections.abc import Sequence
 from typing import IO, Any
@@ -6,8 +6,8 @@ from typing import IO, Any
 import click
 
 
-def fail(text: str) -> None:
-    """On stderr, in one line whatever was quoted."""
+def print_error(text: str) -> None:
+    """Print an error on stderr in one line."""
     click.echo(f"kafkad: {' '.join(text.splitlines())}", err=True)
 
 
@@ -22,4 +22,4 @@ class WrongConfiguration(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         for line in self.lines:
-            fail(line)
+            print_error(line)

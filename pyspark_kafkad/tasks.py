@@ -1,4 +1,4 @@
-"""What one task reads, of a batch or of a stream."""
+"""The range of one task, of a batch or of a stream, and reading it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,19 +10,19 @@ from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.shared_client import SharedClient
 from kafkad.export.reading.source import Source, read_range
 from kafkad.export.schema import METADATA
-from pyspark_kafkad.failing import in_one_line
+from pyspark_kafkad.errors import in_one_line
 
 
 @dataclass
 class TopicRange(InputPartition):
-    """Goes to a worker."""
+    """The range of a task, sent to a worker."""
 
     source: Source
-    wanted: OffsetRange
+    offset_range: OffsetRange
 
 
 def narrowed(source: Source, columns: Sequence[str]) -> Source:
-    """What these columns do not need is not made."""
+    """The source without the data that these columns do not need."""
     return replace(
         source, with_headers="headers" in columns, with_metadata=any(name in METADATA.names for name in columns)
     )
@@ -30,8 +30,8 @@ def narrowed(source: Source, columns: Sequence[str]) -> Source:
 
 def read_piece(piece: InputPartition, columns: list[str]) -> Iterator[pa.RecordBatch]:
     if not isinstance(piece, TopicRange):
-        # Where there is nothing to read, Spark has a piece of its own read.
+        # Without any range Spark passes an empty partition of its own.
         return
     with in_one_line(), SharedClient() as client:
-        for batch in read_range(narrowed(piece.source, columns), piece.wanted, client):
+        for batch in read_range(narrowed(piece.source, columns), piece.offset_range, client):
             yield batch.select(columns)

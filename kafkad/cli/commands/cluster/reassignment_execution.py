@@ -1,4 +1,4 @@
-"""Reassignments from the command line: begun with their throttle, waited for, and told line by line."""
+"""Execute reassignments from the command line: throttle, start, wait, print the results."""
 
 import json
 import sys
@@ -13,19 +13,20 @@ from kafkad.client.reassignments import Partition, Reason, reassign, reassignmen
 from kafkad.client.throttles import Move, throttle, unthrottle
 
 Targets = Mapping[Partition, Sequence[int]]
-"""The replicas that each partition is to have, the preferred leader first."""
+"""The target replicas of each partition, the preferred leader first."""
 
 RATE = click.IntRange(1, INT64_MAX)
 _CHECK_INTERVAL_S = 0.2
-_TELL_S = 5.0
+_PROGRESS_INTERVAL_S = 5.0
 
 
-def carry_out(
+def execute_reassignment(
     client: BrokerClient, targets: Targets, topics: Iterable[TopicDescription], rate: int | None, *, waits: bool
 ) -> dict[Partition, Reason]:
-    """Begin, wait for the end unless told otherwise; by partition why it was refused, None: it was not.
+    """Start the reassignments, and with `waits` wait for their end. Returns the reasons of rejections by partition,
+    None for accepted reassignments.
 
-    `rate` limits what each broker copies (bytes a second) until nothing is on its way any more.
+    `rate` limits the bytes a second that each broker copies; the limit is removed when no reassignment is in progress.
     """
     if rate is not None:
         throttle(client, moves_to(targets, topics), rate)
@@ -42,7 +43,7 @@ def replicas_of(topics: Iterable[TopicDescription]) -> dict[Partition, Sequence[
 
 
 def moves_to(targets: Targets, topics: Iterable[TopicDescription]) -> list[Move]:
-    """What is copied when these partitions get these replicas."""
+    """The copies that these reassignments require."""
     replicas = replicas_of(topics)
     moves = []
     for (topic, index), target in targets.items():
@@ -53,19 +54,21 @@ def moves_to(targets: Targets, topics: Iterable[TopicDescription]) -> list[Move]
     return moves
 
 
-def wait_for(client: BrokerClient, partitions: Sequence[Partition], *, tell_s: float = _TELL_S) -> None:
-    """Return when none of these is on its way; every `tell_s` seconds a line on stderr says how many are."""
+def wait_for(
+    client: BrokerClient, partitions: Sequence[Partition], *, progress_interval_s: float = _PROGRESS_INTERVAL_S
+) -> None:
+    """Wait until none of these is in progress; print progress on stderr every `progress_interval_s` s."""
     waiting = set(partitions)
-    tell_at = time.monotonic() + tell_s
+    next_progress = time.monotonic() + progress_interval_s
     while left := waiting & {(each.topic, each.partition) for each in reassignments(client)}:
-        if time.monotonic() >= tell_at:
+        if time.monotonic() >= next_progress:
             click.echo(f"kafkad: {len(waiting) - len(left)} of {len(waiting)} partition(s) have been moved", err=True)
-            tell_at += tell_s
+            next_progress += progress_interval_s
         time.sleep(_CHECK_INTERVAL_S)
 
 
-def tell(results: Mapping[Partition, Reason], done: str, *, as_json: bool) -> None:
-    """A line for each partition, with what was `done` or why not: then the exit code is 1."""
+def print_results(results: Mapping[Partition, Reason], done: str, *, as_json: bool) -> None:
+    """Print a line for each partition, with `done` or the error. Exit with code 1 after an error."""
     if as_json:
         rows = [{"topic": topic, "partition": index, "error": why} for (topic, index), why in sorted(results.items())]
         click.echo(json.dumps(rows))

@@ -1,7 +1,7 @@
-"""The folder of a table: on a disk of this machine, or in an object store that pyarrow knows.
+"""The folder of a table: on a disk of this machine, or in an object store that pyarrow supports.
 
-On a disk a file gets its name when it is complete and on the disk; in an object store nothing is seen before that.
-Before that it is below `_tmp`, with a name that no pattern of Parquet files matches: readers may look into each folder.
+On a disk a file gets its name when it is complete and synced. Before, the file is below `_tmp` and its name does not
+end with .parquet, because readers may list each folder. In an object store an incomplete object is invisible.
 """
 
 import os
@@ -23,38 +23,38 @@ if TYPE_CHECKING:
 UNFINISHED = "_tmp"
 _PARQUET, _GROWING, _COMPLETE = ".parquet", ".unfinished", ".complete"
 _PROBE = "_kafkad_log/.create-only"
-"""An object that is there once."""
+"""An object for checking that the store creates it only once."""
 
 
 def unfinished_path(run_id: str, path: str) -> str:
-    """Where a file is while the run writes it; `path` ends with .parquet."""
+    """The path of a file while the run writes it; `path` ends with .parquet."""
     return f"{UNFINISHED}/{run_id}/{path.removesuffix(_PARQUET)}{_GROWING}"
 
 
-def waiting_path(run_id: str, path: str) -> str:
-    """Where a complete file waits for the commit that gives it this path."""
+def pending_path(run_id: str, path: str) -> str:
+    """The path of a complete file until the commit renames it to `path`."""
     return f"{UNFINISHED}/{run_id}/{path.removesuffix(_PARQUET)}{_COMPLETE}"
 
 
-class Waiting(NamedTuple):
-    """A complete file of a run, and the path that it gets by the commit."""
+class PendingFile(NamedTuple):
+    """A complete file of a run, and its path after the commit."""
 
     run_id: str
     path: str
 
 
 def normalized(out: str) -> str:
-    """`s3a://`, as Hadoop writes it, is `s3://`."""
+    """Replace Hadoop's `s3a://` by `s3://`."""
     return f"s3://{out.removeprefix('s3a://')}" if out.startswith("s3a://") else out
 
 
 def absolute(out: str) -> str:
-    """As processes that have another working directory find it."""
+    """The folder for processes with another working directory."""
     return out if "://" in out else str(Path(out).absolute())
 
 
 class TableFolder:
-    """Paths are below the folder, with slashes. Raises `ExportFailed` for a folder that can't be one."""
+    """Paths are relative to the folder, with slashes. Raises `ExportFailed` for an invalid folder."""
 
     def __init__(self, out: str) -> None:
         self.out = normalized(out)
@@ -70,14 +70,14 @@ class TableFolder:
         self.is_local = isinstance(self._files, pa.fs.LocalFileSystem)
 
     def create(self, path: str) -> Any:
-        """A file to write; see `finish`."""
+        """Open a new file for writing; see `finish`."""
         full = f"{self.root}/{path}"
         if self.is_local:
             self._files.create_dir(str(PurePosixPath(full).parent), recursive=True)
         return self._files.open_output_stream(full)
 
     def finish(self, unfinished: str, path: str) -> None:
-        """The file is complete: give it its name."""
+        """Sync a complete file and rename it to `path`."""
         source, target = f"{self.root}/{unfinished}", f"{self.root}/{path}"
         if self.is_local:
             with open(source, "rb") as file:
@@ -88,26 +88,26 @@ class TableFolder:
         else:
             self._files.move(source, target)
 
-    def place(self, waiting: Iterable[Waiting]) -> None:
-        """Give files of a disk that wait for a commit their names; somebody else may have given some of them theirs."""
+    def rename_pending(self, pending_files: Iterable[PendingFile]) -> None:
+        """Rename pending files on a disk to their final names; another process may have renamed some of them."""
         folders = set()
         with self._failures("written"):
-            for run_id, path in waiting:
+            for run_id, path in pending_files:
                 target = f"{self.root}/{path}"
                 with suppress(FileNotFoundError):
                     os.makedirs(os.path.dirname(target), exist_ok=True)
-                    os.rename(f"{self.root}/{waiting_path(run_id, path)}", target)
+                    os.rename(f"{self.root}/{pending_path(run_id, path)}", target)
                     folders.add(os.path.dirname(target))
             for folder in folders:
                 _sync(folder)
 
-    def waiting(self) -> list[Waiting]:
-        """The files on a disk that wait for a commit, or whose run was killed behind it."""
+    def pending_files(self) -> list[PendingFile]:
+        """The complete files on a disk that are not renamed yet: before a commit, or after a run that was killed."""
         found = []
         for name in self.names(UNFINISHED, recursive=True) if self.is_local else ():
             if name.endswith(_COMPLETE):
                 _, run_id, path = name.split("/", 2)
-                found.append(Waiting(run_id, f"{path.removesuffix(_COMPLETE)}{_PARQUET}"))
+                found.append(PendingFile(run_id, f"{path.removesuffix(_COMPLETE)}{_PARQUET}"))
         return found
 
     def remove(self, path: str) -> None:
@@ -132,20 +132,20 @@ class TableFolder:
         return content
 
     def open(self, path: str) -> Any:
-        """To read parts of it. Raises FileNotFoundError."""
+        """Open a file for random access. Raises FileNotFoundError."""
         with self._failures():
             return self._files.open_input_file(f"{self.root}/{path}")
 
     def names(self, path: str = "", *, recursive: bool = False) -> list[str]:
-        """The files below `path`, sorted, as paths below the table's folder; none where there is no such folder."""
+        """The files below `path`, sorted, as paths relative to the table's folder; empty if `path` does not exist."""
         return self._list(path, pa.fs.FileType.File, recursive=recursive)
 
     def folders(self, path: str = "") -> list[str]:
-        """Those in the table's folder, or in one of these, sorted."""
+        """The folders in the table's folder, or in its folder `path`, sorted."""
         return self._list(path, pa.fs.FileType.Directory, recursive=False)
 
     def runs(self) -> set[str]:
-        """Those that are under way, or were killed, on a disk."""
+        """The ids of runs on a disk that are in progress or were killed."""
         return {path.removeprefix(f"{UNFINISHED}/") for path in self.folders(UNFINISHED)}
 
     def _list(self, path: str, kind: Any, *, recursive: bool) -> list[str]:
@@ -156,19 +156,19 @@ class TableFolder:
         return sorted(paths)
 
     def size(self, path: str) -> int | None:
-        """In bytes; None where there is no such file."""
+        """The size in bytes; None if the file does not exist."""
         with self._failures():
             found: int | None = self._files.get_file_info(f"{self.root}/{path}").size
         return found
 
     def age_s(self, path: str) -> float:
-        """How long ago the file was written."""
+        """The time since the last write of the file."""
         with self._failures():
             info = self._files.get_file_info(f"{self.root}/{path}")
         return 0.0 if info.mtime_ns is None else time.time() - info.mtime_ns / 1e9
 
     def publish(self, path: str, content: bytes) -> bool:
-        """Create the file with this content, on the disk, or return False: there is one already. On a disk or in S3.
+        """Create and sync the file with this content; return False if the file exists. Only on a disk or in S3.
 
         Raises `ExportFailed`.
         """
@@ -189,7 +189,7 @@ class TableFolder:
                 os.fsync(file.fileno())
             os.link(scratch, target)
         except FileExistsError:
-            # Perhaps our own, of which the answer of a server of files got lost: then it was asked once more.
+            # This process may have created the file itself: an NFS client repeats a request without a response.
             if not os.path.samefile(scratch, target):
                 return False
         finally:
@@ -198,12 +198,12 @@ class TableFolder:
         return True
 
     def check_store(self) -> None:
-        """Find out whether a file can be created here unless there is one: on a disk or in S3. Raises `StoreUnfit`."""
+        """Check that the store creates a file only if it does not exist. Raises `UnsupportedStore`."""
         if not self.is_local:
             self._conditional_puts().check_store(_PROBE)
 
     def _conditional_puts(self) -> "ConditionalPuts":
-        # Only who has a table in an object store needs obstore.
+        # Only tables in object stores need obstore.
         from kafkad.export.conditional_puts import ConditionalPuts  # noqa: PLC0415
 
         return ConditionalPuts(self.out, getattr(self._files, "region", ""))
@@ -219,13 +219,15 @@ class TableFolder:
 
 
 def _check_address(out: str) -> None:
-    """Raises `ExportFailed`, which does not say what it was: that may be a password."""
+    """Raises `ExportFailed` without quoting the address, which may contain a password."""
     try:
         parts = urlsplit(out)
     except ValueError as error:
-        raise ExportFailed(f"expected an address as s3://BUCKET/PATH: {error}") from None
+        raise ExportFailed(f"expected an address like s3://BUCKET/PATH: {error}") from None
     if any(each in out for each in "%?#") or (parts.scheme == "s3" and (not parts.netloc or "@" in parts.netloc)):
-        raise ExportFailed("expected an address as s3://BUCKET/PATH, without %, ? and #: variables say all else")
+        raise ExportFailed(
+            "expected an address like s3://BUCKET/PATH without %, ? and #: set other options by environment variables"
+        )
 
 
 def _sync(directory: str) -> None:

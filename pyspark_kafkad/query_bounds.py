@@ -1,6 +1,6 @@
-"""Where do the partitions of a batch begin and end, and where a stream? In the spelling of Spark's Kafka source.
+"""The start and end offsets of batches, and the start offsets of streams, from the options of Spark's Kafka source.
 
-It is said in one of three ways: a time wins over the times of each partition, and these over offsets.
+A time takes precedence over times of each partition, and these over offsets.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.records import offsets_at
 from kafkad.export.ranges import Bounds, TopicFacts
-from pyspark_kafkad.failing import IllegalArgumentException
+from pyspark_kafkad.errors import IllegalArgumentException
 from pyspark_kafkad.offsets import Partition
 
 _EARLIEST, _LATEST = -2, -1
@@ -19,12 +19,12 @@ _WORDS = {"earliest": _EARLIEST, "latest": _LATEST}
 
 
 class Side(NamedTuple):
-    """What is asked for: options begin with `name`."""
+    """The start or the end of a query; the names of its options begin with `name`."""
 
     name: str
     by_default: str
-    refused: str | None = None
-    """A word, or its number, that makes no sense here."""
+    rejected: str | None = None
+    """A word that is invalid for this side, also as a number."""
 
 
 BATCH_START = Side("starting", "earliest", "latest")
@@ -32,7 +32,7 @@ BATCH_END = Side("ending", "latest", "earliest")
 STREAM_START = Side("starting", "latest")
 
 
-def places(
+def offsets_at_side(
     client: BrokerClient | None,
     values: Mapping[str, str],
     side: Side,
@@ -44,16 +44,16 @@ def places(
     if f"{side.name}timestamp" in values or by_time is not None:
         times = _times(values, side, by_time, rows)
         if any(time_ms < 0 for time_ms in times.values()):
-            # In the protocol they stand for the ends of a log. Kafka's consumer refuses them, too.
+            # In the protocol negative times have special meanings. Kafka's consumer rejects them too.
             raise IllegalArgumentException(
                 f"{side.name}Timestamp: expected milliseconds since 1970, found a negative time"
             )
         if client is None:
-            raise IllegalArgumentException("the offsets at a time need a broker: set kafka.bootstrap.servers")
+            raise IllegalArgumentException("a broker is required to find offsets by time: set kafka.bootstrap.servers")
         found: dict[Partition, int] = {}
         for topic in facts:
-            asked = {row[1]: times[row] for row in rows if row[0] == topic}
-            found |= {(topic, each): offset for each, offset in offsets_at(client, topic, asked).items()}
+            requested = {row[1]: times[row] for row in rows if row[0] == topic}
+            found |= {(topic, each): offset for each, offset in offsets_at(client, topic, requested).items()}
         if side.name == "starting" and values.get("startingoffsetsbytimestampstrategy", "error").lower() == "error":
             _check_are_found(found, times)
         return {row: _not_beyond(found[row], facts[row[0]].bounds[row[1]].end) for row in rows}
@@ -74,7 +74,7 @@ def _times(values: Mapping[str, str], side: Side, by_time: str | None, rows: lis
 
 
 def _of_partitions(text: str, option: str, rows: list[Partition]) -> dict[Partition, int]:
-    """What the option says of each partition; to leave one out would leave its records out."""
+    """The number of each partition in the option. A missing partition is an error: its records would be missing."""
     named = parse_json(text, option)
     found = {}
     for topic, partition in rows:
@@ -86,7 +86,7 @@ def _of_partitions(text: str, option: str, rows: list[Partition]) -> dict[Partit
     for topic, of_topic in named.items():
         for name in of_topic if isinstance(of_topic, dict) else ("?",):
             if not name.isdecimal() or (topic, int(name)) not in found:
-                raise IllegalArgumentException(f"{option}: {topic}-{name} is not read, or not there")
+                raise IllegalArgumentException(f"{option}: {topic}-{name} is not selected, or does not exist")
     return found
 
 
@@ -95,8 +95,8 @@ def _resolved(offset: int, side: Side, bounds: Bounds) -> int:
         raise IllegalArgumentException(
             f"{side.name}Offsets: expected an offset, {_LATEST} or {_EARLIEST}, found {offset}"
         )
-    if side.refused is not None and offset == _WORDS[side.refused]:
-        raise IllegalArgumentException(f"{side.name}Offsets of a batch can't be {side.refused}")
+    if side.rejected is not None and offset == _WORDS[side.rejected]:
+        raise IllegalArgumentException(f"{side.name}Offsets of a batch can't be {side.rejected}")
     if offset >= 0:
         return offset
     return bounds.earliest if offset == _EARLIEST else bounds.end
@@ -106,13 +106,13 @@ def _check_are_found(found: Mapping[Partition, int], times: Mapping[Partition, i
     for row, offset in found.items():
         if offset < 0:
             raise IllegalArgumentException(
-                f"{row[0]}-{row[1]} has no record from {times[row]} ms on, and no offset for it;"
+                f"{row[0]}-{row[1]} has no record from {times[row]} ms on;"
                 " startingOffsetsByTimestampStrategy=latest begins at its end"
             )
 
 
 def _not_beyond(offset: int, end: int) -> int:
-    """A record may be of an open transaction, behind `end`; that is also for times that no record has."""
+    """At most `end`: a record may be after `end`, in an open transaction. Also `end` for times without a record."""
     return end if offset < 0 else min(offset, end)
 
 

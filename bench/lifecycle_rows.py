@@ -1,4 +1,4 @@
-"""Rows about a broker's life: start, rest, and 10,000 partitions."""
+"""Rows for the lifecycle of a broker: start, idle state, and 10,000 partitions."""
 
 import time
 from collections.abc import Callable
@@ -9,13 +9,13 @@ from bench.brokers.broker import RunningBroker
 from bench.connection import Connection
 from bench.figures import Figure, cost
 from bench.host import idle_cpu_percent, open_files, pss_megabytes
-from bench.replies import Refused, check_produce, leaders
+from bench.replies import ErrorReply, check_produce, leaders
 from bench.requests import create_topics, metadata, produce, record_batch
 from bench.scale import Scale
 
 _START_TIMEOUT_S = 120.0
 _SETTLE_S = 5.0
-_METADATA_ASKS = 30
+_METADATA_REQUESTS = 30
 _WRITTEN_AT_ONCE = 50
 """Partitions in one Produce request."""
 
@@ -46,16 +46,16 @@ def _produce_until_accepted(port: int, deadline: float) -> None:
     while time.perf_counter() < deadline:
         try:
             with Connection(port) as connection:
-                connection.ask(create)
-                check_produce(connection.ask(request))
+                connection.request(create)
+                check_produce(connection.request(request))
                 return
-        except (OSError, Refused):
+        except (OSError, ErrorReply):
             time.sleep(0.002)
     raise TimeoutError("no produce was accepted")
 
 
 def at_rest(broker: RunningBroker, scale: Scale, row: str) -> list[Figure]:
-    """Memory and CPU of a fresh broker that nobody talks to."""
+    """Memory and CPU of a new broker without clients."""
     time.sleep(_SETTLE_S)
     return [
         cost(row, "memory (PSS)", pss_megabytes(broker.pid), "MB"),
@@ -64,12 +64,12 @@ def at_rest(broker: RunningBroker, scale: Scale, row: str) -> list[Figure]:
 
 
 def after_load(broker: RunningBroker, scale: Scale, row: str) -> list[Figure]:
-    """Memory once the load rows are over."""
+    """Memory after the rows with load."""
     return [cost(row, "memory (PSS)", pss_megabytes(broker.pid), "MB")]
 
 
 def many_partitions(make: Callable[[], RunningBroker], scale: Scale, row: str) -> list[Figure]:
-    """Create, list, rest with and restart 10,000 partitions in ten topics."""
+    """10,000 partitions in ten topics: creation, Metadata, idle state and restart."""
     topics = {f"many-{index}": scale.partitions // 10 for index in range(10)}
     broker = make()
     with broker:
@@ -96,7 +96,7 @@ def many_partitions(make: Callable[[], RunningBroker], scale: Scale, row: str) -
 
 
 def after_a_crash(make: Callable[[], RunningBroker], scale: Scale, row: str) -> list[Figure]:
-    """kill -9 of a broker with 10,000 partitions that all have records, and the start after it."""
+    """The start after kill -9 of a broker with 10,000 partitions that all have records."""
     topics = {f"many-{index}": scale.partitions // 10 for index in range(10)}
     broker = make()
     with broker:
@@ -105,7 +105,7 @@ def after_a_crash(make: Callable[[], RunningBroker], scale: Scale, row: str) -> 
         broker.kill()
         killed = time.perf_counter()
         broker.start(wait=False)
-        first = _first_answer(broker.port, next(iter(topics)), killed + _START_TIMEOUT_S)
+        first = _first_reply(broker.port, next(iter(topics)), killed + _START_TIMEOUT_S)
         wait_until_served(broker.port, topics)
         served = time.perf_counter()
     return [
@@ -122,37 +122,37 @@ def _write_to_all(port: int, topics: dict[str, int]) -> float:
         for name, partitions in topics.items():
             for first in range(0, partitions, _WRITTEN_AT_ONCE):
                 some = range(first, min(first + _WRITTEN_AT_ONCE, partitions))
-                check_produce(connection.ask(produce(name, dict.fromkeys(some, records))))
+                check_produce(connection.request(produce(name, dict.fromkeys(some, records))))
     return time.perf_counter() - started
 
 
-def _first_answer(port: int, topic: str, deadline: float) -> float:
-    """When the broker answers again, whatever it has loaded by then."""
+def _first_reply(port: int, topic: str, deadline: float) -> float:
+    """The time of the first reply of the broker, before it has loaded all partitions."""
     while time.perf_counter() < deadline:
         try:
             with Connection(port) as connection:
-                connection.ask(metadata([topic]))
+                connection.request(metadata([topic]))
                 return time.perf_counter()
         except OSError:
             time.sleep(0.01)
-    raise TimeoutError("the broker does not answer again")
+    raise TimeoutError("the broker does not respond after its start")
 
 
 def _metadata_time(port: int, topics: dict[str, int]) -> tuple[float, int]:
     milliseconds, reply = [], b""
     with Connection(port) as connection:
-        for _ in range(_METADATA_ASKS):
+        for _ in range(_METADATA_REQUESTS):
             started = time.perf_counter()
-            reply = connection.ask(metadata())
+            reply = connection.request(metadata())
             milliseconds.append((time.perf_counter() - started) * 1_000)
     served = leaders(reply)
     missing = {name for name, count in topics.items() if served.get(name) != count}
     if missing:
-        raise Refused(f"Metadata lacks leaders in {sorted(missing)}")
+        raise ErrorReply(f"Metadata lacks leaders in {sorted(missing)}")
     return median(milliseconds), len(reply)
 
 
 def fresh_folder(parent: Path) -> Callable[[], Path]:
-    """A new folder at each call, so that every broker starts from nothing."""
+    """Returns a new folder for each call, so that every broker starts without data."""
     count = iter(range(1_000_000))
     return lambda: parent / f"broker-{next(count)}"

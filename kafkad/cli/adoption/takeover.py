@@ -1,7 +1,7 @@
-"""Puts what was planned into the coordination store of the broker that will have these directories.
+"""Write the plans to the coordination store of the broker that will use these directories.
 
-What a start would do by itself, but with the topics' own configs. It may be interrupted and repeated: a topic is in
-the store with its configs or not at all.
+A start of the broker would do the same, but without the configs of topics. The command may be interrupted and repeated:
+a topic and its configs are stored atomically.
 """
 
 import shutil
@@ -41,7 +41,7 @@ def node_id_of(directories: Sequence[Path]) -> int:
 
 
 def stored_metadata(first: Path) -> StoredMetadata:
-    """What a kafkad broker has stored in its first log directory; read from a copy, as opening a store writes to it."""
+    """The metadata in the store in the first log directory. Reads a copy, because opening a store writes to it."""
     if is_lost(first) and not (first / COPY_NAME).exists():
         return _NOTHING
     with TemporaryDirectory() as folder:
@@ -49,7 +49,7 @@ def stored_metadata(first: Path) -> StoredMetadata:
             shutil.copy(path, folder)
         store = open_store([Path(folder)], _session(), DEFAULT_NODE_ID)
         try:
-            # Of an adoption that was killed early on, some may be missing.
+            # Some paths are missing after an adoption that was killed early.
             ensure_paths(store)
             return MetadataTree(store, Term(0, Check(nodes.CONTROLLER_EPOCH, 0))).load()
         finally:
@@ -57,7 +57,7 @@ def stored_metadata(first: Path) -> StoredMetadata:
 
 
 def transfer(paths: Sequence[Path], plans: Sequence[TopicPlan], node_id: int) -> None:
-    """Raises `LogDirectoryUnusable`, also when a broker runs on one of the directories, and `StorageFailed`."""
+    """Raises `LogDirectoryUnusable`, also if a running broker uses one of the directories, and `StorageFailed`."""
     directories: list[LogDirectory] = []
     try:
         directories += map(LogDirectory, paths)
@@ -67,7 +67,7 @@ def transfer(paths: Sequence[Path], plans: Sequence[TopicPlan], node_id: int) ->
         finally:
             store.close()
         for directory in directories:
-            # Locking it took the mark; nothing was written to a log.
+            # The lock has removed the mark of a clean shutdown; no log was changed.
             if directory.was_clean:
                 directory.mark_clean_shutdown()
     finally:
@@ -103,7 +103,7 @@ def _new_topic(plan: TopicPlan, node_id: int) -> StoredTopic:
 
 
 def _states(plans: Sequence[TopicPlan], node_id: int) -> Mapping[TopicPartition, PartitionState]:
-    """Appends use an epoch that no batch on disk has."""
+    """The states of the partitions, with a leader epoch above that of every batch on disk."""
     return {
         each.name: PartitionState(
             leader=node_id,
