@@ -142,7 +142,7 @@ def test_small_files_of_a_table_are_merged(lake: Lake, table: str) -> None:
 @SOURCES
 def test_a_dry_run_says_how_much_it_would_be_and_changes_nothing(lake: Lake, source: str) -> None:
     lake.produce(1_000)
-    assert "nothing was done" in lake.run("run", "--dry-run", "--source", source)
+    assert "nothing was exported" in lake.run("run", "--dry-run", "--source", source)
     planned = json.loads(lake.run("run", "--dry-run", "--json", "--source", source))
     assert (planned["lag"], planned["tasks"], planned["files"]) == (1_000, 1, PARTITIONS)
     assert sum(map(len, lake.sent)) < planned["bytes"] < 1 << 20
@@ -342,7 +342,7 @@ def test_a_topic_that_was_made_again_is_another_one(lake: Lake) -> None:
     ("options", "code", "said"),
     [
         (["--topic", "nowhere"], 1, "topic 'nowhere' does not exist"),
-        (["--source", "files", "--log-dirs", "/usr"], 1, "is in none of /usr here"),
+        (["--source", "files", "--log-dirs", "/usr"], 1, "is in no log directory on this machine (/usr)"),
         (["--bootstrap-server", "127.0.0.1:1", "--timeout", "0.1"], 1, "no broker responds at 127.0.0.1:1"),
     ],
 )
