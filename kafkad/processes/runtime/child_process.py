@@ -1,4 +1,4 @@
-"""The loop of a child process, with what all five have in common: channel, peers, metadata and configuration.
+"""The loop of a child process, with what all of them have in common: channel, peers, metadata and configuration.
 
 One pass waits for events, handles the frames that came in, and then ticks the parts of the process. The subclass of a
 process has its parts; the verbs below that do nothing are for it to override.
