@@ -125,7 +125,7 @@ def test_a_table_that_begins_later_than_its_topic_is_right(lake: Lake, table: st
     assert sum(row["compared"] for row in rows) == COUNT
     # What the table does not have of what it has begun with is missing all the same.
     Path(lake.run("files", *options).splitlines()[0]).unlink()
-    assert any(line.endswith("is not there") for line in found(lake, *options))
+    assert any(line.endswith("does not exist") for line in found(lake, *options))
 
 
 def test_a_table_of_uncommitted_records_is_right_where_one_says_so(lake: Lake) -> None:

@@ -32,7 +32,7 @@ class Killed(BaseException):
 class Interrupted(TableFolder):
     """No file gets its name in it: the run is killed there."""
 
-    def place(self, pending_files: Iterable[PendingFile]) -> None:
+    def rename_pending(self, pending_files: Iterable[PendingFile]) -> None:
         raise Killed
 
 

@@ -12,7 +12,7 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.core.controller.deltas import BrokersChanged, MetadataDelta, Snapshot
 from kafkad.core.controller.image import MetadataImage
-from kafkad.core.metrics.catalogue import FAILED_PARTITIONS, FETCHER_LEADERS, THROTTLED_FOLLOWER_BYTES
+from kafkad.core.metrics.catalogue import FAILED_PARTITIONS, FETCHER_LEADERS
 from kafkad.core.quotas.replication_quota import ReplicationSide
 from kafkad.core.replication.following.requests import FollowKind, PartitionId
 from kafkad.core.settings.values import integer
@@ -40,9 +40,7 @@ class FetcherProcess(ChildProcess):
         assert config.cluster is not None, "there are fetchers in a cluster only"
         assert context.plugins is not None, "the supervisor loads the plugins before it forks"
         fetchers = len(context.registry.role("fetcher"))
-        self._quota = replication_quota(
-            context.plugins, config, ReplicationSide.FOLLOWER, fetchers, context.block, THROTTLED_FOLLOWER_BYTES
-        )
+        self._quota = replication_quota(context.plugins, config, ReplicationSide.FOLLOWER, fetchers, context.block)
         self._table = context.shared.table
         self._followed = FollowedPartitions(config.node_id, context.key.index, fetchers)
         self._leaders: dict[int, Leader] = {}

@@ -16,7 +16,6 @@ from kafkad.adapters.shared_memory.partition_table import FIRST_BYTES_OUT, Parti
 from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRegistry
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.core.controller.image import MetadataImage
-from kafkad.core.metrics.catalogue import THROTTLED_LEADER_BYTES
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.quotas.manager import QuotaManager
 from kafkad.core.quotas.replication_quota import ReplicationSide
@@ -92,7 +91,7 @@ class Assembly:
         assert context.plugins is not None, "the supervisor loads the plugins before it forks"
         processes = len(registry.role("network"))
         self._leader_quota = replication_quota(
-            context.plugins, config, ReplicationSide.LEADER, processes, context.block, THROTTLED_LEADER_BYTES
+            context.plugins, config, ReplicationSide.LEADER, processes, context.block
         )
         files = FileCache(context.open_files.files_of_network, read_only=True)
         self.turns = Turns()
