@@ -1,4 +1,4 @@
-"""The cleaner process: periodic rounds over all logs, in chunks that keep no worker busy for long, and compaction."""
+"""The cleaner process: periodic rounds over all logs, in small chunks for each worker, and compaction."""
 
 from collections.abc import Callable, Mapping
 from uuid import UUID
@@ -42,14 +42,14 @@ def main(context: ChildContext) -> None:
 
 
 class CleanerProcess(ChildProcess):
-    """One incarnation of one cleaner; with several, each has the slots of its index."""
+    """One incarnation of one cleaner; each cleaner has the slots of its index."""
 
     def __init__(self, context: ChildContext) -> None:
         super().__init__(context)
         assert context.plugins is not None, "the supervisor loads the plugins before it forks"
         self._next_round_ms = monotonic_ms() + context.config.log_dirs.log_initial_task_delay_ms
         self._log_defaults = context.config.log
-        """Of topics without options of their own, at the last check of what has changed."""
+        """The defaults of topics at the last check for changes."""
         self._early = EarlyChecks()
         cleaners = len(context.registry.role("cleaner"))
         self._planner = Planner(
@@ -65,8 +65,8 @@ class CleanerProcess(ChildProcess):
         self._unfinished = UnfinishedWork(context.block)
         self._compactor = Compactor(context.config, cleaners, self.peers, context.block, self._unfinished, self._early)
         self._next_compaction_ms: int | None = None
-        """When to check for logs to compact: at the start as soon as the topics are known, as Apache Kafka does; None
-        while no topic is compacted.
+        """When to check for logs to compact: at the start with the first metadata, as Apache Kafka does; None while no
+        topic is compacted.
         """
         self.loop.watch(self._compactor.doorbell, self._compactor.rung)
         self._transfers = SegmentTransfers(context.config.log_dirs.log_dirs, context.table, self.peers)
@@ -106,7 +106,7 @@ class CleanerProcess(ChildProcess):
         return True
 
     def _request_export_offsets(self) -> None:
-        """Until the responses come, the earlier offsets hold: they are smaller, so that less is deleted."""
+        """Until the responses arrive, the earlier offsets apply: they are smaller, so that less is deleted."""
         self.context.block[BYTES_TO_EXPORT] = self._planner.bytes_to_export
         if self._planner.waits_for_exports(self.config):
             frame = pack_coordination(ExportOffsetsRequest())
@@ -134,17 +134,17 @@ class CleanerProcess(ChildProcess):
         return 0 if self._compactor.has_finished else self._next_compaction_ms
 
     def _plan(self) -> None:
-        """A part of the described logs; the rest in later passes."""
+        """Plan for some of the described logs; for the others in later passes."""
         self._described.tick(self.config)
         if self._rounds.is_over and not self._described:
-            self._forget_others()
+            self._forget_uncompacted()
             self.context.block[BYTES_TO_EXPORT] = self._planner.bytes_to_export
 
-    def _forget_others(self) -> None:
-        """Topics that are not compacted any more."""
+    def _forget_uncompacted(self) -> None:
+        """Forget topics that are not compacted any more."""
         self._compactor.states.keep(lambda topic_id: self._planner.is_compacted(topic_id, self.config))
 
-    # What comes in.
+    # Messages.
 
     def configure(self, config: BrokerConfig) -> None:
         super().configure(config)
@@ -168,7 +168,7 @@ class CleanerProcess(ChildProcess):
         self._log_defaults = self.config.log
 
     def _all_changed(self) -> None:
-        """The broker's defaults have changed, which all topics inherit."""
+        """The defaults of the broker have changed, which all topics inherit."""
         self._log_defaults = self.config.log
         self._early.all_changed(self.image)
         self._compactor.topics_changed(lambda _: True)
@@ -187,19 +187,19 @@ class CleanerProcess(ChildProcess):
             case CleaningGranted() | Swapped():
                 self._compactor.handle(peer, message)
             case DiskNearlyFull(log_dir):
-                self._early.needs_space(log_dir)
+                self._early.space_short(log_dir)
             case CompactionsRequest(number):
-                self._forget_others()
+                self._forget_uncompacted()
                 rows = self._compactor.rows(self._planner.failed_policies)
                 self.peers.send(peer, pack_control(Compactions(number, rows)))
             case SegmentsDescribed():
-                if self._rounds.take(peer.index, message.part_id):
+                if self._rounds.described(peer.index, message.part_id):
                     self._described.add(peer, message.partitions)
             case _:
                 raise AssertionError(f"{peer} does not send {type(message).__name__} to a cleaner")
 
     def _take_export_offsets(self, worker: int, message: ExportOffsets) -> None:
-        """Once the offsets of all groups are known, logs that waited for them are checked soon."""
+        """With the offsets of all groups, logs that waited for them are checked soon."""
         were_known = self._planner.knows_exports
         self._planner.exported.update(worker, message.shards, message.rows)
         if self._planner.knows_exports and not were_known:
@@ -207,7 +207,7 @@ class CleanerProcess(ChildProcess):
 
 
 def _changed_in(image: MetadataImage, delta: MetadataDelta) -> Callable[[UUID], bool]:
-    """Which topics are deleted, or have another configuration than in `image`."""
+    """Selects the topics that are deleted, or have another configuration than in `image`."""
     if any(isinstance(change, Snapshot) for change in delta.changes):
         return lambda _: True
     changed = {image.topics[each.name].id for each in delta.changes if isinstance(each, TopicConfigChanged)}

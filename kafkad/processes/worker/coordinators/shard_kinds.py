@@ -1,6 +1,6 @@
-"""Which shards does a worker make, for which internal topic, with which settings?
+"""The shards of a worker by internal topic, and their settings.
 
-A shard gets the settings of the moment it is made; `configure` passes those that may change while it runs.
+A shard gets the present settings when it is created; `configure` changes the dynamic ones.
 """
 
 from collections.abc import Callable, Mapping, Set
@@ -35,9 +35,9 @@ _MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardKind:
-    """`make_shard(leader epoch)` makes an empty shard; the next two tell a shard what has changed in the metadata.
+    """`make_shard(leader epoch)` creates an empty shard; the next two notify a shard of changes of the metadata.
 
-    `outlives_leader_epochs`: it does not depend on the epoch (markers of transactions do), so it goes on in the next.
+    `outlives_leader_epochs`: the shard continues in the next epoch. Transactions do not: their markers have the epoch.
     """
 
     make_shard: Callable[[int], Shard[Any]]
@@ -74,7 +74,7 @@ class MetadataTopics:
         if image.version != self._version:
             names = frozenset(image.topics)
             self._version = image.version
-            # The same object until the topics change.
+            # Keep the same object until the topics change.
             self._names = self._names if names == self._names else names
         return self._names
 
@@ -86,9 +86,7 @@ def shard_kinds(
     assignors: Mapping[str, GroupAssignor],
     block: Block,
 ) -> Mapping[str, ShardKind]:
-    """By internal topic. `assignors` are those that plugins have registered; `block` has the counters of this
-    process.
-    """
+    """By internal topic. `assignors` are registered by plugins; `block` has the counters of this process."""
     groups, transactions, topics = group_config(config), transaction_config(config), MetadataTopics(partitions)
 
     def consumers_now() -> ConsumerConfig:
