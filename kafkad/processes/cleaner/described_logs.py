@@ -42,7 +42,7 @@ class DescribedLogs:
         self._peers = peers
         self._waiting: deque[tuple[ProcessKey, SegmentsOf]] = deque()
         self._quarantined: set[LogKey] = set()
-        """Logs during whose processing cleaners have died."""
+        """Logs on which cleaners have died."""
 
     def __bool__(self) -> bool:
         """Whether logs are pending."""

@@ -50,7 +50,7 @@ class CleanerProcess(ChildProcess):
         self._next_round_ms = monotonic_ms() + context.config.log_dirs.log_initial_task_delay_ms
         self._log_defaults = context.config.log
         """The defaults of topics at the last check for changes."""
-        self._early = EarlyChecks()
+        self._early_checks = EarlyChecks()
         cleaners = len(context.registry.role("cleaner"))
         self._planner = Planner(
             context.plugins.cleanup_policies,
@@ -58,12 +58,14 @@ class CleanerProcess(ChildProcess):
             cleaners=cleaners,
             index=context.key.index,
             topic_configs=context.plugins.topic_configs,
-            early_checks=self._early,
+            early_checks=self._early_checks,
         )
         self.open_links()
         self._rounds = Rounds(self.peers)
         self._unfinished = UnfinishedWork(context.block)
-        self._compactor = Compactor(context.config, cleaners, self.peers, context.block, self._unfinished, self._early)
+        self._compactor = Compactor(
+            context.config, cleaners, self.peers, context.block, self._unfinished, self._early_checks
+        )
         self._next_compaction_ms: int | None = None
         """When to check for logs to compact: at the start with the first metadata, as Apache Kafka does; None while no
         topic is compacted.
@@ -81,13 +83,13 @@ class CleanerProcess(ChildProcess):
             self._plan()
         if now_ms >= self._next_round_ms:
             self._next_round_ms = now_ms + self.config.log_dirs.log_retention_check_interval_ms
-            self._early.take(now_ms)
+            self._early_checks.take(now_ms)
             partitions = self._planner.begin_round(self.config)
             self._request_export_offsets()
             self._rounds.begin(partitions)
         elif now_ms >= self._next_check_ms():
             self._request_export_offsets()
-            self._rounds.add(self._planner.begin_check(self.config, *self._early.take(now_ms)))
+            self._rounds.add(self._planner.begin_check(self.config, *self._early_checks.take(now_ms)))
         self._check_dirty_logs(now_ms)
 
     def next_deadline_ms(self) -> int | None:
@@ -97,7 +99,7 @@ class CleanerProcess(ChildProcess):
         return min(deadline for deadline in deadlines if deadline is not None)
 
     def _next_check_ms(self) -> int:
-        early_ms = self._early.due_ms
+        early_ms = self._early_checks.due_ms
         return self._next_round_ms if early_ms is None else min(early_ms, self._next_round_ms)
 
     def finish(self) -> bool:
@@ -159,7 +161,7 @@ class CleanerProcess(ChildProcess):
 
     def metadata_changed(self, before: MetadataImage, delta: MetadataDelta) -> None:
         self._planner.apply(self.image, delta)
-        self._early.topics_changed(before, self.image, delta)
+        self._early_checks.topics_changed(before, self.image, delta)
         self._compactor.topics_changed(_changed_in(before, delta))
         if self._next_compaction_ms is None:
             self._next_compaction_ms = monotonic_ms()
@@ -170,7 +172,7 @@ class CleanerProcess(ChildProcess):
     def _all_changed(self) -> None:
         """The defaults of the broker have changed, which all topics inherit."""
         self._log_defaults = self.config.log
-        self._early.all_changed(self.image)
+        self._early_checks.all_changed(self.image)
         self._compactor.topics_changed(lambda _: True)
 
     def peer_changed(self, change: PeerChange) -> None:
@@ -187,7 +189,7 @@ class CleanerProcess(ChildProcess):
             case CleaningGranted() | Swapped():
                 self._compactor.handle(peer, message)
             case DiskNearlyFull(log_dir):
-                self._early.space_short(log_dir)
+                self._early_checks.space_short(log_dir)
             case CompactionsRequest(number):
                 self._forget_uncompacted()
                 rows = self._compactor.rows(self._planner.failed_policies)
@@ -200,10 +202,10 @@ class CleanerProcess(ChildProcess):
 
     def _take_export_offsets(self, worker: int, message: ExportOffsets) -> None:
         """With the offsets of all groups, logs that waited for them are checked soon."""
-        were_known = self._planner.knows_exports
+        were_complete = self._planner.has_all_exports
         self._planner.exported.update(worker, message.shards, message.rows)
-        if self._planner.knows_exports and not were_known:
-            self._early.all_changed(self.image)
+        if self._planner.has_all_exports and not were_complete:
+            self._early_checks.all_changed(self.image)
 
 
 def _changed_in(image: MetadataImage, delta: MetadataDelta) -> Callable[[UUID], bool]:

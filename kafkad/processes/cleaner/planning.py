@@ -183,7 +183,7 @@ class Planner:
         return any(DELETE_EXPORTED in self._policy_names(self._settings.of(topic, config), config) for topic in topics)
 
     @property
-    def knows_exports(self) -> bool:
+    def has_all_exports(self) -> bool:
         """Whether the offsets of all export groups are known."""
         groups = self._image.topics.get(GROUP_METADATA_TOPIC)
         return self.exported.is_complete(0 if groups is None else len(groups.partitions))
@@ -259,7 +259,7 @@ class Planner:
         names = self._policy_names(settings, config)
         self._to_export.pop((topic.id, row.index), None)
         if DELETE_EXPORTED in names:
-            exported = self.exported.of(topic.id, row.index) if self.knows_exports else None
+            exported = self.exported.of(topic.id, row.index) if self.has_all_exports else None
             summary = replace(summary, exported_offset=exported)
             self._to_export[topic.id, row.index] = bytes_to_export(summary, settings, now_ms)
         for name in names:

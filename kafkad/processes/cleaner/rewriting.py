@@ -212,17 +212,17 @@ def _written(
     base_offset: int,
 ) -> Generator[Progress, None, CleanedFiles]:
     """Write a group while the last one is synced and swapped, and wait for both. Unlink the files after a failure."""
-    is_whole = False
+    is_complete = False
     try:
         cleaned = yield from _write_beside(steps, last, destination)
         # The group is synced and swapped only when all writes have succeeded.
         while (awaited := destination.awaited()) is not None:
             yield awaited
         yield from _finish(last)
-        is_whole = True
+        is_complete = True
         return cleaned
     finally:
-        if not is_whole:
+        if not is_complete:
             for kind in (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX):
                 destination.unlink(file_name(base_offset, kind, CLEANED))
 

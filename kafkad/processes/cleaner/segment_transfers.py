@@ -58,19 +58,19 @@ class SegmentTransfers:
         self._peers = peers
         self._threads = HelperThreads(THREADS, "transfer")
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._under_way: dict[int, tuple[_Task, Future[None]]] = {}
+        self._running: dict[int, tuple[_Task, Future[None]]] = {}
         """By slot."""
         self._failing: dict[tuple[UUID, int], int] = {}
         """The base offset of the failing segment, by topic id and partition."""
 
     def begin(self, plan: PlannedTransfer) -> None:
         """Ignored while segments of the partition are being transferred."""
-        if plan.slot not in self._under_way:
+        if plan.slot not in self._running:
             self._next(_Task(plan))
 
     def _next(self, task: _Task) -> None:
         plan = task.plan
-        self._under_way.pop(plan.slot, None)
+        self._running.pop(plan.slot, None)
         if not task.segments:
             return
         segment, next_offset = task.segments[0]
@@ -87,7 +87,7 @@ class SegmentTransfers:
             file=file,
         )
         future = self._threads.submit(_transfer, plan.effect.receiver, sealed)
-        self._under_way[plan.slot] = task, future
+        self._running[plan.slot] = task, future
         future.add_done_callback(self._ring)
 
     def _open(self, plan: PlannedTransfer, segment: SegmentSummary) -> BinaryIO | None:
@@ -111,13 +111,13 @@ class SegmentTransfers:
 
     def rung(self, _events: int) -> None:
         os.eventfd_read(self.doorbell)
-        for task, future in [row for row in self._under_way.values() if row[1].done()]:
+        for task, future in [row for row in self._running.values() if row[1].done()]:
             error = future.exception()
             if error is None:
                 self._transferred(task)
                 self._next(task)
             else:
-                del self._under_way[task.plan.slot]
+                del self._running[task.plan.slot]
                 self._failed(task, error)
 
     def _transferred(self, task: _Task) -> None:

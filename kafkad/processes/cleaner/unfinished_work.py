@@ -1,4 +1,4 @@
-"""Detects the log during whose processing this cleaner died. After two deaths the next incarnation quarantines the log.
+"""Detects the log on which this cleaner died. After two deaths the next incarnation quarantines the log.
 
 A policy may never return, allocate all memory, or end the interpreter. Without this, each incarnation would die at
 once, and no other log would be cleaned. The words are in the process's counter block, which outlives the process.

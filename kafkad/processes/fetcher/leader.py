@@ -78,7 +78,7 @@ class Leader:
             self._shared.connections.drop(before)
 
     def tick(self, now_ms: int) -> None:
-        """Send what is pending to the owners and to the leader."""
+        """Send pending orders to the owners, and the next request to the leader."""
         self.is_due = False
         shared = self._shared
         for owner, order in self.fetcher.describe_orders(now_ms):

@@ -24,7 +24,7 @@ class OwnerOrders:
 
     def __init__(self, arena: Arena, workers: int) -> None:
         self._arena = arena
-        self._lent: list[deque[int]] = [deque() for _ in range(workers)]
+        self._retained: list[deque[int]] = [deque() for _ in range(workers)]
         self._outgoing: list[list[bytes]] = [[] for _ in range(workers)]
 
     def add(self, worker: int, order: FollowOrder, extent: int = NO_EXTENT) -> None:
@@ -32,19 +32,19 @@ class OwnerOrders:
         if order.kind == FollowKind.APPEND:
             if extent != NO_EXTENT:
                 self._arena.retain(extent)
-            self._lent[worker].append(extent)
+            self._retained[worker].append(extent)
         self._outgoing[worker].append(pack_order(order))
 
     def appended(self, worker: int) -> None:
         """The worker has sent the result of an APPEND: release its oldest extent."""
-        extent = self._lent[worker].popleft()
+        extent = self._retained[worker].popleft()
         if extent != NO_EXTENT:
             self._arena.release(extent)
 
     def worker_lost(self, worker: int) -> None:
         """The worker was reaped: it uses no memory any more."""
         self._outgoing[worker].clear()
-        while self._lent[worker]:
+        while self._retained[worker]:
             self.appended(worker)
 
     def send(self, peers: Peers) -> None:

@@ -64,7 +64,7 @@ RECORD_ERRORS = 500
 class Appender:
     """Appends for all partitions of this worker.
 
-    `publish` writes the slot of a partition whose log has changed; `failed` takes it or its directory offline.
+    `touched` marks a partition to be published; `failed` takes a partition or its directory offline.
     """
 
     def __init__(
@@ -102,8 +102,9 @@ class Appender:
         self._incarnations = [0] * len(arenas)
         """The deaths of each network process: its next incarnation reuses the numbers of requests."""
         self._purgatory: Purgatory[DelayedProduce[ProduceResponse], Appender] = Purgatory(view=self, start_ms=now_ms)
-        asked = coordinators, self.append_verified, retry
-        self.transactional = Transactional(partitions, arenas, *asked, touched, self._turns)
+        self.transactional = Transactional(
+            partitions, arenas, coordinators, self.append_verified, retry, touched, self._turns
+        )
 
     @property
     def has_waiting(self) -> bool:

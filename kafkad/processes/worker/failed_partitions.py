@@ -27,14 +27,14 @@ NO_SPACE_LOG_MS = 60_000
 _REMOVED = "its files were removed"
 
 
-def log_no_space(owned: OwnedPartition, what: str, error: NoSpaceLeft) -> None:
+def log_no_space(owned: OwnedPartition, event: str, error: NoSpaceLeft) -> None:
     """Once a minute for each partition: with a full disk every append fails, and the broker's log may be on the same
     disk.
     """
     now_ms = monotonic_ms()
     if now_ms >= owned.no_space_due_ms:
         owned.no_space_due_ms = now_ms + NO_SPACE_LOG_MS
-        log.error("%s: %s: %s", owned.name, what, error)
+        log.error("%s: %s: %s", owned.name, event, error)
 
 
 class FailedPartitions:

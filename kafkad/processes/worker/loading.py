@@ -172,7 +172,7 @@ class Loader:
             for task in self._without_space.values():
                 self._wait(task)
 
-    def work(self, budget_s: float, loaded: Loaded) -> None:
+    def load(self, budget_s: float, loaded: Loaded) -> None:
         """Load for about `budget_s` seconds; `loaded` gets each partition that is online or failed."""
         until = time.monotonic() + budget_s
         while not self.is_idle and time.monotonic() < until:
@@ -195,7 +195,7 @@ class Loader:
     ) -> Generator[Progress, None, PartitionLog]:
         state = self._directories[owned.log_dir]
         directory = state.path / str(owned.name)
-        is_new = _make(directory, owned.topic_id)
+        is_new = _create(directory, owned.topic_id)
         if is_new:
             state.forget_partition(owned.name)
         replaces_dead_worker = before.topic_id == owned.topic_id
@@ -313,7 +313,7 @@ def _load(
     return partition_log
 
 
-def _make(directory: Path, topic_id: bytes) -> bool:
+def _create(directory: Path, topic_id: bytes) -> bool:
     """Create the partition's directory if it does not exist. Returns whether it is new."""
     with storage_errors(str(directory)):
         try:

@@ -201,7 +201,7 @@ class WorkerProcess(ChildProcess):
         """The parts that may change logs."""
         self.loader.retry(now_ms)
         if not self.loader.is_idle:
-            self.loader.work(STEP_S, self.loaded)
+            self.loader.load(STEP_S, self.loaded)
             self.registry.set_progress(self.context.key, *self.loader.progress)
         self.appender.tick()
         self.leading.tick(now_ms)
@@ -212,7 +212,7 @@ class WorkerProcess(ChildProcess):
         if self.coordinator_messages.has_queued:
             self.coordinator_messages.handle_queued()
         if self.marker_writer.is_busy:
-            self.marker_writer.work(STEP_S)
+            self.marker_writer.write_queued(STEP_S)
         self.coordinator_shards.write_batches()
 
     def _tick_after_results(self, now_ms: int) -> None:
@@ -221,8 +221,8 @@ class WorkerProcess(ChildProcess):
         self.marker_writer.respond_to_written()
         self.appender.expire(now_ms)
         self.partition_requests.pending_deletes.expire(now_ms)
-        self.coordinator_shards.work(STEP_S, now_ms)
-        self.coordinator_messages.work(now_ms)
+        self.coordinator_shards.tick(STEP_S, now_ms)
+        self.coordinator_messages.tick(now_ms)
         removal_due_ms = self.partitions.removal_due_ms
         if removal_due_ms is not None and removal_due_ms <= now_ms:
             self.partitions.remove_deleted(now_ms)
@@ -241,8 +241,8 @@ class WorkerProcess(ChildProcess):
     def _is_busy(self) -> bool:
         coordinates = self.coordinator_shards.is_busy or self.coordinator_messages.is_busy
         appends = self._slot_publisher.has_dirty or self.appender.is_busy or self.marker_writer.is_busy
-        answers = self.following.is_busy or self.partition_requests.is_busy or self.cleanings.is_busy
-        return appends or coordinates or answers or not self.loader.is_idle
+        handles = self.following.is_busy or self.partition_requests.is_busy or self.cleanings.is_busy
+        return appends or coordinates or handles or not self.loader.is_idle
 
     def _next_due_ms(self) -> int:
         deadlines = (

@@ -46,7 +46,6 @@ class OwnedPartition:
 
     __slots__ = (
         "bytes_in",
-        "early_progress",
         "future_bytes",
         "future_dir",
         "future_end",
@@ -62,6 +61,7 @@ class OwnedPartition:
         "name",
         "needs_recovery",
         "no_space_due_ms",
+        "pending_progress",
         "published_start",
         "replicas",
         "role",
@@ -94,7 +94,7 @@ class OwnedPartition:
         """The partition in the metadata."""
         self.led: LedPartition | None = None
         """The leader's state of the followers; None if this broker does not lead it, or with one replica."""
-        self.early_progress: dict[int, FollowerFetched] | None = None
+        self.pending_progress: dict[int, FollowerFetched] | None = None
         """The followers' progress by replica that was received before the log was loaded: it is sent once."""
         self.truncating_to: LogPosition | None = None
         """A pending truncation: the published slot ends at this position."""

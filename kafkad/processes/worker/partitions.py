@@ -100,7 +100,7 @@ class Partitions:
         self._check_due_ms: int | None = None
         """When to check deleted partitions again; None without any."""
         self.unattempted = 0
-        """Deleted partitions whose directory was not yet tried to be renamed."""
+        """The number of deleted partitions without a first attempt to rename their directory."""
         self._removals = DirectoryRemovals()
         self._ineffective_configs: dict[str, list[str]] = {}
         """The logged errors by topic."""

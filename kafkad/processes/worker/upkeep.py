@@ -63,7 +63,7 @@ class Upkeep:
         self._pending_syncs: dict[OwnedPartition, None] = {}
         """The partitions that wait for a sync, in order."""
         self._syncing: dict[Future[None], tuple[OwnedPartition, PartitionLog, FlushLog]] = {}
-        self._name_syncs: dict[Future[None], Callable[[Future[None]], None]] = {}
+        self._directory_syncs: dict[Future[None], Callable[[Future[None]], None]] = {}
         """Running syncs of directories, with their callbacks."""
         self._is_closed = False
         self._remover = HelperThreads(1, "removal")
@@ -109,7 +109,7 @@ class Upkeep:
     def sync_names(self, store: SegmentStore, then: Callable[[Future[None]], None]) -> None:
         """Sync the directory in a thread; the loop calls `then` with the outcome, unless the worker stops."""
         future = self._threads.submit(store.sync_directory)
-        self._name_syncs[future] = then
+        self._directory_syncs[future] = then
         future.add_done_callback(self._ring)
 
     def _ring(self, _done: object) -> None:
@@ -131,8 +131,8 @@ class Upkeep:
         """A thread has finished: complete syncs and removals, and begin the next syncs."""
         os.eventfd_read(self.doorbell)
         self._complete_syncs()
-        for future in [future for future in self._name_syncs if future.done()]:
-            self._name_syncs.pop(future)(future)
+        for future in [future for future in self._directory_syncs if future.done()]:
+            self._directory_syncs.pop(future)(future)
         self._complete_removal()
         self._begin_syncs()
 

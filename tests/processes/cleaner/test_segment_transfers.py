@@ -83,7 +83,7 @@ class Archive:
 
     def run(self) -> None:
         """Until nothing is under way."""
-        while self.segment_transfers._under_way:
+        while self.segment_transfers._running:
             assert select.select([self.segment_transfers.doorbell], [], [], WITHIN_S)[0], "a receiver returns"
             self.segment_transfers.rung(0)
 

@@ -1,4 +1,4 @@
-"""The partition of a coordinator: its batches are appended to a log like those of other topics.
+"""The partition of a coordinator: its batches are appended to a log like batches of other topics.
 
 They are not validated, because the leader itself creates them. Failures become error codes for `Runtime`, and the
 partition or its directory goes offline as with any other append.

@@ -174,7 +174,7 @@ class PendingResponses:
             network.is_dead = True
             self._pending = {token: row for token, row in self._pending.items() if row.network is not network}
 
-    def work(self, budget_s: float) -> None:
+    def encode_queued(self, budget_s: float) -> None:
         """At the end of a pass."""
         self._left = AT_ONCE
         self._turns.work(budget_s)

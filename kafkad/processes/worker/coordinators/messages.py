@@ -56,10 +56,10 @@ class Coordination:
         lags: SharedResponse,
         export_offsets: SharedResponse,
         notify_controller: Callable[[ControllerMessage], None],
-        others: OtherBrokers | None,
+        other_brokers: OtherBrokers | None,
     ) -> None:
         self._partitions = partitions
-        self._others = others
+        self._other_brokers = other_brokers
         self._coordinator_shards = coordinator_shards
         self._marker_channel = marker_channel
         self._transaction_verification = transaction_verification
@@ -155,31 +155,31 @@ class Coordination:
 
     def close(self) -> None:
         self._coordinator_shards.events.close()
-        if self._others is not None:
-            self._others.close()
+        if self._other_brokers is not None:
+            self._other_brokers.close()
 
     # The end of a pass.
 
     @property
     def next_deadline_ms(self) -> int | None:
         deadlines = [self._marker_channel.next_deadline_ms]
-        if self._others is not None:
-            deadlines.append(self._others.next_deadline_ms)
+        if self._other_brokers is not None:
+            deadlines.append(self._other_brokers.next_deadline_ms)
         return min((each for each in deadlines if each is not None), default=None)
 
     @property
     def is_busy(self) -> bool:
         is_reading = self._lags.is_busy or self._export_offsets.is_busy
-        asks_others = self._others is not None and self._others.is_busy
-        return self._marker_channel.is_busy or asks_others or is_reading or bool(self._turns)
+        is_requesting = self._other_brokers is not None and self._other_brokers.is_busy
+        return self._marker_channel.is_busy or is_requesting or is_reading or bool(self._turns)
 
-    def work(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         self._spent_ns = 0
-        self._marker_channel.work(now_ms)
-        if self._others is not None:
-            self._others.work()
-        self._lags.work()
-        self._export_offsets.work()
+        self._marker_channel.tick(now_ms)
+        if self._other_brokers is not None:
+            self._other_brokers.tick()
+        self._lags.tick()
+        self._export_offsets.tick()
         if self._producer_ids.is_block_required and not self._producer_ids.is_requested:
             self._producer_ids.is_requested = True
             self._notify_controller(ProducerIdsRequest())

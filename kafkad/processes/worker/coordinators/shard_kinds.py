@@ -35,12 +35,12 @@ _MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardKind:
-    """`make_shard(leader epoch)` creates an empty shard; the next two notify a shard of changes of the metadata.
+    """`create_shard(leader epoch)` creates an empty shard; the next two notify a shard of changes of the metadata.
 
     `outlives_leader_epochs`: the shard continues in the next epoch. Transactions do not: their markers have the epoch.
     """
 
-    make_shard: Callable[[int], Shard[Any]]
+    create_shard: Callable[[int], Shard[Any]]
     configure: Callable[[Any], None]
     topics_deleted: Callable[[Any, Mapping[str, Set[UUID]], Moment], Outcome[Any]] = lambda *_: Outcome()
     """Topics by name and id."""
@@ -112,7 +112,7 @@ def shard_kinds(
     commit_timeout_ms = integer(config.values, "offsets.commit.timeout.ms")
     return {
         GROUP_METADATA_TOPIC: ShardKind(
-            make_shard=group_shard,
+            create_shard=group_shard,
             configure=lambda shard: shard.configure(consumers_now()),
             topics_deleted=lambda shard, ids, moment: shard.offsets.topics_deleted(ids, moment),
             codec=group_records,
@@ -121,7 +121,7 @@ def shard_kinds(
             outlives_leader_epochs=True,
         ),
         TRANSACTION_STATE_TOPIC: ShardKind(
-            make_shard=transaction_shard,
+            create_shard=transaction_shard,
             configure=lambda shard: shard.configure(transactions_now()),
             codec=transaction_records,
             timeout_ms=commit_timeout_ms,

@@ -54,7 +54,7 @@ class ShardLoading:
         if coordinator in self._waiting:
             self._waiting.remove(coordinator)
 
-    def work(self, budget_s: float) -> None:
+    def load(self, budget_s: float) -> None:
         """Load for about `budget_s`."""
         until = time.monotonic() + budget_s
         while self._waiting and time.monotonic() < until:

@@ -101,7 +101,7 @@ class CoordinatorShards:
             return
         partition = CoordinatorPartition(owned, touched=self._touched, failed=self._failed)
         runtime: Runtime[Any] = Runtime(
-            kind.make_shard(owned.leader_epoch),
+            kind.create_shard(owned.leader_epoch),
             partition,
             kind.codec,
             self._wheel,
@@ -143,16 +143,16 @@ class CoordinatorShards:
             for coordinator in collecting:
                 coordinator.runtime.settle(moment)
 
-    def work(self, budget_s: float, now_ms: int) -> None:
+    def tick(self, budget_s: float, now_ms: int) -> None:
         """End of a pass: unload shards that left; load shards and run timers for about `budget_s` each."""
         self.events.tick(now_ms)
         if self._unloading:
             self._unload()
         if self._listing:
             self._list(time.monotonic() + budget_s)
-        self.responses.work(budget_s)
+        self.responses.encode_queued(budget_s)
         if self._loading:
-            self._loading.work(budget_s)
+            self._loading.load(budget_s)
         due_ms = self.next_deadline_ms
         if self._due or (due_ms is not None and due_ms <= now_ms):
             self._run_due(moment_now(), budget_s)

@@ -29,7 +29,7 @@ class SharedResponse:
             self._turns.add(0, self._create())
         self._requesters.add(peer)
 
-    def work(self, budget_s: float = STEP_S) -> None:
+    def tick(self, budget_s: float = STEP_S) -> None:
         """Continue for about `budget_s`."""
         if self._requesters:
             self._turns.work(budget_s)

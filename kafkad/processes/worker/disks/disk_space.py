@@ -118,7 +118,7 @@ class DiskSpace:
         self._due_bytes = self._written_bytes + max(_AT_LEAST_BYTES, min(margins, default=0) // _SHARE)
 
     def _check_directory(self, log_dir: int, path: str, now_ms: int) -> int:
-        """Returns how many bytes may be written before the directory is short of room."""
+        """Returns the bytes that may be written before the directory is short of space."""
         try:
             space = measure_free_space(path)
         except (StorageFailed, FileNotFoundError):

@@ -21,7 +21,7 @@ class IndexRepairs:
     def __init__(self, touched: Callable[[OwnedPartition], None], failed_partitions: FailedPartitions) -> None:
         self._touched = touched
         self._failed_partitions = failed_partitions
-        self._under_way: set[tuple[OwnedPartition, int]] = set()
+        self._running: set[tuple[OwnedPartition, int]] = set()
 
     def repair_log(self, owned: OwnedPartition, partition_log: PartitionLog) -> Iterator[None]:
         """All segments in which the owner itself has found a corrupt index."""
@@ -32,11 +32,11 @@ class IndexRepairs:
     def repair(self, owned: OwnedPartition, base_offset: int) -> Iterator[None]:
         """One segment; a second call for it waits for the first."""
         key = (owned, base_offset)
-        if key in self._under_way:
-            while key in self._under_way:
+        if key in self._running:
+            while key in self._running:
                 yield
             return
-        self._under_way.add(key)
+        self._running.add(key)
         try:
             yield from self._repair(owned, base_offset)
         except NoSpaceLeft as no_space:
@@ -44,7 +44,7 @@ class IndexRepairs:
         except FAILURES as failure:
             self._failed_partitions.failed(owned, failure)
         finally:
-            self._under_way.discard(key)
+            self._running.discard(key)
 
     def _repair(self, owned: OwnedPartition, base_offset: int) -> Iterator[None]:
         partition_log = owned.log

@@ -44,7 +44,7 @@ AT_A_TIME = 8 << 20
 
 
 class _Copy:
-    """A partition that is being copied."""
+    """The running copy of a partition."""
 
     __slots__ = ("due_ms", "folder", "owned", "relocation", "running", "source", "step", "target")
 

@@ -72,8 +72,8 @@ class Leading:
             before, requested_isr = led.state.isr, led.requested_isr
             if led.update(state, now_ms) and state.isr == requested_isr:
                 self._isr_changed(owned, led, log, before)
-        early, owned.early_progress = owned.early_progress, None
-        for fetched in early.values() if early is not None else ():
+        pending, owned.pending_progress = owned.pending_progress, None
+        for fetched in pending.values() if pending is not None else ():
             self._progressed(owned, log, fetched)
         self._check(owned, now_ms)
 
@@ -102,7 +102,7 @@ class Leading:
             if owned is None:
                 continue
             if owned.log is None:
-                owned.early_progress = {**(owned.early_progress or {}), row.replica_id: row}
+                owned.pending_progress = {**(owned.pending_progress or {}), row.replica_id: row}
             else:
                 self._progressed(owned, owned.log, row)
 

@@ -80,7 +80,7 @@ class TxnMarkerChannel:
     def worker_lost(self, worker: ProcessKey) -> None:
         self._marking.worker_lost(worker.index, self._now_ms)
 
-    def work(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         """End of a pass: send markers, and notify shards of written ones."""
         self._now_ms = now_ms
         if not len(self._marking) and not self._marking.is_busy:

@@ -17,7 +17,7 @@ from kafkad.processes.worker.failed_partitions import FAILURES, Failure, log_no_
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.coordinator_messages import TxnMarkerRequest, TxnMarkerWritten
 
-Completed = Callable[[TxnMarkerWritten], None]
+OnWritten = Callable[[TxnMarkerWritten], None]
 Ended = Callable[[OwnedPartition, int, bool, int], None]
 """(partition, producer id, whether it is a commit, offset of the marker)."""
 
@@ -30,7 +30,7 @@ class _Row:
 
     __slots__ = ("completed", "marker", "required", "results")
 
-    def __init__(self, marker: TxnMarkerRequest, completed: Completed) -> None:
+    def __init__(self, marker: TxnMarkerRequest, completed: OnWritten) -> None:
         self.marker = marker
         self.completed = completed
         self.results: list[int] = []
@@ -61,11 +61,11 @@ class TxnMarkerWriter:
     def is_busy(self) -> bool:
         return bool(self._unwritten)
 
-    def write(self, marker: TxnMarkerRequest, completed: Completed) -> None:
+    def write(self, marker: TxnMarkerRequest, completed: OnWritten) -> None:
         """Queue one marker for each partition; `completed` is called when they are published and replicated."""
         self._unwritten.append(_Row(marker, completed))
 
-    def work(self, budget_s: float) -> None:
+    def write_queued(self, budget_s: float) -> None:
         """Write for about `budget_s` seconds, at least one turn."""
         until_s = time.monotonic() + budget_s
         while self._unwritten:

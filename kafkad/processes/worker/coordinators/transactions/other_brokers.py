@@ -95,7 +95,7 @@ class OtherBrokers:
                 self._to_writers.drop(before)
                 self._to_coordinators.drop(before)
 
-    def work(self) -> None:
+    def tick(self) -> None:
         """Send pending requests, fail timed out ones."""
         self.has_responses = False
         self._to_writers.tick()

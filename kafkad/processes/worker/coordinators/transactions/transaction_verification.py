@@ -21,7 +21,7 @@ from kafkad.processes.worker.coordinators.transactions.other_brokers import Othe
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.wire.processes.coordinator_messages import Verified, VerifyPartitionsRequest, pack_coordination
 
-Completed = Callable[[list[ErrorCode]], None]
+OnVerified = Callable[[list[ErrorCode]], None]
 """Called once with a code for each partition, in the order of the request."""
 
 
@@ -43,7 +43,7 @@ class TransactionVerification:
         self._partitions = partitions
         self._coordinator_shards = coordinator_shards
         self._send = send
-        self._pending: dict[int, tuple[ProcessKey, int, Completed]] = {}
+        self._pending: dict[int, tuple[ProcessKey, int, OnVerified]] = {}
         self._next_id = 1
 
     def has_partition(self, topic: str, partition: int) -> bool:
@@ -53,7 +53,7 @@ class TransactionVerification:
 
     # Requests to coordinators.
 
-    def verify(self, request: PartitionsToVerify, completed: Completed) -> None:
+    def verify(self, request: PartitionsToVerify, completed: OnVerified) -> None:
         """Send `request` to the coordinator; `completed` may be called before this returns."""
         owner, _slot, leader = self._coordinator_of(request.transactional_id)
         if self._other_brokers is not None and leader not in (NO_LEADER, self._partitions.broker_id):
@@ -77,7 +77,7 @@ class TransactionVerification:
             self._fail(request_id)
 
     def _verify_on_broker(
-        self, other_brokers: OtherBrokers, leader: int, request: PartitionsToVerify, completed: Completed
+        self, other_brokers: OtherBrokers, leader: int, request: PartitionsToVerify, completed: OnVerified
     ) -> None:
         def replied(codes: list[ErrorCode] | None) -> None:
             completed([ErrorCode.NOT_COORDINATOR] * len(request.partitions) if codes is None else codes)
@@ -118,7 +118,7 @@ class TransactionVerification:
 
         self._handle(request, completed)
 
-    def _handle(self, request: PartitionsToVerify, completed: Completed) -> None:
+    def _handle(self, request: PartitionsToVerify, completed: OnVerified) -> None:
         count = len(request.partitions)
         _owner, slot, _leader = self._coordinator_of(request.transactional_id)
 

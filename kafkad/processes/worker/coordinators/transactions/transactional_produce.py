@@ -18,7 +18,7 @@ from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, read_header
 from kafkad.core.transactions.requests import PartitionsToVerify
 from kafkad.handlers.partitions import produce_verification
 from kafkad.processes.runtime.turns import Turns
-from kafkad.processes.worker.coordinators.transactions.transaction_verification import Completed
+from kafkad.processes.worker.coordinators.transactions.transaction_verification import OnVerified
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.descriptors import AppendSlice
 from kafkad.wire.steps import STEP, Reading
@@ -69,7 +69,7 @@ class PendingProduce:
 class TransactionVerifier(Protocol):
     """Verifies which partitions are in a transaction."""
 
-    def verify(self, request: PartitionsToVerify, completed: Completed) -> None: ...
+    def verify(self, request: PartitionsToVerify, completed: OnVerified) -> None: ...
 
 
 class RetryPauses(NamedTuple):

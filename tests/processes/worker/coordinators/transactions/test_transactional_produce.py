@@ -11,7 +11,7 @@ from kafkad.core.types import TopicPartition
 from kafkad.processes.worker import appending
 from kafkad.processes.worker.appending import Appender
 from kafkad.processes.worker.coordinators.transactions import transactional_produce
-from kafkad.processes.worker.coordinators.transactions.transaction_verification import Completed
+from kafkad.processes.worker.coordinators.transactions.transaction_verification import OnVerified
 from kafkad.processes.worker.coordinators.transactions.transactional_produce import RetryPauses
 from kafkad.processes.worker.disks.disk_space import DiskSpace
 from kafkad.processes.worker.owned import DeletedTopics, OwnedPartition
@@ -29,10 +29,10 @@ class PlayedCoordinators:
     """Answers when the test says so, or at once with `at_once`."""
 
     def __init__(self) -> None:
-        self.open: list[tuple[PartitionsToVerify, Completed]] = []
+        self.open: list[tuple[PartitionsToVerify, OnVerified]] = []
         self.at_once: ErrorCode | None = None
 
-    def verify(self, request: PartitionsToVerify, completed: Completed) -> None:
+    def verify(self, request: PartitionsToVerify, completed: OnVerified) -> None:
         if self.at_once is not None:
             completed([self.at_once] * len(request.partitions))
         else:
