@@ -129,7 +129,7 @@ def _moves_no_leader(*_: object) -> None:
 
 def _asks_nobody(self: ControlledShutdown, _broker: Broker) -> None:
     """It ends before others lead."""
-    self._state._end("others lead in its place")
+    self._state._end("other brokers lead all partitions")
 
 
 def _stays_a_member(leaving: int, row: Partition) -> None:
