@@ -143,7 +143,7 @@ BROAD_EXCEPTS = {
     "kafkad.processes.network.waiting_fetch": "the same, of a Fetch that waits",
     "kafkad.processes.network.produce_requests": "the same, of an answer to a Produce",
     "kafkad.processes.cleaner.compactor": "somebody else's filter failed: it costs that partition its cleaning only",
-    "kafkad.processes.cleaner.policy_questions": "somebody else's policy failed: it costs that partition only",
+    "kafkad.processes.cleaner.policy_calls": "somebody else's policy failed: it costs that partition only",
 }
 
 

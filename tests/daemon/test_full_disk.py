@@ -104,7 +104,7 @@ def test_nearly_full_disk_refuses_producers_and_serves_everybody_else(serve: Ser
         assert LEAST - 2 * MB < disk.free_bytes < LEAST
         body = client.ask(produce({("t", 0): batch()}, version=8))
         assert f"log directory {disk.path} has ".encode() in body
-        assert b"producers can go on at 5120 KB" in body
+        assert b"producers can continue at 5120 KB" in body
         assert served.metric("kafkad_log_dir_free_bytes") < LEAST
         assert _records_from(client, 0) == taken
         with GroupClient(served.broker.port) as member:
@@ -114,7 +114,7 @@ def test_nearly_full_disk_refuses_producers_and_serves_everybody_else(serve: Ser
         eventually(lambda: _write(client) == 0, what="clients can produce again")
         assert _log_start(client) == taken
     assert len(served.lines("less than kafkad.log.dirs.min.free.bytes")) == 1
-    assert served.lines("has room again")
+    assert served.lines("has space again")
 
 
 def test_retention_makes_room_at_once_and_deleted_files_do_not_wait(serve: Serve) -> None:

@@ -175,7 +175,7 @@ def test_worker_that_finds_its_log_shorter_gives_the_partition_up_loudly(served:
     with open(log_file, "r+b") as file:
         file.truncate(len(batch()))
     os.kill(worker, signal.SIGKILL)
-    assert "the log ends at 1, 3 was already readable" in served.one_line("the partition stays offline")
+    assert "ends at offset 1, below its published high watermark 3" in served.one_line("stays offline")
     _until_served(served)
     assert _write(served, topic) in RETRIABLE
 

@@ -23,7 +23,7 @@ from kafkad.processes.network.logs.readers import LogReaders
 from kafkad.processes.network.produce_requests import ProduceRequests
 from kafkad.processes.runtime import rings
 from kafkad.processes.runtime.child import ChildContext
-from kafkad.processes.worker import loading, owner_questions
+from kafkad.processes.worker import loading, partition_requests
 from kafkad.processes.worker.loop import WorkerProcess
 from kafkad.processes.worker.slot_publisher import SlotPublisher
 from kafkad.wire.processes.descriptors import unpack_watches, watched_slot
@@ -45,17 +45,17 @@ class AnswersBeforeItPublishes(WorkerProcess):
     """Tells a producer that its records are there before anybody can read them."""
 
     def _publish_dirty(self) -> None:
-        self.appender.answer()
+        self.appender.send_responses()
         super()._publish_dirty()
 
 
 class LooksAtProducersOnly(WorkerProcess):
     """Answers questions, and then forgets that they may give some part of it work."""
 
-    def _on_question(self, peer: ProcessKey, frame: bytes) -> None:
-        before = self.has_news
-        super()._on_question(peer, frame)
-        self.has_news = before
+    def _handle_request(self, peer: ProcessKey, frame: bytes) -> None:
+        before = self.has_work
+        super()._handle_request(peer, frame)
+        self.has_work = before
 
 
 class DeafToIncarnations(RingReader):
@@ -256,7 +256,7 @@ MUTANTS = {
     "tells no latecomer": _mutant((SlotPublisher, "watch", _never_late), found="has read everything", seed=141),
     "gives no arena back": _mutant(also=_keeps_the_arena, found="are lent to nobody", seed=0),
     "cleans what has grown": _mutant(
-        (owner_questions, "last_segment_below", _below_the_watermark),
+        (partition_requests, "last_segment_below", _below_the_watermark),
         shape=_held_up,
         found="went when it was",
         seed=131,

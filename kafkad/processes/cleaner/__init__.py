@@ -1,7 +1,7 @@
-"""The cleaner process: asks plugins what to remove from each log, and orders the owner of the partition to do it.
+"""The cleaner process: plans the cleanup of each log with plugins, and sends the orders to the owner of the partition.
 
-It writes compacted segments under names of its own, and renames nothing. An error of a policy
-affects only the partition that it was asked about.
+It writes compacted segments under temporary names, and renames nothing. An error of a policy affects only the
+partition of the call.
 """
 
 from kafkad.processes.cleaner.loop import main

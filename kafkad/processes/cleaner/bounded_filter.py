@@ -1,4 +1,4 @@
-"""The filter of a policy, whose answers come in time or not at all."""
+"""The filter of a policy, with a time limit for each call."""
 
 from functools import partial
 from typing import TYPE_CHECKING

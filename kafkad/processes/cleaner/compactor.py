@@ -1,7 +1,8 @@
-"""Which log does this cleaner write anew, and how far is it? One log at a time, the most urgent first.
+"""Compacts one log at a time, the most urgent first.
 
-A pass is done in steps of some ten milliseconds, so the process answers in between. What fails costs its own partition
-only: it is told in one line, and tried again after pauses that grow, or when the topic's configuration changes.
+A pass runs in steps of about ten milliseconds, so that the process handles messages in between. A failure affects only
+its own partition: it is logged once, and the compaction is retried after increasing pauses, or when the topic's
+configuration changes.
 """
 
 import logging
@@ -51,12 +52,12 @@ log = logging.getLogger(__name__)
 
 _UNTHROTTLED = 1e15
 _SMALLEST_WINDOW = 65_536
-_NOT_COMPACTED = "%s can't be compacted, and is tried again in %d s, or when its configuration changes: %s"
-_WITHOUT_KEY = "%s has lost %d records without a key, which compaction does not keep"
+_NOT_COMPACTED = "cannot compact %s, retrying in %d s or when its configuration changes: %s"
+_WITHOUT_KEY = "compaction removed %d records without a key from %s"
 
 
 class _Pass:
-    """The log that is written anew now."""
+    """The log that is compacted now."""
 
     __slots__ = ("awaited", "begun_ms", "granted", "planned", "steps", "swap")
 
@@ -65,9 +66,9 @@ class _Pass:
         self.granted: CleaningGranted | None = None
         self.steps: Steps | None = None
         self.awaited: Future[None] | Future[bool] | None = None
-        """The sync, or the owner's swap, without which it can't go on."""
+        """The sync, or the owner's swap, that the next step waits for."""
         self.swap: Swap | None = None
-        """The owner is asked for it, and has not answered yet."""
+        """The swap that is requested from the owner."""
         self.begun_ms = monotonic_ms()
 
     @property
@@ -84,9 +85,9 @@ class _Pass:
 
 
 class Compactor:
-    """`cleaners` processes share what the configuration gives to compaction.
+    """`cleaners` processes share the configured memory and rate.
 
-    `doorbell` rings when what a pass waits for is done.
+    `doorbell` becomes readable when a sync or swap has ended.
     """
 
     def __init__(
@@ -108,30 +109,30 @@ class Compactor:
         self._pass: _Pass | None = None
         self._stepped_ms = 0
         self._unpaid_bytes = 0
-        """What the last step has read and written, then."""
+        """The bytes that the last step has read and written."""
         self._threads = HelperThreads(1, "sync")
         self.has_finished = False
-        """Whether a log was cleaned since somebody has looked: there may be more to do at once."""
+        """Whether a log was compacted since the last check: another one may be due at once."""
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def plan(self, planned: PlannedRewrite) -> None:
-        """A policy wants this log to be written anew."""
+        """A policy requires the compaction of this log."""
         if not self.states.is_quarantined(_key(planned), monotonic_ms()):
             self._planned[planned.slot] = planned
 
-    def topics_changed(self, is_meant: Callable[[UUID], bool]) -> None:
-        """Their configuration has changed: they are tried again at once, if a policy still wants it."""
-        self.states.release(is_meant)
-        self._planned = {slot: row for slot, row in self._planned.items() if not is_meant(row.topic.id)}
+    def topics_changed(self, is_selected: Callable[[UUID], bool]) -> None:
+        """Their configuration has changed: policies decide again, and failures are retried at once."""
+        self.states.release(is_selected)
+        self._planned = {slot: row for slot, row in self._planned.items() if not is_selected(row.topic.id)}
 
     def worker_ended(self, worker: int) -> None:
-        """What was asked of it is lost, and so are its grants."""
+        """The requests to the worker and its grants are lost."""
         self._planned = {slot: row for slot, row in self._planned.items() if row.partition.owner != worker}
         if self._pass is not None and self._pass.planned.partition.owner == worker:
             self._close()
 
     def rows(self, failed_policies: Mapping[tuple[UUID, int], str]) -> list[CompactionRow]:
-        """What there is to tell of each log."""
+        """The state of each log."""
         compacting = None if self._pass is None else _key(self._pass.planned)
         planned = {_key(row) for row in self._planned.values()}
         return list(self.states.rows(compacting, planned, failed_policies, monotonic_ms(), wall_clock_ms()))
@@ -142,19 +143,19 @@ class Compactor:
 
     @property
     def next_step_ms(self) -> int | None:
-        """When the next step is due; None while nothing can be done."""
+        """When the next step is due; None while there is none."""
         if self._pass is None:
             return 0 if self._planned else None
         return None if self._pass.steps is None or self._pass.awaited is not None else self._paid_ms
 
     @property
     def _paid_ms(self) -> int:
-        """When the last step is paid for; a rate that has changed since counts at once."""
+        """When the rate allows the next step; a changed rate applies at once."""
         rate = self.config.log_cleaner.log_cleaner_io_max_bytes_per_second / self._cleaners
         return self._stepped_ms + (int(1000 * self._unpaid_bytes / rate) if 0 < rate < _UNTHROTTLED else 0)
 
     def tick(self, now_ms: int) -> None:
-        """Take one step, or begin with the next log."""
+        """Perform one step, or begin with the next log."""
         current = self._pass
         if current is None:
             self._begin()
@@ -169,7 +170,7 @@ class Compactor:
         self._resume(current.steps)
 
     def close(self) -> None:
-        """The process stops: what was written of a segment is removed."""
+        """The process stops: remove incomplete segments."""
         self._close()
         self._threads.close()
 
@@ -186,7 +187,7 @@ class Compactor:
                 current.steps = self._steps(current, message)
             case Swapped() if current.steps is not None and message.grant == current.number:
                 swap, current.swap = current.swap, None
-                assert swap is not None, "the owner was asked for a swap"
+                assert swap is not None, "the owner responds to a swap request"
                 swap.done.set_result(message.done)
 
     def _begin(self) -> None:
@@ -196,14 +197,14 @@ class Compactor:
         del self._planned[planned.slot]
         self._pass = _Pass(planned)
         offsets = planned.effect.first_dirty_offset, planned.effect.first_uncleanable_offset
-        wanted = CleaningRequest(planned.slot, planned.short_id, planned.policy, *offsets)
-        if not self._peers.send(self._pass.owner, pack_control(wanted)):
+        request = CleaningRequest(planned.slot, planned.short_id, planned.policy, *offsets)
+        if not self._peers.send(self._pass.owner, pack_control(request)):
             self._pass = None
 
     def _steps(self, current: _Pass, granted: CleaningGranted) -> "Steps":
-        # numpy's own threads would only wait for each other here.
+        # numpy's own threads would only wait for each other.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        # It takes 15 MB that an idle broker does not pay.
+        # The module takes 15 MB, which an idle cleaner saves.
         rewriting = import_module("kafkad.processes.cleaner.rewriting")
         keep_freed_memory()
         config = self.config
@@ -211,7 +212,7 @@ class Compactor:
         limits = rewriting.PassLimits(
             map_bytes=settings.log_cleaner_dedupe_buffer_size // self._cleaners,
             load_factor=settings.log_cleaner_io_buffer_load_factor,
-            # Kafka takes a buffer to read and one to write.
+            # Kafka has a buffer to read and one to write.
             window_bytes=max(2 * settings.log_cleaner_io_buffer_size // self._cleaners, _SMALLEST_WINDOW),
         )
         directory = f"{config.log_dirs.log_dirs[current.planned.partition.log_dir]}/{current.name}"
@@ -232,7 +233,7 @@ class Compactor:
             self._finished(current, *finished.value)
         except PassAbandoned as reason:
             self._abandon(current)
-            log.debug("the compaction of %s is given up: %s", current.name, reason)
+            log.debug("aborted the compaction of %s: %s", current.name, reason)
         except CallTooLong as overrun:
             cause = f"policy {current.planned.policy!r}: {overrun}"
             log.error(_NOT_COMPACTED, current.name, self._failed(current, cause), cause)
@@ -256,11 +257,11 @@ class Compactor:
                 progress.add_done_callback(self._ring)
             case swap:
                 current.swap = swap
-                if not self._peers.send(current.owner, pack_control(swap.wanted)):
+                if not self._peers.send(current.owner, pack_control(swap.request)):
                     self._close()
 
     def _ring(self, _done: object) -> None:
-        """Also by a thread: the loop wakes up."""
+        """Also called by a thread: wake the loop."""
         os.eventfd_write(self.doorbell, 1)
 
     def _finished(self, current: _Pass, cleaned_offset: int, figures: "PassFigures") -> None:
@@ -282,11 +283,11 @@ class Compactor:
         )
         self._block[RECOPIED_BYTES] = figures.bytes_written
         self._block[READ_TO_RECOPY_BYTES] = figures.bytes_read
-        # Whole numbers from below, as Apache Kafka's.
+        # Rounded down, as in Apache Kafka.
         self._block[MAX_CLEAN_TIME] = int(seconds)
         self._block[MAX_BUFFER_UTILIZATION] = int(100 * figures.map_utilization)
         log.info(
-            "%s is compacted up to offset %d, as %s: %d of %d records and %d of %d bytes stay, in %.1f s",
+            "%s was compacted up to offset %d (%s): kept %d of %d records and %d of %d bytes in %.1f s",
             current.name,
             cleaned_offset,
             current.planned.effect.reason,
@@ -297,10 +298,10 @@ class Compactor:
             seconds,
         )
         if figures.dropped_without_key:
-            log.warning(_WITHOUT_KEY, current.name, figures.dropped_without_key)
+            log.warning(_WITHOUT_KEY, figures.dropped_without_key, current.name)
 
     def _failed(self, current: _Pass, reason: str) -> int:
-        """Returns the seconds until it is tried again."""
+        """Returns the seconds until the retry."""
         self._abandon(current)
         return self.states.failed(_key(current.planned), reason, monotonic_ms()) // 1000
 
@@ -315,7 +316,7 @@ class Compactor:
             release_free_memory()
 
     def _close(self) -> None:
-        """Give the pass up."""
+        """Abort the pass."""
         current, self._pass = self._pass, None
         if current is not None and current.steps is not None:
             current.steps.close()

@@ -1,7 +1,7 @@
-"""Whose logs are looked at before the next round is due: a changed configuration takes effect within a second, and what
-failed is tried again when its pause ends.
+"""The logs to check before the next round: a changed configuration applies within a second, and a failure is retried
+when its pause ends.
 
-A client that changes configurations again and again gets one look a second, and no timer runs without a change.
+However often clients change configurations, there is one check a second. Without changes no timer runs.
 """
 
 from collections.abc import Collection
@@ -11,17 +11,17 @@ from kafkad.core.controller.deltas import MetadataDelta, Snapshot, TopicConfigCh
 from kafkad.core.controller.image import MetadataImage
 
 PAUSE_MS = 1_000
-"""The least time between two looks."""
+"""The minimum time between two checks."""
 
 
 class EarlyChecks:
-    """The topics, log directories and partitions to look at, and when; `now_ms` is the monotonic clock."""
+    """The topics, log directories and partitions to check, and when; `now_ms` is the monotonic clock."""
 
     def __init__(self) -> None:
         self._topics: set[UUID] = set()
         self._log_dirs: set[int] = set()
         self._later: set[tuple[int, UUID, int]] = set()
-        """Single partitions, each with the time of its look."""
+        """Single partitions, each with the time of its check."""
         self._first_later_ms: int | None = None
         self._not_before_ms = 0
 
@@ -32,21 +32,21 @@ class EarlyChecks:
                 case TopicConfigChanged(name, _):
                     self._topics.add(after.topics[name].id)
                 case Snapshot():
-                    known = {topic.id: topic.configs for topic in before.topics.values()}
+                    configs_before = {topic.id: topic.configs for topic in before.topics.values()}
                     for topic in after.topics.values():
-                        if known.get(topic.id, topic.configs) != topic.configs:
+                        if configs_before.get(topic.id, topic.configs) != topic.configs:
                             self._topics.add(topic.id)
 
     def all_changed(self, image: MetadataImage) -> None:
         """The configuration of the broker has changed, which all topics inherit."""
         self._topics.update(image.names_by_id)
 
-    def needs_space(self, log_dir: int) -> None:
+    def space_short(self, log_dir: int) -> None:
         """The directory is nearly full."""
         self._log_dirs.add(log_dir)
 
     def retry(self, topic_id: UUID, partition: int, until_ms: int) -> None:
-        """Check the partition at `until_ms`: something failed that is not tried again before."""
+        """Check the partition at `until_ms`, when a failure may be retried."""
         self._later.add((until_ms, topic_id, partition))
         self._first_later_ms = until_ms if self._first_later_ms is None else min(until_ms, self._first_later_ms)
 
@@ -57,7 +57,7 @@ class EarlyChecks:
         return None if self._first_later_ms is None else max(self._first_later_ms, self._not_before_ms)
 
     def take(self, now_ms: int) -> tuple[Collection[UUID], Collection[int], Collection[tuple[UUID, int]]]:
-        """The topics, log directories and partitions of the look that begins now."""
+        """The topics, log directories and partitions of the check that begins now."""
         taken = self._topics, self._log_dirs, self._take_later(now_ms)
         self._topics, self._log_dirs = set(), set()
         self._not_before_ms = now_ms + PAUSE_MS

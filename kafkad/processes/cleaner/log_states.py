@@ -1,5 +1,5 @@
-"""What is known of each compacted log of this cleaner: how dirty it is, how its last compaction ended, why it can't be
-compacted. For the metrics, and for whoever asks.
+"""The state of each compacted log of this cleaner, for metrics and `kafkad cleaner status`: how dirty it is, the result
+of its last compaction, why it cannot be compacted.
 """
 
 from collections import Counter
@@ -23,11 +23,11 @@ from kafkad.processes.cleaner.early_checks import EarlyChecks
 from kafkad.wire.processes.cleaning_messages import CompactionFigures, CompactionRow
 
 _WHEN_CHANGED = 0
-"""It is tried again when the configuration changes only."""
+"""Retried only when the configuration changes."""
 
 
 class LogKey(NamedTuple):
-    """A log in its directory: a log that was moved may well be cleaned."""
+    """A log in its directory: after a move, an uncleanable log may be cleanable."""
 
     topic_id: UUID
     partition: int
@@ -45,7 +45,7 @@ class _State:
 
 
 class LogStates:
-    """By log, with the quarantine of those that can't be compacted; clocks are monotonic unless they say otherwise."""
+    """By log, with the quarantine of uncleanable logs. Times are monotonic, except `wall_ms`."""
 
     def __init__(self, block: Block, early_checks: EarlyChecks) -> None:
         self._block = block
@@ -54,22 +54,22 @@ class LogStates:
         self._places: dict[tuple[UUID, int], LogKey] = {}
         self._quarantine: Quarantine[LogKey] = Quarantine()
 
-    def seen(self, key: LogKey, found: CleanableRange) -> None:
-        """A look at the log."""
+    def checked(self, key: LogKey, cleanable: CleanableRange) -> None:
+        """A check of the log."""
         before = self._places.get((key.topic_id, key.partition), key)
         if before != key:
-            # It was moved: a copy is another file, and may well be cleaned.
+            # It was moved: the copy may be cleanable.
             self._states.pop(before, None)
             self._quarantine.release(lambda other: other == before)
         state = self._of(key)
-        state.dirty_ratio, state.cleanable_bytes = found.dirty_ratio, found.cleanable_bytes
-        state.overdue_ms = found.overdue_ms if found.cleanable_bytes else 0
-        state.next_check_ms = found.next_check_ms
+        state.dirty_ratio, state.cleanable_bytes = cleanable.dirty_ratio, cleanable.cleanable_bytes
+        state.overdue_ms = cleanable.overdue_ms if cleanable.cleanable_bytes else 0
+        state.next_check_ms = cleanable.next_check_ms
 
     def keep(self, is_compacted: Callable[[UUID], bool]) -> None:
-        """Forget the logs of all other topics, and tell the metrics how dirty these are.
+        """Forget the logs of all other topics, and update the metrics.
 
-        What is in quarantine stays known: another policy than compaction may have planned it.
+        Logs in quarantine are kept: another policy than compaction may have planned them.
         """
         quarantined = set(self._quarantine)
         self._states = {
@@ -85,18 +85,18 @@ class LogStates:
         return self._quarantine.is_closed(key, now_ms)
 
     def needs_check(self, key: LogKey, now_ms: int, wall_ms: int) -> bool:
-        """Whether a lag has ended since the last look."""
+        """Whether a lag has ended since the last check."""
         if self._quarantine.is_closed(key, now_ms):
             return False
         state = self._states.get(key)
         return state is not None and state.next_check_ms is not None and wall_ms >= state.next_check_ms
 
-    def release(self, is_meant: Callable[[UUID], bool]) -> None:
-        """Their configuration has changed: they may be tried again at once."""
+    def release(self, is_selected: Callable[[UUID], bool]) -> None:
+        """Their configuration has changed: they may be retried at once."""
         for key, state in self._states.items():
-            if is_meant(key.topic_id):
+            if is_selected(key.topic_id):
                 state.failure = ""
-        self._quarantine.release(lambda key: is_meant(key.topic_id))
+        self._quarantine.release(lambda key: is_selected(key.topic_id))
         self._count_uncleanable()
 
     def compacted(self, key: LogKey, figures: CompactionFigures) -> None:
@@ -106,7 +106,7 @@ class LogStates:
         self._count_uncleanable()
 
     def failed(self, key: LogKey, reason: str, now_ms: int) -> int:
-        """Returns the milliseconds until it may be tried again."""
+        """Returns the milliseconds until the retry."""
         self._of(key).failure = reason
         pause_ms = self._quarantine.failed(key, now_ms)
         self._early_checks.retry(key.topic_id, key.partition, now_ms + pause_ms)
@@ -121,7 +121,7 @@ class LogStates:
         now_ms: int,
         wall_ms: int,
     ) -> Iterator[CompactionRow]:
-        """What is told of each log; `failed_policies` say why a partition is not even planned."""
+        """The row of each log; `failed_policies` has the reasons why nothing is planned, by partition."""
         for key, state in self._states.items():
             failure, retry_ms = state.failure, _WHEN_CHANGED
             until_ms = self._quarantine.until_ms(key)

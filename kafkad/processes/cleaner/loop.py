@@ -1,4 +1,4 @@
-"""The cleaner process: periodic rounds over all logs, in chunks that keep no worker busy for long, and compaction."""
+"""The cleaner process: periodic rounds over all logs, in small chunks for each worker, and compaction."""
 
 from collections.abc import Callable, Mapping
 from uuid import UUID
@@ -42,15 +42,15 @@ def main(context: ChildContext) -> None:
 
 
 class CleanerProcess(ChildProcess):
-    """One incarnation of one cleaner; with several, each has the slots of its index."""
+    """One incarnation of one cleaner; each cleaner has the slots of its index."""
 
     def __init__(self, context: ChildContext) -> None:
         super().__init__(context)
         assert context.plugins is not None, "the supervisor loads the plugins before it forks"
         self._next_round_ms = monotonic_ms() + context.config.log_dirs.log_initial_task_delay_ms
         self._log_defaults = context.config.log
-        """Of topics without options of their own, at the last check of what has changed."""
-        self._early = EarlyChecks()
+        """The defaults of topics at the last check for changes."""
+        self._early_checks = EarlyChecks()
         cleaners = len(context.registry.role("cleaner"))
         self._planner = Planner(
             context.plugins.cleanup_policies,
@@ -58,15 +58,17 @@ class CleanerProcess(ChildProcess):
             cleaners=cleaners,
             index=context.key.index,
             topic_configs=context.plugins.topic_configs,
-            early_checks=self._early,
+            early_checks=self._early_checks,
         )
         self.open_links()
         self._rounds = Rounds(self.peers)
         self._unfinished = UnfinishedWork(context.block)
-        self._compactor = Compactor(context.config, cleaners, self.peers, context.block, self._unfinished, self._early)
+        self._compactor = Compactor(
+            context.config, cleaners, self.peers, context.block, self._unfinished, self._early_checks
+        )
         self._next_compaction_ms: int | None = None
-        """When to check for logs to compact: at the start as soon as the topics are known, as Apache Kafka does; None
-        while no topic is compacted.
+        """When to check for logs to compact: at the start with the first metadata, as Apache Kafka does; None while no
+        topic is compacted.
         """
         self.loop.watch(self._compactor.doorbell, self._compactor.rung)
         self._transfers = SegmentTransfers(context.config.log_dirs.log_dirs, context.table, self.peers)
@@ -81,13 +83,13 @@ class CleanerProcess(ChildProcess):
             self._plan()
         if now_ms >= self._next_round_ms:
             self._next_round_ms = now_ms + self.config.log_dirs.log_retention_check_interval_ms
-            self._early.take(now_ms)
+            self._early_checks.take(now_ms)
             partitions = self._planner.begin_round(self.config)
             self._request_export_offsets()
             self._rounds.begin(partitions)
         elif now_ms >= self._next_check_ms():
             self._request_export_offsets()
-            self._rounds.add(self._planner.begin_check(self.config, *self._early.take(now_ms)))
+            self._rounds.add(self._planner.begin_check(self.config, *self._early_checks.take(now_ms)))
         self._check_dirty_logs(now_ms)
 
     def next_deadline_ms(self) -> int | None:
@@ -97,7 +99,7 @@ class CleanerProcess(ChildProcess):
         return min(deadline for deadline in deadlines if deadline is not None)
 
     def _next_check_ms(self) -> int:
-        early_ms = self._early.due_ms
+        early_ms = self._early_checks.due_ms
         return self._next_round_ms if early_ms is None else min(early_ms, self._next_round_ms)
 
     def finish(self) -> bool:
@@ -106,7 +108,7 @@ class CleanerProcess(ChildProcess):
         return True
 
     def _request_export_offsets(self) -> None:
-        """Until the responses come, the earlier offsets hold: they are smaller, so that less is deleted."""
+        """Until the responses arrive, the earlier offsets apply: they are smaller, so that less is deleted."""
         self.context.block[BYTES_TO_EXPORT] = self._planner.bytes_to_export
         if self._planner.waits_for_exports(self.config):
             frame = pack_coordination(ExportOffsetsRequest())
@@ -134,17 +136,17 @@ class CleanerProcess(ChildProcess):
         return 0 if self._compactor.has_finished else self._next_compaction_ms
 
     def _plan(self) -> None:
-        """A part of the described logs; the rest in later passes."""
+        """Plan for some of the described logs; for the others in later passes."""
         self._described.tick(self.config)
         if self._rounds.is_over and not self._described:
-            self._forget_others()
+            self._forget_uncompacted()
             self.context.block[BYTES_TO_EXPORT] = self._planner.bytes_to_export
 
-    def _forget_others(self) -> None:
-        """Topics that are not compacted any more."""
+    def _forget_uncompacted(self) -> None:
+        """Forget topics that are not compacted any more."""
         self._compactor.states.keep(lambda topic_id: self._planner.is_compacted(topic_id, self.config))
 
-    # What comes in.
+    # Messages.
 
     def configure(self, config: BrokerConfig) -> None:
         super().configure(config)
@@ -159,7 +161,7 @@ class CleanerProcess(ChildProcess):
 
     def metadata_changed(self, before: MetadataImage, delta: MetadataDelta) -> None:
         self._planner.apply(self.image, delta)
-        self._early.topics_changed(before, self.image, delta)
+        self._early_checks.topics_changed(before, self.image, delta)
         self._compactor.topics_changed(_changed_in(before, delta))
         if self._next_compaction_ms is None:
             self._next_compaction_ms = monotonic_ms()
@@ -168,9 +170,9 @@ class CleanerProcess(ChildProcess):
         self._log_defaults = self.config.log
 
     def _all_changed(self) -> None:
-        """The broker's defaults have changed, which all topics inherit."""
+        """The defaults of the broker have changed, which all topics inherit."""
         self._log_defaults = self.config.log
-        self._early.all_changed(self.image)
+        self._early_checks.all_changed(self.image)
         self._compactor.topics_changed(lambda _: True)
 
     def peer_changed(self, change: PeerChange) -> None:
@@ -187,27 +189,27 @@ class CleanerProcess(ChildProcess):
             case CleaningGranted() | Swapped():
                 self._compactor.handle(peer, message)
             case DiskNearlyFull(log_dir):
-                self._early.needs_space(log_dir)
+                self._early_checks.space_short(log_dir)
             case CompactionsRequest(number):
-                self._forget_others()
+                self._forget_uncompacted()
                 rows = self._compactor.rows(self._planner.failed_policies)
                 self.peers.send(peer, pack_control(Compactions(number, rows)))
             case SegmentsDescribed():
-                if self._rounds.take(peer.index, message.part_id):
+                if self._rounds.described(peer.index, message.part_id):
                     self._described.add(peer, message.partitions)
             case _:
                 raise AssertionError(f"{peer} does not send {type(message).__name__} to a cleaner")
 
     def _take_export_offsets(self, worker: int, message: ExportOffsets) -> None:
-        """Once the offsets of all groups are known, logs that waited for them are checked soon."""
-        were_known = self._planner.knows_exports
+        """With the offsets of all groups, logs that waited for them are checked soon."""
+        were_complete = self._planner.has_all_exports
         self._planner.exported.update(worker, message.shards, message.rows)
-        if self._planner.knows_exports and not were_known:
-            self._early.all_changed(self.image)
+        if self._planner.has_all_exports and not were_complete:
+            self._early_checks.all_changed(self.image)
 
 
 def _changed_in(image: MetadataImage, delta: MetadataDelta) -> Callable[[UUID], bool]:
-    """Which topics are deleted, or have another configuration than in `image`."""
+    """Selects the topics that are deleted, or have another configuration than in `image`."""
     if any(isinstance(change, Snapshot) for change in delta.changes):
         return lambda _: True
     changed = {image.topics[each.name].id for each in delta.changes if isinstance(each, TopicConfigChanged)}

@@ -1,6 +1,6 @@
-"""Which partitions may need cleaning, and what do the policies of their topics order?
+"""Selects the partitions that may need cleaning, and plans their cleanup with the policies of their topics.
 
-Which of them are not asked is said in `policy_questions`.
+`policy_calls` decides which policies are suspended.
 """
 
 import logging
@@ -32,8 +32,8 @@ from kafkad.core.retention import bytes_to_export
 from kafkad.core.settings.option import Setting
 from kafkad.processes.cleaner.early_checks import EarlyChecks
 from kafkad.processes.cleaner.log_states import LogKey
-from kafkad.processes.cleaner.policy_questions import PolicyQuestions
-from kafkad.processes.cleaner.slow_policies import Question
+from kafkad.processes.cleaner.policy_calls import PolicyCalls
+from kafkad.processes.cleaner.slow_policies import PolicyCall
 from kafkad.processes.cleaner.topic_settings import TopicSettings
 from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsOf, short_topic_id
 
@@ -52,11 +52,11 @@ class SlotReader(Protocol):
 
 
 RequestedPartitions = dict[int, list[tuple[int, int]]]
-"""(slot, short_id) of partitions, by the worker to ask."""
+"""(slot, short_id) of partitions, by the worker that owns them."""
 
 
 class PlannedRewrite(NamedTuple):
-    """What a policy has planned for a log that this process is to write anew."""
+    """A compaction that a policy has planned for this process."""
 
     slot: int
     short_id: int
@@ -67,16 +67,16 @@ class PlannedRewrite(NamedTuple):
     effect: RewriteSegments
 
 
-class SeenLog(NamedTuple):
-    """How much of a compacted log is dirty, whether or not anything is planned for it."""
+class CheckedLog(NamedTuple):
+    """The dirty part of a compacted log, whether or not a compaction is planned."""
 
     topic: Topic
     partition: Partition
-    found: CleanableRange
+    cleanable: CleanableRange
 
 
 class PlannedTransfer(NamedTuple):
-    """What a policy has planned for segments that go only after somebody has got them."""
+    """Segments that a policy deletes only after a receiver has got them."""
 
     slot: int
     topic: Topic
@@ -88,7 +88,7 @@ class PlannedTransfer(NamedTuple):
 class Planner:
     """Plans for the slots of cleaner `index` of `cleaners`.
 
-    `topic_configs` are the rows that plugins have added.
+    `topic_configs`: the topic configs of plugins.
     """
 
     def __init__(
@@ -101,21 +101,21 @@ class Planner:
         topic_configs: Mapping[str, Setting],
         early_checks: EarlyChecks,
     ) -> None:
-        self._policies = PolicyQuestions(policies, early_checks)
+        self._policies = PolicyCalls(policies, early_checks)
         self._table = table
         self._cleaners, self._index = cleaners, index
         self._settings = TopicSettings(topic_configs)
         self._image = MetadataImage()
-        self._asked: dict[int, tuple[Topic, Partition]] = {}
-        self._seen: dict[int, tuple[int, int, int]] = {}
-        """What the slots of compacted partitions said at the last look."""
-        self._held_up: set[int] = set()
+        self._requested: dict[int, tuple[Topic, Partition]] = {}
+        self._last_seen: dict[int, tuple[int, int, int]] = {}
+        """The slots of compacted partitions at the last check."""
+        self._awaiting_sync: set[int] = set()
         """Slots of compacted partitions with sealed segments that are not stable, or not on disk with all markers."""
         self.exported = ExportedOffsets()
         self._to_export: dict[tuple[UUID, int], int] = {}
-        """By partition with the policy `delete-exported`, the bytes that wait."""
+        """The bytes that wait for an export, by partition with the policy `delete-exported`."""
         self.has_compacted = False
-        """Whether there is a topic with compaction, at the last look."""
+        """Whether a topic is compacted, at the last check."""
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """`image` is the metadata after `delta`. A changed configuration ends the quarantine of its partitions."""
@@ -135,12 +135,12 @@ class Planner:
 
     def begin_round(self, config: BrokerConfig) -> RequestedPartitions:
         """The partitions to check."""
-        self._asked.clear()
+        self._requested.clear()
         self._settings.keep(self._image.names_by_id)
-        wanted = self._wanted(config, lambda topic, row: True)
-        asked = {(topic.id, row.index) for topic, row in self._asked.values()}
-        self._to_export = {key: size for key, size in self._to_export.items() if key in asked}
-        return wanted
+        selected = self._select(config, lambda topic, row: True)
+        requested = {(topic.id, row.index) for topic, row in self._requested.values()}
+        self._to_export = {key: size for key, size in self._to_export.items() if key in requested}
+        return selected
 
     def begin_check(
         self,
@@ -149,19 +149,19 @@ class Planner:
         log_dirs: Collection[int],
         partitions: Collection[tuple[UUID, int]],
     ) -> RequestedPartitions:
-        """What to check before the next round: these topics, what is in these log directories, these partitions."""
+        """The partitions to check before the next round: of these topics, in these log directories, and these ones."""
 
-        def is_meant(topic: Topic, row: Partition) -> bool:
+        def is_selected(topic: Topic, row: Partition) -> bool:
             return topic.id in topics or row.log_dir in log_dirs or (topic.id, row.index) in partitions
 
-        return self._wanted(config, is_meant)
+        return self._select(config, is_selected)
 
     def begin_compaction_check(
         self, config: BrokerConfig, needs_check: Callable[[LogKey], bool]
     ) -> RequestedPartitions:
-        """The compacted partitions that have got something to compact since the last such look, perhaps.
+        """The compacted partitions that may have segments to compact since the last check.
 
-        `needs_check` says of those that are as they were whether it is time to look again.
+        `needs_check` returns whether an unchanged log is due for another check.
         """
         self.has_compacted = any(self._is_compacted(topic, config) for topic in self._image.topics.values())
 
@@ -170,21 +170,21 @@ class Planner:
                 return False
             return self._has_moved(row) or needs_check(LogKey(topic.id, row.index, row.log_dir))
 
-        return self._wanted(config, may_be_due)
+        return self._select(config, may_be_due)
 
     def is_compacted(self, topic_id: UUID, config: BrokerConfig) -> bool:
-        """Whether there is a topic of this id, and the policy `compact` is one of its."""
+        """Whether the topic exists, with the policy `compact`."""
         name = self._image.names_by_id.get(topic_id)
         return name is not None and self._is_compacted(self._image.topics[name], config)
 
     def waits_for_exports(self, config: BrokerConfig) -> bool:
-        """Whether there is a topic that lets nothing go before it is exported."""
+        """Whether a topic has the policy `delete-exported`."""
         topics = self._image.topics.values()
-        return any(DELETE_EXPORTED in self._names(self._settings.of(topic, config), config) for topic in topics)
+        return any(DELETE_EXPORTED in self._policy_names(self._settings.of(topic, config), config) for topic in topics)
 
     @property
-    def knows_exports(self) -> bool:
-        """Whether all groups of exports are known."""
+    def has_all_exports(self) -> bool:
+        """Whether the offsets of all export groups are known."""
         groups = self._image.topics.get(GROUP_METADATA_TOPIC)
         return self.exported.is_complete(0 if groups is None else len(groups.partitions))
 
@@ -194,78 +194,79 @@ class Planner:
 
     @property
     def failed_policies(self) -> dict[tuple[UUID, int], str]:
-        """By partition, why nothing is planned for it."""
+        """The reasons why nothing is planned, by partition."""
         return self._policies.failures
 
     def _is_compacted(self, topic: Topic, config: BrokerConfig) -> bool:
-        return COMPACT in self._names(self._settings.of(topic, config), config)
+        return COMPACT in self._policy_names(self._settings.of(topic, config), config)
 
     def _has_moved(self, row: Partition) -> bool:
-        """Whether there are other segments, or more of them lies below the offset up to which may be compacted."""
+        """Whether the segments have changed, or more of them are below the first uncleanable offset."""
         slot = self._table.read(row.slot)
-        # Markers in the active segment are synced only where a sealed segment waits for them.
-        on_disk = slot.recovery_point if row.slot in self._held_up else min(slot.recovery_point, slot.leo_segment)
-        seen = (slot.generation, slot.lso_segment, on_disk)
-        if self._seen.get(row.slot) == seen:
+        # Markers in the active segment are synced only if a sealed segment waits for them.
+        on_disk = slot.recovery_point if row.slot in self._awaiting_sync else min(slot.recovery_point, slot.leo_segment)
+        current = (slot.generation, slot.lso_segment, on_disk)
+        if self._last_seen.get(row.slot) == current:
             return False
-        self._seen[row.slot] = seen
+        self._last_seen[row.slot] = current
         return slot.segment_count > 1
 
-    def _wanted(self, config: BrokerConfig, is_meant: Callable[[Topic, Partition], bool]) -> RequestedPartitions:
-        wanted: dict[int, list[tuple[int, int]]] = {}
+    def _select(self, config: BrokerConfig, is_selected: Callable[[Topic, Partition], bool]) -> RequestedPartitions:
+        selected: dict[int, list[tuple[int, int]]] = {}
         for topic in self._image.topics.values():
-            if not self._names(self._settings.of(topic, config), config):
+            if not self._policy_names(self._settings.of(topic, config), config):
                 continue
             short_id = short_topic_id(topic.id.bytes)
             for row in topic.partitions:
-                if row.slot >= 0 and is_meant(topic, row) and self._may_have_something(topic, row):
-                    self._asked[row.slot] = (topic, row)
-                    wanted.setdefault(row.owner, []).append((row.slot, short_id))
-        return wanted
+                if row.slot >= 0 and is_selected(topic, row) and self._may_need_cleaning(topic, row):
+                    self._requested[row.slot] = (topic, row)
+                    selected.setdefault(row.owner, []).append((row.slot, short_id))
+        return selected
 
-    def _may_have_something(self, topic: Topic, row: Partition) -> bool:
+    def _may_need_cleaning(self, topic: Topic, row: Partition) -> bool:
         if row.owner < 0 or row.slot < 0 or row.log_dir < 0 or row.slot % self._cleaners != self._index:
             return False
         slot = self._table.read(row.slot)
         is_empty = slot.segment_count == 1 and slot.size_bytes == 0
         return slot.state == STATE_ONLINE and slot.topic_id == topic.id.bytes and not is_empty
 
-    def _names(self, config: LogConfig, broker: BrokerConfig) -> list[str]:
-        """The policies of a topic that exist; without `log.cleaner.enable` those of Kafka leave a topic with `compact`
-        alone: neither compacts nor deletes (Kafka: LogManager.cleanupLogs)."""
+    def _policy_names(self, config: LogConfig, broker: BrokerConfig) -> list[str]:
+        """The existing policies of a topic. Without `log.cleaner.enable`, Kafka's policies neither compact a topic with
+        `compact` nor delete its segments (Kafka: LogManager.cleanupLogs).
+        """
         names = sorted(name for name in config.cleanup_policy if name in self._policies)
         if COMPACT in names and broker.values["log.cleaner.enable"] is False:
             return [name for name in names if name not in (COMPACT, DELETE)]
         return names
 
-    def asked(self, slot: int) -> tuple[Topic, Partition] | None:
-        """Which log was to be described."""
-        return self._asked.get(slot)
+    def requested(self, slot: int) -> tuple[Topic, Partition] | None:
+        """The requested log of this slot."""
+        return self._requested.get(slot)
 
     def plan(
         self, described: SegmentsOf, config: BrokerConfig, now_ms: int
-    ) -> Iterator[CleanupOrdered | PlannedRewrite | PlannedTransfer | SeenLog]:
-        """The orders of the policies for one log. None for a topic that was deleted or recreated meanwhile."""
-        asked = self._asked.pop(described.slot, None)
-        if asked is None or not described.segments:
+    ) -> Iterator[CleanupOrdered | PlannedRewrite | PlannedTransfer | CheckedLog]:
+        """The orders of the policies for one log; nothing for a topic that was deleted or recreated meanwhile."""
+        requested = self._requested.pop(described.slot, None)
+        if requested is None or not described.segments:
             return
-        topic, row = asked
+        topic, row = requested
         now = self._image.topics.get(topic.name)
         if now is None or now.id != topic.id:
             return
         settings = self._settings.of(now, config)
         summary = _summary(topic.name, row.index, described)
-        names = self._names(settings, config)
+        names = self._policy_names(settings, config)
         self._to_export.pop((topic.id, row.index), None)
         if DELETE_EXPORTED in names:
-            exported = self.exported.of(topic.id, row.index) if self.knows_exports else None
+            exported = self.exported.of(topic.id, row.index) if self.has_all_exports else None
             summary = replace(summary, exported_offset=exported)
             self._to_export[topic.id, row.index] = bytes_to_export(summary, settings, now_ms)
         for name in names:
             if name == COMPACT:
-                self._note_held_up(described)
-                yield SeenLog(now, row, cleanable_range(summary, settings, now_ms))
-            for effect in self._policies.ask(Question(topic.id, row.index, name), summary, settings, now_ms):
+                self._note_sync_needed(described)
+                yield CheckedLog(now, row, cleanable_range(summary, settings, now_ms))
+            for effect in self._policies.plan(PolicyCall(topic.id, row.index, name), summary, settings, now_ms):
                 short_id = short_topic_id(topic.id.bytes)
                 if isinstance(effect, RewriteSegments):
                     yield PlannedRewrite(row.slot, short_id, now, row, settings, name, effect)
@@ -275,14 +276,14 @@ class Planner:
                     continue
                 order = _order(row.slot, short_id, effect, summary)
                 # The owner logs the outcome at level info.
-                log.debug("%s-%d: %s", topic.name, row.index, _in_words(order, name))
+                log.debug("%s-%d: %s", topic.name, row.index, _description(order, name))
                 yield order
 
-    def _note_held_up(self, described: SegmentsOf) -> None:
+    def _note_sync_needed(self, described: SegmentsOf) -> None:
         if described.cleanable_end < described.segments[-1].base_offset:
-            self._held_up.add(described.slot)
+            self._awaiting_sync.add(described.slot)
         else:
-            self._held_up.discard(described.slot)
+            self._awaiting_sync.discard(described.slot)
 
 
 def _summary(topic: str, partition: int, described: SegmentsOf) -> LogSummary:
@@ -309,7 +310,7 @@ def _summary(topic: str, partition: int, described: SegmentsOf) -> LogSummary:
 
 
 def _order(slot: int, short_id: int, effect: DeleteSegments | RollActive, of: LogSummary) -> CleanupOrdered:
-    """A deletion ends where the last of its segments ended: cleaning may have merged it with later ones since."""
+    """A deletion ends at the planned end of its last segment: cleaning may have merged it with later ones since."""
     match effect:
         case DeleteSegments():
             later = (each.base_offset for each in of.segments if each.base_offset > effect.up_to_base_offset)
@@ -319,7 +320,7 @@ def _order(slot: int, short_id: int, effect: DeleteSegments | RollActive, of: Lo
             return CleanupOrdered(slot, short_id, True, _NOTHING, of.log_end_offset, effect.reason)
 
 
-def _in_words(order: CleanupOrdered, policy: str) -> str:
+def _description(order: CleanupOrdered, policy: str) -> str:
     if order.roll:
-        return f"a new segment is begun ({policy}: {order.reason})"
+        return f"roll a new segment ({policy}: {order.reason})"
     return f"segments up to base offset {order.delete_up_to} are deleted ({policy}: {order.reason})"

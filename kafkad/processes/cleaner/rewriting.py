@@ -1,8 +1,8 @@
-"""One pass of this process over one log, from the grant to the last swap. Loaded when there is something to rewrite.
+"""One compaction pass over one log, from the grant to the last swap. Imported for the first pass.
 
-A generator: it yields the bytes of each step, the future that it waits for, or the swap that the owner has to make.
-While a group of segments is synced and swapped, the next one is written, and while a thread writes, the next piece is
-made. It returns the offset up to which the log is clean.
+A generator: it yields the bytes of each step, the future that it waits for, or a swap for the owner. While a group of
+segments is synced and swapped, the next group is written; while a thread writes, the next batch is created. Returns the
+offset up to which the log is clean.
 """
 
 import os
@@ -39,11 +39,11 @@ from kafkad.wire.processes.cleaning_messages import (
 _OPEN_FILES = 16
 _NO_MORE_KEYS = 16
 _MOST_UNFINISHED = 1
-"""Writes that are under way while the next piece is made."""
+"""Running writes while the next batch is created."""
 
 
 class PassLimits(NamedTuple):
-    """The share of this process in what `log.cleaner.*` gives to all cleaners."""
+    """The share of this process in the limits of `log.cleaner.*`."""
 
     map_bytes: int
     load_factor: float
@@ -51,9 +51,9 @@ class PassLimits(NamedTuple):
 
 
 class Swap(NamedTuple):
-    """What the owner is asked for, and its answer: whether it was done."""
+    """A request to the owner, and its result: whether the swap was done."""
 
-    wanted: SwapRequest
+    request: SwapRequest
     done: Future[bool]
 
 
@@ -69,7 +69,7 @@ def rewrite_steps(
     threads: HelperThreads,
     wall_ms: int,
 ) -> Steps:
-    """Raises `UncleanableLog`, `StorageFailed`, `PassAbandoned`, `CallTooLong`, and what the policy's filter raises."""
+    """Raises `UncleanableLog`, `StorageFailed`, `PassAbandoned`, `CallTooLong`, and exceptions of the policy."""
     reading = FileCache(_OPEN_FILES, read_only=True)
     sources = CacheNeutralFiles(directory, reading)
     destination = WriteBehindFiles(directory, FileCache(_OPEN_FILES))
@@ -83,7 +83,7 @@ def rewrite_steps(
             try:
                 cleaned = yield from _written(cleaning.clean(group), last, destination, group[0].base_offset)
             except Exception:
-                # What was written before is good.
+                # The previous group is complete.
                 yield from _finish(last)
                 raise
             destination.close_files()
@@ -95,7 +95,7 @@ def rewrite_steps(
         yield from _finish(last)
         return cleaning.end_offset, cleaning.figures
     except FileNotFoundError as error:
-        raise PassAbandoned(f"{error} is gone") from error
+        raise PassAbandoned(f"a segment was removed meanwhile: {error}") from error
     finally:
         reading.close_all()
         destination.close()
@@ -145,7 +145,7 @@ def _begin(
 
 
 def _aborted(store: SegmentStore, bases: list[int]) -> list[AbortedTransaction]:
-    """The aborted transactions of all these segments: a marker may lie far behind its transaction."""
+    """The aborted transactions of all these segments: a marker may be far behind its transaction."""
     found: list[AbortedTransaction] = []
     for base in bases:
         name = file_name(base, TXN_INDEX)
@@ -155,21 +155,21 @@ def _aborted(store: SegmentStore, bases: list[int]) -> list[AbortedTransaction]:
 
 
 class _WrittenGroup:
-    """On its way to the owner: it is synced, then swapped. Its steps raise `StorageFailed`, `PassAbandoned`."""
+    """A written group that is being synced, then swapped. Its steps raise `StorageFailed`, `PassAbandoned`."""
 
-    def __init__(self, synced: Future[None], wanted: SwapRequest) -> None:
+    def __init__(self, synced: Future[None], request: SwapRequest) -> None:
         self._synced = synced
-        self._swap = Swap(wanted, Future())
-        self._is_asked = False
+        self._swap = Swap(request, Future())
+        self._is_requested = False
 
     def swaps(self) -> Iterator[Swap]:
-        """What can be done without waiting."""
-        if not self._is_asked and self._synced.done():
+        """The swap to request now, if any."""
+        if not self._is_requested and self._synced.done():
             self._synced.result()
-            self._is_asked = True
+            self._is_requested = True
             yield self._swap
         if self._swap.done.done() and not self._swap.done.result():
-            raise PassAbandoned("the owner of the partition has something else to do with its segments")
+            raise PassAbandoned("the owner of the partition rejected the swap")
 
     @property
     def is_swapped(self) -> bool:
@@ -177,7 +177,7 @@ class _WrittenGroup:
 
     @property
     def awaited(self) -> Future[None] | Future[bool]:
-        return self._swap.done if self._is_asked else self._synced
+        return self._swap.done if self._is_requested else self._synced
 
 
 def _finish(group: _WrittenGroup | None) -> Iterator[Progress]:
@@ -190,7 +190,7 @@ def _finish(group: _WrittenGroup | None) -> Iterator[Progress]:
         yield from group.swaps()
 
 
-def _beside(
+def _write_beside(
     steps: Generator[int, None, CleanedFiles], last: _WrittenGroup | None, destination: WriteBehindFiles
 ) -> Generator[Progress, None, CleanedFiles]:
     while True:
@@ -211,36 +211,33 @@ def _written(
     destination: WriteBehindFiles,
     base_offset: int,
 ) -> Generator[Progress, None, CleanedFiles]:
-    """Write a group while the last one goes on its way, and wait for that one. If either fails, nothing is left."""
-    is_whole = False
+    """Write a group while the last one is synced and swapped, and wait for both. Unlink the files after a failure."""
+    is_complete = False
     try:
-        cleaned = yield from _beside(steps, last, destination)
-        # All of it, or what has failed: only then it is synced, and the owner hears of it.
+        cleaned = yield from _write_beside(steps, last, destination)
+        # The group is synced and swapped only when all writes have succeeded.
         while (awaited := destination.awaited()) is not None:
             yield awaited
         yield from _finish(last)
-        is_whole = True
+        is_complete = True
         return cleaned
     finally:
-        if not is_whole:
+        if not is_complete:
             for kind in (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX):
                 destination.unlink(file_name(base_offset, kind, CLEANED))
 
 
 def _require_space(directory: str, group: Sequence[SourceSegment]) -> None:
-    """Rather than to find out that the disk is full, and to leave nothing to those who write there meanwhile.
-
-    Raises `NoSpaceLeft`.
-    """
-    wanted = sum(source.size + source.index_bytes + source.time_index_bytes for source in group)
+    """Raises `NoSpaceLeft` before the cleaned segments fill the disk, which others write to."""
+    required = sum(source.size + source.index_bytes + source.time_index_bytes for source in group)
     free = measure_free_space(directory).free_bytes
-    if free < wanted:
+    if free < required:
         bases = f"{group[0].base_offset} to {group[-1].base_offset}"
-        raise NoSpaceLeft(f"{directory} has {free} bytes of free room, and segments {bases} may take {wanted}")
+        raise NoSpaceLeft(f"{directory} has {free} bytes of free space, and segments {bases} may take {required}")
 
 
 def _sync(files: tuple[LogFile, ...], cold_log: str | None) -> None:
-    """`cold_log` was made of what was not in memory: it stays there no longer either."""
+    """`cold_log` was created from uncached segments: drop it from the page cache as well."""
     for file in files:
         file.sync()
     if cold_log is not None:

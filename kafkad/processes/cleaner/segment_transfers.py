@@ -1,7 +1,7 @@
-"""Segments that somebody gets before they are deleted: opened here, handed over by a thread, deleted by their owner.
+"""Transfers segments to receivers before they are deleted: opened here, received in a thread, deleted by their owner.
 
-At least once, and never deleted before: the order to delete a segment leaves when its receiver has returned. If the
-receiver raises, or this process dies, the next round plans the same segment again.
+Each segment is received at least once: the order to delete it is sent when its receiver has returned. If the receiver
+raises, or this process dies, the next round plans the same segment again.
 """
 
 import logging
@@ -24,11 +24,11 @@ from kafkad.wire.processes.descriptors import CleanupOrdered, pack_control, shor
 log = logging.getLogger(__name__)
 
 THREADS = 4
-"""So many receivers may wait for something at the same time."""
+"""The maximum number of concurrent receivers."""
 
 
 class _Task:
-    """The segments of one partition that are still to be handed over, each with the offset after its last."""
+    """The segments of one partition to transfer, each with the offset after its last."""
 
     def __init__(self, plan: PlannedTransfer) -> None:
         self.plan = plan
@@ -56,21 +56,21 @@ class SegmentTransfers:
         self._log_dirs = log_dirs
         self._table = table
         self._peers = peers
-        self._threads = HelperThreads(THREADS, "hand-over")
+        self._threads = HelperThreads(THREADS, "transfer")
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._under_way: dict[int, tuple[_Task, Future[None]]] = {}
+        self._running: dict[int, tuple[_Task, Future[None]]] = {}
         """By slot."""
         self._failing: dict[tuple[UUID, int], int] = {}
-        """The segment that nobody takes, by topic id and partition."""
+        """The base offset of the failing segment, by topic id and partition."""
 
     def begin(self, plan: PlannedTransfer) -> None:
-        """Nothing happens while segments of the partition are being handed over."""
-        if plan.slot not in self._under_way:
+        """Ignored while segments of the partition are being transferred."""
+        if plan.slot not in self._running:
             self._next(_Task(plan))
 
     def _next(self, task: _Task) -> None:
         plan = task.plan
-        self._under_way.pop(plan.slot, None)
+        self._running.pop(plan.slot, None)
         if not task.segments:
             return
         segment, next_offset = task.segments[0]
@@ -87,18 +87,18 @@ class SegmentTransfers:
             file=file,
         )
         future = self._threads.submit(_transfer, plan.effect.receiver, sealed)
-        self._under_way[plan.slot] = task, future
+        self._running[plan.slot] = task, future
         future.add_done_callback(self._ring)
 
     def _open(self, plan: PlannedTransfer, segment: SegmentSummary) -> BinaryIO | None:
-        """None if the segment is not there any more, or not as it was: the next round sees what is."""
+        """None if the segment was removed or changed: the next round plans again."""
         directory = f"{self._log_dirs[plan.partition.log_dir]}/{plan.topic.name}-{plan.partition.index}"
         try:
             path = f"{directory}/{file_name(segment.base_offset, LOG)}"
             file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC), "rb")
         except OSError:
             return None
-        # Looked at after opening: a topic that was deleted meanwhile, and made anew, has other files of these names.
+        # Checked after opening: a topic that was recreated meanwhile has other files of the same names.
         is_ours = self._table.read(plan.slot).topic_id == plan.topic.id.bytes
         if not is_ours or os.fstat(file.fileno()).st_size != segment.size_bytes:
             file.close()
@@ -106,18 +106,18 @@ class SegmentTransfers:
         return file
 
     def _ring(self, _done: object) -> None:
-        """By a thread: the loop wakes up."""
+        """Called by a thread: wake the loop."""
         os.eventfd_write(self.doorbell, 1)
 
     def rung(self, _events: int) -> None:
         os.eventfd_read(self.doorbell)
-        for task, future in [row for row in self._under_way.values() if row[1].done()]:
+        for task, future in [row for row in self._running.values() if row[1].done()]:
             error = future.exception()
             if error is None:
                 self._transferred(task)
                 self._next(task)
             else:
-                del self._under_way[task.plan.slot]
+                del self._running[task.plan.slot]
                 self._failed(task, error)
 
     def _transferred(self, task: _Task) -> None:
@@ -125,7 +125,7 @@ class SegmentTransfers:
         plan = task.plan
         if segment.base_offset >= self._failing.get(task.key, segment.base_offset + 1):
             del self._failing[task.key]
-            log.info("%s: its segments are handed over again", task.name)
+            log.info("%s: transferring segments works again", task.name)
         order = CleanupOrdered(
             plan.slot,
             short_topic_id(plan.topic.id.bytes),
@@ -137,23 +137,23 @@ class SegmentTransfers:
         self._peers.send(ProcessKey("worker", plan.partition.owner), pack_control(order))
 
     def _failed(self, task: _Task, error: BaseException) -> None:
-        """Once, until it works again."""
+        """Log it once, until a transfer succeeds."""
         if task.key not in self._failing:
             self._failing[task.key] = task.segments[0][0].base_offset
             log.error(
-                "%s: the segment at offset %d can't be handed over, stays, and will be tried again in each round",
+                "%s: cannot transfer the segment at offset %d, it is kept and retried in each round",
                 task.name,
                 task.segments[0][0].base_offset,
                 exc_info=error,
             )
 
     def close(self) -> None:
-        """Receivers that run are waited for, until the supervisor kills this process."""
+        """Wait for running receivers, until the supervisor kills this process."""
         self._threads.close(cancel=True)
         os.close(self.doorbell)
 
 
 def _transfer(receiver: Callable[[SealedSegment], None], sealed: SealedSegment) -> None:
-    """In a thread."""
+    """Called by a thread."""
     with sealed.file:
         receiver(sealed)

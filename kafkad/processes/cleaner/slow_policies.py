@@ -1,4 +1,4 @@
-"""Which policies are not asked for a while, about a partition or at all, as they have not returned before?"""
+"""Suspends policies after calls that timed out, for a partition or for all."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -7,12 +7,12 @@ from uuid import UUID
 
 from kafkad.core.cleaning.quarantine import Quarantine
 
-MOST_IN_A_ROW = 3
-"""After so many calls that did not return, the fault is with the policy and not with a partition."""
+MAX_TIMEOUTS = 3
+"""After so many consecutive timeouts the policy is suspended for all partitions."""
 
 
-class Question(NamedTuple):
-    """A policy that is asked about a partition."""
+class PolicyCall(NamedTuple):
+    """A call of a policy for a partition."""
 
     topic_id: UUID
     partition: int
@@ -23,35 +23,35 @@ class SlowPolicies:
     """`now_ms` is the monotonic clock."""
 
     def __init__(self) -> None:
-        self._questions: Quarantine[Question] = Quarantine()
+        self._calls: Quarantine[PolicyCall] = Quarantine()
         self._policies: Quarantine[str] = Quarantine()
-        self._in_a_row: Counter[str] = Counter()
+        self._timeouts: Counter[str] = Counter()
 
-    def __iter__(self) -> Iterator[Question]:
-        return iter(self._questions)
+    def __iter__(self) -> Iterator[PolicyCall]:
+        return iter(self._calls)
 
-    def not_before_ms(self, question: Question) -> int:
-        """When it may be asked; in the past if nothing speaks against it."""
-        return max(self._policies.until_ms(question.policy) or 0, self._questions.until_ms(question) or 0)
+    def not_before_ms(self, call: PolicyCall) -> int:
+        """When the call is allowed; in the past unless it is suspended."""
+        return max(self._policies.until_ms(call.policy) or 0, self._calls.until_ms(call) or 0)
 
-    def returned(self, question: Question) -> None:
-        if self._in_a_row.pop(question.policy, 0):
-            self._policies.release(lambda policy: policy == question.policy)
-        if len(self._questions):
-            self._questions.release(lambda other: other == question)
+    def returned(self, call: PolicyCall) -> None:
+        if self._timeouts.pop(call.policy, 0):
+            self._policies.release(lambda policy: policy == call.policy)
+        if len(self._calls):
+            self._calls.release(lambda other: other == call)
 
-    def did_not_return(self, question: Question, now_ms: int) -> int:
-        """Returns the milliseconds until it may be asked this again."""
-        self._in_a_row[question.policy] += 1
-        return self._questions.failed(question, now_ms)
+    def timed_out(self, call: PolicyCall, now_ms: int) -> int:
+        """Returns the milliseconds until the call is allowed again."""
+        self._timeouts[call.policy] += 1
+        return self._calls.failed(call, now_ms)
 
-    def leave_alone(self, policy: str, now_ms: int) -> int | None:
-        """If it has not returned again and again: the milliseconds until it may be asked anything."""
-        if self._in_a_row[policy] < MOST_IN_A_ROW:
+    def quarantine(self, policy: str, now_ms: int) -> int | None:
+        """Suspend the policy after consecutive timeouts. Returns the milliseconds until calls are allowed, if any."""
+        if self._timeouts[policy] < MAX_TIMEOUTS:
             return None
         return self._policies.failed(policy, now_ms)
 
-    def release(self, is_meant: Callable[[UUID], bool]) -> None:
+    def release(self, is_selected: Callable[[UUID], bool]) -> None:
         """The configuration of these topics has changed."""
-        self._questions.release(lambda question: is_meant(question.topic_id))
+        self._calls.release(lambda call: is_selected(call.topic_id))
         self._policies.release(lambda _: True)

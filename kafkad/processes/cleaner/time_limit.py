@@ -1,7 +1,7 @@
-"""A call into a plugin ends: one that waits for seconds, or works for very many, is ended by an exception in it.
+"""Limits the time of a call into a plugin: an exception ends a call that blocks for seconds or computes for too long.
 
-A signal brings it, as nobody can end a thread: the main thread gets it in the middle of what it does. What stays in C
-code does not notice; then the supervisor kills the process, somewhat later than the call would have been ended here.
+A signal handler raises the exception in the main thread, because threads cannot be ended. It does not interrupt C code;
+then the supervisor kills the process a little later.
 """
 
 import signal
@@ -12,18 +12,18 @@ from typing import TypeVar
 
 CHECK_INTERVAL_S = 0.5
 WAITS_S = 3.0
-"""From the first look on, for a call that does nothing although there is a CPU for it. The supervisor waits for five
-seconds.
+"""The limit for a blocked call, from the first check on, without the time in which it waits for a CPU. The supervisor
+waits for five seconds.
 """
 WORKS_S = 20.0
-"""For one that uses the CPU, where the supervisor waits for thirty."""
-_LEAST_WORK = 0.01
+"""The limit for a call that uses the CPU; the supervisor waits for thirty seconds."""
+_MIN_WORK_SHARE = 0.01
 
 Result = TypeVar("Result")
 
 
 class CallTooLong(Exception):
-    """It was ended."""
+    """The call was ended."""
 
 
 class _Interruption(BaseException):
@@ -38,34 +38,34 @@ class _Limit:
         self.reason = ""
         self._began_s = monotonic()
         self._first: tuple[float, float] | None = None
-        """What `_time_and_work` has said at the first look: a call that is over by then costs nothing more."""
+        """The result of `_time_and_work` at the first check: a shorter call costs nothing more."""
 
-    def look(self, _number: int, _frame: FrameType | None) -> None:
-        """From time to time while the call runs, and in the midst of it."""
+    def check(self, _number: int, _frame: FrameType | None) -> None:
+        """The signal handler, called from time to time while the call runs."""
         if self.is_over:
             return
         time_s, work_s = _time_and_work()
         if self._first is None:
             self._first = time_s, work_s
-        had_s, worked_s = time_s - self._first[0], work_s - self._first[1]
+        runnable_s, worked_s = time_s - self._first[0], work_s - self._first[1]
         passed_s = monotonic() - self._began_s
-        if passed_s >= WORKS_S or (had_s >= WAITS_S and worked_s < had_s * _LEAST_WORK):
-            # Once: nothing may be raised when the call has ended after all.
+        if passed_s >= WORKS_S or (runnable_s >= WAITS_S and worked_s < runnable_s * _MIN_WORK_SHARE):
+            # Once: nothing may be raised after the call.
             self.is_over = True
-            self.reason = f"it had not returned after {passed_s:.0f} s"
+            self.reason = f"it did not return within {passed_s:.0f} s"
             raise _Interruption
 
 
 def _time_and_work() -> tuple[float, float]:
-    """Seconds that went by while this thread had a CPU or wanted none, and those for which it had one.
+    """(seconds in which this thread ran or was blocked, CPU seconds of this thread).
 
-    On a machine that is busy with others a policy that works hardly gets on: it would look like one that waits.
+    On a busy machine a policy that computes gets little CPU, and must not count as blocked.
     """
     return monotonic() - starved_s(), thread_time()
 
 
 def starved_s() -> float:
-    """How long this thread has waited for a CPU so far (proc(5), schedstat); 0 where the kernel does not say."""
+    """Seconds in which this thread has waited for a CPU (proc(5), schedstat); 0 if the kernel does not report it."""
     try:
         with open("/proc/thread-self/schedstat", "rb", buffering=0) as file:
             return int(file.read().split()[1]) / 1e9
@@ -74,9 +74,9 @@ def starved_s() -> float:
 
 
 def in_time(call: Callable[[], Result]) -> Result:
-    """In the main thread. Raises `CallTooLong`, and what `call` raises."""
+    """Called in the main thread. Raises `CallTooLong`, and exceptions of `call`."""
     limit = _Limit()
-    handler = signal.signal(signal.SIGALRM, limit.look)
+    handler = signal.signal(signal.SIGALRM, limit.check)
     timer = signal.setitimer(signal.ITIMER_REAL, CHECK_INTERVAL_S, CHECK_INTERVAL_S)
     try:
         try:

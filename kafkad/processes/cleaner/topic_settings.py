@@ -1,6 +1,6 @@
-"""With which settings are the logs of a topic cleaned? Read from text when a configuration changes, not each round.
+"""The settings for cleaning the logs of a topic, parsed when a configuration changes.
 
-A topic with a value that can't be read is left alone: nobody knows what it is to keep.
+A topic with an unreadable value is not cleaned: its retention is unknown.
 """
 
 from collections.abc import Container, Mapping
@@ -15,9 +15,9 @@ from kafkad.core.settings.option import Setting
 
 
 class TopicSettings:
-    """Parsed settings with the configurations that they came from: a change of either makes a new object.
+    """Parsed settings with their configurations: each change of one creates a new object.
 
-    `topic_configs` are the rows that plugins have added.
+    `topic_configs`: the topic configs of plugins.
     """
 
     def __init__(self, topic_configs: Mapping[str, Setting]) -> None:
@@ -26,9 +26,9 @@ class TopicSettings:
 
     def of(self, topic: Topic, broker: BrokerConfig) -> LogConfig:
         """The present settings of `topic`."""
-        known = self._read.get(topic.id)
-        if known is not None and known[0] is broker and known[1] is topic.configs:
-            return known[2]
+        cached = self._read.get(topic.id)
+        if cached is not None and cached[0] is broker and cached[1] is topic.configs:
+            return cached[2]
         settings = with_plugin_configs(topic_log_config(broker, topic.configs), topic.configs, self._topic_configs)
         if unreadable_topic_configs(topic.configs):
             settings = replace(settings, cleanup_policy=frozenset())
@@ -37,4 +37,4 @@ class TopicSettings:
 
     def keep(self, topic_ids: Container[UUID]) -> None:
         """Forget all other topics."""
-        self._read = {topic_id: known for topic_id, known in self._read.items() if topic_id in topic_ids}
+        self._read = {topic_id: cached for topic_id, cached in self._read.items() if topic_id in topic_ids}

@@ -1,7 +1,7 @@
-"""Which log was this cleaner at when it died? If it was the same one twice, the next incarnation leaves it alone.
+"""Detects the log on which this cleaner died. After two deaths the next incarnation quarantines the log.
 
-A policy may never return, take all memory, or end the interpreter: the process dies of it, and would die again at once
-when it is started anew, while no other log is cleaned. The words are in the process's block, which outlives it.
+A policy may never return, allocate all memory, or end the interpreter. Without this, each incarnation would die at
+once, and no other log would be cleaned. The words are in the process's counter block, which outlives the process.
 """
 
 from enum import IntEnum
@@ -14,14 +14,14 @@ _AT, _LAST, _DEATHS = range(CLEANER_WORK, CLEANER_WORK + 3)
 
 
 class Work(IntEnum):
-    """What is done with a log."""
+    """The kinds of work on a log."""
 
     PLANNING = 0
     COMPACTING = 1
 
 
 class UnfinishedWork:
-    """Made at the start of an incarnation: it looks at what the one before has left."""
+    """Created at the start of an incarnation: reads the words of the previous one."""
 
     def __init__(self, block: Block) -> None:
         self._block = block
@@ -35,17 +35,17 @@ class UnfinishedWork:
         self._block[_AT] = _word(slot, work)
 
     def pause(self) -> None:
-        """What was begun has come back."""
+        """The step has returned."""
         self._block[_AT] = 0
 
     def end(self, slot: int, work: Work) -> None:
-        """It is done: earlier deaths had another reason."""
+        """The work is complete: earlier deaths had another cause."""
         self._block[_AT] = 0
         if self._block[_LAST] == _word(slot, work):
             self._block[_LAST] = self._block[_DEATHS] = 0
 
-    def take_blame(self, slot: int) -> int:
-        """How often in a row a cleaner has died while it was at this log; 0 if not, and when it was asked before."""
+    def take_deaths(self, slot: int) -> int:
+        """The consecutive deaths of cleaners at this log; 0 without any, and after the first call for the log."""
         if self._blamed == 0 or slot not in (_slot(self._blamed, work) for work in Work):
             return 0
         self._blamed = 0

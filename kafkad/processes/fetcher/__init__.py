@@ -1,4 +1,4 @@
-"""The process that follows leaders on other brokers: it fetches, the owners of the logs append. See `loop`."""
+"""The fetcher process: fetches from leaders on other brokers; the owners of the logs append. See `loop`."""
 
 from kafkad.processes.fetcher.loop import FetcherProcess
 from kafkad.processes.runtime.child import ChildContext

@@ -1,6 +1,6 @@
-"""Which partitions does this fetcher follow, and from whom? The metadata decides.
+"""The partitions that this fetcher follows, with their leaders, from the metadata.
 
-Partitions are spread over the fetchers by a hash of their names, as in Apache Kafka.
+Partitions are distributed over the fetchers by a hash of their names, as in Apache Kafka.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,7 +34,7 @@ def fetcher_of(topic: str, partition: int, fetchers: int) -> int:
 
 
 class Followed(NamedTuple):
-    """A partition and the broker that leads it; `leader` is NO_LEADER when it is not to be followed now."""
+    """A partition and its leader; NO_LEADER to unfollow it."""
 
     id: PartitionId
     leader: int
@@ -48,11 +48,11 @@ class FollowedPartitions:
         self._broker_id = broker_id
         self._index = index
         self._fetchers = fetchers
-        self._known: dict[PartitionId, int] = {}
-        """The leader of each partition that is followed."""
+        self._leaders: dict[PartitionId, int] = {}
+        """The leader of each followed partition."""
 
     def changes(self, image: MetadataImage, delta: MetadataDelta) -> Iterator[Followed]:
-        """What `delta` changes; `image` is the metadata after it."""
+        """The changes by `delta`; `image` is the metadata after it."""
         for change in delta.changes:
             match change:
                 case TopicCreated(topic):
@@ -62,8 +62,8 @@ class FollowedPartitions:
                 case TopicConfigChanged(name, _) if name in image.topics:
                     yield from self._topic(image.topics[name], image.topics[name].partitions)
                 case TopicDeleted(_, topic_id, _):
-                    gone = [id for id in self._known if id[0] == topic_id.bytes]
-                    yield from self._leave(gone)
+                    removed = [id for id in self._leaders if id[0] == topic_id.bytes]
+                    yield from self._unfollow(removed)
                 case Snapshot() | BrokersChanged():
                     yield from self._all(image)
                 case _:
@@ -71,13 +71,13 @@ class FollowedPartitions:
 
     def _all(self, image: MetadataImage) -> Iterator[Followed]:
         ids = {topic.id.bytes for topic in image.topics.values()}
-        yield from self._leave([id for id in self._known if id[0] not in ids])
+        yield from self._unfollow([id for id in self._leaders if id[0] not in ids])
         for topic in image.topics.values():
             yield from self._topic(topic, topic.partitions)
 
-    def _leave(self, gone: Iterable[PartitionId]) -> Iterator[Followed]:
-        for id in gone:
-            del self._known[id]
+    def _unfollow(self, removed: Iterable[PartitionId]) -> Iterator[Followed]:
+        for id in removed:
+            del self._leaders[id]
             yield Followed(id, NO_LEADER, None)
 
     def _topic(self, topic: Topic, partitions: Iterable[Partition]) -> Iterator[Followed]:
@@ -87,10 +87,10 @@ class FollowedPartitions:
                 continue
             has_log = row.slot != NO_SLOT and row.owner != NO_OWNER and row.log_dir >= 0
             if not has_log or row.leader in (self._broker_id, NO_LEADER):
-                if id in self._known:
-                    yield from self._leave([id])
+                if id in self._leaders:
+                    yield from self._unfollow([id])
                 continue
-            self._known[id] = row.leader
+            self._leaders[id] = row.leader
             partition = FollowedPartition(
                 id,
                 TopicPartition(topic.name, row.index),

@@ -1,7 +1,7 @@
 """One leader of followed partitions: the requests to it, and the arena memory of its response.
 
-Memory for the whole response is reserved before the request leaves. It is lent to the owners that get records of it,
-until the records are in their logs.
+Memory for the whole response is reserved before the request is sent. The owners that get records of it retain it until
+the records are in their logs.
 """
 
 import logging
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchesOfAllLeaders:
-    """What all leaders of a fetcher process have in common."""
+    """The common state of all leaders of a fetcher process."""
 
     connections: BrokerConnections
     arena: Arena
@@ -58,19 +58,19 @@ class Leader:
         )
         self._shared = shared
         self.destination: Destination | None = None
-        """None while its address is not known."""
+        """None while the broker is not registered."""
         self.broker_epoch = -1
-        """Of this broker, as the metadata has it."""
+        """The epoch of this broker in the metadata."""
         self._log_rate_limit = LogRateLimit()
         self._extent = NO_EXTENT
         self._frame_length = 0
         self.is_starved = False
-        """There was no space in the arena for a response."""
+        """Whether the arena had no space for a response."""
         self.is_due = True
-        """Something has happened since the last tick."""
+        """Whether events were handled since the last tick."""
 
     def move_to(self, destination: Destination | None) -> None:
-        """The leader's broker has this address now."""
+        """The leader's broker has a new address."""
         if destination == self.destination:
             return
         before, self.destination = self.destination, destination
@@ -78,7 +78,7 @@ class Leader:
             self._shared.connections.drop(before)
 
     def tick(self, now_ms: int) -> None:
-        """Send what is pending to the owners and to the leader."""
+        """Send pending orders to the owners, and the next request to the leader."""
         self.is_due = False
         shared = self._shared
         for owner, order in self.fetcher.describe_orders(now_ms):
@@ -123,7 +123,7 @@ class Leader:
         self._shared.connections.send(self.destination, request)
 
     def _place(self, length: int) -> memoryview:
-        """Memory for the whole response. A longer one than requested gets a larger extent, or private memory."""
+        """Memory for the whole response. A response longer than requested gets a larger extent, or private memory."""
         self._frame_length = length
         arena = self._shared.arena
         if length > self._shared.limits.max_bytes + RESPONSE_SLACK:
@@ -139,7 +139,7 @@ class Leader:
         extent = self._extent
         try:
             if extent == NO_EXTENT:
-                raise MalformedRequest(f"its response of {self._frame_length} bytes does not fit the memory")
+                raise MalformedRequest(f"the response of {self._frame_length} bytes exceeds the arena")
             response = decode_fetch(body, version, extent + self._frame_length - len(body))
         except MalformedRequest as error:
             self._unreadable(str(error))
@@ -166,7 +166,7 @@ class Leader:
         self._failed(reason)
 
     def _failed(self, _reason: str) -> None:
-        """`BrokerConnections` logs what is wrong with a connection."""
+        """`BrokerConnections` logs failures of a connection."""
         now_ms = monotonic_ms()
         self.fetcher.failed(now_ms)
         self._request_ended(now_ms)

@@ -37,7 +37,7 @@ class FetcherProcess(ChildProcess):
     def __init__(self, context: ChildContext) -> None:
         super().__init__(context)
         config = context.config
-        assert config.cluster is not None, "there are fetchers in a cluster only"
+        assert config.cluster is not None, "only a cluster has fetchers"
         assert context.plugins is not None, "the supervisor loads the plugins before it forks"
         fetchers = len(context.registry.role("fetcher"))
         self._quota = replication_quota(context.plugins, config, ReplicationSide.FOLLOWER, fetchers, context.block)
@@ -65,7 +65,7 @@ class FetcherProcess(ChildProcess):
         )
         self._listener = config.cluster.inter_broker_listener
 
-    # What comes in.
+    # Messages.
 
     def handle(self, peer: ProcessKey, frame: bytes) -> None:
         assert frame[0] == FOLLOWED, f"{peer} does not send frames of kind {frame[0]} to a fetcher"
@@ -125,7 +125,7 @@ class FetcherProcess(ChildProcess):
             del self._leaders[broker_id]
 
     def _locate(self, broker_id: int, leader: Leader) -> None:
-        """Its address on the listener between brokers; none while it is not registered."""
+        """Set its address on the inter-broker listener; none while it is not registered."""
         own = self.image.brokers.get(self.config.node_id)
         leader.broker_epoch = -1 if own is None else own.epoch
         leader.move_to(inter_broker_destination(self.image.brokers, broker_id, self._listener))

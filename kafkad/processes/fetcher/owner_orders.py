@@ -1,8 +1,8 @@
-"""The orders for the owners of the followed logs, and the arena extents that are lent to them.
+"""The orders for the owners of the followed logs, and the arena extents that they retain.
 
-Orders leave at the end of the pass. A worker performs appends in the order in which it gets them, so each result frees
-the worker's oldest extent. A later result may overtake one that waits for a sync: the extent freed then is older than
-the append of that result, which was performed as well.
+Orders are sent at the end of the pass. A worker performs appends in order, so each result releases the worker's oldest
+extent. A later result may overtake one that waits for a sync: the released extent then belongs to an earlier append,
+which was performed as well.
 """
 
 from collections import deque
@@ -20,31 +20,31 @@ _FOLLOW = bytes((FOLLOW,))
 
 
 class OwnerOrders:
-    """Of one fetcher, for each of `workers` workers."""
+    """The orders of one fetcher, for each of `workers` workers."""
 
     def __init__(self, arena: Arena, workers: int) -> None:
         self._arena = arena
-        self._lent: list[deque[int]] = [deque() for _ in range(workers)]
+        self._retained: list[deque[int]] = [deque() for _ in range(workers)]
         self._outgoing: list[list[bytes]] = [[] for _ in range(workers)]
 
     def add(self, worker: int, order: FollowOrder, extent: int = NO_EXTENT) -> None:
-        """The records of an APPEND lie in `extent`, which is lent until the worker has appended them."""
+        """The records of an APPEND are in `extent`, which is retained until the worker has appended them."""
         if order.kind == FollowKind.APPEND:
             if extent != NO_EXTENT:
                 self._arena.retain(extent)
-            self._lent[worker].append(extent)
+            self._retained[worker].append(extent)
         self._outgoing[worker].append(pack_order(order))
 
     def appended(self, worker: int) -> None:
-        """The worker has sent the result of an APPEND: its oldest extent is free."""
-        extent = self._lent[worker].popleft()
+        """The worker has sent the result of an APPEND: release its oldest extent."""
+        extent = self._retained[worker].popleft()
         if extent != NO_EXTENT:
             self._arena.release(extent)
 
     def worker_lost(self, worker: int) -> None:
-        """The worker was reaped, so it uses no memory any more."""
+        """The worker was reaped: it uses no memory any more."""
         self._outgoing[worker].clear()
-        while self._lent[worker]:
+        while self._retained[worker]:
             self.appended(worker)
 
     def send(self, peers: Peers) -> None:

@@ -1,4 +1,4 @@
-"""The state of a Produce request: results that are ready, or wait for the disk and then for replication."""
+"""The state of a Produce request: its results, some of which wait for the disk and then for replication."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,15 +15,15 @@ NOT_OWNED: AppendResult = (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, -1)
 _DELETED: AppendResult = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1)
 
 
-def not_here(owned: OwnedPartition | None, slot: int, short_id: int, deleted: DeletedTopics) -> AppendResult:
-    """The error of a partition that takes no batch; `owned` has its slot, if anything has."""
+def unavailable_result(owned: OwnedPartition | None, slot: int, short_id: int, deleted: DeletedTopics) -> AppendResult:
+    """The error of a partition that accepts no batch. `owned`: the partition that has the slot now, if any."""
     if owned is not None and owned.state == STATE_OFFLINE:
         return _OFFLINE
     return _DELETED if deleted.includes(slot, short_id) else NOT_OWNED
 
 
 class Unflushed(NamedTuple):
-    """A batch that is in `log`, whose append lasts until everything below `end` is on disk (`flush.messages`)."""
+    """A batch in `log` whose append completes when all records below `end` are on disk (`flush.messages`)."""
 
     result: int
     owned: OwnedPartition
@@ -40,15 +40,15 @@ class Unflushed(NamedTuple):
 
 
 class ProduceResponse:
-    """Results that are ready, or wait for the disk and then for replication; `explained` is sent before them."""
+    """The results of a request; `record_errors` are sent before them."""
 
     __slots__ = (
         "acks",
         "deadline_ms",
-        "explained",
         "incarnation",
         "network",
         "part_id",
+        "record_errors",
         "required",
         "results",
         "unflushed",
@@ -63,52 +63,52 @@ class ProduceResponse:
         self.results: list[AppendResult] = []
         self.required: list[tuple[int, int]] = []
         self.unflushed: list[Unflushed] = []
-        self.explained: list[RecordErrors] = []
+        self.record_errors: list[RecordErrors] = []
 
 
-def is_flushed(answer: ProduceResponse, deleted: DeletedTopics) -> bool:
-    """Whether no result waits for the disk any more. A batch whose sync failed or whose topic is gone gets an error."""
-    if any(row.is_waiting for row in answer.unflushed):
+def is_flushed(response: ProduceResponse, deleted: DeletedTopics) -> bool:
+    """Whether no result waits for the disk. A batch whose sync failed or whose topic was deleted gets an error."""
+    if any(row.is_waiting for row in response.unflushed):
         return False
-    rows, answer.unflushed = answer.unflushed, []
+    rows, response.unflushed = response.unflushed, []
     for row in rows:
         if row.is_lost:
-            if answer.required:
-                # `required` is in the order of the good results, and this one is not good.
-                del answer.required[sum(result[0] == 0 for result in answer.results[: row.result])]
-            answer.results[row.result] = not_here(row.owned, row.owned.slot, row.owned.short_id, deleted)
+            if response.required:
+                # `required` is in the order of the successful results, and this result has an error now.
+                del response.required[sum(result[0] == 0 for result in response.results[: row.result])]
+            response.results[row.result] = unavailable_result(row.owned, row.owned.slot, row.owned.short_id, deleted)
     return True
 
 
-def with_codes(answer: ProduceResponse, codes: dict[int, ErrorCode]) -> list[AppendResult]:
-    """The results after replication; `required` is in the order of the good results.
+def with_codes(response: ProduceResponse, codes: dict[int, ErrorCode]) -> list[AppendResult]:
+    """The results after replication; `required` is in the order of the successful results.
 
-    As in Apache Kafka, an error leaves the offset: the batch is in the log.
+    As in Apache Kafka, a result with an error keeps its offset: the batch is in the log.
     """
-    outcomes = iter(answer.required)
+    outcomes = iter(response.required)
     results: list[AppendResult] = []
-    for result in answer.results:
+    for result in response.results:
         code = codes[next(outcomes)[0]] if result[0] == 0 else ErrorCode.NONE
         results.append(result if code == ErrorCode.NONE else (code, *result[1:]))
     return results
 
 
 class PendingAppend:
-    """What a request wants appended by this worker; the results of its answer tell how far it has come."""
+    """The batches of a request for this worker. The number of results of its response is its progress."""
 
-    __slots__ = ("answer", "is_unwanted", "slices", "verified", "version")
+    __slots__ = ("is_abandoned", "response", "slices", "verified", "version")
 
     def __init__(
         self,
-        answer: ProduceResponse,
+        response: ProduceResponse,
         version: int,
         slices: Sequence[AppendSlice],
         verified: PendingProduce | None = None,
     ) -> None:
-        self.answer = answer
+        self.response = response
         self.version = version
         self.slices = slices
         self.verified = verified
-        """Of a request with a transactional id: what its coordinator has verified."""
-        self.is_unwanted = False
-        """Its network process is dead, and its arena may hold other data now."""
+        """The verification by the coordinator, for a request with a transactional id."""
+        self.is_abandoned = False
+        """Its network process is dead: its arena may have other data now."""

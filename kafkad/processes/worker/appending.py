@@ -1,8 +1,8 @@
-"""Produce in the worker: batches from the arena into logs, then published, then answered, in this order.
+"""Produce in the worker: append batches from the arena to logs, publish the slots, send the responses, in this order.
 
-A loop pass publishes its appends at its end: each slot is written once however many batches its log got, and a
-client hears of an append only when readers can see it. A long request goes on in the following passes; each
-partition keeps its order.
+A loop pass publishes its appends at its end: each slot is written once for all batches of the pass, and a client gets
+its response only when readers can see the records. A long request continues in later passes; each partition keeps its
+order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,14 +28,14 @@ from kafkad.processes.worker.append_responses import (
     ProduceResponse,
     Unflushed,
     is_flushed,
-    not_here,
+    unavailable_result,
     with_codes,
 )
 from kafkad.processes.worker.coordinators.transactions.transactional_produce import (
-    Coordinators,
     PendingProduce,
     RetryPauses,
     Transactional,
+    TransactionVerifier,
 )
 from kafkad.processes.worker.disks.disk_space import DiskSpace
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure, log_no_space
@@ -53,18 +53,18 @@ from kafkad.wire.processes.descriptors import (
 
 _APPENDED = bytes((APPENDED,))
 _BEFORE_ANY_LOG = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
-"""Errors that Apache Kafka finds before it opens a log, so the response has no log start offset."""
+"""Errors that Apache Kafka detects before it opens a log: the response has no log start offset."""
 ALL_IN_SYNC = -1
 TURN_NS = 1_000_000
-"""The time of a request that goes on in its turn, beside others."""
+"""The time slice of a request that takes turns with others."""
 RECORD_ERRORS = 500
-"""How many refused records of a batch are named, as the message must fit a ring."""
+"""The maximum number of record errors of a batch in the response, because the message must fit a ring."""
 
 
 class Appender:
     """Appends for all partitions of this worker.
 
-    `publish` writes the slot of a partition whose log has changed; `failed` takes it or its directory offline.
+    `touched` marks a partition to be published; `failed` takes a partition or its directory offline.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class Appender:
         touched: Callable[[OwnedPartition], None],
         send: Callable[[int, bytes], None],
         failed: Callable[[OwnedPartition, Failure], None],
-        coordinators: Coordinators,
+        coordinators: TransactionVerifier,
         retry: RetryPauses,
-        room: DiskSpace,
+        disk_space: DiskSpace,
     ) -> None:
-        self._room = room
-        self._short = room.short
+        self._disk_space = disk_space
+        self._short = disk_space.short
         self._partitions, self._deleted = partitions, deleted
         self._arenas = arenas
         self._block = block
@@ -92,18 +92,19 @@ class Appender:
         self._failed = failed
         self._ready: list[ProduceResponse] = []
         self._queues: KeyedQueues[int, PendingAppend] = KeyedQueues()
-        """Requests that go on in later passes, by slot."""
+        """Requests that continue in later passes, by slot."""
         self._turns = Turns()
         self._end_ns = 0
-        """Until when this pass appends what comes; known from the first of it on."""
-        self._is_over = False
+        """When this pass stops appending; set by its first append."""
+        self._is_step_over = False
         self._unflushed: list[ProduceResponse] = []
         self._has_flush_ended = False
         self._incarnations = [0] * len(arenas)
-        """How often each network process has died: its next incarnation restarts the numbers of its requests."""
+        """The deaths of each network process: its next incarnation reuses the numbers of requests."""
         self._purgatory: Purgatory[DelayedProduce[ProduceResponse], Appender] = Purgatory(view=self, start_ms=now_ms)
-        asked = coordinators, self.append_verified, retry
-        self.transactional = Transactional(partitions, arenas, *asked, touched, self._turns)
+        self.transactional = Transactional(
+            partitions, arenas, coordinators, self.append_verified, retry, touched, self._turns
+        )
 
     @property
     def has_waiting(self) -> bool:
@@ -111,7 +112,7 @@ class Appender:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a batch was appended or refused after this pass has sent its answers."""
+        """Whether results or requests are pending after this pass has sent its responses."""
         return bool(self._ready) or bool(self._turns)
 
     @property
@@ -120,83 +121,83 @@ class Appender:
         return min((deadline for deadline in due if deadline is not None), default=None)
 
     def append(self, network: int, frame: bytes) -> bool:
-        """Every request of an APPEND frame; answered by `answer` after publishing.
+        """Every request of an APPEND frame; responses by `send_responses` after publishing.
 
-        True when some are transactional: they may give coordinators work.
+        True when some are transactional: coordinators may have work.
         """
         wall_ms = wall_clock_ms()
         partitions = 0
         is_transactional = False
         for part_id, deadline_ms, acks, version, slices, transactional_id in unpack_appends(frame):
-            answer = ProduceResponse(network, self._incarnations[network], part_id, acks, deadline_ms)
+            response = ProduceResponse(network, self._incarnations[network], part_id, acks, deadline_ms)
             partitions += len(slices)
             if transactional_id is None:
-                self._begin(PendingAppend(answer, version, slices), wall_ms)
+                self._begin(PendingAppend(response, version, slices), wall_ms)
             else:
                 is_transactional = True
-                self.transactional.take(transactional_id, PendingProduce(network, version, slices, answer))
+                self.transactional.handle(transactional_id, PendingProduce(network, version, slices, response))
         self._block[TOTAL_PRODUCE] += partitions
         return is_transactional
 
     def append_verified(self, verified: PendingProduce) -> None:
-        """A request with a transactional id, when its coordinator has said what it had to say."""
-        answer = verified.answer
-        assert isinstance(answer, ProduceResponse)
-        self._begin(PendingAppend(answer, verified.version, verified.slices, verified), wall_clock_ms())
+        """Append a request with a transactional id after its coordinator's response."""
+        response = verified.response
+        assert isinstance(response, ProduceResponse)
+        self._begin(PendingAppend(response, verified.version, verified.slices, verified), wall_clock_ms())
 
     def _begin(self, pending: PendingAppend, wall_ms: int) -> None:
-        """At once, as far as the pass has time for it: files may have to be made, and records to be compressed."""
+        """Append at once while the pass has time: an append may create files and compress records."""
         if not self._end_ns:
             self._end_ns = monotonic_ns() + STEP_NS
         slices = pending.slices
-        if self._is_over or (self._queues and self._queues.has_work_for(piece[0] for piece in slices)):
-            self._later(pending)
+        if self._is_step_over or (self._queues and self._queues.has_work_for(piece[0] for piece in slices)):
+            self._enqueue(pending)
             return
-        self._is_over = self._append_some(pending, wall_ms, self._end_ns)
-        if len(pending.answer.results) < len(slices):
-            self._later(pending)
+        self._is_step_over = self._append_some(pending, wall_ms, self._end_ns)
+        if len(pending.response.results) < len(slices):
+            self._enqueue(pending)
         else:
-            self._ready.append(pending.answer)
+            self._ready.append(pending.response)
 
     def _append_some(self, pending: PendingAppend, wall_ms: int, end_ns: int) -> bool:
-        """One batch at least; whether the time is over."""
-        answer, verified = pending.answer, pending.verified
-        results, arena = answer.results, self._arenas[answer.network]
+        """Append at least one batch. Returns whether the time is up."""
+        response, verified = pending.response, pending.verified
+        results, arena = response.results, self._arenas[response.network]
         rest = pending.slices[len(results) :] if results else pending.slices
         for piece in rest:
             error = guard = None
             if verified is not None:
                 error, guard = verified.errors.get(len(results)), verified.guard_of(len(results))
             if error is None:
-                results.append(self._append_one(arena, piece, answer, pending.version, wall_ms, guard))
+                results.append(self._append_one(arena, piece, response, pending.version, wall_ms, guard))
             else:
-                results.append(self._refused(None, error, answer))
+                results.append(self._rejected(None, error, response))
             if monotonic_ns() >= end_ns:
                 return True
         return False
 
-    def _later(self, pending: PendingAppend) -> None:
-        """What is left of it goes on beside others, after what came before it for the same partitions."""
+    def _enqueue(self, pending: PendingAppend) -> None:
+        """Append the remaining batches in turns with other requests, after earlier requests for the same partitions."""
         if self._queues.add(pending, (piece[0] for piece in pending.slices)):
-            self._turns.add(len(pending.slices), self._going_on(pending))
+            self._turns.add(len(pending.slices), self._continue(pending))
 
-    def _going_on(self, pending: PendingAppend) -> Iterator[None]:
-        results, slices = pending.answer.results, pending.slices
-        while len(results) < len(slices) and not pending.is_unwanted:
+    def _continue(self, pending: PendingAppend) -> Iterator[None]:
+        results, slices = pending.response.results, pending.slices
+        while len(results) < len(slices) and not pending.is_abandoned:
             if self._append_some(pending, wall_clock_ms(), monotonic_ns() + TURN_NS):
                 yield
-        if not pending.is_unwanted:
-            self._ready.append(pending.answer)
-        for begun in self._queues.complete(pending):
-            self._turns.add(len(begun.slices), self._going_on(begun))
+        if not pending.is_abandoned:
+            self._ready.append(pending.response)
+        for resumed in self._queues.complete(pending):
+            self._turns.add(len(resumed.slices), self._continue(resumed))
 
     def tick(self) -> None:
-        """Before the pass publishes: go on with requests that earlier passes did not finish."""
+        """Before the pass publishes: continue requests of earlier passes."""
         if self._turns:
             self._turns.work()
 
     def finish(self) -> None:
-        """The worker stops: finish all of them."""
+        """The worker stops: complete all pending appends."""
         while self._turns:
             self._turns.work()
 
@@ -204,7 +205,7 @@ class Appender:
         self,
         arena: memoryview,
         piece: AppendSlice,
-        answer: ProduceResponse,
+        response: ProduceResponse,
         version: int,
         wall_ms: int,
         guard: int | None = None,
@@ -212,14 +213,14 @@ class Appender:
         slot, short_id, offset, length = piece
         owned = self._partitions.get(slot)
         if owned is None or owned.short_id != short_id or owned.state != STATE_ONLINE or owned.log is None:
-            return not_here(owned, slot, short_id, self._deleted)
+            return unavailable_result(owned, slot, short_id, self._deleted)
         if owned.role != ROLE_LEADER:
             return NOT_OWNED
         partition_log = owned.log
         try:
             if self._short and owned.log_dir in self._short:
-                self._room.refuse(owned.log_dir, monotonic_ms())
-            if answer.acks == ALL_IN_SYNC and owned.in_sync < owned.min_in_sync(partition_log):
+                self._disk_space.require_space(owned.log_dir, monotonic_ms())
+            if response.acks == ALL_IN_SYNC and owned.in_sync < owned.min_in_sync(partition_log):
                 raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
             info = partition_log.append_as_leader(
                 arena[offset : offset + length],
@@ -228,14 +229,14 @@ class Appender:
                 produce_version=version,
                 guard=guard,
             )
-        except KafkaError as refusal:
-            count_rejected(self._block, refusal, length)
-            return self._refused(owned, refusal, answer)
+        except KafkaError as rejection:
+            count_rejected(self._block, rejection, length)
+            return self._rejected(owned, rejection, response)
         except NoSpaceLeft as no_space:
-            log_no_space(owned, "produce refused", no_space)
+            log_no_space(owned, "Produce rejected", no_space)
             count_storage_failure(self._block)
-            self._room.found_full(owned.log_dir, monotonic_ms())
-            return self._refused(owned, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(no_space)), answer)
+            self._disk_space.found_full(owned.log_dir, monotonic_ms())
+            return self._rejected(owned, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(no_space)), response)
         except FAILURES as failure:
             self._failed(owned, failure)
             count_storage_failure(self._block)
@@ -245,25 +246,25 @@ class Appender:
         if not info[4]:
             owned.messages_in += info[1] - info[0] + 1
             owned.bytes_in += length
-        if answer.acks == ALL_IN_SYNC:
-            answer.required.append((slot, info[1] + 1))
+        if response.acks == ALL_IN_SYNC:
+            response.required.append((slot, info[1] + 1))
         if partition_log.held_back and partition_log.completed_end <= info[1]:
-            answer.unflushed.append(Unflushed(len(answer.results), owned, partition_log, info[1] + 1))
+            response.unflushed.append(Unflushed(len(response.results), owned, partition_log, info[1] + 1))
         return (0, info[0], info[2], info[3])
 
-    def _refused(self, owned: OwnedPartition | None, error: KafkaError, answer: ProduceResponse) -> AppendResult:
+    def _rejected(self, owned: OwnedPartition | None, error: KafkaError, response: ProduceResponse) -> AppendResult:
         log_start = -1
         if owned is not None and owned.log is not None and error.code not in _BEFORE_ANY_LOG:
             log_start = owned.log.log_start_offset
         if error.message is not None:
             rows = error.record_errors if isinstance(error, InvalidRecords) else ()
             errors: list[tuple[int, str | None]] = [(index, text) for index, text in rows[:RECORD_ERRORS]]
-            answer.explained.append(RecordErrors(answer.part_id, len(answer.results), error.message, errors))
+            response.record_errors.append(RecordErrors(response.part_id, len(response.results), error.message, errors))
         return (error.code, -1, -1, log_start)
 
-    def answer(self) -> None:
-        """After publishing: send what is complete, let the rest wait for the disk, then for the high watermark."""
-        self._end_ns, self._is_over = 0, False
+    def send_responses(self) -> None:
+        """After publishing: send complete responses; others wait for the disk, then for the high watermark."""
+        self._end_ns, self._is_step_over = 0, False
         if self._has_flush_ended:
             self._has_flush_ended = False
             waited, self._unflushed = self._unflushed, []
@@ -272,37 +273,37 @@ class Appender:
             return
         ready, self._ready = self._ready, []
         by_network: dict[int, list[bytes]] = {}
-        for answer in ready:
-            if answer.unflushed and not is_flushed(answer, self._deleted):
-                self._unflushed.append(answer)
+        for response in ready:
+            if response.unflushed and not is_flushed(response, self._deleted):
+                self._unflushed.append(response)
                 continue
-            for explained in answer.explained:
-                self._send(answer.network, pack_control(explained))
-            if answer.required and not self._is_replicated(answer):
-                self._wait(answer)
+            for record_errors in response.record_errors:
+                self._send(response.network, pack_control(record_errors))
+            if response.required and not self._is_replicated(response):
+                self._wait(response)
             else:
-                by_network.setdefault(answer.network, []).append(pack_appended(answer.part_id, answer.results))
+                by_network.setdefault(response.network, []).append(pack_appended(response.part_id, response.results))
         for network, packed in by_network.items():
-            # A frame too large for the ring would go through ZeroMQ, and arrive before the explanations.
+            # A frame too large for the ring would be sent with ZeroMQ and overtake the record errors.
             for frame in frames_of(_APPENDED, packed, LARGEST_MESSAGE):
                 self._send(network, frame)
 
     def flush_ended(self) -> None:
-        """A log was synced or has failed: check the answers that wait for the disk when the pass ends."""
+        """A log was synced or has failed: check the responses that wait for the disk, at the end of the pass."""
         self._has_flush_ended = bool(self._unflushed)
 
-    def _is_replicated(self, answer: ProduceResponse) -> bool:
-        """The usual case, in which the in-sync replicas have everything, needs no delayed operation."""
-        for slot, required in answer.required:
+    def _is_replicated(self, response: ProduceResponse) -> bool:
+        """True in the usual case: the in-sync replicas have all records, and no delayed operation is necessary."""
+        for slot, required in response.required:
             owned = self._partitions.get(slot)
             if owned is None or owned.log is None or owned.log.high_watermark.offset < required:
                 return False
         return True
 
-    def _wait(self, answer: ProduceResponse) -> None:
-        required = dict(answer.required)
+    def _wait(self, response: ProduceResponse) -> None:
+        required = dict(response.required)
         rows = [PendingPartition(slot, offset) for slot, offset in required.items()]
-        operation = DelayedProduce(request=answer, deadline_ms=answer.deadline_ms, partitions=rows)
+        operation = DelayedProduce(request=response, deadline_ms=response.deadline_ms, partitions=rows)
         if self._purgatory.try_complete_else_watch(operation):
             self._reply(operation)
         self._block[PURGATORY_PRODUCE] = len(self._purgatory)
@@ -321,7 +322,7 @@ class Appender:
         )
 
     def advanced(self, slot: int) -> None:
-        """The high watermark of `slot` has advanced, or the partition left: check the answers that wait for it."""
+        """The high watermark of `slot` has advanced, or the partition left: check the responses that wait for it."""
         for operation in self._purgatory.check_and_complete(slot):
             self._reply(operation)
 
@@ -331,20 +332,20 @@ class Appender:
             self._reply(operation)
 
     def _reply(self, operation: DelayedProduce[ProduceResponse]) -> None:
-        answer = operation.request
-        if answer.incarnation != self._incarnations[answer.network]:
+        response = operation.request
+        if response.incarnation != self._incarnations[response.network]:
             return
         codes = {row.slot: row.error_code for row in operation.partitions}
-        waited = {slot: codes[slot] for slot, _ in answer.required}
-        results = with_codes(answer, waited)
+        waited = {slot: codes[slot] for slot, _ in response.required}
+        results = with_codes(response, waited)
         self._block[PURGATORY_PRODUCE] = len(self._purgatory)
-        self._send(answer.network, _APPENDED + pack_appended(answer.part_id, results))
+        self._send(response.network, _APPENDED + pack_appended(response.part_id, results))
 
     def network_lost(self, network: int) -> None:
-        """A network process is dead: drop its answers."""
+        """A network process is dead: drop its responses."""
         self._incarnations[network] += 1
         for pending in self._queues:
-            pending.is_unwanted = pending.is_unwanted or pending.answer.network == network
+            pending.is_abandoned = pending.is_abandoned or pending.response.network == network
         self.transactional.network_lost(network)
-        self._ready = [answer for answer in self._ready if answer.network != network]
-        self._unflushed = [answer for answer in self._unflushed if answer.network != network]
+        self._ready = [response for response in self._ready if response.network != network]
+        self._unflushed = [response for response in self._unflushed if response.network != network]

@@ -1,4 +1,4 @@
-"""Builds a worker: its partitions, and the parts that work on them."""
+"""Builds the parts of a worker."""
 
 from functools import partial
 from typing import Protocol
@@ -30,7 +30,7 @@ from kafkad.processes.worker.failed_partitions import FailedPartitions
 from kafkad.processes.worker.loading import DirectoryState, Loader
 from kafkad.processes.worker.moving.moves import Moves
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.processes.worker.owner_questions import Questions
+from kafkad.processes.worker.partition_requests import PartitionRequests
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.processes.worker.periodic import Periodic
 from kafkad.processes.worker.replication.following import Following
@@ -43,7 +43,7 @@ from kafkad.wire.processes.descriptors import FilesRemoved, pack_control
 
 
 class Shell(Protocol):
-    """What the parts need from the worker process."""
+    """The worker process, as its parts use it."""
 
     loop: EventLoop
 
@@ -67,7 +67,7 @@ class Shell(Protocol):
 
     def send_to(self, peer: ProcessKey, frame: bytes) -> None: ...
 
-    def reach(self, peer: ProcessKey, frame: bytes) -> bool: ...
+    def try_send(self, peer: ProcessKey, frame: bytes) -> bool: ...
 
     def notify_controller(self, message: ControllerMessage) -> None: ...
 
@@ -97,12 +97,12 @@ class Assembly:
             failed=failed_partitions.failed,
             coordinators=transaction_verification,
             retry=retry_pauses(context.config),
-            room=self.room,
+            disk_space=self.disk_space,
         )
-        self.upkeep = _upkeep(shell, context, failed_partitions, self.room)
+        self.upkeep = _upkeep(shell, context, failed_partitions, self.disk_space)
         self.replication_log = ReplicationLog()
         self.leading = self._leading(shell, context)
-        self.questions = Questions(
+        self.partition_requests = PartitionRequests(
             self.partitions.by_slot,
             now_ms=now_ms,
             block=context.block,
@@ -149,9 +149,9 @@ class Assembly:
             self.partitions.by_slot,
             broker_id=context.config.node_id,
             max_lag_ms=lag_ms,
-            live=lambda: self.partitions.image.brokers,
+            live_brokers=lambda: self.partitions.image.brokers,
             touched=shell.touched,
-            tell=shell.notify_controller,
+            notify_controller=shell.notify_controller,
             lines=self.replication_log.lines,
             block=context.block,
         )
@@ -167,7 +167,7 @@ class Assembly:
             touched=shell.touched,
             remove_later=shell.remove_later,
             sync_names=self.upkeep.sync_names,
-            respond_to_waiting=self.questions.respond_to_waiting,
+            respond_to_waiting=self.partition_requests.respond_to_waiting,
             failed_partitions=failed_partitions,
         )
 
@@ -184,7 +184,7 @@ class Assembly:
             truncate_in=context.table.mark_truncation,
             remove_later=shell.remove_later,
             failed=failed_partitions.failed,
-            room=self.room,
+            disk_space=self.disk_space,
             lines=self.replication_log.lines,
             block=context.block,
         )
@@ -207,10 +207,10 @@ class Assembly:
             context.registry,
             at_a_time=_moves_at_a_time(context),
             rate=partial(self._bytes_to_move, len(context.registry.role("worker"))),
-            least_free=self._least_free_bytes,
+            min_free_bytes=self._min_free_bytes,
             publish=shell.publish,
             touched=shell.touched,
-            tell=shell.notify_controller,
+            notify_controller=shell.notify_controller,
             files_removed=partial(_files_removed, shell, len(context.registry.role("network"))),
             failed=shell.log_dir_failed,
         )
@@ -223,24 +223,24 @@ class Assembly:
             context.config,
             withdrawn=shell.withdrawn,
             role_changed=shell.role_changed,
-            state_changed=lambda owned: self.leading.take(owned),
-            tell=shell.notify_controller,
+            state_changed=lambda owned: self.leading.update(owned),
+            notify_controller=shell.notify_controller,
             is_short_of_space=self._is_short_of_space,
         )
-        self.room = DiskSpace(
-            context.log_directories, self._least_free_bytes, shell.free_up_space, shell.report_full_directories
+        self.disk_space = DiskSpace(
+            context.log_directories, self._min_free_bytes, shell.free_up_space, shell.report_full_directories
         )
 
     def _is_short_of_space(self, log_dir: int) -> bool:
-        return log_dir in self.room.short
+        return log_dir in self.disk_space.short
 
     def _bytes_to_move(self, workers: int) -> int:
-        """A second: this worker's share."""
+        """This worker's share, in bytes per second."""
         value = self.partitions.config.values["replica.alter.log.dirs.io.max.bytes.per.second"]
         assert isinstance(value, int), "it is an integer option"
         return -(-value // workers)
 
-    def _least_free_bytes(self) -> int | None:
+    def _min_free_bytes(self) -> int | None:
         value = self.partitions.config.values["kafkad.log.dirs.min.free.bytes"]
         assert value is None or isinstance(value, int), "it is an integer option"
         return value
@@ -268,8 +268,10 @@ class Assembly:
         )
         shards, write = self.coordinator_shards, self.marker_writer.write
         self.other_brokers = others = self._other_brokers(shell, context)
-        marker_channel = TxnMarkerChannel(context.key, partitions, shards, write=write, send=shell.reach, others=others)
-        transaction_verification = TransactionVerification(context.key, partitions, shards, shell.reach, others)
+        marker_channel = TxnMarkerChannel(
+            context.key, partitions, shards, write=write, send=shell.try_send, other_brokers=others
+        )
+        transaction_verification = TransactionVerification(context.key, partitions, shards, shell.try_send, others)
         lags = SharedResponse(GroupLagsReader(shards, partitions, context.table).steps, shell.send_to)
         export_offsets = SharedResponse(ExportOffsetsReader(shards, partitions).steps, shell.send_to)
         self.coordinator_messages = Coordination(
@@ -303,11 +305,11 @@ def _upkeep(
     shell: Shell,
     context: ChildContext,
     failed_partitions: FailedPartitions,
-    room: DiskSpace,
+    disk_space: DiskSpace,
 ) -> Upkeep:
     def removed(slots: list[int]) -> None:
         _files_removed(shell, len(context.registry.role("network")), slots)
-        room.made(monotonic_ms())
+        disk_space.files_removed(monotonic_ms())
 
     failed = failed_partitions.failed
     return Upkeep(
@@ -316,16 +318,16 @@ def _upkeep(
         failed=failed,
         flushed=shell.flushed,
         removed=removed,
-        is_short_of_space=lambda log_dir: log_dir in room.short,
+        is_short_of_space=lambda log_dir: log_dir in disk_space.short,
     )
 
 
 def _moves_at_a_time(context: ChildContext) -> int:
-    """This worker's share of the broker's, and at least one."""
-    wanted = context.config.log_dirs.num_replica_alter_log_dirs_threads
-    in_all = len(context.log_directories) if wanted is None else max(wanted, 0)
-    share, left = divmod(in_all, len(context.registry.role("worker")))
-    return max(1, share + (context.key.index < left))
+    """This worker's share of the broker's limit, at least one."""
+    configured = context.config.log_dirs.num_replica_alter_log_dirs_threads
+    total = len(context.log_directories) if configured is None else max(configured, 0)
+    share, rest = divmod(total, len(context.registry.role("worker")))
+    return max(1, share + (context.key.index < rest))
 
 
 def _files_removed(shell: Shell, networks: int, slots: list[int]) -> None:

@@ -1,7 +1,6 @@
-"""The clean stop of a worker: every log is synced and closed, and its slot says so.
+"""The clean stop of a worker: sync and close every log, and publish its slot.
 
-Most of the time goes to waiting for the disk, so threads sync several logs at a time; the worker does the rest
-itself.
+Most of the time is spent waiting for the disk, so threads sync several logs at a time.
 """
 
 import logging
@@ -18,7 +17,7 @@ log = logging.getLogger(__name__)
 
 THREADS = 8
 AT_A_TIME = 64
-"""Logs that are synced at the same time; their files stay open until then."""
+"""Logs that are synced at the same time, with open files."""
 
 _Row = tuple[OwnedPartition, PartitionLog]
 _Synced = tuple[FlushLog, Future[None]]
@@ -29,8 +28,8 @@ def close_logs(
     publish: Callable[[OwnedPartition], None],
     closed: Callable[[int, int], None],
 ) -> bool:
-    """True when everything is on disk and no log needs recovery. `closed` is called with the number of closed logs
-    and of all.
+    """True when all logs are on disk and none needs recovery. `closed` is called with the numbers of closed logs and
+    of all logs.
     """
     rows: list[_Row] = []
     is_clean = True
@@ -40,7 +39,7 @@ def close_logs(
         elif owned.is_online:
             rows.append((owned, owned.log))
         else:
-            # Its directory has failed: nothing is written there any more, and a failed sync is not tried again.
+            # Its directory has failed: nothing is written there, and a failed sync is not retried.
             owned.log.abandon()
     for first in range(0, len(rows), AT_A_TIME):
         closed(first, len(rows))
@@ -48,13 +47,13 @@ def close_logs(
             if error is None:
                 publish(owned)
             else:
-                log.error("%s can't be closed: %s", owned.name, error)
+                log.error("cannot close the log of %s: %s", owned.name, error)
                 is_clean = False
     return is_clean
 
 
 def _close(rows: Sequence[_Row]) -> list[tuple[OwnedPartition, Exception | None]]:
-    """Each log with the error that kept it from being closed."""
+    """Each partition with the error of its close, if any."""
     threads = HelperThreads(THREADS, "sync")
     syncing: list[_Synced | Exception | None] = []
     for _, partition_log in rows:
@@ -64,7 +63,9 @@ def _close(rows: Sequence[_Row]) -> list[tuple[OwnedPartition, Exception | None]
         except FAILURES as error:
             syncing.append(error)
     threads.close()
-    return [(owned, _finish(of, synced)) for (owned, of), synced in zip(rows, syncing, strict=True)]
+    return [
+        (owned, _finish(partition_log, synced)) for (owned, partition_log), synced in zip(rows, syncing, strict=True)
+    ]
 
 
 def _finish(partition_log: PartitionLog, synced: "_Synced | Exception | None") -> Exception | None:

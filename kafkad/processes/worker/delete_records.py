@@ -1,4 +1,4 @@
-"""DeleteRecords in the worker: answered when the log of every replica starts at the requested offset.
+"""DeleteRecords in the worker: complete when the log of every replica starts at the requested offset.
 
 The owner deletes at once; the response waits for the other replicas. With one replica nothing waits.
 """
@@ -17,14 +17,15 @@ from kafkad.core.waiting.delayed_delete_records import (
 from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsRequest, pack_control
 
-Caller = tuple[ProcessKey, int, int]
-"""The network process that asked, its incarnation (as counted here) and the number of the request."""
+Requester = tuple[ProcessKey, int, int]
+"""The requesting network process, its incarnation (as counted here) and the number of the request."""
 
 
 class PendingDeleteRecords:
-    """The DeleteRecords requests of this worker that are not answered yet.
+    """The pending DeleteRecords requests of this worker.
 
-    `delete(slot, short_id, offset)` moves a log start, and returns the offset that the replicas must reach or an error.
+    `delete(slot, short_id, offset)` increments the log start offset, and returns an error and the offset that the
+    replicas must reach.
     """
 
     def __init__(
@@ -39,11 +40,11 @@ class PendingDeleteRecords:
         self._block = block
         self._delete = delete
         self._send = send
-        self._purgatory: Purgatory[DelayedDeleteRecords[Caller], DeletionProgress] = Purgatory(
+        self._purgatory: Purgatory[DelayedDeleteRecords[Requester], DeletionProgress] = Purgatory(
             view=progress, start_ms=now_ms
         )
         self._incarnations: dict[ProcessKey, int] = {}
-        """How often each network process has died: its next incarnation restarts the numbers of its requests."""
+        """The deaths of each network process: its next incarnation reuses the numbers of requests."""
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -81,7 +82,7 @@ class PendingDeleteRecords:
         """The network process is dead: drop its requests."""
         self._incarnations[network] = self._incarnations.get(network, 0) + 1
 
-    def _reply(self, operation: DelayedDeleteRecords[Caller]) -> None:
+    def _reply(self, operation: DelayedDeleteRecords[Requester]) -> None:
         peer, incarnation, part_id = operation.request
         if incarnation == self._incarnations.get(peer, 0):
             results = [(int(row.error_code), row.low_watermark) for row in operation.partitions]

@@ -1,9 +1,9 @@
-"""What happens to partitions when a disk fails, or their files are removed or damaged while the worker runs?
+"""Takes partitions offline when a disk fails, or when files are removed or corrupted while the worker runs.
 
-A disk that fails takes its whole log directory offline. Files removed by hand take only their own partition offline:
-it is not written any more, readers get KAFKA_STORAGE_ERROR, and other partitions go on. (Apache Kafka takes the
-whole directory offline at the next roll, and stops the broker with the last directory.) So does damage that keeps a
-follower from truncating its log; other damage costs only those who read it.
+A failed disk takes its whole log directory offline. Files removed by hand take only their own partition offline: it is
+not written any more, and readers get KAFKA_STORAGE_ERROR. (Apache Kafka takes the whole directory offline at the next
+roll, and stops the broker with the last directory.) The same holds for corruption that prevents a follower from
+truncating its log; other corruption fails only the reads of the corrupt records.
 """
 
 import logging
@@ -21,26 +21,24 @@ log = logging.getLogger(__name__)
 
 Failure = StorageFailed | FileNotFoundError
 FAILURES = (StorageFailed, FileNotFoundError)
-"""The exceptions of an open log whose files are missing or can't be written."""
+"""The exceptions of an open log whose files are missing or cannot be written."""
 
 NO_SPACE_LOG_MS = 60_000
 _REMOVED = "its files were removed"
 
 
-def log_no_space(owned: OwnedPartition, what: str, error: NoSpaceLeft) -> None:
-    """Once a minute for each partition: a full disk refuses every batch, and the broker's log may be on the same
+def log_no_space(owned: OwnedPartition, event: str, error: NoSpaceLeft) -> None:
+    """Once a minute for each partition: with a full disk every append fails, and the broker's log may be on the same
     disk.
     """
     now_ms = monotonic_ms()
     if now_ms >= owned.no_space_due_ms:
         owned.no_space_due_ms = now_ms + NO_SPACE_LOG_MS
-        log.error("%s: %s: %s", owned.name, what, error)
+        log.error("%s: %s: %s", owned.name, event, error)
 
 
 class FailedPartitions:
-    """Decides which partitions go offline. `publish` writes a slot, `withdrawn` answers what waits for the
-    partition.
-    """
+    """`publish` writes a slot, `withdrawn` completes the requests that wait for the partition."""
 
     def __init__(
         self,
@@ -57,12 +55,12 @@ class FailedPartitions:
             case StorageFailed():
                 self._log_dir_failed(owned.log_dir, str(error))
             case CorruptBatch():
-                self._lose(owned, f"its log is damaged: {error}")
+                self._take_offline(owned, f"its log is damaged: {error}")
             case FileNotFoundError():
-                self._lose(owned, f"{_REMOVED}: {error}")
+                self._take_offline(owned, f"{_REMOVED}: {error}")
 
-    def look(self, owned: OwnedPartition) -> None:
-        """A reader reports missing files: check whether they are missing."""
+    def check_files(self, owned: OwnedPartition) -> None:
+        """A reader reports missing files: take the partition offline if files are missing."""
         if owned.log is None:
             return
         try:
@@ -71,13 +69,13 @@ class FailedPartitions:
             self.failed(owned, error)
             return
         if missing:
-            self._lose(owned, f"{_REMOVED}: there is no {', '.join(missing)}")
+            self._take_offline(owned, f"{_REMOVED}: there is no {', '.join(missing)}")
 
-    def _lose(self, owned: OwnedPartition, cause: str) -> None:
+    def _take_offline(self, owned: OwnedPartition, cause: str) -> None:
         if owned.log is None or not owned.is_online:
-            # The partition was deleted meanwhile, or is offline already.
+            # Deleted meanwhile, or offline already.
             return
-        log.error("%s is offline until the broker is started again, %s", owned.name, cause)
+        log.error("%s is offline until the broker is restarted: %s", owned.name, cause)
         owned.log.abandon()
         owned.log = None
         owned.state = STATE_OFFLINE
@@ -86,6 +84,6 @@ class FailedPartitions:
 
 
 def _missing(partition_log: PartitionLog) -> list[str]:
-    there = partition_log.store.sizes()
+    present = partition_log.store.sizes()
     names = [file_name(base, LOG) for base in partition_log.segments.base_offsets]
-    return [name for name in names if name not in there]
+    return [name for name in names if name not in present]

@@ -1,9 +1,9 @@
-"""Opens the logs of a worker's partitions: creates new ones, loads or recovers those on disk.
+"""Opens the logs of a worker's partitions: creates new ones, loads or recovers existing ones.
 
-Loading goes on between loop passes, a step of one log at a time, so that loaded partitions serve already. A worker
-that replaces a dead one in a living broker trusts the published slot, as the page cache has lost nothing. If the
-loaded log is shorter than the slot says, the partition goes offline with an error, and its high watermark is never
-lowered silently. A partition for which the disk has no room is offline, and tried again every few seconds.
+Logs are loaded between loop passes, one step of one log at a time, so that loaded partitions serve requests already. A
+worker that replaces a dead one in a running broker trusts the published slot, because the page cache is intact. If the
+loaded log ends below the published high watermark, the partition goes offline with an error; the high watermark is
+never lowered silently. A partition without disk space is offline, and its load is retried every few seconds.
 """
 
 import logging
@@ -48,13 +48,14 @@ log = logging.getLogger(__name__)
 
 Loaded = Callable[[OwnedPartition], None]
 
-TRY_AGAIN_MS = 5_000
+RETRY_MS = 5_000
 READ_AHEAD_FROM_BYTES = 4 << 20
-"""While a log with so much to check is recovered, others are read. It would only slow down ten thousand small ones."""
+"""Other logs are read ahead while a log of at least this size is recovered; for small logs it costs more than it saves.
+"""
 
 
 class _Task(NamedTuple):
-    """A partition to load; `before` is what the slot said when this worker found it."""
+    """A partition to load; `before` is the slot that the previous worker published."""
 
     owned: OwnedPartition
     config: LogConfig
@@ -72,8 +73,8 @@ class DirectoryState:
         self.cleaned = _offsets(directory, CLEANED_OFFSETS)
         self.high_watermarks = _offsets(directory, HIGH_WATERMARKS)
 
-    def begin_anew(self, partition: TopicPartition) -> None:
-        """The checkpoints are of a deleted topic's partition with this name: forget them."""
+    def forget_partition(self, partition: TopicPartition) -> None:
+        """The partition is new: the checkpoints are of a deleted topic of this name."""
         self.recovery_points.pop(partition, None)
         self.log_starts.pop(partition, None)
         self.cleaned.pop(partition, None)
@@ -86,12 +87,12 @@ def _offsets(directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
     try:
         return read_offsets(directory.path, name)
     except (CheckpointCorrupt, StorageFailed):
-        # The controller reads it as well and logs errors in it: once, not once per worker.
+        # The controller reads it as well and logs errors, once and not once per worker.
         return {}
 
 
 class Loader:
-    """The partitions that are not online yet, in the order in which they came."""
+    """The partitions that are not online yet, in order."""
 
     def __init__(
         self,
@@ -114,9 +115,9 @@ class Loader:
         """In order; each may be removed at any time, perhaps with ten thousand others of a deleted topic."""
         self._current: tuple[_Task, Generator[Progress, None, PartitionLog]] | None = None
         self._without_space: dict[int, _Task] = {}
-        """By slot, until they are loaded: the partitions for which the disk was too full."""
+        """The partitions that wait for disk space, by slot, until they are loaded."""
         self._now_ms = 0
-        self.try_again_ms: int | None = None
+        self.retry_due_ms: int | None = None
         self._begun = 0
         self._permille = 0
 
@@ -130,13 +131,13 @@ class Loader:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Progress over all partitions so far, in thousandths of a partition, as one may take minutes."""
+        """(done, total) in thousandths of a partition, because one partition may take minutes."""
         if self._current is None:
             return 1000 * self._begun, 1000 * (self._begun + len(self._waiting))
         return 1000 * (self._begun - 1) + self._permille, 1000 * (self._begun + len(self._waiting))
 
     def add(self, owned: OwnedPartition, config: LogConfig, before: PartitionSlot) -> None:
-        """`before` is what the slot said when this worker found it."""
+        """`before` is the slot that the previous worker published."""
         self._wait(_Task(owned, config, before))
         state = self._directories[owned.log_dir]
         if not state.was_clean:
@@ -147,39 +148,39 @@ class Loader:
         """The topic was deleted before its partition was loaded."""
         self._without_space.pop(owned.slot, None)
         if self._waiting.pop(owned, None) is not None:
-            self._left(owned)
-            self.read_ahead.passed(owned)
+            self._task_ended(owned)
+            self.read_ahead.skip(owned)
         elif self._current is not None and self._current[0].owned is owned:
             self._current = None
-            self._left(owned)
+            self._task_ended(owned)
 
     def _wait(self, task: _Task) -> None:
         if task.owned not in self._waiting:
             self._block[of_log_dir(REMAINING_LOGS, task.owned.log_dir)] += 1
         self._waiting[task.owned] = task
 
-    def _left(self, owned: OwnedPartition) -> None:
-        """The log is loaded, given up or gone."""
+    def _task_ended(self, owned: OwnedPartition) -> None:
+        """The log is loaded, failed or deleted."""
         self._block[of_log_dir(REMAINING_LOGS, owned.log_dir)] -= 1
         self._block[of_log_dir(REMAINING_SEGMENTS, owned.log_dir)] = 0
 
-    def try_again(self, now_ms: int) -> None:
-        """Try again the partitions for which the disk was full."""
+    def retry(self, now_ms: int) -> None:
+        """Load the partitions that wait for disk space, if a retry is due."""
         self._now_ms = now_ms
-        if self.try_again_ms is not None and now_ms >= self.try_again_ms:
-            self.try_again_ms = None
+        if self.retry_due_ms is not None and now_ms >= self.retry_due_ms:
+            self.retry_due_ms = None
             for task in self._without_space.values():
                 self._wait(task)
 
-    def work(self, budget_s: float, loaded: Loaded) -> None:
-        """Load for about `budget_s` seconds; `loaded` is called with each partition that is online or given up."""
+    def load(self, budget_s: float, loaded: Loaded) -> None:
+        """Load for about `budget_s` seconds; `loaded` gets each partition that is online or failed."""
         until = time.monotonic() + budget_s
         while not self.is_idle and time.monotonic() < until:
             if self._current is None:
                 _, task = self._waiting.popitem(last=False)
                 self._begun += 1
                 self._permille = 0
-                self.read_ahead.passed(task.owned)
+                self.read_ahead.skip(task.owned)
                 try:
                     self._current = (task, self._begin(*task))
                 except (StorageFailed, FileNotFoundError) as error:
@@ -194,28 +195,28 @@ class Loader:
     ) -> Generator[Progress, None, PartitionLog]:
         state = self._directories[owned.log_dir]
         directory = state.path / str(owned.name)
-        is_new = _make(directory, owned.topic_id)
+        is_new = _create(directory, owned.topic_id)
         if is_new:
-            state.begin_anew(owned.name)
-        follows_a_dead_worker = before.topic_id == owned.topic_id
+            state.forget_partition(owned.name)
+        replaces_dead_worker = before.topic_id == owned.topic_id
         recovery_point = state.recovery_points.get(owned.name, 0)
         cleaned_offset = state.cleaned.get(owned.name, NOT_CLEANED)
-        was_clean = is_new or (state.was_clean and not follows_a_dead_worker)
+        was_clean = is_new or (state.was_clean and not replaces_dead_worker)
         owned.needs_recovery = not was_clean
         request = LoadRequest(
             partition=owned.name,
             config=config,
             was_clean=was_clean,
             now_ms=wall_clock_ms(),
-            recovery_point=max(recovery_point, before.leo_offset) if follows_a_dead_worker else recovery_point,
-            log_start_offset=max(state.log_starts.get(owned.name, 0), before.log_start if follows_a_dead_worker else 0),
-            cleaned_offset=max(before.cleaned_offset if follows_a_dead_worker else NOT_CLEANED, cleaned_offset),
+            recovery_point=max(recovery_point, before.leo_offset) if replaces_dead_worker else recovery_point,
+            log_start_offset=max(state.log_starts.get(owned.name, 0), before.log_start if replaces_dead_worker else 0),
+            cleaned_offset=max(before.cleaned_offset if replaces_dead_worker else NOT_CLEANED, cleaned_offset),
             roll_jitter=random.random(),
             producer_expiration_ms=self.producer_expiration_ms,
             verifies_transactions=self.verifies_transactions,
         )
         steps = load_steps(SegmentFiles(directory, self._files), request)
-        return _load(steps, before.recovery_point if follows_a_dead_worker else None)
+        return _load(steps, before.recovery_point if replaces_dead_worker else None)
 
     def _step(self, loaded: Loaded) -> None:
         assert self._current is not None
@@ -227,18 +228,18 @@ class Loader:
             except StopIteration as finished:
                 self._finish(owned, finished.value, task.before)
             else:
-                self._show(owned, progress)
+                self._report(owned, progress)
                 return
         except (StorageFailed, CorruptBatch, OldMessageFormat, FileNotFoundError) as error:
             self._abandon(task, error, loaded)
             return
         self._current = None
-        self._left(owned)
+        self._task_ended(owned)
         if self._without_space.pop(owned.slot, None):
-            log.info("%s is loaded, as there is room again", owned.name)
+            log.info("%s is loaded: its log directory has free space again", owned.name)
         loaded(owned)
 
-    def _show(self, owned: OwnedPartition, progress: Progress) -> None:
+    def _report(self, owned: OwnedPartition, progress: Progress) -> None:
         self._permille = 1000 * progress.bytes_done // max(1, progress.bytes_total)
         self._block[of_log_dir(REMAINING_SEGMENTS, owned.log_dir)] = progress.remaining_segments
         if progress.bytes_total >= READ_AHEAD_FROM_BYTES:
@@ -249,14 +250,14 @@ class Loader:
     def _finish(self, owned: OwnedPartition, partition_log: PartitionLog, before: PartitionSlot) -> None:
         if before.topic_id == owned.topic_id and partition_log.log_end_offset < before.hw_offset:
             log.error(
-                "%s: the log ends at %d, %d was already readable: the partition stays offline",
+                "%s stays offline: its log ends at offset %d, below its published high watermark %d",
                 owned.name,
                 partition_log.log_end_offset,
                 before.hw_offset,
             )
             owned.state = STATE_OFFLINE
             return
-        # It may have to be looked up in the files.
+        # This may read files, and raise.
         self._begin_high_watermark(owned, partition_log, before)
         owned.log = partition_log
         owned.needs_recovery = False
@@ -264,26 +265,26 @@ class Loader:
         owned.state = STATE_ONLINE
 
     def _begin_high_watermark(self, owned: OwnedPartition, partition_log: PartitionLog, before: PartitionSlot) -> None:
-        """All of a log without other replicas is committed; of others what was known to be."""
+        """Without other replicas the whole log is committed, otherwise up to the last known high watermark."""
         end = partition_log.log_end_offset
         if owned.replicas > 1:
-            known = self._directories[owned.log_dir].high_watermarks.get(owned.name, 0)
-            end = min(end, max(known, before.hw_offset if before.topic_id == owned.topic_id else 0))
+            checkpointed = self._directories[owned.log_dir].high_watermarks.get(owned.name, 0)
+            end = min(end, max(checkpointed, before.hw_offset if before.topic_id == owned.topic_id else 0))
         partition_log.advance_high_watermark(max(end, partition_log.log_start_offset))
 
     def _abandon(self, task: _Task, error: Exception, loaded: Loaded) -> None:
         owned = task.owned
         self._current = None
-        self._left(owned)
+        self._task_ended(owned)
         owned.state = STATE_OFFLINE
         if isinstance(error, NoSpaceLeft):
-            # A full disk affects only new files, as with an append; existing logs are served.
+            # A full disk fails only new files, as with an append; existing logs are served.
             self._wait_for_space(task, error)
         else:
-            log.error("%s can't be loaded and stays offline: %s", owned.name, error)
+            log.error("%s stays offline, cannot load its log: %s", owned.name, error)
             self._without_space.pop(owned.slot, None)
         if isinstance(error, StorageFailed) and not isinstance(error, NoSpaceLeft):
-            # A failed directory is never marked clean.
+            # A failed directory is never marked clean, whatever its partitions need.
             owned.needs_recovery = False
             self._failed(owned.log_dir, str(error))
         loaded(owned)
@@ -291,19 +292,18 @@ class Loader:
     def _wait_for_space(self, task: _Task, error: NoSpaceLeft) -> None:
         owned = task.owned
         if owned.slot not in self._without_space:
-            log.error("%s can't be loaded, is offline and will be tried again: %s", owned.name, error)
+            log.error("%s is offline, cannot load its log, retrying: %s", owned.name, error)
             self._without_space[owned.slot] = task
-        if self.try_again_ms is None:
-            self.try_again_ms = self._now_ms + TRY_AGAIN_MS
+        if self.retry_due_ms is None:
+            self.retry_due_ms = self._now_ms + RETRY_MS
 
 
 def _load(
     steps: Generator[Progress, None, PartitionLog], synced_up_to: int | None
 ) -> Generator[Progress, None, PartitionLog]:
-    """Up to where a dead worker had synced is known from its slot.
+    """`synced_up_to`: the recovery point in the slot of a dead worker.
 
-    What it had appended beyond, or the broker before, may not be shown before it is on disk where `flush.messages`
-    says so.
+    With `flush.messages`, records beyond the recovery point must be on disk before readers may see them.
     """
     partition_log = yield from steps
     if synced_up_to is not None:
@@ -313,8 +313,8 @@ def _load(
     return partition_log
 
 
-def _make(directory: Path, topic_id: bytes) -> bool:
-    """The partition's directory, made when absent; True when it is new."""
+def _create(directory: Path, topic_id: bytes) -> bool:
+    """Create the partition's directory if it does not exist. Returns whether it is new."""
     with storage_errors(str(directory)):
         try:
             directory.mkdir()
@@ -328,7 +328,7 @@ def _make(directory: Path, topic_id: bytes) -> bool:
 
 
 def _has_metadata(directory: Path) -> bool:
-    """A loss of power may have left the name of the file without its content, and a disk may have damaged it."""
+    """False also for an empty file (after a power failure) or a corrupt one."""
     try:
         parse_partition_metadata((directory / PARTITION_METADATA).read_text(errors="replace"))
     except (FileNotFoundError, CheckpointCorrupt):

@@ -1,7 +1,7 @@
-"""The worker process: appends records, publishes, sends results, notifies watchers; in between it loads logs.
+"""The worker process: appends records, publishes slots, sends results, notifies watchers; in between it loads logs.
 
-It is the only writer of its partitions and reads no client socket. Requests of a network process that died reach no
-log, as its link ends with its incarnation.
+The worker is the only writer of its partitions and reads no client socket. Requests of a dead network process reach no
+log, because its link ends with its incarnation.
 """
 
 import logging
@@ -43,7 +43,7 @@ from kafkad.wire.processes.follower_progress import FOLLOWER_FETCHED
 log = logging.getLogger(__name__)
 
 MOVED_NOTICE_MS = 5_000
-"""The least time between two messages to the controller that checkpoints are due."""
+"""The minimum interval of LogsMoved messages to the controller (checkpoints are due)."""
 _NEVER_MS = 2**62
 
 
@@ -57,14 +57,14 @@ class WorkerProcess(ChildProcess):
         self._now_ms = monotonic_ms()
         self._applied = 0
         self._is_ready = False
-        self.has_news = True
-        """Whether more came in than appends and watches since the last wait: any part may have work."""
+        self.has_work = True
+        """Whether any part may have work: more than appends and watches was received since the last wait."""
         self._due_ms = 0
-        """Until then no part has work unless something comes in."""
+        """The next deadline of all parts."""
         self._failed_dirs: set[int] = set()
         self._next_notice_ms = 0
-        self._early: list[tuple[ProcessKey, bytes]] = []
-        """Questions from network processes that came before the first metadata; they wait for it."""
+        self._postponed: list[tuple[ProcessKey, bytes]] = []
+        """Requests of network processes that wait for the first metadata."""
         self._networks = context.registry.role("network")
         self.open_links(with_rings=True)
         assembly = Assembly(self, context, self._now_ms)
@@ -72,7 +72,7 @@ class WorkerProcess(ChildProcess):
         self.appender, self.leading = assembly.appender, assembly.leading
         self.following, self.upkeep = assembly.following, assembly.upkeep
         self._replication_log = assembly.replication_log
-        self.questions = assembly.questions
+        self.partition_requests = assembly.partition_requests
         self.cleanings = assembly.cleanings
         self.moves = assembly.moves
         self.periodic = assembly.periodic
@@ -82,13 +82,13 @@ class WorkerProcess(ChildProcess):
         self._slot_publisher = assembly.slot_publisher
         self._other_brokers = assembly.other_brokers
         self._roles = Roles(assembly)
-        self.room = assembly.room
-        self.room.written(self._now_ms, 0)
+        self.disk_space = assembly.disk_space
+        self.disk_space.written(self._now_ms, 0)
         self.loop.watch(self.upkeep.doorbell, self._on_upkeep)
         self.loop.watch(self.moves.doorbell, self._on_moves)
 
     def begin(self) -> None:
-        """Ready is sent once all logs are loaded."""
+        """Ready is sent when all logs are loaded."""
         self.follow_registry()
 
     def run_pass(self, timeout_ms: float) -> None:
@@ -96,82 +96,82 @@ class WorkerProcess(ChildProcess):
         self._now_ms = monotonic_ms()
         self.tick(self._now_ms)
 
-    # What comes in.
+    # Messages.
 
     def handle(self, peer: ProcessKey, frame: bytes) -> None:
         if peer == CONTROLLER:
-            self._handle_of_controller(unpack_message(frame))
+            self._handle_controller_message(unpack_message(frame))
         elif peer.role == "network" and frame[0] == APPEND:
             if self.appender.append(peer.index, frame):
-                self.has_news = True
+                self.has_work = True
         elif peer.role == "fetcher":
-            self.has_news = True
+            self.has_work = True
             self.following.handle(peer, frame)
         elif not self.image.cluster_id:
-            self._early.append((peer, frame))
+            self._postponed.append((peer, frame))
         elif frame[0] == FOLLOWER_FETCHED:
-            self.has_news = True
+            self.has_work = True
             self.leading.handle(frame)
         elif frame[0] == WATCH:
             self._slot_publisher.watch(peer, frame)
         else:
-            self._on_question(peer, frame)
+            self._handle_request(peer, frame)
 
-    def _on_question(self, peer: ProcessKey, frame: bytes) -> None:
-        self.has_news = True
+    def _handle_request(self, peer: ProcessKey, frame: bytes) -> None:
+        self.has_work = True
         if frame[0] == COORDINATION:
             self.coordinator_messages.handle(peer, unpack_coordination(frame))
         elif isinstance(message := unpack_control(frame), CleaningRequest | SwapRequest | CleaningEnded):
             self.cleanings.handle(peer, message)
         else:
-            self.questions.answer(peer, message)
+            self.partition_requests.handle(peer, message)
 
-    def _handle_of_controller(self, message: ControllerMessage) -> None:
-        self.has_news = True
+    def _handle_controller_message(self, message: ControllerMessage) -> None:
+        self.has_work = True
         if isinstance(message, IsrChangeDone):
-            self.leading.answered(message)
+            self.leading.isr_change_completed(message)
         else:
             assert isinstance(message, ProducerIdsGranted), f"{type(message).__name__} is not for a worker"
             self.coordinator_messages.granted(message)
 
     def metadata_changed(self, before: MetadataImage, delta: MetadataDelta) -> None:
-        self.has_news = True
+        self.has_work = True
         self.partitions.apply(self.image, delta)
         self._roles.metadata_changed(delta.changes)
-        early, self._early = self._early, []
-        for peer, question in early:
-            self.handle(peer, question)
+        postponed, self._postponed = self._postponed, []
+        for peer, frame in postponed:
+            self.handle(peer, frame)
 
     def metadata_applied(self) -> None:
-        """Later, when all its logs are loaded: see `_note_applied`."""
-        self.has_news = True
+        """The version is applied when all logs are loaded: see `_note_applied`."""
+        self.has_work = True
 
     def configure(self, config: BrokerConfig) -> None:
         super().configure(config)
         self.partitions.configure(config)
 
     def reload(self, static: Mapping[str, str]) -> None:
-        self.has_news = True
+        self.has_work = True
         super().reload(static)
         self.coordinator_shards.configure()
 
     def _on_upkeep(self, events: int) -> None:
-        self.has_news = True
+        self.has_work = True
         self.upkeep.rung(events)
 
     def _on_moves(self, events: int) -> None:
-        self.has_news = True
+        self.has_work = True
         self.moves.rung(events)
 
     def peer_changed(self, change: PeerChange) -> None:
-        self.has_news = True
+        self.has_work = True
         if change.peer.role == "worker":
             self.coordinator_messages.worker_changed(change.peer)
         elif change.peer.role == "network":
             self.coordinator_shards.network_lost(change.peer)
             self.appender.network_lost(change.peer.index)
-            self.questions.pending_deletes.network_lost(change.peer)
-            self._early = [row for row in self._early if row[0] != change.peer]
+            self.partition_requests.pending_deletes.network_lost(change.peer)
+            self._postponed = [row for row in self._postponed if row[0] != change.peer]
             for owned in self.partitions.by_slot.values():
                 owned.forget_network(change.peer.index)
         elif change.peer.role == "fetcher":
@@ -180,69 +180,69 @@ class WorkerProcess(ChildProcess):
             self.cleanings.cleaner_lost(change.peer)
         elif change.peer == CONTROLLER and not isinstance(change, PeerGone):
             self.coordinator_messages.controller_linked()
-            self.leading.ask_again()
+            self.leading.repeat_requests()
             self.report_full_directories()
 
     # The work of each pass: publish, then notify watchers, then respond.
 
     def tick(self, now_ms: int) -> None:
-        """Passes that only append skip the other parts until something else comes in or is due."""
-        if now_ms >= self._due_ms or (self._other_brokers is not None and self._other_brokers.has_heard):
-            self.has_news = True
-        if self.has_news:
+        """A pass that only appends skips the other parts until another message or a deadline."""
+        if now_ms >= self._due_ms or (self._other_brokers is not None and self._other_brokers.has_responses):
+            self.has_work = True
+        if self.has_work:
             self._tick_before_publishing(now_ms)
         self._publish_dirty()
-        self.appender.answer()
-        if self.has_news:
+        self.appender.send_responses()
+        if self.has_work:
             self._tick_after_results(now_ms)
             self._note_applied()
 
     def _tick_before_publishing(self, now_ms: int) -> None:
         """The parts that may change logs."""
-        self.loader.try_again(now_ms)
+        self.loader.retry(now_ms)
         if not self.loader.is_idle:
-            self.loader.work(STEP_S, self.loaded)
+            self.loader.load(STEP_S, self.loaded)
             self.registry.set_progress(self.context.key, *self.loader.progress)
         self.appender.tick()
         self.leading.tick(now_ms)
         self.following.tick(now_ms)
-        self.questions.tick()
+        self.partition_requests.tick()
         self.cleanings.tick(now_ms)
         self.moves.tick(now_ms)
-        if self.coordinator_messages.has_turns:
-            self.coordinator_messages.take_turns()
+        if self.coordinator_messages.has_queued:
+            self.coordinator_messages.handle_queued()
         if self.marker_writer.is_busy:
-            self.marker_writer.work(STEP_S)
-        self.coordinator_shards.settle()
+            self.marker_writer.write_queued(STEP_S)
+        self.coordinator_shards.write_batches()
 
     def _tick_after_results(self, now_ms: int) -> None:
-        """What follows from the published slots, and what is due by the clock."""
-        self.following.answer()
+        """The work that follows the published slots, and expired deadlines."""
+        self.following.send_results()
         self.marker_writer.respond_to_written()
         self.appender.expire(now_ms)
-        self.questions.pending_deletes.expire(now_ms)
-        self.coordinator_shards.work(STEP_S, now_ms)
-        self.coordinator_messages.work(now_ms)
+        self.partition_requests.pending_deletes.expire(now_ms)
+        self.coordinator_shards.tick(STEP_S, now_ms)
+        self.coordinator_messages.tick(now_ms)
         removal_due_ms = self.partitions.removal_due_ms
         if removal_due_ms is not None and removal_due_ms <= now_ms:
-            self.partitions.remove_left(now_ms)
+            self.partitions.remove_deleted(now_ms)
         self.upkeep.remove_due(now_ms)
-        self.room.check_again(now_ms)
+        self.disk_space.check_again(now_ms)
         self._replication_log.tick(now_ms)
-        self.periodic.run(now_ms)
+        self.periodic.tick(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         appends = self._slot_publisher.has_dirty or self.appender.is_busy or self.appender.has_waiting
-        if self.has_news or appends:
-            self.has_news = False
+        if self.has_work or appends:
+            self.has_work = False
             self._due_ms = 0 if self._is_busy() else self._next_due_ms()
         return self._due_ms if self._due_ms < _NEVER_MS else None
 
     def _is_busy(self) -> bool:
         coordinates = self.coordinator_shards.is_busy or self.coordinator_messages.is_busy
         appends = self._slot_publisher.has_dirty or self.appender.is_busy or self.marker_writer.is_busy
-        answers = self.following.is_busy or self.questions.is_busy or self.cleanings.is_busy
-        return appends or coordinates or answers or not self.loader.is_idle
+        handles = self.following.is_busy or self.partition_requests.is_busy or self.cleanings.is_busy
+        return appends or coordinates or handles or not self.loader.is_idle
 
     def _next_due_ms(self) -> int:
         deadlines = (
@@ -250,27 +250,27 @@ class WorkerProcess(ChildProcess):
             self.leading.next_deadline_ms,
             self.following.next_deadline_ms,
             self._replication_log.next_deadline_ms,
-            self.questions.pending_deletes.next_deadline_ms,
-            self.periodic.next_ms,
-            self.loader.try_again_ms,
+            self.partition_requests.pending_deletes.next_deadline_ms,
+            self.periodic.next_deadline_ms,
+            self.loader.retry_due_ms,
             self.coordinator_shards.next_deadline_ms,
             self.coordinator_messages.next_deadline_ms,
             self.partitions.removal_due_ms,
             self.upkeep.next_deadline_ms,
             self.cleanings.next_deadline_ms,
             self.moves.next_deadline_ms,
-            self.room.next_check_ms,
+            self.disk_space.next_check_ms,
         )
         return min((deadline for deadline in deadlines if deadline is not None), default=_NEVER_MS)
 
     def touched(self, owned: OwnedPartition) -> None:
-        """The log has changed: publish it when the pass ends."""
+        """The log has changed: publish its slot at the end of the pass."""
         self._slot_publisher.touched(owned)
 
     def _publish_dirty(self) -> None:
         if not self._slot_publisher.publish_dirty():
             return
-        self.room.written(self._now_ms, self._block[BYTES_IN])
+        self.disk_space.written(self._now_ms, self._block[BYTES_IN])
         if self._now_ms >= self._next_notice_ms:
             self._next_notice_ms = self._now_ms + MOVED_NOTICE_MS
             self.notify_controller(LogsMoved())
@@ -278,39 +278,39 @@ class WorkerProcess(ChildProcess):
     def advanced(self, owned: OwnedPartition) -> None:
         """The high watermark of a changed log is up to date."""
         self.upkeep.collect(owned)
-        if self.periodic.note(owned):
-            self.has_news = True
+        if self.periodic.partition_changed(owned):
+            self.has_work = True
 
     def flushed(self, owned: OwnedPartition) -> None:
-        """More of a log is on disk: publish and answer the appends that waited for that when the pass ends."""
-        self.has_news = True
+        """A log was synced: publish it and complete the appends that wait for the sync, at the end of the pass."""
+        self.has_work = True
         self.appender.flush_ended()
         if not owned.is_dirty:
             self.touched(owned)
 
     def published(self, owned: OwnedPartition) -> None:
-        """The slot is published, so readers can see the change: check the requests that wait for it."""
+        """The slot is published: check the requests that wait for its change."""
         if self.appender.has_waiting:
             self.appender.advanced(owned.slot)
-        self.questions.pending_deletes.progressed(owned.slot)
+        self.partition_requests.pending_deletes.progressed(owned.slot)
         self.coordinator_shards.advanced(owned)
 
     def publish(self, owned: OwnedPartition) -> None:
         self._slot_publisher.publish(owned)
 
     def loaded(self, owned: OwnedPartition) -> None:
-        self.has_news = True
+        self.has_work = True
         self.touched(owned)
         self._roles.loaded(owned)
-        self.questions.shorten(owned)
+        self.partition_requests.remove_below_start(owned)
         self.coordinator_shards.online(owned)
 
     def _note_applied(self) -> None:
-        """A version counts as applied when all its new partitions are loaded, and deleted ones have lost their names,
-        or the controller knows that they can't.
+        """A version is applied when its new partitions are loaded and the directories of deleted ones are renamed, or
+        the controller has got the error of the rename.
         """
         version = self.image.version
-        if not self.loader.is_idle or self.partitions.untried:
+        if not self.loader.is_idle or self.partitions.unattempted:
             return
         if not self._is_ready and self.image.cluster_id:
             self._is_ready = True
@@ -326,29 +326,29 @@ class WorkerProcess(ChildProcess):
     def send_to(self, peer: ProcessKey, frame: bytes) -> None:
         self.peers.send(peer, frame)
 
-    def reach(self, peer: ProcessKey, frame: bytes) -> bool:
+    def try_send(self, peer: ProcessKey, frame: bytes) -> bool:
         return self.peers.send(peer, frame)
 
     def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None:
-        self.has_news = True
+        self.has_work = True
         self.upkeep.remove_later(owned, effect)
 
     def withdrawn(self, owned: OwnedPartition) -> None:
-        """The partition has left this worker: answer the requests that wait for it."""
-        self.has_news = True
+        """The partition has left this worker: complete the requests that wait for it."""
+        self.has_work = True
         owned.state = owned.state if owned.state != STATE_ONLINE else STATE_OFFLINE
         self._roles.withdrawn(owned)
 
     def role_changed(self, owned: OwnedPartition) -> None:
-        self.has_news = True
+        self.has_work = True
         self._roles.changed(owned)
         if not owned.is_dirty:
             self.touched(owned)
 
     def log_dir_failed(self, log_dir: int, cause: str) -> None:
-        """The directory has failed: nothing is written there any more, and its partitions go offline."""
-        self.has_news = True
-        self.room.forget(log_dir, monotonic_ms())
+        """Stop writing to the failed directory, and take its partitions offline."""
+        self.has_work = True
+        self.disk_space.forget(log_dir, monotonic_ms())
         lost = self.partitions.take_offline(log_dir)
         if not lost and log_dir in self._failed_dirs:
             return
@@ -362,28 +362,28 @@ class WorkerProcess(ChildProcess):
         self.notify_controller(LogDirFailed(log_dir, cause))
 
     def free_up_space(self, log_dir: int) -> None:
-        """The directory is short of room: what was removed goes at once, and cleaners look for more."""
-        self.has_news = True
-        self.upkeep.hurry(log_dir)
-        self.partitions.hurry(log_dir)
+        """The directory is short of space: unlink removed files at once, and have cleaners check its partitions."""
+        self.has_work = True
+        self.upkeep.skip_delays(log_dir)
+        self.partitions.skip_delays(log_dir)
         for cleaner in self.registry.role("cleaner"):
             self.send_to(cleaner, pack_control(DiskNearlyFull(log_dir)))
 
     def report_full_directories(self) -> None:
-        """In a cluster others lead the partitions of log directories without room."""
-        self.has_news = True
+        """In a cluster, other brokers are to lead the partitions of full log directories."""
+        self.has_work = True
         if self.context.config.cluster is not None:
-            self.notify_controller(FullLogDirs(sorted(self.room.without_room)))
+            self.notify_controller(FullLogDirs(sorted(self.disk_space.without_space)))
 
     def finish(self) -> bool:
-        """A clean stop: sync and publish all appends."""
+        """Sync and publish all appends."""
         self.upkeep.close()
         self.moves.close()
         self.coordinator_messages.close()
         self.partitions.close()
         self.appender.finish()
         self._publish_dirty()
-        self.appender.answer()
+        self.appender.send_responses()
         self._replication_log.write()
         closed = partial(self.registry.set_progress, self.context.key)
         return close_logs(self.partitions.by_slot.values(), self.publish, closed) and self.loader.is_idle

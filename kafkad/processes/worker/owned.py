@@ -18,7 +18,7 @@ from kafkad.wire.processes.follower_progress import FollowerFetched
 
 
 class DeletedTopics:
-    """Requests for them may still be on their way, or wait: a slot remembers the last topic that was deleted in it."""
+    """The last deleted topic of each slot: requests for it may still be queued or waiting."""
 
     __slots__ = ("_by_slot",)
 
@@ -27,7 +27,7 @@ class DeletedTopics:
         """Short topic ids."""
 
     def left(self, owned: "OwnedPartition", *, is_deleted: bool) -> None:
-        """The partition is not here any more; if not `is_deleted`, only this broker's replica of it is gone."""
+        """The partition was removed from this worker; without `is_deleted` only the replica of this broker."""
         if is_deleted:
             self._by_slot[owned.slot] = owned.short_id
         else:
@@ -37,16 +37,15 @@ class DeletedTopics:
         return self._by_slot.get(slot) == short_id
 
     def had_last(self, slot: int) -> bool:
-        """Whether what left the slot last was deleted."""
+        """Whether the last partition of the slot was deleted."""
         return slot in self._by_slot
 
 
 class OwnedPartition:
-    """Slotted and mutable: the state of the partition, which only its owner has."""
+    """The mutable state of a partition, which only its owner has."""
 
     __slots__ = (
         "bytes_in",
-        "early_progress",
         "future_bytes",
         "future_dir",
         "future_end",
@@ -62,17 +61,18 @@ class OwnedPartition:
         "name",
         "needs_recovery",
         "no_space_due_ms",
+        "pending_progress",
+        "published_start",
         "replicas",
         "role",
         "row",
         "short_id",
-        "shown_start",
         "slot",
         "state",
         "topic_id",
         "truncating_to",
-        "unaware",
-        "waiting_questions",
+        "unnotified",
+        "waiting_requests",
         "watchers",
         "worker",
     )
@@ -88,48 +88,46 @@ class OwnedPartition:
         self.log_dir = log_dir
         self.leader_epoch = leader_epoch
         self.generation_base = 0
-        """Added to the log's generation, which restarts with each load; published generations only grow."""
+        """Added to the log's generation, which restarts at each load; published generations only increase."""
         self.role = ROLE_LEADER
         self.row: Partition | None = None
-        """What the metadata says of it."""
+        """The partition in the metadata."""
         self.led: LedPartition | None = None
-        """What its leader knows of followers; None if it is not led here, or has one replica."""
-        self.early_progress: dict[int, FollowerFetched] | None = None
-        """What followers have reached by replica, said before the log was loaded: it is said once."""
+        """The leader's state of the followers; None if this broker does not lead it, or with one replica."""
+        self.pending_progress: dict[int, FollowerFetched] | None = None
+        """The followers' progress by replica that was received before the log was loaded: it is sent once."""
         self.truncating_to: LogPosition | None = None
-        """The log is about to be truncated: nothing from there on is shown any more."""
+        """A pending truncation: the published slot ends at this position."""
         self.in_sync = 1
         self.replicas = 1
         self.state = STATE_RECOVERING
         self.log: PartitionLog | None = None
         self.needs_recovery = False
-        """Its files were not closed cleanly and are not checked yet, so they must not be marked clean."""
+        """The log was not closed cleanly and is not recovered yet: its directory must not be marked clean."""
         self.watchers: list[tuple[int, int, int]] = []
-        """(network process, offset, isolation): a watcher to tell once fetches of this isolation may read past the
-        offset. At most one of each isolation for each network process.
+        """(network process, offset, isolation): a watcher, notified once fetches of this isolation may read past the
+        offset. At most one for each network process and isolation.
         """
-        self.shown_start = -1
-        self.unaware: frozenset[int] = frozenset()  # Network processes that may not know where the log begins now.
-        self.waiting_questions: list[tuple[ProcessKey, ManifestRequest]] = []
-        """Manifest requests that came before the log was loaded: an empty answer would only be requested again at
-        once.
-        """
+        self.published_start = -1
+        self.unnotified: frozenset[int] = frozenset()  # Network processes that may have an older log start offset.
+        self.waiting_requests: list[tuple[ProcessKey, ManifestRequest]] = []
+        """Manifest requests that wait until the log is loaded: readers would repeat them after an empty manifest."""
         self.no_space_due_ms = 0
-        """When the next log line about a full disk is due for this partition."""
+        """When the next log line about a full disk may be written for this partition."""
         self.bytes_in = 0
         self.messages_in = 0
-        """Appended since the slot was published last."""
+        """Appended since the last publication of the slot."""
         self.is_dirty = False
-        """Whether the slot is behind the log; published at the end of the loop pass."""
+        """Whether the slot is behind the log: it is published at the end of the loop pass."""
         self.is_swapping = False
-        """Whether segments are about to be replaced: until then nobody gets a manifest, so nobody opens them."""
+        """Whether segments are about to be replaced: manifest requests wait, so that no reader opens the segments."""
         self.future_dir = -1
-        """The log directory to which it is being moved. Until it is there, its segments are not compacted."""
+        """The log directory to which it is being moved; its segments are not compacted meanwhile."""
         self.future_end = self.future_bytes = 0
-        """How much of it is there."""
+        """The copied part: end offset and size."""
 
-    def take_state(self, row: Partition, broker_id: int) -> bool:
-        """What the metadata says of its leader and in-sync replicas; whether its role or leader epoch changed."""
+    def update_state(self, row: Partition, broker_id: int) -> bool:
+        """Set leader and in-sync replicas from the metadata. Returns whether the role or the leader epoch changed."""
         role = ROLE_FOLLOWER
         if row.leader in (broker_id, NO_LEADER):
             role = ROLE_NONE if row.leader == NO_LEADER else ROLE_LEADER
@@ -141,12 +139,12 @@ class OwnedPartition:
 
     @property
     def generation(self) -> int | None:
-        """What the slot says of its log's files, or will say at the end of the pass."""
+        """The generation of the log's files in the slot at the end of this pass."""
         return None if self.log is None else self.generation_base + self.log.generation
 
     @property
     def leads(self) -> bool:
-        """Whether this broker may write to it as its leader."""
+        """Whether this broker may append to it as its leader."""
         return self.state == STATE_ONLINE and self.role == ROLE_LEADER
 
     @property
@@ -167,21 +165,21 @@ class OwnedPartition:
 
     @property
     def maximal_in_sync(self) -> int:
-        """In-sync replicas, with those that a change under way would add."""
+        """The number of in-sync replicas, with the additions of a pending ISR change."""
         return self.in_sync if self.led is None else len(self.led.maximal_isr)
 
     def forget_watch(self, network: int, isolation: int) -> None:
-        """This network process was answered, or watches anew: drop its watcher."""
+        """This network process was notified, or has a new watch: drop its watcher."""
         if self.watchers:
             self.watchers = [row for row in self.watchers if (row[0], row[2]) != (network, isolation)]
 
     def forget_network(self, network: int) -> None:
         """A network process is dead: drop its watchers."""
         self.watchers = [row for row in self.watchers if row[0] != network]
-        self.waiting_questions = [row for row in self.waiting_questions if row[0].index != network]
+        self.waiting_requests = [row for row in self.waiting_requests if row[0].index != network]
 
     def published(self, before: PartitionSlot) -> PartitionSlot:
-        """The slot's content while there is no log; the offsets of `before` stay."""
+        """The slot's content without a log; the offsets of `before` are kept."""
         return before._replace(
             topic_id=self.topic_id,
             partition=self.name.partition,

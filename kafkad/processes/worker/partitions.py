@@ -1,7 +1,7 @@
-"""The partitions that this worker owns, kept in line with the metadata.
+"""The partitions that this worker owns, updated by the metadata.
 
-The controller decides slot, owner and directory; this module creates, loads, reconfigures and removes logs. A change
-counts as applied when its partitions are online, so that a new topic can be used at once.
+The controller decides slot, owner and directory; this module creates, loads, reconfigures and removes logs. A change is
+applied when its partitions are online, so that a new topic is usable at once.
 """
 
 import logging
@@ -44,24 +44,24 @@ from kafkad.wire.processes.controller_messages import ControllerMessage, Directo
 
 log = logging.getLogger(__name__)
 
-RENAME_AGAIN_MS = 1000
+RENAME_RETRY_MS = 1000
 
 
 class _DeletedPartition:
-    """A deleted partition; its directory, if any, is removed when no reader can have a handle to it."""
+    """A deleted partition. Its directory, if any, is removed when no reader can hold a file of it open."""
 
-    __slots__ = ("again_ms", "directory", "due_ms", "is_untried", "marks", "owned", "slot")
+    __slots__ = ("directory", "due_ms", "is_unattempted", "marks", "owned", "retry_ms", "slot")
 
     def __init__(self, owned: OwnedPartition, due_ms: int, marks: tuple[GraceMark, ...]) -> None:
         self.owned = owned
         self.slot = owned.slot
         self.directory: Path | None = None
-        """The renamed directory of its files."""
-        self.again_ms = 0
-        """When to try again to rename it."""
+        """The renamed directory."""
+        self.retry_ms = 0
+        """When to retry the rename."""
         self.due_ms = due_ms
         self.marks = marks
-        self.is_untried = True
+        self.is_unattempted = True
 
 
 class Partitions:
@@ -79,7 +79,7 @@ class Partitions:
         withdrawn: Callable[[OwnedPartition], None],
         role_changed: Callable[[OwnedPartition], None],
         state_changed: Callable[[OwnedPartition], None],
-        tell: Callable[[ControllerMessage], None],
+        notify_controller: Callable[[ControllerMessage], None],
         is_short_of_space: Callable[[int], bool],
     ) -> None:
         self.by_slot: dict[int, OwnedPartition] = {}
@@ -94,16 +94,16 @@ class Partitions:
         self._withdrawn = withdrawn
         self._role_changed = role_changed
         self._state_changed = state_changed
-        self._tell = tell
+        self._notify_controller = notify_controller
         self._is_short_of_space = is_short_of_space
-        self._leaving: deque[_DeletedPartition] = deque()
-        self._look_due_ms: int | None = None
-        """When to check deleted partitions again, if there are any."""
-        self.untried = 0
-        """Deleted partitions whose directories have not been tried to rename: until then they have their names."""
+        self._deletions: deque[_DeletedPartition] = deque()
+        self._check_due_ms: int | None = None
+        """When to check deleted partitions again; None without any."""
+        self.unattempted = 0
+        """The number of deleted partitions without a first attempt to rename their directory."""
         self._removals = DirectoryRemovals()
-        self._odd_configs: dict[str, list[str]] = {}
-        """By topic what was said of its configs."""
+        self._ineffective_configs: dict[str, list[str]] = {}
+        """The logged errors by topic."""
 
     @property
     def broker_id(self) -> int:
@@ -115,11 +115,11 @@ class Partitions:
         for change in delta.changes:
             match change:
                 case TopicCreated(topic):
-                    self._take(topic, topic.partitions)
+                    self._update(topic, topic.partitions)
                 case PartitionsAdded(name, partitions):
-                    self._take(image.topics[name], partitions)
+                    self._update(image.topics[name], partitions)
                 case PartitionsChanged(name, partitions):
-                    self._take(image.topics[name], partitions)
+                    self._update(image.topics[name], partitions)
                 case TopicDeleted(_, topic_id, slots):
                     self._drop(topic_id.bytes, slots)
                 case ReplicasRemoved(_, topic_id, _, slots):
@@ -127,7 +127,7 @@ class Partitions:
                 case TopicConfigChanged(name, _):
                     self._reconfigure(image.topics[name])
                 case Snapshot():
-                    self._take_snapshot(image)
+                    self._apply_snapshot(image)
 
     @property
     def config(self) -> BrokerConfig:
@@ -139,42 +139,44 @@ class Partitions:
         self._config = config
         self._reconfigure_all()
 
-    def _take_snapshot(self, image: MetadataImage) -> None:
-        wanted = {row.slot for topic in image.topics.values() for row in topic.partitions if row.owner == self._worker}
-        for slot in [slot for slot in self.by_slot if slot not in wanted]:
+    def _apply_snapshot(self, image: MetadataImage) -> None:
+        owned_slots = {
+            row.slot for topic in image.topics.values() for row in topic.partitions if row.owner == self._worker
+        }
+        for slot in [slot for slot in self.by_slot if slot not in owned_slots]:
             self._drop(self.by_slot[slot].topic_id, (slot,))
         for topic in image.topics.values():
-            self._take(topic, topic.partitions)
+            self._update(topic, topic.partitions)
         self._reconfigure_all()
 
-    def _take(self, topic: Topic, partitions: tuple[Partition, ...]) -> None:
+    def _update(self, topic: Topic, partitions: tuple[Partition, ...]) -> None:
         config: LogConfig | None = None
         for row in partitions:
             if row.owner != self._worker or row.slot < 0:
                 continue
-            known = self.by_slot.get(row.slot)
-            if known is not None and known.topic_id == topic.id.bytes:
-                if known.take_state(row, self._config.node_id):
-                    self._role_changed(known)
+            owned_before = self.by_slot.get(row.slot)
+            if owned_before is not None and owned_before.topic_id == topic.id.bytes:
+                if owned_before.update_state(row, self._config.node_id):
+                    self._role_changed(owned_before)
                 elif len(row.replicas) > 1:
-                    self._state_changed(known)
-                self._moves.changed(known, row)
+                    self._state_changed(owned_before)
+                self._moves.changed(owned_before, row)
                 continue
             config = config or self._log_config(topic)
-            self._take_one(topic, row, config)
+            self._add(topic, row, config)
 
-    def _take_one(self, topic: Topic, row: Partition, config: LogConfig) -> None:
+    def _add(self, topic: Topic, row: Partition, config: LogConfig) -> None:
         name = TopicPartition(topic.name, row.index)
         owned = OwnedPartition(name, row.slot, topic.id.bytes, self._worker, row.log_dir, row.leader_epoch)
-        owned.take_state(row, self._config.node_id)
+        owned.update_state(row, self._config.node_id)
         self.by_slot[row.slot] = owned
         before = self._table.read(row.slot)
-        self._moves.find(owned, row, follows_a_dead_worker=before.topic_id == owned.topic_id)
+        self._moves.added(owned, row, replaces_dead_worker=before.topic_id == owned.topic_id)
         if row.log_dir < 0:
-            # Its log directory is offline: nothing is loaded, and the slot must say so.
+            # Its log directory is offline: nothing is loaded.
             owned.state = STATE_OFFLINE
         if before.topic_id != owned.topic_id:
-            # Another partition had this slot: its content is not about this one.
+            # The slot has the state of another partition.
             self._table.reset_traffic(row.slot)
             before = PartitionSlot(generation=before.generation + 1)
         self._table.publish(row.slot, owned.published(before))
@@ -182,21 +184,21 @@ class Partitions:
             self._loader.add(owned, config, before)
 
     def _log_config(self, topic: Topic) -> LogConfig:
-        self._say_odd_configs(topic)
+        self._log_ineffective_configs(topic)
         return topic_log_config(self._config, topic.configs)
 
-    def _say_odd_configs(self, topic: Topic) -> None:
-        """Each once: those that somebody else has stored, and that this version can't use."""
+    def _log_ineffective_configs(self, topic: Topic) -> None:
+        """Log configs in the coordination store that this version cannot use, once for each change."""
         lines = [f"{name}: {reason}" for name, reason in unreadable_topic_configs(topic.configs).items()]
-        lines += [f"{name} is not known to this version" for name in unknown_topic_configs(topic.configs)]
-        if lines and self._odd_configs.get(topic.name) != lines:
-            log.error("configs of topic %s without effect: %s", topic.name, "; ".join(lines))
-            self._odd_configs[topic.name] = lines
+        lines += [f"{name} is unknown to this version" for name in unknown_topic_configs(topic.configs)]
+        if lines and self._ineffective_configs.get(topic.name) != lines:
+            log.error("ignoring configs of topic %s: %s", topic.name, "; ".join(lines))
+            self._ineffective_configs[topic.name] = lines
         elif not lines:
-            self._odd_configs.pop(topic.name, None)
+            self._ineffective_configs.pop(topic.name, None)
 
     def _reconfigure(self, topic: Topic) -> None:
-        """A log that has its settings keeps them while others can't be read, as in Apache Kafka."""
+        """With unreadable configs a loaded log keeps its settings, as in Apache Kafka."""
         config = self._log_config(topic)
         if unreadable_topic_configs(topic.configs):
             return
@@ -218,7 +220,7 @@ class Partitions:
         for topic in self.image.topics.values():
             self._reconfigure(topic)
 
-    # Deletion: withdraw the slot, then free the name, then remove the files.
+    # Deletion: withdraw the slot, rename the directory, remove the files.
 
     def _drop(self, topic_id: bytes, slots: tuple[int, ...]) -> None:
         for slot in slots:
@@ -242,80 +244,78 @@ class Partitions:
             owned.log = None
         self._withdrawn(owned)
         due_ms = monotonic_ms() + delay_ms
-        self._leaving.append(_DeletedPartition(owned, due_ms, self._registry.grace_marks()))
-        self.untried += 1
-        # At once, even while the files of earlier deletions wait: a client waits for the slot of this partition.
-        self._look_due_ms = 0
+        self._deletions.append(_DeletedPartition(owned, due_ms, self._registry.grace_marks()))
+        self.unattempted += 1
+        # At once: a client waits for the slot of this partition.
+        self._check_due_ms = 0
 
-    def hurry(self, log_dir: int) -> None:
-        """The directory is short of room: its deleted partitions go as soon as no reader is left."""
-        for row in self._leaving:
+    def skip_delays(self, log_dir: int) -> None:
+        """The directory is short of space: remove its deleted partitions as soon as no reader is left."""
+        for row in self._deletions:
             if row.owned.log_dir == log_dir:
-                row.due_ms = self._look_due_ms = 0
+                row.due_ms = self._check_due_ms = 0
 
-    def _set_aside(self, row: _DeletedPartition, now_ms: int) -> Path | None:
-        """Free its name by renaming the directory; None if that can't be done yet. If the partition was not loaded yet,
-        only its name is known.
+    def _rename_directory(self, row: _DeletedPartition, now_ms: int) -> Path | None:
+        """Free the name for the next topic; None if the rename failed. The partition may not be loaded yet.
 
-        Until that is done the deletion is not over: a directory whose topic is forgotten would be taken over by the
-        next start.
+        The deletion ends only after the rename: the next start would take over a directory without a topic.
         """
         owned = row.owned
         directory = Path(self._config.log_dirs.log_dirs[owned.log_dir]) / str(owned.name)
-        leaving = directory.with_name(marked_directory_name(owned.name, uuid4().hex, "delete"))
+        renamed = directory.with_name(marked_directory_name(owned.name, uuid4().hex, "delete"))
         try:
             # A topic may be deleted before its partitions have directories.
             with suppress(FileNotFoundError), storage_errors(str(directory)):
-                os.rename(directory, leaving)
+                os.rename(directory, renamed)
         except StorageFailed as error:
-            if not row.again_ms:
-                log.error("%s was deleted, its directory can't be renamed yet: %s", owned.name, error)
-                self._tell(RemovalFailed(owned.slot, str(error), isinstance(error, NoSpaceLeft)))
-            row.again_ms = now_ms + RENAME_AGAIN_MS
+            if not row.retry_ms:
+                log.error("cannot rename the directory of deleted partition %s, retrying: %s", owned.name, error)
+                self._notify_controller(RemovalFailed(owned.slot, str(error), isinstance(error, NoSpaceLeft)))
+            row.retry_ms = now_ms + RENAME_RETRY_MS
             return None
-        return leaving
+        return renamed
 
     @property
     def removal_due_ms(self) -> int | None:
-        """When `remove_left` is due."""
-        return self._look_due_ms
+        """When `remove_deleted` is due."""
+        return self._check_due_ms
 
-    def remove_left(self, now_ms: int) -> None:
-        """Free the names and slots of deleted partitions for a few milliseconds; a thread removes their files."""
-        if self._look_due_ms is not None and self._look_due_ms <= now_ms:
-            self._look_at_leaving(now_ms, time.monotonic() + STEP_S)
+    def remove_deleted(self, now_ms: int) -> None:
+        """Rename directories and free slots of deleted partitions for a few milliseconds; a thread removes files."""
+        if self._check_due_ms is not None and self._check_due_ms <= now_ms:
+            self._check_deletions(now_ms, time.monotonic() + STEP_S)
 
     def close(self) -> None:
         """The next start removes the remaining directories."""
         self._removals.close()
 
-    def _look_at_leaving(self, now_ms: int, until_s: float) -> None:
-        """Each once, as far as time allows; the rest come first the next time."""
+    def _check_deletions(self, now_ms: int, until_s: float) -> None:
+        """Each deletion once, until the time is up; the next call begins with the others."""
         freed: dict[bytes, list[int]] = {}
-        unlooked = len(self._leaving)
-        while unlooked:
-            unlooked -= 1
-            row = self._leaving.popleft()
-            if self._stays(row, now_ms, freed):
-                self._leaving.append(row)
+        unchecked = len(self._deletions)
+        while unchecked:
+            unchecked -= 1
+            row = self._deletions.popleft()
+            if self._continue_deletion(row, now_ms, freed):
+                self._deletions.append(row)
             if time.monotonic() >= until_s:
                 break
         for topic_id, slots in freed.items():
-            self._tell(DirectoriesRemoved(topic_id, slots))
-        if unlooked:
-            self._look_due_ms = 0
-        elif waiting := [row.again_ms for row in self._leaving if row.slot >= 0]:
-            self._look_due_ms = max(min(waiting), now_ms + GRACE_CHECK_MS)
+            self._notify_controller(DirectoriesRemoved(topic_id, slots))
+        if unchecked:
+            self._check_due_ms = 0
+        elif retries := [row.retry_ms for row in self._deletions if row.slot >= 0]:
+            self._check_due_ms = max(min(retries), now_ms + GRACE_CHECK_MS)
         else:
-            self._look_due_ms = min((row.due_ms for row in self._leaving), default=None)
+            self._check_due_ms = min((row.due_ms for row in self._deletions), default=None)
 
-    def _stays(self, row: _DeletedPartition, now_ms: int, freed: dict[bytes, list[int]]) -> bool:
-        """False when it has left."""
-        self.untried -= row.is_untried
-        row.is_untried = False
+    def _continue_deletion(self, row: _DeletedPartition, now_ms: int, freed: dict[bytes, list[int]]) -> bool:
+        """False when the deletion is complete."""
+        self.unattempted -= row.is_unattempted
+        row.is_unattempted = False
         if row.directory is None and row.owned.log_dir >= 0:
-            if row.again_ms <= now_ms:
-                row.directory = self._set_aside(row, now_ms)
+            if row.retry_ms <= now_ms:
+                row.directory = self._rename_directory(row, now_ms)
             if row.directory is None:
                 return True
         if row.slot >= 0 and self._registry.has_grace_ended(row.marks):
@@ -329,7 +329,7 @@ class Partitions:
         return False
 
     def take_offline(self, log_dir: int) -> list[OwnedPartition]:
-        """A log directory has failed: its partitions answer KAFKA_STORAGE_ERROR from now on."""
+        """A log directory has failed: requests for its partitions get KAFKA_STORAGE_ERROR from now on."""
         lost = [owned for owned in self.by_slot.values() if owned.log_dir == log_dir and owned.state != STATE_OFFLINE]
         for owned in lost:
             owned.state = STATE_OFFLINE

@@ -1,4 +1,4 @@
-"""The periodic work of a worker: producers expire, logs with `flush.ms` are synced. No timer runs without need."""
+"""The periodic work of a worker: expire producers, sync logs with `flush.ms`. Timers run only while necessary."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ _NEVER_MS = 1 << 40
 
 
 class Periodic:
-    """Two timers, each set only while some partition needs it."""
+    """Two timers, each set only while a partition needs it."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class Periodic:
         self._has_producers = False
         self._has_flush_ms = False
 
-    def note(self, owned: OwnedPartition) -> bool:
-        """The partition has changed in this pass: start the timers that it needs; True when one was started."""
+    def partition_changed(self, owned: OwnedPartition) -> bool:
+        """The partition has changed in this pass: start its timers. Returns whether a timer was started."""
         if owned.log is None:
             return False
         starts_expiration = not self._has_producers and owned.log.producers.may_expire
@@ -50,7 +50,7 @@ class Periodic:
         return starts_expiration or starts_flush
 
     @property
-    def next_ms(self) -> int | None:
+    def next_deadline_ms(self) -> int | None:
         """When the next timer is due (monotonic milliseconds), if any."""
         due = []
         if self._has_producers:
@@ -59,7 +59,7 @@ class Periodic:
             due.append(self._next_flush_ms)
         return min(due) if due else None
 
-    def run(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         if self._has_producers and now_ms >= self._next_expiration_ms:
             self._next_expiration_ms = now_ms + self._expiration_check_ms
             self._has_producers = self._expire()
@@ -69,26 +69,26 @@ class Periodic:
 
     def _expire(self) -> bool:
         wall_ms = wall_clock_ms()
-        some_left = False
+        is_needed = False
         for owned in self._partitions.values():
             if owned.log is not None:
                 owned.log.producers.remove_expired(wall_ms)
-                some_left = some_left or owned.log.producers.may_expire
-        return some_left
+                is_needed = is_needed or owned.log.producers.may_expire
+        return is_needed
 
     def _flush(self) -> bool:
         wall_ms = wall_clock_ms()
-        some_left = False
+        is_needed = False
         for owned in self._partitions.values():
             partition_log = owned.log
             if partition_log is None or owned.state != STATE_ONLINE or partition_log.config.flush_ms == _FOREVER:
                 continue
-            some_left = some_left or partition_log.recovery_point < partition_log.log_end_offset
+            is_needed = is_needed or partition_log.recovery_point < partition_log.log_end_offset
             if partition_log.flush_is_due(wall_ms):
-                self._flush_one(owned, partition_log, wall_ms)
-        return some_left
+                self._request_flush(owned, partition_log, wall_ms)
+        return is_needed
 
-    def _flush_one(self, owned: OwnedPartition, partition_log: PartitionLog, wall_ms: int) -> None:
+    def _request_flush(self, owned: OwnedPartition, partition_log: PartitionLog, wall_ms: int) -> None:
         try:
             partition_log.request_flush(wall_ms)
         except FAILURES as error:

@@ -1,8 +1,8 @@
-"""The end of each loop pass of a worker: the slots of changed logs are written, then watchers are told.
+"""The end of each loop pass of a worker: publish the slots of changed logs, then notify watchers.
 
-The place of an offset in a slot may have to be looked up in files, which may fail.
+To publish an offset, its file position may have to be read from index files, which may fail.
 
-A watcher hears of records that readers can see, and of a log that begins elsewhere: followers delete what was deleted.
+Watchers are notified of records that readers can see, and of a new log start offset, so that followers delete records.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,8 +20,8 @@ from kafkad.wire.processes.descriptors import pack_moved, unpack_watches, watch_
 class SlotPublisher:
     """The partitions that changed in this pass, and their watchers.
 
-    `lead` moves the high watermark of those with followers; `advanced` is called with each of them when it is right,
-    `published` when the slot says so, `failed` with one whose files can't be read.
+    `lead` advances the high watermark of a partition with followers. `advanced` is called with each partition after
+    that, `published` after its slot is written, `failed` if its files cannot be read.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class SlotPublisher:
             if owned.bytes_in:
                 self._count_appended(owned)
             self._collect_watchers(owned, moved)
-        self._tell(moved)
+        self._notify(moved)
         for owned in dirty:
             self._published(owned)
         return True
 
     def _advance(self, owned: OwnedPartition) -> None:
-        """With one replica, an append is committed at once, or after its sync where it needs one. With several, `lead`
-        knows; a follower hears from its leader what is committed.
+        """With one replica, an append is committed at once, or after its sync if one is required. With several, `lead`
+        decides; a follower gets the high watermark from its leader.
         """
         partition_log = owned.log
         assert partition_log is not None
@@ -92,7 +92,7 @@ class SlotPublisher:
             self._advanced(owned)
 
     def publish(self, owned: OwnedPartition) -> None:
-        """Write the slot, before any answer that depends on it."""
+        """Write the slot, before any response that depends on it."""
         if owned.log is not None:
             try:
                 content = owned.published_log(owned.log)
@@ -113,66 +113,66 @@ class SlotPublisher:
     # Watchers of high watermarks.
 
     def watch(self, peer: ProcessKey, frame: bytes) -> None:
-        """A network process watches these partitions; if an offset was passed already, it is told at once.
+        """A network process watches these partitions. It is notified at once of offsets that are passed already.
 
-        A new watch of the process replaces its earlier one.
+        A new watch of a process replaces its earlier one.
         """
-        past: list[int] = []
+        passed: list[int] = []
         for key, short_id, offset in unpack_watches(frame):
             slot, isolation = watched_slot(key)
             owned = self._by_slot.get(slot)
             if owned is None or owned.short_id != short_id:
-                past.append(key)
+                passed.append(key)
                 continue
             owned.forget_watch(peer.index, isolation)
-            is_unaware = peer.index in owned.unaware
+            is_unaware = peer.index in owned.unnotified
             if is_unaware:
-                owned.unaware -= {peer.index}
+                owned.unnotified -= {peer.index}
             if owned.is_recovering or (_waits(owned, offset, isolation) and not is_unaware):
                 owned.watchers.append((peer.index, offset, isolation))
             else:
-                past.append(key)
-        if past:
-            self._send(peer, pack_moved(past))
+                passed.append(key)
+        if passed:
+            self._send(peer, pack_moved(passed))
 
     def release_watchers(self, owned: OwnedPartition) -> None:
-        """The partition left: tell all its watchers."""
+        """The partition left: notify all its watchers."""
         watchers, owned.watchers = owned.watchers, []
         for network, _offset, isolation in watchers:
             key = watch_key(owned.slot, isolation)
             self._send(self._networks[network], pack_moved([key]))
 
     def _collect_watchers(self, owned: OwnedPartition, moved: dict[int, list[int]]) -> None:
-        start = owned.shown_start if owned.log is None else owned.log.log_start_offset
-        begins_elsewhere = start != owned.shown_start and self._show_start(owned, start)
+        start = owned.published_start if owned.log is None else owned.log.log_start_offset
+        start_moved = start != owned.published_start and self._publish_start(owned, start)
         if not owned.watchers:
             return
-        staying: list[tuple[int, int, int]] = []
+        remaining: list[tuple[int, int, int]] = []
         for watcher in owned.watchers:
             network, offset, isolation = watcher
-            if _waits(owned, offset, isolation) and not begins_elsewhere:
-                staying.append(watcher)
+            if _waits(owned, offset, isolation) and not start_moved:
+                remaining.append(watcher)
             else:
                 moved.setdefault(network, []).append(watch_key(owned.slot, isolation))
-        owned.watchers = staying
+        owned.watchers = remaining
 
-    def _show_start(self, owned: OwnedPartition, start: int) -> bool:
-        """Whether there may be readers who know another start."""
-        before, owned.shown_start = owned.shown_start, start
+    def _publish_start(self, owned: OwnedPartition, start: int) -> bool:
+        """Whether readers may have an older log start offset."""
+        before, owned.published_start = owned.published_start, start
         if before < 0:
             return False
-        # A watch that is on its way is of somebody who has looked before.
-        told = [network for network, _, _ in owned.watchers]
-        owned.unaware = frozenset(each.index for each in self._networks).difference(told)
+        # A watch that is still in the ring was sent before the change.
+        notified = [network for network, _, _ in owned.watchers]
+        owned.unnotified = frozenset(each.index for each in self._networks).difference(notified)
         return True
 
-    def _tell(self, moved: dict[int, list[int]]) -> None:
+    def _notify(self, moved: dict[int, list[int]]) -> None:
         for network, slots in moved.items():
             self._send(self._networks[network], pack_moved(slots))
 
 
 def _waits(owned: OwnedPartition, offset: int, isolation: int) -> bool:
-    """Whether a watcher must still wait for the end of what a fetch of this isolation may read."""
+    """Whether a fetch of this isolation cannot read past `offset` yet."""
     if not owned.is_online or owned.log is None:
         return False
     if isolation == LOG_END:

@@ -1,7 +1,7 @@
-"""Background work of a worker, off its loop: syncing logs, removing files after their readers have moved on.
+"""Background work of a worker in threads: sync logs, remove files that no reader uses.
 
-One thread at a time syncs a log; all requests that come meanwhile share the next sync. A failed sync takes its log
-directory offline and is never retried. Nothing here wakes a worker that has nothing to sync, remove or expire.
+One thread at a time syncs a log; all requests during a sync share the next one. A failed sync takes its log directory
+offline and is never retried. Without pending work no timer wakes the worker.
 """
 
 import heapq
@@ -28,18 +28,18 @@ log = logging.getLogger(__name__)
 _Removal = tuple[int, int, OwnedPartition, UnlinkFiles, tuple[GraceMark, ...]]
 RETRY_MS = 50
 NO_SPACE_RETRY_MS = 1_000
-"""When the file system has no room even to remove a file."""
+"""When the file system has no space even to unlink a file."""
 AT_A_TIME = 16
-"""Files that are unlinked in one go, so that a stop need not wait for more."""
+"""Files that are unlinked in one task: a stop waits for one task at most."""
 SYNC_THREADS = 4
-"""Clients wait for syncs where `flush.messages` is set, so one slow file must not delay all partitions."""
+"""With `flush.messages` clients wait for syncs, so one slow file must not delay all partitions."""
 
 
 class Upkeep:
     """Deferred work of one worker. `doorbell` becomes readable when a sync has finished.
 
-    `flushed` gets a partition that was synced, `removed` the slots whose files were unlinked. In a log directory that
-    is short of room, removed files don't wait for file.delete.delay.ms.
+    `flushed` gets a synced partition, `removed` the slots whose files were unlinked. In a log directory that is short
+    of space, removed files do not wait for file.delete.delay.ms.
     """
 
     def __init__(
@@ -60,15 +60,15 @@ class Upkeep:
         self._is_short_of_space = is_short_of_space
         self._threads = HelperThreads(SYNC_THREADS, "sync")
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._wanted: dict[OwnedPartition, None] = {}
-        """The partitions that wait for their sync, in order."""
+        self._pending_syncs: dict[OwnedPartition, None] = {}
+        """The partitions that wait for a sync, in order."""
         self._syncing: dict[Future[None], tuple[OwnedPartition, PartitionLog, FlushLog]] = {}
-        self._naming: dict[Future[None], Callable[[Future[None]], None]] = {}
-        """Directories whose names are being synced, and who waits for it."""
+        self._directory_syncs: dict[Future[None], Callable[[Future[None]], None]] = {}
+        """Running syncs of directories, with their callbacks."""
         self._is_closed = False
         self._remover = HelperThreads(1, "removal")
         self._removing: tuple[Future[None], _Removal] | None = None
-        """A file of a gigabyte in many pieces takes the file system a second."""
+        """The running removal: to unlink a fragmented file of a gigabyte takes a second."""
         self._removals: list[_Removal] = []
         self._sequence = 0
 
@@ -79,20 +79,20 @@ class Upkeep:
     def collect(self, owned: OwnedPartition) -> None:
         """Sync the partition's log, if a sync was requested."""
         if owned.log is not None and owned.log.is_flush_requested and not self._is_closed:
-            self._wanted[owned] = None
+            self._pending_syncs[owned] = None
             self._begin_syncs()
 
     def _begin_syncs(self) -> None:
         while len(self._syncing) < SYNC_THREADS:
             busy = [owned for owned, _, _ in self._syncing.values()]
-            owned = next((owned for owned in self._wanted if owned not in busy), None)
+            owned = next((owned for owned in self._pending_syncs if owned not in busy), None)
             if owned is None:
                 break
-            del self._wanted[owned]
+            del self._pending_syncs[owned]
             self._begin_sync(owned)
 
     def _begin_sync(self, owned: OwnedPartition) -> None:
-        """The flush is taken only now, so it includes all requests until now."""
+        """The flush begins only now, so it includes all requests so far."""
         if owned.log is None or not owned.is_online:
             return
         try:
@@ -107,13 +107,13 @@ class Upkeep:
         future.add_done_callback(self._ring)
 
     def sync_names(self, store: SegmentStore, then: Callable[[Future[None]], None]) -> None:
-        """Sync the directory in a thread; `then` is called by the loop with the outcome, unless the worker ends."""
+        """Sync the directory in a thread; the loop calls `then` with the outcome, unless the worker stops."""
         future = self._threads.submit(store.sync_directory)
-        self._naming[future] = then
+        self._directory_syncs[future] = then
         future.add_done_callback(self._ring)
 
     def _ring(self, _done: object) -> None:
-        """By a thread: the loop wakes up."""
+        """Called by a thread: wake the loop."""
         os.eventfd_write(self.doorbell, 1)
 
     def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None:
@@ -122,21 +122,21 @@ class Upkeep:
         delay_ms = 0 if self._is_short_of_space(owned.log_dir) else effect.delay_ms
         heapq.heappush(self._removals, (monotonic_ms() + delay_ms, self._sequence, owned, effect, marks))
 
-    def hurry(self, log_dir: int) -> None:
-        """The directory is short of room: its removed files go as soon as no reader is left."""
+    def skip_delays(self, log_dir: int) -> None:
+        """The directory is short of space: unlink its removed files as soon as no reader is left."""
         self._removals = [(0 if row[2].log_dir == log_dir else row[0], *row[1:]) for row in self._removals]
         heapq.heapify(self._removals)
 
     def rung(self, _events: int) -> None:
-        """The doorbell rang: tell the logs what is on disk now, and who waits for it what is gone."""
+        """A thread has finished: complete syncs and removals, and begin the next syncs."""
         os.eventfd_read(self.doorbell)
-        self._take_synced()
-        for future in [future for future in self._naming if future.done()]:
-            self._naming.pop(future)(future)
-        self._take_removed()
+        self._complete_syncs()
+        for future in [future for future in self._directory_syncs if future.done()]:
+            self._directory_syncs.pop(future)(future)
+        self._complete_removal()
         self._begin_syncs()
 
-    def _take_synced(self) -> None:
+    def _complete_syncs(self) -> None:
         for future in [future for future in self._syncing if future.done()]:
             owned, synced_log, effect = self._syncing.pop(future)
             error = future.exception()
@@ -152,7 +152,7 @@ class Upkeep:
                 raise error
 
     def remove_due(self, now_ms: int) -> None:
-        """Unlink what is due and no reader can be about to open, and have those who read it before let go."""
+        """Unlink due files that no reader can be about to open."""
         while self._removals and self._removals[0][0] <= now_ms and self._removing is None:
             removal = heapq.heappop(self._removals)
             _due_ms, sequence, owned, effect, marks = removal
@@ -160,19 +160,19 @@ class Upkeep:
                 heapq.heappush(self._removals, (now_ms + RETRY_MS, sequence, owned, effect, marks))
                 break
             if owned.log is not None:
-                some = replace(effect, names=effect.names[:AT_A_TIME])
-                future = self._remover.submit(remove_files, owned.log, some)
+                batch = replace(effect, names=effect.names[:AT_A_TIME])
+                future = self._remover.submit(remove_files, owned.log, batch)
                 self._removing = future, removal
                 future.add_done_callback(self._ring)
 
-    def _take_removed(self) -> None:
+    def _complete_removal(self) -> None:
         if self._removing is None or not self._removing[0].done():
             return
         (future, (due_ms, sequence, owned, effect, marks)), self._removing = self._removing, None
         error = future.exception()
         rest = effect.names[AT_A_TIME:]
         if isinstance(error, NoSpaceLeft):
-            log_no_space(owned, "removed files stay for now", error)
+            log_no_space(owned, "cannot unlink removed files yet, retrying", error)
             heapq.heappush(self._removals, (monotonic_ms() + NO_SPACE_RETRY_MS, sequence, owned, effect, marks))
             return
         if isinstance(error, FAILURES):
@@ -186,8 +186,8 @@ class Upkeep:
     def close(self) -> None:
         """Wait for running syncs; the next start removes the remaining files."""
         self._is_closed = True
-        self._wanted.clear()
+        self._pending_syncs.clear()
         self._threads.close()
         self._remover.close()
-        self._take_synced()
+        self._complete_syncs()
         os.close(self.doorbell)

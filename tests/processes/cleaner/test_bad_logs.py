@@ -122,7 +122,7 @@ def test_a_policy_that_misbehaves_costs_its_own_log_only(
     compacting.compactor.plan(planned)
     compacting.run()
     (line,) = _errors(caplog)
-    assert line.startswith("bad-0 can't be compacted") and "policy 'compact' failed" in line
+    assert line.startswith("cannot compact bad-0") and "policy 'compact' failed" in line
     _assert_costs_only_itself(compacting, bad, other, before)
 
 
@@ -144,7 +144,7 @@ def test_a_policy_that_never_returns_costs_its_own_log_only(
     compacting.compactor.plan(other.planned())
     compacting.run()
     (line,) = _errors(caplog)
-    assert line.startswith("bad-0 can't be compacted") and "policy 'compact': it had not returned after" in line
+    assert line.startswith("cannot compact bad-0") and "policy 'compact': it did not return within" in line
     _assert_costs_only_itself(compacting, bad, other, before)
 
 
@@ -170,7 +170,7 @@ def test_a_flipped_bit_is_named_by_file_and_byte(
     compacting.compactor.plan(other.planned())
     compacting.run()
     (line,) = _errors(caplog)
-    assert line.startswith("bad-0 can't be compacted") and f"{name}, byte 0: " in line
+    assert line.startswith("cannot compact bad-0") and f"{name}, byte 0: " in line
     _assert_costs_only_itself(compacting, bad, other, before)
 
 
@@ -219,7 +219,7 @@ def test_a_batch_that_lies_costs_its_own_log_only(
     compacting.compactor.plan(other.planned())
     compacting.run()
     (line,) = _errors(caplog)
-    assert line.startswith("bad-0 can't be compacted") and f"{file.name}, byte 0: " in line
+    assert line.startswith("cannot compact bad-0") and f"{file.name}, byte 0: " in line
     assert file.read_bytes() == content
     _assert_is_given_up(compacting, bad, other)
 
@@ -245,7 +245,7 @@ def test_a_batch_that_is_a_bomb_costs_its_own_log_only(
     compacting.compactor.plan(other.planned())
     compacting.run()
     (line,) = _errors(caplog)
-    assert line.startswith("bad-0 can't be compacted") and ".log, byte " in line
+    assert line.startswith("cannot compact bad-0") and ".log, byte " in line
     _assert_is_given_up(compacting, bad, other)
 
 
@@ -276,7 +276,7 @@ def test_a_segment_that_cannot_be_read_costs_its_own_log_only(
     compacting.compactor.plan(other.planned())
     compacting.run()
     (line,) = _errors(caplog)
-    assert line.startswith("bad-0 can't be compacted") and unreadable in line and os.strerror(errno.EIO) in line
+    assert line.startswith("cannot compact bad-0") and unreadable in line and os.strerror(errno.EIO) in line
     _assert_costs_only_itself(compacting, bad, other, before)
 
 
@@ -301,7 +301,7 @@ def test_what_was_written_is_removed_when_the_disk_fills(
     compacting.compactor.plan(other.planned())
     compacting.run()
     (line,) = _errors(caplog)
-    assert line.startswith("bad-0 can't be compacted") and "no space left for" in line
+    assert line.startswith("cannot compact bad-0") and "no space left for" in line
     _assert_costs_only_itself(compacting, bad, other, before)
 
 

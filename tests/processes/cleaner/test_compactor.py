@@ -68,7 +68,7 @@ def test_records_without_a_key_are_told_when_they_go(make: Make, caplog: pytest.
     compacting.compactor.plan(owned.planned())
     compacting.run()
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert told == ["t-0 has lost 2 records without a key, which compaction does not keep"]
+    assert told == ["compaction removed 2 records without a key from t-0"]
 
 
 def test_a_log_is_compacted_only_where_there_is_room_for_what_is_written(
@@ -86,7 +86,7 @@ def test_a_log_is_compacted_only_where_there_is_room_for_what_is_written(
     compacting.compactor.plan(other.planned())
     compacting.run()
     (line,) = _errors(caplog)
-    assert line.startswith("full-0 can't be compacted") and "has 2500 bytes of free room" in line
+    assert line.startswith("cannot compact full-0") and "has 2500 bytes of free space" in line
     assert not full.left_over() and full.ended == [-1]
     assert _is_compacted(other)
     assert compacting.block[of_log_dir(UNCLEANABLE_PARTITIONS, 0)] == 1

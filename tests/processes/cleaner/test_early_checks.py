@@ -45,8 +45,8 @@ def test_changes_one_after_the_other_are_looked_at_together() -> None:
     looks = EarlyChecks()
     looks.all_changed(OLD)
     assert looks.take(1000) == ({UUID(int=1), UUID(int=2)}, set(), ())
-    looks.needs_space(0)
-    looks.needs_space(3)
+    looks.space_short(0)
+    looks.space_short(3)
     assert looks.due_ms == 1000 + PAUSE_MS
     assert looks.take(1000 + PAUSE_MS) == (set(), {0, 3}, ())
 
@@ -63,6 +63,6 @@ def test_what_failed_is_looked_at_when_its_pause_ends() -> None:
 def test_a_pause_that_ends_right_after_a_look_waits_for_the_next() -> None:
     looks = EarlyChecks()
     looks.retry(UUID(int=1), 0, 70_000)
-    looks.needs_space(0)
+    looks.space_short(0)
     looks.take(69_900)
     assert looks.due_ms == 69_900 + PAUSE_MS

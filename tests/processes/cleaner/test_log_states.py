@@ -38,7 +38,7 @@ def rows(states: LogStates) -> list[CompactionRow]:
 def test_a_log_is_shown_as_it_was_at_the_last_look() -> None:
     states = LogStates([0] * BLOCK_WORDS, EarlyChecks())
     key = LogKey(A, 0, 0)
-    states.seen(key, found(300, clean=100))
+    states.checked(key, found(300, clean=100))
     states.compacted(key, FIGURES)
     (row,) = rows(states)
     assert (row.state, row.dirty_ratio, row.cleanable_bytes, row.last) == ("idle", 0.75, 300, FIGURES)
@@ -48,7 +48,7 @@ def test_the_state_says_what_is_done_with_a_log() -> None:
     states = LogStates([0] * BLOCK_WORDS, EarlyChecks())
     keys = [LogKey(A, number, 0) for number in range(4)]
     for key in keys:
-        states.seen(key, found(1))
+        states.checked(key, found(1))
     states.failed(keys[2], "damaged", 1000)
     told = states.rows(keys[0], [keys[1]], {(A, 3): "the policy failed"}, 1000, 5000)
     assert [(row.state, row.failure, row.retry_ms) for row in told] == [
@@ -63,7 +63,7 @@ def test_uncleanable_logs_are_counted_by_directory_with_their_dirty_bytes() -> N
     block = [0] * BLOCK_WORDS
     states = LogStates(block, EarlyChecks())
     for number, log_dir in enumerate((0, 1, 1)):
-        states.seen(LogKey(A, number, log_dir), found(100 * (number + 1)))
+        states.checked(LogKey(A, number, log_dir), found(100 * (number + 1)))
         states.failed(LogKey(A, number, log_dir), "damaged", 0)
     assert [block[of_log_dir(UNCLEANABLE_PARTITIONS, log_dir)] for log_dir in (0, 1)] == [1, 2]
     assert [block[of_log_dir(UNCLEANABLE_BYTES, log_dir)] for log_dir in (0, 1)] == [100, 500]
@@ -76,12 +76,12 @@ def test_uncleanable_logs_are_counted_by_directory_with_their_dirty_bytes() -> N
 def test_the_dirtiest_log_and_the_one_that_waits_longest_are_told() -> None:
     block = [0] * BLOCK_WORDS
     states = LogStates(block, EarlyChecks())
-    states.seen(LogKey(A, 0, 0), found(1, clean=3))
-    states.seen(LogKey(A, 1, 0), found(1, clean=1, overdue_ms=65_000))
-    states.seen(LogKey(B, 0, 0), found(9))
+    states.checked(LogKey(A, 0, 0), found(1, clean=3))
+    states.checked(LogKey(A, 1, 0), found(1, clean=1, overdue_ms=65_000))
+    states.checked(LogKey(B, 0, 0), found(9))
     states.keep(lambda topic_id: topic_id == A)
     assert (block[MAX_DIRTY_PERCENT], block[MAX_COMPACTION_DELAY]) == (50, 65)
-    states.seen(LogKey(A, 1, 0), found(0, clean=1, overdue_ms=65_000))
+    states.checked(LogKey(A, 1, 0), found(0, clean=1, overdue_ms=65_000))
     states.keep(lambda topic_id: topic_id == A)
     assert (block[MAX_DIRTY_PERCENT], block[MAX_COMPACTION_DELAY]) == (25, 0)
 
@@ -96,9 +96,9 @@ def test_a_log_that_another_policy_could_not_write_anew_stays_in_quarantine() ->
 def test_a_log_that_was_moved_to_another_directory_is_tried_there() -> None:
     block = [0] * BLOCK_WORDS
     states = LogStates(block, EarlyChecks())
-    states.seen(LogKey(A, 0, 0), found(1))
+    states.checked(LogKey(A, 0, 0), found(1))
     states.failed(LogKey(A, 0, 0), "damaged", 0)
-    states.seen(LogKey(A, 0, 1), found(1))
+    states.checked(LogKey(A, 0, 1), found(1))
     states.keep(lambda topic_id: True)
     assert [(row.state, row.failure) for row in rows(states)] == [("idle", "")]
     assert block[of_log_dir(UNCLEANABLE_PARTITIONS, 0)] == 0
@@ -108,10 +108,10 @@ def test_a_log_is_looked_at_again_when_a_lag_ends() -> None:
     states = LogStates([0] * BLOCK_WORDS, EarlyChecks())
     key = LogKey(A, 0, 0)
     assert not states.needs_check(key, 0, 9000)
-    states.seen(key, found(1, next_check_ms=9000))
+    states.checked(key, found(1, next_check_ms=9000))
     assert not states.needs_check(key, 0, 8999)
     assert states.needs_check(key, 0, 9000)
-    states.seen(key, found(1))
+    states.checked(key, found(1))
     assert not states.needs_check(key, 0, 9000)
 
 
@@ -119,7 +119,7 @@ def test_a_log_that_can_not_be_compacted_is_looked_at_again_when_its_pause_ends(
     checks = EarlyChecks()
     states = LogStates([0] * BLOCK_WORDS, checks)
     key = LogKey(A, 3, 0)
-    states.seen(key, found(1, next_check_ms=9000))
+    states.checked(key, found(1, next_check_ms=9000))
     pause_ms = states.failed(key, "damaged", 1000)
     assert checks.due_ms == 1000 + pause_ms
     assert checks.take(1000 + pause_ms)[2] == {(A, 3)}

@@ -83,7 +83,7 @@ class Archive:
 
     def run(self) -> None:
         """Until nothing is under way."""
-        while self.segment_transfers._under_way:
+        while self.segment_transfers._running:
             assert select.select([self.segment_transfers.doorbell], [], [], WITHIN_S)[0], "a receiver returns"
             self.segment_transfers.rung(0)
 
@@ -120,12 +120,12 @@ def test_segment_that_nobody_took_stays_and_comes_again(archive: Archive, caplog
         archive.plan()
         archive.run()
     assert {order.delete_up_to for order in archive.orders} == {0}
-    assert caplog.text.count("t-0: the segment at offset 10 can't be handed over, stays, and will be tried again") == 1
+    assert caplog.text.count("t-0: cannot transfer the segment at offset 10, it is kept and retried") == 1
     archive.fails_at = None
     archive.plan()
     archive.run()
     assert archive.orders[-1].delete_up_to == 20
-    assert caplog.messages[-1] == "t-0: its segments are handed over again"
+    assert caplog.messages[-1] == "t-0: transferring segments works again"
 
 
 def test_partition_whose_receiver_takes_its_time_is_not_handed_over_twice(archive: Archive) -> None:

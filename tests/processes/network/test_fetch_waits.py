@@ -97,7 +97,7 @@ def test_watch_at_a_worker_that_still_loads_turns_no_circles(pieces: Pieces) -> 
     # The controller has said nothing yet, so that nothing is loaded.
     assert pieces.published().state != STATE_RECOVERING
     assert sum(map(len, pieces.network.request_handlers.fetch.outgoing)) == 0
-    assert len(pieces.worker._early) == 1
+    assert len(pieces.worker._postponed) == 1
     pieces.run_until_online()
     writer = pieces.connect()
     _write(pieces, writer)
@@ -150,7 +150,7 @@ def test_manifest_of_a_partition_that_is_being_loaded_is_waited_for(pieces: Piec
     reader.send(fetch({("many", MANY - 1): 0}, max_wait_ms=LONG_MS))
     pieces.turn(NETWORK)
     pieces.worker.loop.run_once(0)
-    assert (owned.is_recovering, len(owned.waiting_questions)) == (True, 1)
+    assert (owned.is_recovering, len(owned.waiting_requests)) == (True, 1)
     assert read_fetched(reader.reply())["many", MANY - 1].records
 
 

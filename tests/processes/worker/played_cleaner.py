@@ -85,7 +85,7 @@ class Cleaner:
             if isinstance(progress, Future):
                 progress.result()
             progress = next(steps)
-        self._say(progress.wanted)
+        self._say(progress.request)
         return progress
 
     def run(self, end: int, meanwhile: Callable[[], None] = lambda: None, name: str = TOPIC) -> None:
@@ -101,7 +101,7 @@ class Cleaner:
             if isinstance(progress, Future):
                 progress.result()
             elif isinstance(progress, Swap):
-                self._say(progress.wanted)
+                self._say(progress.request)
                 meanwhile()
                 progress.done.set_result(self.swapped())
 
@@ -115,7 +115,7 @@ class Cleaner:
         self._say(CleaningEnded(granted.slot, granted.grant, NO_GRANT))
 
     def _say(self, message: ControlMessage, cleaner: ProcessKey = CLEANER) -> None:
-        self._pieces.worker.has_news = True
+        self._pieces.worker.has_work = True
         self._pieces.worker.cleanings.handle(cleaner, message)
 
     def close(self) -> None:

@@ -113,7 +113,7 @@ def test_nobody_gets_a_manifest_until_the_files_have_their_names(pieces: Pieces,
     assert cleaner.swapped()
     assert not owned.is_swapping
     pieces.run(lambda: client.replies, "the fetch is answered")
-    assert not owned.waiting_questions
+    assert not owned.waiting_requests
     client.replies.clear()
     assert read_to(client, 4) == ["b1", "a3"]
 
@@ -129,14 +129,14 @@ def test_the_next_group_is_written_while_the_last_is_swapped(pieces: Pieces, cle
     granted = cleaner.ask(5)
     steps = cleaner.steps(granted, 5, segment_bytes=SMALL)
     first = cleaner.until_swap(steps)
-    assert first.wanted.sources == [0]
+    assert first.request.sources == [0]
     cleaned = {name for name in log_of(pieces).store.names() if name.endswith(".cleaned")}
     assert file_name(2, LOG, CLEANED) in cleaned
     assert next(steps) is first.done
     # The owner removes what earlier passes have left, and not this.
     first.done.set_result(cleaner.swapped())
     second = cleaner.until_swap(steps)
-    assert second.wanted.sources == [2]
+    assert second.request.sources == [2]
     second.done.set_result(cleaner.swapped())
     third = cleaner.until_swap(steps)
     third.done.set_result(cleaner.swapped())
@@ -239,7 +239,7 @@ def test_another_policy_and_back_in_mid_pass_brings_nothing_back(
     if deletes:
         owned = pieces.worker.partitions.by_slot[pieces.slot()]
         order = CleanupOrdered(owned.slot, owned.short_id, False, 0, 4, "a test")
-        pieces.worker.questions.answer(CLEANER, order)
+        pieces.worker.partition_requests.handle(CLEANER, order)
         pieces.settle()
         assert pieces.published().log_start == 2
     pieces.publish(TopicConfigChanged(TOPIC, {"cleanup.policy": "compact"}))
@@ -335,6 +335,6 @@ def test_sealed_segments_that_are_not_on_disk_are_synced_when_a_cleaner_looks_at
     partition_log = log_of(pieces)
     partition_log.recovery_point = 0
     owned = pieces.worker.partitions.by_slot[pieces.slot()]
-    pieces.worker.has_news = True
-    pieces.worker.questions.answer(CLEANER, SegmentsRequest(1, [(owned.slot, owned.short_id)]))
+    pieces.worker.has_work = True
+    pieces.worker.partition_requests.handle(CLEANER, SegmentsRequest(1, [(owned.slot, owned.short_id)]))
     pieces.run(lambda: partition_log.recovery_point == 2, "the sealed segment is synced")

@@ -100,10 +100,12 @@ def test_a_segment_that_was_cut_between_two_batches_is_named_once(
     pieces.run_until_online()
     owned = pieces.worker.partitions.by_slot[pieces.slot()]
     for _ in range(2):
-        pieces.worker.questions.answer(CLEANER, SegmentsRequest(1, [(owned.slot, owned.short_id)]))
-        while pieces.worker.questions.is_busy:
-            pieces.worker.questions.tick()
-    (line,) = [each.getMessage() for each in caplog.records if "are not in the log" in each.getMessage()]
+        pieces.worker.partition_requests.handle(CLEANER, SegmentsRequest(1, [(owned.slot, owned.short_id)]))
+        while pieces.worker.partition_requests.is_busy:
+            pieces.worker.partition_requests.tick()
+    (line,) = [
+        each.getMessage() for each in caplog.records if "the offsets in between are missing" in each.getMessage()
+    ]
     assert line.startswith(f"{TOPIC}-0: {file_name(0, LOG)} ends before offset 2, and the next segment begins at 3: ")
 
 
@@ -117,4 +119,4 @@ def test_a_log_that_can_not_be_read_when_it_is_loaded_costs_its_log_directory(
     pieces.run(lambda: _told(pieces), "the controller is told")
     assert os.strerror(errno.EIO) in _told(pieces)[0].cause
     assert _written(client) == STORAGE_ERROR
-    assert sum("can't be loaded" in record.getMessage() for record in caplog.records) == 1
+    assert sum("cannot load its log" in record.getMessage() for record in caplog.records) == 1

@@ -9,7 +9,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.log.producers.entry import ProducerEntry
 from kafkad.processes.network.connections.loop_pass import TURNS_OF_A_PASS
 from kafkad.processes.runtime.turns import Turns
-from kafkad.processes.worker import owner_questions
+from kafkad.processes.worker import partition_requests
 from kafkad.wire.steps import STEP
 from tests.handlers.kio_calls import KioApi
 from tests.processes.pieces import NETWORK, TOPIC, Pieces
@@ -22,7 +22,7 @@ MANY = 20 * STEP
 
 @pytest.fixture
 def paced(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> Pieces:
-    turns = pieces.worker.questions._turns
+    turns = pieces.worker.partition_requests._turns
     monkeypatch.setattr(turns, "work", partial(Turns.work, turns, 0.0))
     partition_log = pieces.worker.partitions.by_slot[pieces.slot()].log
     assert partition_log is not None
@@ -53,9 +53,9 @@ def test_partition_that_is_named_twice_costs_its_owner_and_the_wire_once(paced: 
     steps = []
     for partitions in ((0,), (0, 0)):
         client.send(_request(*partitions))
-        paced.run(lambda: paced.worker.questions.is_busy, "it is begun")
+        paced.run(lambda: paced.worker.partition_requests.is_busy, "it is begun")
         steps.append(0)
-        while paced.worker.questions.is_busy:
+        while paced.worker.partition_requests.is_busy:
             paced.turn()
             steps[-1] += 1
         (topic,) = API.read(client.reply()[1:]).topics
@@ -64,7 +64,7 @@ def test_partition_that_is_named_twice_costs_its_owner_and_the_wire_once(paced: 
 
 
 def test_partitions_behind_too_many_producers_are_refused(paced: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner_questions, "MOST_DESCRIBED_BYTES", 1_000)
+    monkeypatch.setattr(partition_requests, "MOST_DESCRIBED_BYTES", 1_000)
     client = paced.connect()
     client.send(_request(0, 1))
     paced.run(lambda: client.replies, "it is answered")
@@ -94,10 +94,10 @@ def test_replies_about_producers_are_made_one_after_the_other(paced: Pieces) -> 
 
 def test_nobody_is_told_who_has_died_meanwhile(paced: Pieces) -> None:
     paced.connect().send(_request(0))
-    paced.run(lambda: paced.worker.questions.is_busy, "it is begun")
+    paced.run(lambda: paced.worker.partition_requests.is_busy, "it is begun")
     paced.kill(NETWORK)
     paced.tell_roster()
-    paced.run(lambda: not paced.worker.questions.is_busy, "it is done")
+    paced.run(lambda: not paced.worker.partition_requests.is_busy, "it is done")
     paced.begin(NETWORK)
     paced.run_until_known()
     assert read_produced(paced.connect().ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].error == 0

@@ -56,13 +56,13 @@ def test_cleaning_that_finds_no_room_is_tried_again_and_gives_nothing_up(
     order = CleanupOrdered(owned.slot, owned.short_id, False, 0, 1, "a test")
     disk.trouble(_data(pieces), Trouble.FULL, free=0)
     for _ in range(3):
-        pieces.worker.questions.answer(CLEANER, order)
+        pieces.worker.partition_requests.handle(CLEANER, order)
         pieces.settle()
-    assert sum("its cleanup is put off" in line for line in caplog.messages) == 1
+    assert sum("cleanup postponed" in line for line in caplog.messages) == 1
     assert (pieces.published().state, pieces.published().log_start) == (STATE_ONLINE, 0)
     assert not _is_given_up(pieces)
     disk.heal()
-    pieces.worker.questions.answer(CLEANER, order)
+    pieces.worker.partition_requests.handle(CLEANER, order)
     pieces.settle()
     assert pieces.published().log_start == 1
     assert _produced(pieces, client) == 0
@@ -94,14 +94,14 @@ def test_partition_is_loaded_as_soon_as_there_is_room_for_it(
         tried += 1
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory))
 
-    monkeypatch.setattr(loading, "TRY_AGAIN_MS", 1)
+    monkeypatch.setattr(loading, "RETRY_MS", 1)
     with monkeypatch.context() as full:
         full.setattr(loading, "write_partition_metadata", no_space)
         pieces.create_topic("late")
         pieces.run(lambda: pieces.published("late").state == STATE_OFFLINE and tried >= 3, "it is tried again")
     pieces.run(lambda: pieces.published("late").state == STATE_ONLINE, "the partition is loaded")
-    (line,) = [each.getMessage() for each in caplog.records if "late-0 can't be loaded" in each.getMessage()]
-    assert "will be tried again" in line
+    (line,) = [each for each in caplog.messages if "late-0 is offline, cannot load its log" in each]
+    assert "retrying" in line
 
 
 def test_full_disk_is_said_once_for_a_partition_however_often_it_refuses(
@@ -111,7 +111,7 @@ def test_full_disk_is_said_once_for_a_partition_however_often_it_refuses(
     assert _produced(pieces, client) == 0
     disk.trouble(_data(pieces), Trouble.FULL, free=0)
     assert [_produced(pieces, client) for _ in range(5)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 5
-    lines = [each.getMessage() for each in caplog.records if "produce refused" in each.getMessage()]
+    lines = [each.getMessage() for each in caplog.records if "Produce rejected" in each.getMessage()]
     assert len(lines) == 1
 
 
@@ -130,8 +130,10 @@ def test_removed_files_wait_where_even_a_removal_needs_room(
     owned.log.update_config(replace(owned.log.config, file_delete_delay_ms=0))  # type: ignore[union-attr]
     with monkeypatch.context() as full:
         full.setattr(os, "unlink", refuse)
-        pieces.worker.questions.answer(CLEANER, CleanupOrdered(owned.slot, owned.short_id, False, 0, 1, "a test"))
-        pieces.run(lambda: "removed files stay for now" in caplog.text, "the removal is put off")
+        pieces.worker.partition_requests.handle(
+            CLEANER, CleanupOrdered(owned.slot, owned.short_id, False, 0, 1, "a test")
+        )
+        pieces.run(lambda: "cannot unlink removed files yet" in caplog.text, "the removal is put off")
     assert not _is_given_up(pieces)
     assert _produced(pieces, client) == 0
     pieces.run(lambda: not [*pieces.directory().glob("*.deleted")], "they are removed when there is room")

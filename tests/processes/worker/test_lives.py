@@ -80,7 +80,7 @@ def test_configs_that_somebody_else_has_stored_stop_no_worker(pieces: Pieces, ca
     pieces.replace(WORKER)
     pieces.run_until_online()
     assert _produced(client) == (0, 0)
-    lines = [record.getMessage() for record in caplog.records if "without effect" in record.getMessage()]
+    lines = [record.getMessage() for record in caplog.records if "ignoring configs" in record.getMessage()]
     assert len(lines) == 2, "one in each life of the worker"
     assert "nonsense" in lines[0] and "max.message.bytes: Invalid value many" in lines[0]
 
@@ -107,7 +107,7 @@ def test_log_that_is_shorter_than_what_was_readable_is_given_up_loudly(
         file.truncate(len(batch()))
     pieces.begin(WORKER)
     pieces.run(lambda: pieces.published().state == STATE_OFFLINE, "the partition is given up")
-    assert "the log ends at 1, 3 was already readable: the partition stays offline" in caplog.text
+    assert "stays offline: its log ends at offset 1, below its published high watermark 3" in caplog.text
     assert pieces.published().hw_offset == 3
     assert _produced(client)[0] in (NOT_LEADER, STORAGE_ERROR)
     assert read_fetched(client.ask(fetch({(TOPIC, 0): 0})))[TOPIC, 0].error == STORAGE_ERROR

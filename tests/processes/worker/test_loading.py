@@ -104,10 +104,10 @@ def test_while_a_large_log_is_recovered_the_next_ones_are_read(tmp_path: Path, s
     loader, rows = _waiting(4, directory=DirectoryState(directory, was_clean=False), read_ahead=read_ahead)
     loaded: list[OwnedPartition] = []
     while loader.progress[0] == 0:
-        loader.work(0.0001, loaded.append)
+        loader.load(0.0001, loaded.append)
     eventually(lambda: len(read) == expected, what="the others are read")
     while not loader.is_idle:
-        loader.work(1.0, loaded.append)
+        loader.load(1.0, loaded.append)
     assert loaded == rows
     assert all(owned.log is not None and owned.log.log_end_offset == 5 for owned in rows)
     assert len(read) == expected

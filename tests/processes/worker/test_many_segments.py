@@ -21,7 +21,7 @@ SEGMENTS = 5 * SEGMENTS_PER_STEP
 
 @pytest.fixture
 def paced(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> Pieces:
-    turns = pieces.worker.questions._turns
+    turns = pieces.worker.partition_requests._turns
     monkeypatch.setattr(turns, "work", partial(Turns.work, turns, 0.0))
     return pieces
 
@@ -42,10 +42,12 @@ def test_others_produce_while_segments_are_removed(paced: Pieces) -> None:
     writer = paced.connect()
     end = partition_log.log_end_offset
     last = partition_log.segments[-2].base_offset
-    paced.worker.questions.answer(NETWORK, CleanupOrdered(owned.slot, owned.short_id, False, last, end, "a test"))
+    paced.worker.partition_requests.handle(
+        NETWORK, CleanupOrdered(owned.slot, owned.short_id, False, last, end, "a test")
+    )
     assert partition_log.log_start_offset == end
     asked = 0
-    while paced.worker.questions.is_busy:
+    while paced.worker.partition_requests.is_busy:
         assert len(partition_log.segments) > 1
         assert read_produced(writer.ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].base_offset == asked
         asked += 1
@@ -57,10 +59,12 @@ def test_others_produce_while_segments_are_removed(paced: Pieces) -> None:
 def test_others_produce_while_segments_are_described(paced: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
     owned, partition_log = _long(paced)
     writer = paced.connect()
-    questions = paced.worker.questions
+    partition_requests = paced.worker.partition_requests
     sent: list[bytes] = []
-    monkeypatch.setattr(questions, "_send", lambda _peer, frame: sent.append(frame))
-    questions.answer(NETWORK, SegmentsRequest(1, [(owned.slot, owned.short_id), (owned.slot, owned.short_id + 1)]))
+    monkeypatch.setattr(partition_requests, "_send", lambda _peer, frame: sent.append(frame))
+    partition_requests.handle(
+        NETWORK, SegmentsRequest(1, [(owned.slot, owned.short_id), (owned.slot, owned.short_id + 1)])
+    )
     asked = 0
     while not sent:
         assert read_produced(writer.ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].error == 0
@@ -76,21 +80,21 @@ def test_others_produce_while_segments_are_described(paced: Pieces, monkeypatch:
 
 def test_topic_that_is_deleted_while_its_segments_go_ends_that(paced: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
     owned, partition_log = _long(paced)
-    turns = paced.worker.questions._turns
+    turns = paced.worker.partition_requests._turns
     last = partition_log.segments[-2].base_offset
     order = CleanupOrdered(owned.slot, owned.short_id, False, last, partition_log.log_end_offset, "a test")
-    paced.worker.questions.answer(NETWORK, order)
+    paced.worker.partition_requests.handle(NETWORK, order)
     # No step is made before the worker hears of the deletion, however many passes that takes.
     with monkeypatch.context() as held:
         held.setattr(turns, "work", lambda: None)
         paced.delete_topic(TOPIC)
         paced.run(lambda: owned.slot not in paced.worker.partitions.by_slot, "the worker hears of the deletion")
-        assert paced.worker.questions.is_busy
+        assert paced.worker.partition_requests.is_busy
     left = len(partition_log.segments)
     assert left > 1
-    paced.run(lambda: not paced.worker.questions.is_busy, "nothing is left to do")
+    paced.run(lambda: not paced.worker.partition_requests.is_busy, "nothing is left to do")
     assert len(partition_log.segments) == left
-    assert not paced.worker.questions._shortening
+    assert not paced.worker.partition_requests._removing_below_start
 
 
 def test_others_produce_while_the_file_system_takes_its_time_to_remove_a_file(

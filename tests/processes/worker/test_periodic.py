@@ -38,27 +38,27 @@ def periodic(owned: OwnedPartition) -> Periodic:
 
 def test_a_log_without_producers_needs_no_clock(periodic: Periodic, owned: OwnedPartition, log: PartitionLog) -> None:
     append(log, batch(1))
-    periodic.note(owned)
-    assert periodic.next_ms is None
+    periodic.partition_changed(owned)
+    assert periodic.next_deadline_ms is None
 
 
 def test_a_producer_is_forgotten_in_time_and_then_nothing_is_waited_for(
     periodic: Periodic, owned: OwnedPartition, log: PartitionLog
 ) -> None:
     append(log, batch(1, producer_id=7, sequence=0, timestamp=1))
-    periodic.note(owned)
-    assert periodic.next_ms == CHECK_MS
-    periodic.run(CHECK_MS)
+    periodic.partition_changed(owned)
+    assert periodic.next_deadline_ms == CHECK_MS
+    periodic.tick(CHECK_MS)
     assert not len(log.producers)
-    assert periodic.next_ms is None
+    assert periodic.next_deadline_ms is None
 
 
 def test_a_question_without_an_answer_is_forgotten_in_time_too(
     periodic: Periodic, owned: OwnedPartition, log: PartitionLog
 ) -> None:
     log.producers.begin_verification(7, 0, 0, 1, supports_epoch_bump=True)
-    periodic.note(owned)
-    assert periodic.next_ms == CHECK_MS
-    periodic.run(CHECK_MS)
+    periodic.partition_changed(owned)
+    assert periodic.next_deadline_ms == CHECK_MS
+    periodic.tick(CHECK_MS)
     assert not log.producers.verifications.by_producer
-    assert periodic.next_ms is None
+    assert periodic.next_deadline_ms is None

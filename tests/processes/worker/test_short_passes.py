@@ -19,7 +19,7 @@ def test_a_pass_that_only_appends_asks_no_other_part(pieces: Pieces, monkeypatch
     _append(pieces)
     pieces.settle()
     looks: list[int] = []
-    monkeypatch.setattr(pieces.worker.periodic, "run", looks.append)
+    monkeypatch.setattr(pieces.worker.periodic, "tick", looks.append)
     for _ in range(APPENDS):
         _append(pieces)
     assert not looks
@@ -38,9 +38,9 @@ def test_what_the_clock_orders_is_done_though_appends_come_all_the_time(pieces: 
 def test_an_append_that_starts_a_timer_is_what_the_worker_wakes_up_for(pieces: Pieces) -> None:
     _append(pieces)
     pieces.settle()
-    assert pieces.worker.periodic.next_ms is None
+    assert pieces.worker.periodic.next_deadline_ms is None
     _append(pieces, producer_id=7, producer_epoch=0, base_sequence=0)
-    due_ms = pieces.worker.periodic.next_ms
+    due_ms = pieces.worker.periodic.next_deadline_ms
     assert due_ms is not None
     woken_ms = pieces.worker.next_deadline_ms()
     assert woken_ms is not None

@@ -83,7 +83,7 @@ def test_a_deletion_is_not_over_before_the_directory_has_lost_its_name(
     made: Callable[[], Pieces], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next start would take it over as a topic: the controller has forgotten that it was deleted."""
-    monkeypatch.setattr(partitions, "RENAME_AGAIN_MS", 0)
+    monkeypatch.setattr(partitions, "RENAME_RETRY_MS", 0)
     pieces = made()
     slots = [row.slot for row in pieces.image.topics[TOPIC].partitions]
     rename = os.rename

@@ -173,7 +173,7 @@ def _mutant(
 
 MUTANTS: Mapping[str, ClusterMutant] = {
     "keeps the directory of a deleted topic": _mutant(
-        (Partitions, "_set_aside", _renames_nothing), shape=_deleting, found="still has fleeting-0", seed=0
+        (Partitions, "_rename_directory", _renames_nothing), shape=_deleting, found="still has fleeting-0", seed=0
     ),
     "forgets a deletion before all have made it": _mutant(
         also=_forgets_deletions_at_once, shape=_deleting, found="still has fleeting-0", seed=0

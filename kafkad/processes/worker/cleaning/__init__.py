@@ -1,1 +1,1 @@
-"""The owner's part in the compaction of its logs."""
+"""Compaction in the owner of the logs."""

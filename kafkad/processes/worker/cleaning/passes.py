@@ -1,9 +1,9 @@
-"""Compaction, as the owner of the logs sees it: it grants passes to cleaners, and swaps in what they have written.
+"""Compaction in the owner of the logs: grants passes to cleaners, and swaps in the cleaned segments.
 
 A cleaner only reads sealed segments and writes files of its own. A grant ends with its log, its cleaner, or a change of
-the segments that it is about; the cleaner hears of it when it wants to swap. A swap is begun on disk first; then a new
-generation is published, and no manifest is given out until every reader has seen it; then the files change their names.
-Threads sync the directory after each step, while clients go on.
+its segments; the next swap request of the cleaner is then rejected. A swap begins on disk; then a new generation is
+published, and manifest requests wait until every reader has seen it; then the files are renamed. Threads sync the
+directory after each step, while clients are served.
 """
 
 import logging
@@ -56,8 +56,8 @@ class _Grant(NamedTuple):
     truncations: int
     policy: str
     segments: dict[int, Segment]
-    is_over: bool = False
-    """Its cleaner was told, and may be writing still."""
+    is_ended: bool = False
+    """Its cleaner was notified, and may still be writing."""
 
 
 class _Swap(NamedTuple):
@@ -97,9 +97,9 @@ class Cleanings:
         self._grants: dict[int, _Grant] = {}
         self._last_number = 0
         self._swaps: dict[int, _Swap] = {}
-        """Those under way, by slot."""
+        """Running swaps by slot."""
         self._waiting: list[tuple[_Swap, tuple[GraceMark, ...]]] = []
-        """Those that wait for the readers."""
+        """Swaps that wait for readers."""
         self._due_ms = 0
         self._turns = Turns()
 
@@ -115,7 +115,7 @@ class Cleanings:
                 raise AssertionError(f"{type(message).__name__} is not about a cleaning")
 
     def cleaner_lost(self, cleaner: ProcessKey) -> None:
-        """What it has written is removed by the next pass, or before the next swap."""
+        """Its files are removed by the next pass, or before the next swap."""
         self._grants = {slot: grant for slot, grant in self._grants.items() if grant.cleaner != cleaner}
 
     @property
@@ -130,17 +130,17 @@ class Cleanings:
 
     def _grant(self, cleaner: ProcessKey, message: CleaningRequest) -> None:
         owned = self._partitions.get(message.slot)
-        known = self._grants.get(message.slot)
-        if known is not None and known.cleaner == cleaner and not _holds(known):
-            # Another one may be writing still, under the names that this one would take.
+        existing = self._grants.get(message.slot)
+        if existing is not None and existing.cleaner == cleaner and not _is_valid(existing):
+            # Only the cleaner of the old grant may replace it: another cleaner may still be writing the same files.
             del self._grants[message.slot]
-            known = None
-        if owned is None or owned.short_id != message.short_id or not owned.is_online or known:
-            self._refuse(cleaner, message.slot)
+            existing = None
+        if owned is None or owned.short_id != message.short_id or not owned.is_online or existing:
+            self._reject(cleaner, message.slot)
             return
         if message.slot in self._swaps or owned.is_moving:
-            # As in Apache Kafka: what was copied has to stay as it is. A swap of an earlier pass ends first.
-            self._refuse(cleaner, message.slot)
+            # As in Apache Kafka: copied segments must not change. A swap of an earlier pass ends first.
+            self._reject(cleaner, message.slot)
             return
         partition_log = owned.log
         end = message.first_uncleanable_offset
@@ -148,25 +148,25 @@ class Cleanings:
             partition_log is None
             or message.policy not in partition_log.config.cleanup_policy
             or end > cleanable_end_of(partition_log)
-            # Planned before the last pass has told how far it came: all would be written once more.
+            # Planned before the end of the last pass: all would be written once more.
             or message.first_dirty_offset < end <= _first_dirty(partition_log)
         ):
-            self._refuse(cleaner, message.slot)
+            self._reject(cleaner, message.slot)
             return
         segments = {each.base_offset: each for each in partition_log.segments if each.base_offset < end}
         if end not in partition_log.segments.base_offsets or not segments:
-            self._refuse(cleaner, message.slot)
+            self._reject(cleaner, message.slot)
             return
         self._last_number += 1
         truncations = partition_log.truncations
         grant = _Grant(self._last_number, cleaner, owned, partition_log, truncations, message.policy, segments)
         self._grants[message.slot] = grant
-        self._turns.add(len(partition_log.producers), self._tell_granted(grant))
+        self._turns.add(len(partition_log.producers), self._send_grant(grant))
 
-    def _refuse(self, cleaner: ProcessKey, slot: int) -> None:
+    def _reject(self, cleaner: ProcessKey, slot: int) -> None:
         self._send(cleaner, pack_control(CleaningGranted(slot, NO_GRANT, 0, [], [], b"")))
 
-    def _tell_granted(self, grant: _Grant) -> Iterator[None]:
+    def _send_grant(self, grant: _Grant) -> Iterator[None]:
         """In steps: a partition may have hundreds of thousands of producers."""
         entries = list(grant.log.producers.active())
         packed = []
@@ -184,7 +184,7 @@ class Cleanings:
 
     def _begin_swap(self, cleaner: ProcessKey, message: SwapRequest) -> None:
         grant = self._grants.get(message.slot)
-        if grant is None or grant.number != message.grant or not _holds(grant):
+        if grant is None or grant.number != message.grant or not _is_valid(grant):
             self._send(cleaner, pack_control(Swapped(message.slot, message.grant, False)))
             return
         sources = [grant.segments[base] for base in message.sources]
@@ -199,45 +199,45 @@ class Cleanings:
             first_timestamp=message.first_timestamp,
         )
         swap = self._swaps[message.slot] = _Swap(grant, sources, cleaned)
-        self._take(swap, self._clear)
+        self._run_step(swap, self._clear)
 
-    def _take(self, swap: _Swap, step: _Step) -> None:
-        """Make the next step of a swap, unless what it is about is not there any more."""
+    def _run_step(self, swap: _Swap, step: _Step) -> None:
+        """Perform the next step of a swap, or abort it if its segments or its grant are outdated."""
         grant = swap.grant
-        # A pass that began since has files of the same names.
+        # A later pass has files of the same names.
         is_of_this_pass = self._grants.get(grant.owned.slot) is grant
-        if not (is_of_this_pass and _holds(grant) and are_current(grant.log, swap.sources)):
-            self._not_done(swap)
+        if not (is_of_this_pass and _is_valid(grant) and are_current(grant.log, swap.sources)):
+            self._abort(swap)
             return
         try:
             step(swap)
         except NoSpaceLeft as no_space:
             log.error("%s is not compacted: %s", grant.owned.name, no_space)
-            self._not_done(swap)
+            self._abort(swap)
         except FAILURES as failure:
             self._failed(swap, failure)
 
-    def _take_when_synced(self, swap: _Swap, step: _Step) -> None:
+    def _run_when_synced(self, swap: _Swap, step: _Step) -> None:
         def swap_synced(outcome: Future[None]) -> None:
             def checked(swap: _Swap) -> None:
                 outcome.result()
                 step(swap)
 
-            self._take(swap, checked)
+            self._run_step(swap, checked)
 
         self._sync_names(swap.grant.log.store, swap_synced)
 
     def _clear(self, swap: _Swap) -> None:
         if remove_older_cleaned(swap.grant.log, swap.cleaned):
-            self._take_when_synced(swap, self._begin_on_disk)
+            self._run_when_synced(swap, self._begin_on_disk)
         else:
             self._begin_on_disk(swap)
 
     def _begin_on_disk(self, swap: _Swap) -> None:
         begin_swap(swap.grant.log, swap.cleaned)
-        self._take_when_synced(swap, self._tell_readers)
+        self._run_when_synced(swap, self._publish_swap)
 
-    def _tell_readers(self, swap: _Swap) -> None:
+    def _publish_swap(self, swap: _Swap) -> None:
         owned = swap.grant.owned
         owned.is_swapping = True
         swap.grant.log.generation += 1
@@ -246,7 +246,7 @@ class Cleanings:
         self._due_ms = 0
 
     def tick(self, now_ms: int) -> None:
-        """Send pending grants, and make the swaps whose files no reader uses any more."""
+        """Send pending grants, and perform the swaps whose readers have seen the new generation."""
         if self._turns:
             self._turns.work()
         if not self._waiting or now_ms < self._due_ms:
@@ -254,17 +254,17 @@ class Cleanings:
         self._due_ms = now_ms + GRACE_CHECK_MS
         waiting, self._waiting = self._waiting, []
         for swap, marks in waiting:
-            if _holds(swap.grant) and not self._registry.has_grace_ended(marks):
+            if _is_valid(swap.grant) and not self._registry.has_grace_ended(marks):
                 self._waiting.append((swap, marks))
             else:
-                self._take(swap, self._rename)
+                self._run_step(swap, self._rename)
 
     def _rename(self, swap: _Swap) -> None:
         owned, partition_log = swap.grant.owned, swap.grant.log
         removed = finish_swap(partition_log, swap.sources)
         self._publish(owned)
         self._touched(owned)
-        self._let_readers_in(owned)
+        self._allow_readers(owned)
 
         def synced(outcome: Future[None]) -> None:
             failure = outcome.exception()
@@ -274,15 +274,15 @@ class Cleanings:
                 raise failure
             else:
                 self._remove_later(owned, removed)
-                self._answer(swap, done=True)
+                self._complete(swap, done=True)
 
         self._sync_names(partition_log.store, synced)
 
-    def _let_readers_in(self, owned: OwnedPartition) -> None:
+    def _allow_readers(self, owned: OwnedPartition) -> None:
         owned.is_swapping = False
         self._respond_to_waiting(owned)
 
-    def _not_done(self, swap: _Swap) -> None:
+    def _abort(self, swap: _Swap) -> None:
         grant = swap.grant
         if grant.owned.log is grant.log:
             try:
@@ -290,20 +290,20 @@ class Cleanings:
             except FAILURES as failure:
                 self._failed(swap, failure)
                 return
-        self._answer(swap, done=False)
+        self._complete(swap, done=False)
 
     def _failed(self, swap: _Swap, failure: Failure) -> None:
-        """What was begun stays: the next start finishes it."""
+        """The next start completes the swap."""
         self._failed_partitions.failed(swap.grant.owned, failure)
-        self._answer(swap, done=False)
+        self._complete(swap, done=False)
 
-    def _answer(self, swap: _Swap, *, done: bool) -> None:
+    def _complete(self, swap: _Swap, *, done: bool) -> None:
         grant = swap.grant
         del self._swaps[grant.owned.slot]
         if grant.owned.is_swapping:
-            self._let_readers_in(grant.owned)
+            self._allow_readers(grant.owned)
         if not done and self._grants.get(grant.owned.slot) is grant:
-            self._grants[grant.owned.slot] = grant._replace(is_over=True)
+            self._grants[grant.owned.slot] = grant._replace(is_ended=True)
         self._send(grant.cleaner, pack_control(Swapped(grant.owned.slot, grant.number, done)))
 
     def _end(self, message: CleaningEnded) -> None:
@@ -311,14 +311,14 @@ class Cleanings:
         if grant is None or grant.number != message.grant:
             return
         del self._grants[message.slot]
-        if message.cleaned_offset != NO_GRANT and _holds(grant):
+        if message.cleaned_offset != NO_GRANT and _is_valid(grant):
             grant.log.cleaned_offset = message.cleaned_offset
             self._touched(grant.owned)
 
 
-def _holds(grant: _Grant) -> bool:
-    """Whether the log is still the one that the grant is about, and its topic still has the policy."""
-    if grant.is_over:
+def _is_valid(grant: _Grant) -> bool:
+    """Whether the log is still the one of the grant, and its topic still has the policy."""
+    if grant.is_ended:
         return False
     owned, partition_log = grant.owned, grant.log
     is_same = owned.log is partition_log and owned.is_online and partition_log.truncations == grant.truncations
@@ -326,7 +326,7 @@ def _holds(grant: _Grant) -> bool:
 
 
 def _first_dirty(partition_log: PartitionLog) -> int:
-    """Where the last pass ended, if that is in the log: the whole log is dirty otherwise."""
+    """The end of the last pass if it is in the log; otherwise the whole log is dirty."""
     start, end = partition_log.log_start_offset, partition_log.log_end_offset
     return partition_log.cleaned_offset if start <= partition_log.cleaned_offset <= end else start
 

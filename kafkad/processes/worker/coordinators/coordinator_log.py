@@ -1,7 +1,7 @@
-"""The partition behind a coordinator: its batches go into a log like those of all other topics.
+"""The partition of a coordinator: its batches are appended to a log like batches of other topics.
 
-They are not validated like a client's, because the leader itself makes them. Failures become the codes that `Runtime`
-knows, and the partition or its directory goes offline as with any other write.
+They are not validated, because the leader itself creates them. Failures become error codes for `Runtime`, and the
+partition or its directory goes offline as with any other append.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,13 +18,13 @@ from kafkad.processes.worker.failed_partitions import FAILURES, Failure, log_no_
 from kafkad.processes.worker.owned import OwnedPartition
 
 LOAD_BYTES = 1 << 20
-"""Read at once when a shard is loaded, or one batch if that is larger."""
+"""The size of a read when a shard is loaded; a larger batch is read whole."""
 _AS_IT_IS = ("producer", "uncompressed")
-"""The types of compression with which a batch that is not compressed is written like that."""
+"""The values of compression.type that write an uncompressed batch unchanged."""
 
 
 class CoordinatorPartition:
-    """See `CoordinatorLog`. `touched` notes that the log has changed, `failed` takes it offline."""
+    """See `CoordinatorLog`. `touched` marks the log as changed, `failed` takes it offline."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class CoordinatorPartition:
     ) -> None:
         self.owned = owned
         self.guard = NO_GUARD
-        """The verification of the batch that is appended now, if it is transactional."""
+        """The verification guard of the present batch, if it is transactional."""
         self._touched = touched
         self._failed = failed
 
@@ -68,7 +68,7 @@ class CoordinatorPartition:
                 guard=self.guard,
             )
         except NoSpaceLeft as no_space:
-            log_no_space(owned, "a coordinator can't write", no_space)
+            log_no_space(owned, "coordinator cannot append", no_space)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from no_space
         except FAILURES as failure:
             self._failed(owned, failure)
@@ -80,8 +80,8 @@ class CoordinatorPartition:
         return info.base_offset
 
     def batches(self) -> Iterator[memoryview]:
-        """All batches, also those appended meanwhile. Compaction may replace segments in between: then the place of the
-        next batch is looked up. Raises `CorruptBatch`.
+        """All batches, also those appended meanwhile. If compaction replaces the segment, looks up the position of the
+        next batch. Raises `CorruptBatch`.
         """
         partition_log = self.owned.log
         assert partition_log is not None
@@ -119,5 +119,5 @@ def _batches_at(segment: Segment, position: int) -> Iterator[memoryview]:
 
 
 def _following(segments: Segments, segment: Segment) -> Segment | None:
-    """The segment after it: segments may have been added or removed meanwhile."""
+    """The next segment: segments may have been added or removed meanwhile."""
     return next((later for later in segments if later.base_offset > segment.base_offset), None)

@@ -1,8 +1,8 @@
-"""The receiver of a coordinator's reply: a client behind a network process, or the broker itself.
+"""The receiver of a coordinator's reply: a client of a network process, or the broker itself.
 
-Plain and slotted, because one is made for each request. Both have `reply` and `refuse`, of which one is called once.
-When ten thousand members of a group are answered together, most answers are encoded in steps. One that can't be encoded
-is replaced by UNKNOWN_SERVER_ERROR: what the request has changed is consistent by then, and its shard goes on.
+Slotted, because one is created for each request. Either `reply` or `reject` is called, once. When ten thousand members
+of a group get responses in one pass, most are encoded in steps. A response that cannot be encoded is replaced by
+UNKNOWN_SERVER_ERROR: the changes by the request are consistent, and its shard continues.
 """
 
 from collections import deque
@@ -22,12 +22,12 @@ from kafkad.wire.processes.coordinator_messages import CoordinatorReply, Coordin
 from kafkad.wire.steps import Reading
 
 AT_ONCE = 100
-"""Answers of one pass that are encoded at once: some two milliseconds."""
+"""Responses of one pass that are encoded at once: about two milliseconds."""
 A_STEP = 20
 
 
 class NetworkIncarnation:
-    """A network process until it dies: the same ids mean other requests to the next one, which gets no old answers."""
+    """One incarnation of a network process. The next one reuses ids of requests, and must not get old responses."""
 
     __slots__ = ("_peer", "_send", "is_dead")
 
@@ -44,11 +44,11 @@ class NetworkIncarnation:
 class ClientResponse:
     """The reply is encoded for the request's API. `packing` encodes a large reply in steps."""
 
-    __slots__ = ("_api", "_context", "_log_rate_limit", "_packing", "_part_id", "_request", "asker")
+    __slots__ = ("_api", "_context", "_log_rate_limit", "_packing", "_part_id", "_request", "network")
 
     def __init__(
         self,
-        asker: NetworkIncarnation,
+        network: NetworkIncarnation,
         message: CoordinatorRequest,
         request: Any,
         packing: Turns,
@@ -60,7 +60,7 @@ class ClientResponse:
         self._api = COORDINATED[message.context.api_key]
         self._context = message.context
         self._request = without_large_fields(message.context.api_key, request)
-        self.asker: NetworkIncarnation | None = asker
+        self.network: NetworkIncarnation | None = network
 
     def reply(self, reply: object) -> None:
         version = self._context.version
@@ -72,117 +72,117 @@ class ClientResponse:
         try:
             body = self._api.module.pack(reply, version)
         except UnencodableMessage as error:
-            self._answer_instead(error)
+            self._reply_unknown_error(error)
             return
-        self._answer(body)
+        self._send_reply(body)
 
     def _in_steps(self, packing: Reading[bytes]) -> Iterator[None]:
         try:
             body = yield from packing
         except UnencodableMessage as error:
-            self._answer_instead(error)
+            self._reply_unknown_error(error)
             return
-        self._answer(body)
+        self._send_reply(body)
 
-    def _answer_instead(self, error: UnencodableMessage) -> None:
+    def _reply_unknown_error(self, error: UnencodableMessage) -> None:
         context = self._context
         log_failure(self._log_rate_limit, context, unencodable(context.api_key, context.version, error))
-        self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+        self.reject(ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def refuse(self, code: ErrorCode) -> None:
+    def reject(self, code: ErrorCode) -> None:
         try:
             body = self._api.module.reject(self._request, self._context.version, code)
         except UnencodableMessage as error:
-            self._answer(None, str(error))
+            self._send_reply(None, str(error))
             return
-        self._answer(body)
+        self._send_reply(body)
 
-    def _answer(self, body: bytes | None, reason: str = "") -> None:
-        assert self.asker is not None
-        self.asker.send(pack_coordination(CoordinatorReply(self._part_id, body, reason)))
+    def _send_reply(self, body: bytes | None, reason: str = "") -> None:
+        assert self.network is not None
+        self.network.send(pack_coordination(CoordinatorReply(self._part_id, body, reason)))
 
 
 class InternalResponse:
-    """`reply` is called with the reply, or with the code of a refusal."""
+    """`reply` is called with the reply, or with an error code."""
 
-    __slots__ = ("asker", "reply")
+    __slots__ = ("network", "reply")
 
-    def __init__(self, answered: Callable[[object], None]) -> None:
-        self.asker: NetworkIncarnation | None = None
-        self.reply = answered
+    def __init__(self, completed: Callable[[object], None]) -> None:
+        self.network: NetworkIncarnation | None = None
+        self.reply = completed
 
-    def refuse(self, code: ErrorCode) -> None:
+    def reject(self, code: ErrorCode) -> None:
         self.reply(code)
 
 
-Answer = ClientResponse | InternalResponse
+PendingResponse = ClientResponse | InternalResponse
 
 
 class PendingResponses:
-    """The requests that wait, by token; the first answers of a pass are encoded at once, others in turn."""
+    """The pending requests by token. The first responses of a pass are encoded at once, the others in steps."""
 
     def __init__(self, send: Callable[[ProcessKey, bytes], object]) -> None:
         self._send = send
-        self._pending: dict[int, Answer] = {}
+        self._pending: dict[int, PendingResponse] = {}
         self._next_token = 1
-        self._askers: dict[ProcessKey, NetworkIncarnation] = {}
+        self._networks: dict[ProcessKey, NetworkIncarnation] = {}
         self._turns = Turns()
-        """Replies that are too large, or too many, to be encoded at once."""
-        self._line: deque[tuple[Answer, object]] = deque()
+        """Responses that are too large or too many to be encoded at once."""
+        self._queue: deque[tuple[PendingResponse, object]] = deque()
         self._left = AT_ONCE
         self.log_rate_limit = LogRateLimit()
-        """About requests that failed."""
+        """For log lines about failed requests."""
 
     @property
     def is_busy(self) -> bool:
         return bool(self._turns)
 
     def of_client(self, peer: ProcessKey, message: CoordinatorRequest, request: Any) -> ClientResponse:
-        asker = self._askers.get(peer)
-        if asker is None:
-            asker = self._askers[peer] = NetworkIncarnation(self._send, peer)
-        return ClientResponse(asker, message, request, self._turns, self.log_rate_limit)
+        network = self._networks.get(peer)
+        if network is None:
+            network = self._networks[peer] = NetworkIncarnation(self._send, peer)
+        return ClientResponse(network, message, request, self._turns, self.log_rate_limit)
 
-    def add(self, answer: Answer) -> int:
-        """Its token."""
+    def add(self, response: PendingResponse) -> int:
+        """Returns its token."""
         token = self._next_token
         self._next_token += 1
-        self._pending[token] = answer
+        self._pending[token] = response
         return token
 
     def reply(self, token: int, reply: object) -> None:
-        answer = self._pending.pop(token, None)
-        if answer is None:
+        response = self._pending.pop(token, None)
+        if response is None:
             return
         if self._left > 0:
             self._left -= 1
-            answer.reply(reply)
+            response.reply(reply)
             return
-        if not self._line:
+        if not self._queue:
             self._turns.add(0, self._resume())
-        self._line.append((answer, reply))
+        self._queue.append((response, reply))
 
-    def refuse(self, token: int, code: ErrorCode) -> None:
-        answer = self._pending.pop(token, None)
-        if answer is not None:
-            answer.refuse(code)
+    def reject(self, token: int, code: ErrorCode) -> None:
+        response = self._pending.pop(token, None)
+        if response is not None:
+            response.reject(code)
 
-    def network_lost(self, network: ProcessKey) -> None:
-        """Drop its answers; its requests are finished, as when a client disconnects."""
-        asker = self._askers.pop(network, None)
-        if asker is not None:
-            asker.is_dead = True
-            self._pending = {token: row for token, row in self._pending.items() if row.asker is not asker}
+    def network_lost(self, peer: ProcessKey) -> None:
+        """Drop its responses; its requests are completed, as when a client disconnects."""
+        network = self._networks.pop(peer, None)
+        if network is not None:
+            network.is_dead = True
+            self._pending = {token: row for token, row in self._pending.items() if row.network is not network}
 
-    def work(self, budget_s: float) -> None:
+    def encode_queued(self, budget_s: float) -> None:
         """At the end of a pass."""
         self._left = AT_ONCE
         self._turns.work(budget_s)
 
     def _resume(self) -> Iterator[None]:
-        line = self._line
-        while line:
-            for _ in range(min(A_STEP, len(line))):
-                answer, reply = line.popleft()
-                answer.reply(reply)
+        queue = self._queue
+        while queue:
+            for _ in range(min(A_STEP, len(queue))):
+                response, reply = queue.popleft()
+                response.reply(reply)
             yield

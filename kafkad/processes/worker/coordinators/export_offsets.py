@@ -1,7 +1,6 @@
-"""What have the groups of exports committed? Read from one shard after the other between loop passes, when a cleaner
-asks.
+"""The committed offsets of export groups, for cleaners: read from one shard after the other between loop passes.
 
-Only the shards that serve are in the answer: the cleaner knows which are missing.
+The response has active shards only: the cleaner detects missing ones.
 """
 
 from collections.abc import Generator
@@ -14,7 +13,7 @@ from kafkad.wire.processes.coordinator_messages import ExportOffsets, pack_coord
 
 
 class ExportOffsetsReader:
-    """The groups of exports in all shards of this worker."""
+    """The export groups in all shards of this worker."""
 
     def __init__(self, coordinator_shards: CoordinatorShards, partitions: Partitions) -> None:
         self._coordinator_shards = coordinator_shards
@@ -30,9 +29,9 @@ class ExportOffsetsReader:
                 continue
             topics = self._partitions.image.topics
             for topic, partition, topic_id, offset in shard.offsets.committed_by(EXPORT_GROUPS):
-                known = topics.get(topic)
-                if known is not None and topic_id in (None, known.id):
-                    rows.append((known.id, partition, offset))
+                found = topics.get(topic)
+                if found is not None and topic_id in (None, found.id):
+                    rows.append((found.id, partition, offset))
             shards.append(coordinator.owned.name.partition)
             yield
         return pack_coordination(ExportOffsets(shards, rows))

@@ -1,6 +1,6 @@
-"""What is the lag of each group? Computed in steps between loop passes, when the reporter asks.
+"""The lags of groups, for the reporter: computed in steps between loop passes.
 
-Log ends come from the slots, which the owners of the partitions publish.
+Log end offsets are read from the slots, which the owners of the partitions publish.
 """
 
 from collections.abc import Generator
@@ -33,9 +33,9 @@ class GroupLagsReader:
         return pack_coordination(GroupLags(rows))
 
     def _end_of(self, topic: str, partition: int) -> int | None:
-        known = self._partitions.image.topics.get(topic)
-        if known is None or not 0 <= partition < len(known.partitions):
+        found = self._partitions.image.topics.get(topic)
+        if found is None or not 0 <= partition < len(found.partitions):
             return None
-        slot = known.partitions[partition].slot
+        slot = found.partitions[partition].slot
         published = self._table.read(slot) if slot >= 0 else None
-        return published.hw_offset if published is not None and published.topic_id == known.id.bytes else None
+        return published.hw_offset if published is not None and published.topic_id == found.id.bytes else None

@@ -1,4 +1,4 @@
-"""Messages to and from the coordinators of a worker, each passed to the part that handles it."""
+"""Dispatches the messages of the coordinators of a worker."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ _ORDERED = frozenset({OFFSET_COMMIT, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT})
 
 
 def _group_of(message: CoordinatorRequest) -> object:
-    """Commits and heartbeats of a group keep their order; other requests need not."""
+    """The key of requests that keep their order: commits and heartbeats of a group."""
     key = message.context.api_key
     if key not in _ORDERED:
         return message.part_id
@@ -55,23 +55,23 @@ class Coordination:
         producer_ids: ProducerIdBlocks,
         lags: SharedResponse,
         export_offsets: SharedResponse,
-        tell: Callable[[ControllerMessage], None],
-        others: OtherBrokers | None,
+        notify_controller: Callable[[ControllerMessage], None],
+        other_brokers: OtherBrokers | None,
     ) -> None:
         self._partitions = partitions
-        self._others = others
+        self._other_brokers = other_brokers
         self._coordinator_shards = coordinator_shards
         self._marker_channel = marker_channel
         self._transaction_verification = transaction_verification
         self._producer_ids = producer_ids
         self._lags = lags
         self._export_offsets = export_offsets
-        self._tell = tell
+        self._notify_controller = notify_controller
         self._turns = Turns()
         self._queued: dict[tuple[int, object], deque[tuple[ProcessKey, CoordinatorRequest]]] = {}
-        """Waiting requests by slot and by the key that keeps their order."""
+        """Waiting requests by slot and by the key of their order."""
         self._spent_ns = 0
-        """The time that requests of this pass have taken."""
+        """The time for requests in this pass."""
         coordinator_shards.markers = marker_channel
         coordinator_shards.offset_verification = OffsetVerifications(transaction_verification)
 
@@ -81,73 +81,73 @@ class Coordination:
                 if self._queued or self._has_to_wait(message):
                     self._queue(peer, message)
                 else:
-                    self._asked(peer, message)
+                    self._handle_request(peer, message)
             case TxnMarkerRequest():
-                self._marker_channel.wanted(peer, message)
+                self._marker_channel.handle_request(peer, message)
             case TxnMarkerWritten():
                 self._marker_channel.written(message)
             case VerifyPartitionsRequest():
-                self._transaction_verification.wanted(peer, message)
+                self._transaction_verification.handle_request(peer, message)
             case Verified():
-                self._transaction_verification.heard(message)
+                self._transaction_verification.handle_response(message)
             case LagsRequest():
-                self._lags.wanted(peer)
+                self._lags.request(peer)
             case ExportOffsetsRequest():
-                self._export_offsets.wanted(peer)
+                self._export_offsets.request(peer)
             case _:
-                raise AssertionError(f"nobody sends {type(message).__name__} to a worker")
+                raise AssertionError(f"{type(message).__name__} is not for a worker")
 
     def _has_to_wait(self, message: CoordinatorRequest) -> bool:
-        """Small requests wait, too, when those of this pass have taken long: a request does not show its cost. To
-        describe a group or to let a member join may take milliseconds.
+        """Large requests wait, and all requests when this pass has taken long. The cost of a small request is unknown:
+        DescribeGroups or JoinGroup may take milliseconds.
         """
         return len(message.body) > COSTLY_BYTES or self._spent_ns >= STEP_NS
 
-    def _asked(self, peer: ProcessKey, message: CoordinatorRequest) -> None:
+    def _handle_request(self, peer: ProcessKey, message: CoordinatorRequest) -> None:
         began_ns = monotonic_ns()
         owned = self._partitions.by_slot.get(message.slot)
         is_recovering = owned is not None and owned.short_id == message.short_id and owned.is_recovering
-        self._coordinator_shards.asked(peer, message, is_recovering=is_recovering)
+        self._coordinator_shards.handle(peer, message, is_recovering=is_recovering)
         self._spent_ns += monotonic_ns() - began_ns
 
     def _queue(self, peer: ProcessKey, message: CoordinatorRequest) -> None:
-        """A small request runs at once while there is time, but no commit overtakes an earlier one of its group."""
+        """Handle a small request at once while there is time, but no commit before an earlier one of its group."""
         key = (message.slot, _group_of(message))
         earlier = self._queued.get(key)
         if earlier is not None:
             earlier.append((peer, message))
         elif self._has_to_wait(message):
             self._queued[key] = deque([(peer, message)])
-            self._turns.add(len(message.body), self._in_turn(key))
+            self._turns.add(len(message.body), self._handle_queue(key))
         else:
-            self._asked(peer, message)
+            self._handle_request(peer, message)
 
-    def _in_turn(self, key: tuple[int, object]) -> Iterator[None]:
-        line = self._queued[key]
+    def _handle_queue(self, key: tuple[int, object]) -> Iterator[None]:
+        queue = self._queued[key]
         while True:
-            self._asked(*line.popleft())
-            if not line:
+            self._handle_request(*queue.popleft())
+            if not queue:
                 del self._queued[key]
                 return
             yield
 
     @property
-    def has_turns(self) -> bool:
+    def has_queued(self) -> bool:
         return bool(self._turns)
 
-    def take_turns(self) -> None:
-        """Go on with expensive requests, before the pass settles and publishes their outcomes."""
+    def handle_queued(self) -> None:
+        """Continue expensive requests, before the pass writes and publishes their outcomes."""
         self._turns.work(STEP_S)
 
     def worker_changed(self, worker: ProcessKey) -> None:
-        """Its questions are lost and asked again."""
+        """Its requests are lost and sent again."""
         self._marker_channel.worker_lost(worker)
         self._transaction_verification.worker_lost(worker)
 
     # Blocks of producer ids.
 
     def controller_linked(self) -> None:
-        """A (new) incarnation of the controller: questions to the old one are lost."""
+        """A new incarnation of the controller: requests to the old one are lost."""
         self._producer_ids.failed()
 
     def granted(self, block: ProducerIdsGranted) -> None:
@@ -155,31 +155,31 @@ class Coordination:
 
     def close(self) -> None:
         self._coordinator_shards.events.close()
-        if self._others is not None:
-            self._others.close()
+        if self._other_brokers is not None:
+            self._other_brokers.close()
 
     # The end of a pass.
 
     @property
     def next_deadline_ms(self) -> int | None:
         deadlines = [self._marker_channel.next_deadline_ms]
-        if self._others is not None:
-            deadlines.append(self._others.next_deadline_ms)
+        if self._other_brokers is not None:
+            deadlines.append(self._other_brokers.next_deadline_ms)
         return min((each for each in deadlines if each is not None), default=None)
 
     @property
     def is_busy(self) -> bool:
         is_reading = self._lags.is_busy or self._export_offsets.is_busy
-        asks_others = self._others is not None and self._others.is_busy
-        return self._marker_channel.is_busy or asks_others or is_reading or bool(self._turns)
+        is_requesting = self._other_brokers is not None and self._other_brokers.is_busy
+        return self._marker_channel.is_busy or is_requesting or is_reading or bool(self._turns)
 
-    def work(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         self._spent_ns = 0
-        self._marker_channel.work(now_ms)
-        if self._others is not None:
-            self._others.work()
-        self._lags.work()
-        self._export_offsets.work()
+        self._marker_channel.tick(now_ms)
+        if self._other_brokers is not None:
+            self._other_brokers.tick()
+        self._lags.tick()
+        self._export_offsets.tick()
         if self._producer_ids.is_block_required and not self._producer_ids.is_requested:
             self._producer_ids.is_requested = True
-            self._tell(ProducerIdsRequest())
+            self._notify_controller(ProducerIdsRequest())

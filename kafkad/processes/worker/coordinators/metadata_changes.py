@@ -1,4 +1,4 @@
-"""Which changes of the metadata do the coordinators of a worker have to hear of?"""
+"""Notifies the coordinators of a worker of changes of the metadata."""
 
 from collections.abc import Sequence
 
@@ -15,9 +15,9 @@ from kafkad.processes.worker.coordinators.shards import CoordinatorShards
 _CONFIGURING = (BrokerConfigChanged, FeaturesChanged, GroupConfigChanged, Snapshot)
 
 
-def tell_coordinators(shards: CoordinatorShards, changes: Sequence[Change]) -> None:
+def notify_coordinators(shards: CoordinatorShards, changes: Sequence[Change]) -> None:
     if any(isinstance(change, _CONFIGURING) for change in changes):
         shards.configure()
-    gone = deleted_topics(changes)
-    if gone:
-        shards.topics_deleted(gone)
+    deleted = deleted_topics(changes)
+    if deleted:
+        shards.topics_deleted(deleted)

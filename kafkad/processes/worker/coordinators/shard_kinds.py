@@ -1,6 +1,6 @@
-"""Which shards does a worker make, for which internal topic, with which settings?
+"""The shards of a worker by internal topic, and their settings.
 
-A shard gets the settings of the moment it is made; `configure` passes those that may change while it runs.
+A shard gets the present settings when it is created; `configure` changes the dynamic ones.
 """
 
 from collections.abc import Callable, Mapping, Set
@@ -35,12 +35,12 @@ _MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardKind:
-    """`make_shard(leader epoch)` makes an empty shard; the next two tell a shard what has changed in the metadata.
+    """`create_shard(leader epoch)` creates an empty shard; the next two notify a shard of changes of the metadata.
 
-    `outlives_leader_epochs`: it does not depend on the epoch (markers of transactions do), so it goes on in the next.
+    `outlives_leader_epochs`: the shard continues in the next epoch. Transactions do not: their markers have the epoch.
     """
 
-    make_shard: Callable[[int], Shard[Any]]
+    create_shard: Callable[[int], Shard[Any]]
     configure: Callable[[Any], None]
     topics_deleted: Callable[[Any, Mapping[str, Set[UUID]], Moment], Outcome[Any]] = lambda *_: Outcome()
     """Topics by name and id."""
@@ -74,7 +74,7 @@ class MetadataTopics:
         if image.version != self._version:
             names = frozenset(image.topics)
             self._version = image.version
-            # The same object until the topics change.
+            # Keep the same object until the topics change.
             self._names = self._names if names == self._names else names
         return self._names
 
@@ -86,9 +86,7 @@ def shard_kinds(
     assignors: Mapping[str, GroupAssignor],
     block: Block,
 ) -> Mapping[str, ShardKind]:
-    """By internal topic. `assignors` are those that plugins have registered; `block` has the counters of this
-    process.
-    """
+    """By internal topic. `assignors` are registered by plugins; `block` has the counters of this process."""
     groups, transactions, topics = group_config(config), transaction_config(config), MetadataTopics(partitions)
 
     def consumers_now() -> ConsumerConfig:
@@ -114,7 +112,7 @@ def shard_kinds(
     commit_timeout_ms = integer(config.values, "offsets.commit.timeout.ms")
     return {
         GROUP_METADATA_TOPIC: ShardKind(
-            make_shard=group_shard,
+            create_shard=group_shard,
             configure=lambda shard: shard.configure(consumers_now()),
             topics_deleted=lambda shard, ids, moment: shard.offsets.topics_deleted(ids, moment),
             codec=group_records,
@@ -123,7 +121,7 @@ def shard_kinds(
             outlives_leader_epochs=True,
         ),
         TRANSACTION_STATE_TOPIC: ShardKind(
-            make_shard=transaction_shard,
+            create_shard=transaction_shard,
             configure=lambda shard: shard.configure(transactions_now()),
             codec=transaction_records,
             timeout_ms=commit_timeout_ms,

@@ -1,6 +1,6 @@
-"""Loads the state of shards: their logs are read in steps, between loop passes, one shard after the other.
+"""Loads the state of shards: reads their logs in steps between loop passes, one shard after the other.
 
-A shard whose log can't be read is given up, and not served until the broker is restarted.
+A shard whose log cannot be read is abandoned, and unavailable until the broker is restarted.
 """
 
 import logging
@@ -20,13 +20,13 @@ from kafkad.processes.worker.coordinators.coordinator_log import CoordinatorPart
 log = logging.getLogger(__name__)
 
 UNREADABLE = (StorageFailed, FileNotFoundError, CorruptBatch, MalformedRecords, ValueError)
-"""The exceptions that damage in a log, or in the records of a coordinator, raises."""
+"""The exceptions of a corrupt log, or of corrupt records of a coordinator."""
 _WORTH_A_LINE = 1000
-"""Loading fewer records than this is not logged."""
+"""To load fewer records is not logged."""
 
 
 class Coordinator:
-    """One shard that serves or loads."""
+    """One shard, loading or active."""
 
     __slots__ = ("began_ns", "owned", "partition", "runtime")
 
@@ -38,7 +38,7 @@ class Coordinator:
 
 
 class ShardLoading:
-    """The shards that are not loaded yet, in the order in which their logs came online."""
+    """The shards that are not loaded yet, in the order of their logs."""
 
     def __init__(self, abandoned: Callable[[Coordinator, Exception], None]) -> None:
         self._waiting: deque[Coordinator] = deque()
@@ -54,7 +54,7 @@ class ShardLoading:
         if coordinator in self._waiting:
             self._waiting.remove(coordinator)
 
-    def work(self, budget_s: float) -> None:
+    def load(self, budget_s: float) -> None:
         """Load for about `budget_s`."""
         until = time.monotonic() + budget_s
         while self._waiting and time.monotonic() < until:
@@ -64,7 +64,7 @@ class ShardLoading:
             except UNREADABLE as error:
                 self._waiting.popleft()
                 log.error(
-                    "%s: its coordinator can't be loaded, its groups or transactions are not served: %s",
+                    "%s: cannot load its coordinator, its groups or transactions are unavailable: %s",
                     coordinator.owned.name,
                     error,
                 )
@@ -79,7 +79,7 @@ def _tell_loaded(coordinator: Coordinator) -> None:
     records = coordinator.runtime.replayed
     if records >= _WORTH_A_LINE:
         elapsed_s = (time.monotonic_ns() - coordinator.began_ns) / 1e9
-        log.info("%s: its coordinator has read %d records in %.1f s", coordinator.owned.name, records, elapsed_s)
+        log.info("%s: its coordinator loaded %d records in %.1f s", coordinator.owned.name, records, elapsed_s)
 
 
 def moment_now() -> Moment:

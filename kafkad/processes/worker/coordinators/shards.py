@@ -1,7 +1,7 @@
 """The coordinators of this worker: one shard for each internal partition that it owns, with its runtime.
 
-A shard is loaded when its log is online, in steps between loop passes, and is given up with its partition. The
-runtime performs requests and timers; this module has only messages, clocks and logs.
+A shard is loaded when its log is online, in steps between loop passes, and unloaded with its partition. The runtime
+performs requests and timers; this module has messages, clocks and logs.
 """
 
 import time
@@ -26,7 +26,7 @@ from kafkad.handlers.requests.failures import failed, log_failure
 from kafkad.processes.runtime.peer_log import events_of_coordinators
 from kafkad.processes.worker.coordinators.coordinator_log import CoordinatorPartition
 from kafkad.processes.worker.coordinators.coordinator_responses import InternalResponse, PendingResponses
-from kafkad.processes.worker.coordinators.needs import OffsetVerification, TxnMarkersSender
+from kafkad.processes.worker.coordinators.ports import OffsetVerification, TxnMarkersSender
 from kafkad.processes.worker.coordinators.shard_kinds import ShardKind
 from kafkad.processes.worker.coordinators.shard_loading import Coordinator, ShardLoading, moment_now
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure
@@ -60,24 +60,24 @@ class CoordinatorShards:
         self._failed = failed
         self.markers: TxnMarkersSender | None = None
         self.offset_verification: OffsetVerification | None = None
-        """The parts that write markers and verify transactions; set after they are made, as they need this object."""
+        """The parts that write markers and verify transactions; set later, because they depend on this object."""
         self._wheel: TimingWheel[ShardTimer] = TimingWheel(start_ms=now_ms)
         self._due = DueTimers(self._wheel)
         self._by_slot: dict[int, Coordinator] = {}
         self._loading = ShardLoading(self._abandon)
-        self._leaving: list[Coordinator] = []
-        self._gathering: list[Coordinator] = []
-        """Shards with an unwritten batch of outcomes of this pass."""
+        self._unloading: list[Coordinator] = []
+        self._collecting: list[Coordinator] = []
+        """Shards with an unwritten batch of this pass."""
         self._listing: deque[tuple[ProcessKey, CoordinatorRequest, bool]] = deque()
-        self.answers = PendingResponses(send)
+        self.responses = PendingResponses(send)
         self.events = events_of_coordinators()
         self._may_hold: dict[int, Coordinator] = {}
-        """By slot the shards that may wait for replicas, because checking all shards took a tenth of each pass."""
+        """Shards that may wait for replicas, by slot: to check all shards took a tenth of each pass."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether the next pass must follow at once."""
-        return bool(self._loading or self._leaving or self._due or self._listing or self.answers.is_busy)
+        """Whether the next pass must begin at once."""
+        return bool(self._loading or self._unloading or self._due or self._listing or self.responses.is_busy)
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -85,14 +85,14 @@ class CoordinatorShards:
         return min((deadline for deadline in due if deadline is not None), default=None)
 
     def _next_held_ms(self) -> int | None:
-        """When waiting for lagging replicas times out. With one replica nothing waits beyond a pass."""
+        """When the first wait for lagging replicas times out. With one replica no wait exceeds a pass."""
         if not self._may_hold:
             return None
         self._may_hold = {slot: row for slot, row in self._may_hold.items() if row.runtime.has_deferred}
         held = (row.runtime.next_deadline_ms for row in self._may_hold.values())
         return min((deadline for deadline in held if deadline is not None), default=None)
 
-    # Partitions come and go.
+    # Partitions.
 
     def online(self, owned: OwnedPartition) -> None:
         """A partition's log is loaded: if it is of an internal topic, load its shard."""
@@ -101,7 +101,7 @@ class CoordinatorShards:
             return
         partition = CoordinatorPartition(owned, touched=self._touched, failed=self._failed)
         runtime: Runtime[Any] = Runtime(
-            kind.make_shard(owned.leader_epoch),
+            kind.create_shard(owned.leader_epoch),
             partition,
             kind.codec,
             self._wheel,
@@ -113,21 +113,21 @@ class CoordinatorShards:
         self._loading.add(coordinator)
 
     def configure(self) -> None:
-        """The finalized feature levels have changed, or a group got settings of its own."""
+        """The finalized feature levels or the configs of a group have changed."""
         for coordinator in self._by_slot.values():
             self._kinds[coordinator.owned.name.topic].configure(coordinator.runtime.shard)
 
     def left(self, owned: OwnedPartition) -> None:
-        """The partition has left or is not writable: refuse new requests, and answer waiting ones in this pass."""
+        """The partition has left or is not writable: reject new requests, and fail waiting ones in this pass."""
         coordinator = self._by_slot.get(owned.slot)
         if coordinator is not None and coordinator.owned is owned:
             del self._by_slot[owned.slot]
-            self._leaving.append(coordinator)
+            self._unloading.append(coordinator)
             if self.markers is not None:
                 self.markers.forget(owned)
 
     def role_changed(self, owned: OwnedPartition) -> None:
-        """It has another role, or leads in another epoch: then its log holds what it held, and groups go on."""
+        """Another role or leader epoch. With the same leader the log is unchanged, and group shards continue."""
         if not (owned.leads and self._outlives_leader_epochs(owned.name.topic)):
             self.left(owned)
 
@@ -135,31 +135,31 @@ class CoordinatorShards:
         kind = self._kinds.get(topic)
         return kind is not None and kind.outlives_leader_epochs
 
-    def settle(self) -> None:
+    def write_batches(self) -> None:
         """All messages of this pass are handled: write the shared batches."""
-        if self._gathering:
-            gathering, self._gathering = self._gathering, []
+        if self._collecting:
+            collecting, self._collecting = self._collecting, []
             moment = moment_now()
-            for coordinator in gathering:
+            for coordinator in collecting:
                 coordinator.runtime.settle(moment)
 
-    def work(self, budget_s: float, now_ms: int) -> None:
-        """End of a pass: answer the requests of shards that left; load and run timers for about `budget_s` each."""
+    def tick(self, budget_s: float, now_ms: int) -> None:
+        """End of a pass: unload shards that left; load shards and run timers for about `budget_s` each."""
         self.events.tick(now_ms)
-        if self._leaving:
-            self._send_away()
+        if self._unloading:
+            self._unload()
         if self._listing:
             self._list(time.monotonic() + budget_s)
-        self.answers.work(budget_s)
+        self.responses.encode_queued(budget_s)
         if self._loading:
-            self._loading.work(budget_s)
+            self._loading.load(budget_s)
         due_ms = self.next_deadline_ms
         if self._due or (due_ms is not None and due_ms <= now_ms):
             self._run_due(moment_now(), budget_s)
 
-    def _send_away(self) -> None:
-        leaving, self._leaving = self._leaving, []
-        for coordinator in leaving:
+    def _unload(self) -> None:
+        unloading, self._unloading = self._unloading, []
+        for coordinator in unloading:
             self._loading.discard(coordinator)
             if coordinator.runtime.state is not State.UNLOADED:
                 coordinator.runtime.unload(moment_now())
@@ -185,24 +185,24 @@ class CoordinatorShards:
 
     # Requests.
 
-    def asked(self, peer: ProcessKey, message: CoordinatorRequest, *, is_recovering: bool) -> None:
-        """A network process asks; `is_recovering`: the log of the partition is still in recovery.
+    def handle(self, peer: ProcessKey, message: CoordinatorRequest, *, is_recovering: bool) -> None:
+        """A request from a network process; `is_recovering`: the log of the partition is still in recovery.
 
-        A request about all groups or transactions asks all shards, so these take turns with others.
+        ListGroups and ListTransactions read all shards, so they take turns with other requests.
         """
         if message.context.api_key in _LISTS:
             self._listing.append((peer, message, is_recovering))
         else:
-            self._asked(peer, message, is_recovering=is_recovering)
+            self._handle_request(peer, message, is_recovering=is_recovering)
 
     def _list(self, until_s: float) -> None:
         while self._listing:
             peer, message, is_recovering = self._listing.popleft()
-            self._asked(peer, message, is_recovering=is_recovering)
+            self._handle_request(peer, message, is_recovering=is_recovering)
             if time.monotonic() >= until_s:
                 return
 
-    def _asked(self, peer: ProcessKey, message: CoordinatorRequest, *, is_recovering: bool) -> None:
+    def _handle_request(self, peer: ProcessKey, message: CoordinatorRequest, *, is_recovering: bool) -> None:
         context = message.context
         api = COORDINATED[context.api_key]
         try:
@@ -210,19 +210,19 @@ class CoordinatorShards:
         except MalformedRequest as error:
             self._send(peer, pack_coordination(CoordinatorReply(message.part_id, None, str(error))))
             return
-        pending = self.answers.of_client(peer, message, request)
+        pending = self.responses.of_client(peer, message, request)
         coordinator = self._by_slot.get(message.slot)
         if coordinator is None or coordinator.owned.short_id != message.short_id:
-            pending.refuse(_NOT_LOADED if is_recovering else ErrorCode.NOT_COORDINATOR)
+            pending.reject(_NOT_LOADED if is_recovering else ErrorCode.NOT_COORDINATOR)
             return
-        caller = Caller(self.answers.add(pending), context)
+        caller = Caller(self.responses.add(pending), context)
 
         def rule(shard: Any, moment: Moment) -> Outcome[Any]:
             return api.module.handle(request, caller, shard, moment)
 
         offset_verification = self.offset_verification
         if context.api_key != TXN_OFFSET_COMMIT or offset_verification is None:
-            self._handle(coordinator, caller, rule, shares_batch=context.api_key == OFFSET_COMMIT)
+            self._run_rule(coordinator, caller, rule, shares_batch=context.api_key == OFFSET_COMMIT)
             return
         if not coordinator.owned.is_dirty:
             # A verification that no commit follows expires by the clock.
@@ -231,22 +231,22 @@ class CoordinatorShards:
             coordinator.owned,
             request,
             context.version,
-            partial(self._handle, coordinator, caller, rule),
-            partial(self.answers.refuse, caller.token),
+            partial(self._run_rule, coordinator, caller, rule),
+            partial(self.responses.reject, caller.token),
         )
 
-    def ask(
-        self, slot: int, rule: Callable[[Caller, Any, Moment], Outcome[Any]], answered: Callable[[object], None]
+    def run_internal(
+        self, slot: int, rule: Callable[[Caller, Any, Moment], Outcome[Any]], completed: Callable[[object], None]
     ) -> None:
-        """The broker itself asks a shard of this worker; `answered` gets the reply or an error code."""
+        """A request of the broker itself to a shard of this worker; `completed` gets the reply or an error code."""
         coordinator = self._by_slot.get(slot)
         if coordinator is None:
-            answered(ErrorCode.NOT_COORDINATOR)
+            completed(ErrorCode.NOT_COORDINATOR)
             return
-        caller = Caller(self.answers.add(InternalResponse(answered)), BROKER_ITSELF)
-        self._handle(coordinator, caller, partial(rule, caller))
+        caller = Caller(self.responses.add(InternalResponse(completed)), BROKER_ITSELF)
+        self._run_rule(coordinator, caller, partial(rule, caller))
 
-    def _handle(
+    def _run_rule(
         self,
         coordinator: Coordinator,
         caller: Caller,
@@ -258,14 +258,14 @@ class CoordinatorShards:
         runtime, context = coordinator.runtime, caller.context
         if runtime.state is not State.ACTIVE:
             code = _NOT_LOADED if runtime.state is State.LOADING else ErrorCode.NOT_COORDINATOR
-            self.answers.refuse(caller.token, code)
+            self.responses.reject(caller.token, code)
             return
         runtime.begin(caller.token)
         moment = moment_now()
         if not shares_batch:
             runtime.settle(moment)
         elif not runtime.has_collected:
-            self._gathering.append(coordinator)
+            self._collecting.append(coordinator)
         try:
             outcome = rule(runtime.shard, moment)
         except KafkaError as error:
@@ -274,7 +274,7 @@ class CoordinatorShards:
         except Exception as bug:
             if not reads_only(context.api_key):
                 raise
-            log_failure(self.answers.log_rate_limit, context, failed(context, bug))
+            log_failure(self.responses.log_rate_limit, context, failed(context, bug))
             runtime.fail(caller.token, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         outcome.host = context.client.address
@@ -285,10 +285,10 @@ class CoordinatorShards:
 
     def network_lost(self, network: ProcessKey) -> None:
         """The network process is dead: drop its replies, but finish its requests, as when a client disconnects."""
-        self.answers.network_lost(network)
+        self.responses.network_lost(network)
         self._listing = deque(row for row in self._listing if row[0] != network)
 
-    # What happens in the logs.
+    # Events of the logs.
 
     def advanced(self, owned: OwnedPartition) -> None:
         """The high watermark of a partition may have moved."""
@@ -297,20 +297,20 @@ class CoordinatorShards:
             coordinator.runtime.advanced(moment_now())
 
     def transaction_ended(self, owned: OwnedPartition, producer_id: int, is_commit: bool, offset: int) -> None:
-        """A marker was appended to a partition; in an internal one it decides pending offsets."""
+        """A marker was appended to a partition; in __consumer_offsets it commits or drops pending offsets."""
         coordinator = self._by_slot.get(owned.slot)
         if coordinator is not None:
             coordinator.runtime.transaction_ended(producer_id, is_commit, offset)
 
     def markers_written(self, slot: int, transactional_id: str, producer_epoch: int) -> None:
-        """Every marker that the shard in `slot` ordered for a transaction is in its log."""
+        """All markers that the shard in `slot` ordered for a transaction are written."""
         coordinator = self._by_slot.get(slot)
         if coordinator is not None and coordinator.runtime.state is State.ACTIVE:
             self._may_hold[slot] = coordinator
             coordinator.runtime.markers_written(transactional_id, producer_epoch, moment_now())
 
     def topics_deleted(self, ids: Mapping[str, Set[UUID]]) -> None:
-        """These topics were deleted (by name, all their ids): no shard goes on with them."""
+        """These topics were deleted (all ids by name): shards remove their state."""
         moment = moment_now()
         for slot, row in list(self._by_slot.items()):
             if row.runtime.state is State.ACTIVE:
@@ -320,20 +320,20 @@ class CoordinatorShards:
                 row.runtime.perform(outcome, moment)
 
     def serving(self) -> list[Coordinator]:
-        """Those whose shards are loaded."""
+        """The coordinators with a loaded shard."""
         return [row for row in self._by_slot.values() if row.runtime.state is State.ACTIVE]
 
-    def order_markers(self, owned: OwnedPartition, wanted: TxnMarkersToSend) -> None:
+    def order_markers(self, owned: OwnedPartition, requested: TxnMarkersToSend) -> None:
         assert self.markers is not None
-        self.markers.add(owned, wanted)
+        self.markers.add(owned, requested)
 
 
 class _Recipient:
-    """See `Recipient`: one for each shard, so that its name is known."""
+    """See `Recipient`: one for each shard."""
 
     def __init__(self, coordinator_shards: CoordinatorShards, owned: OwnedPartition) -> None:
-        self.reply = coordinator_shards.answers.reply
-        self.fail = coordinator_shards.answers.refuse
+        self.reply = coordinator_shards.responses.reply
+        self.fail = coordinator_shards.responses.reject
         self._coordinator_shards = coordinator_shards
         self._owned = owned
 

@@ -1,4 +1,4 @@
-"""An answer that takes a look at every shard of this worker: made in steps, between other work of its loop passes."""
+"""A response that reads all shards of this worker: created in steps between loop passes."""
 
 from collections.abc import Callable, Generator
 
@@ -7,9 +7,9 @@ from kafkad.processes.runtime.turns import STEP_S, Turns
 
 
 class SharedResponse:
-    """One at a time: who asks while it is being made gets the same one.
+    """One at a time: requests that arrive while it is created get the same response.
 
-    `steps` yields after each step, and returns the frame for all who have asked.
+    `steps` yields after each step, and returns the frame for all requesters.
     """
 
     def __init__(
@@ -17,25 +17,25 @@ class SharedResponse:
     ) -> None:
         self._steps = steps
         self._send = send
-        self._asking: set[ProcessKey] = set()
+        self._requesters: set[ProcessKey] = set()
         self._turns = Turns()
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._asking)
+        return bool(self._requesters)
 
-    def wanted(self, peer: ProcessKey) -> None:
-        if not self._asking:
-            self._turns.add(0, self._making())
-        self._asking.add(peer)
+    def request(self, peer: ProcessKey) -> None:
+        if not self._requesters:
+            self._turns.add(0, self._create())
+        self._requesters.add(peer)
 
-    def work(self, budget_s: float = STEP_S) -> None:
-        """Go on for about `budget_s`."""
-        if self._asking:
+    def tick(self, budget_s: float = STEP_S) -> None:
+        """Continue for about `budget_s`."""
+        if self._requesters:
             self._turns.work(budget_s)
 
-    def _making(self) -> Generator[None, None, None]:
+    def _create(self) -> Generator[None, None, None]:
         frame = yield from self._steps()
-        asking, self._asking = self._asking, set()
-        for peer in asking:
+        requesters, self._requesters = self._requesters, set()
+        for peer in requesters:
             self._send(peer, frame)

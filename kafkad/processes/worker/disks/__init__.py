@@ -1,1 +1,1 @@
-"""The disks under the logs of a worker: how much room they have left, and what they have damaged."""
+"""The disks of a worker's logs: free space, corrupt indexes, read-ahead of recovery."""

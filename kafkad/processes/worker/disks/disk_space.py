@@ -1,8 +1,8 @@
-"""Which log directories are so full that clients can't produce to them now?
+"""Which log directories are too full for Produce?
 
-A look costs a system call, so it is made in passes that have appended something: once a second, or after a share of
-the room that was left. While a directory is short of room, it is looked at again after a refused Produce, when files
-were removed, and every ten seconds. Otherwise a worker that has nothing to do looks at nothing.
+A check costs a system call, so only passes with appends check: once a second, or after a share of the free space was
+written. A directory that is short of space is checked again after a rejected Produce, after files were removed, and
+every ten seconds. Otherwise an idle worker checks nothing.
 """
 
 import logging
@@ -17,12 +17,13 @@ from kafkad.core.ports import StorageFailed
 log = logging.getLogger(__name__)
 
 CHECK_INTERVAL_MS = 1_000
-AGAIN_MS = 200
-"""The least time between two looks because of refused Produce requests."""
+RECHECK_MS = 200
+"""The minimum time between two checks because of rejected Produce requests."""
 REPEAT_MS = 10_000
-"""The least time between two orders to clean a full directory."""
+"""The minimum time between two requests to clean a full directory."""
 FULL_MS = 60_000
-"""How long a write that did not fit counts, if there is room by what the file system says: there may be a quota."""
+"""How long a directory counts as full after ENOSPC although the file system reports free space (there may be a quota).
+"""
 _SHARE = 16
 _AT_LEAST_BYTES = 1 << 20
 
@@ -30,124 +31,124 @@ _AT_LEAST_BYTES = 1 << 20
 class DiskSpace:
     """The log directories of one worker.
 
-    `least` is kafkad.log.dirs.min.free.bytes, `clean` is called with directories that are short of room: now and then,
-    as more may have become old enough to go. `changed` is called when `without_room` is another.
+    `min_free_bytes` is kafkad.log.dirs.min.free.bytes. `clean` is called with a directory that is short of space, again
+    every ten seconds. `changed` is called when `without_space` changes.
     """
 
     def __init__(
         self,
         directories: Sequence[LogDirectory],
-        least: Callable[[], int | None],
+        min_free_bytes: Callable[[], int | None],
         clean: Callable[[int], None],
         changed: Callable[[], None],
     ) -> None:
         self._paths = {at: str(each.path) for at, each in enumerate(directories) if each.is_online}
-        self._least = least
+        self._min_free_bytes = min_free_bytes
         self._clean = clean
         self._changed = changed
         self.short: dict[int, str] = {}
-        """By log directory, what a client is told."""
+        """The error message for clients, by log directory."""
         self._full_until_ms: dict[int, int] = {}
-        """By log directory in which a write did not fit."""
-        self.without_room: frozenset[int] = frozenset()
-        """The log directories that are short of room, and those in which a write did not fit."""
+        """Log directories in which a write got ENOSPC."""
+        self.without_space: frozenset[int] = frozenset()
+        """The log directories that are short of space, and those in which a write got ENOSPC."""
         self._due_ms = 0
         self._written_bytes = self._due_bytes = 0
-        self._not_before_ms = self._again_ms = 0
+        self._not_before_ms = self._recheck_ms = 0
         self._cleaned_ms: dict[int, int] = {}
 
     def written(self, now_ms: int, total_bytes: int) -> None:
-        """Something was appended; so many bytes since the start."""
+        """Records were appended; `total_bytes` since the start."""
         if now_ms >= self._due_ms or total_bytes >= self._due_bytes:
             self._written_bytes = total_bytes
-            self._look(now_ms)
+            self._check(now_ms)
 
-    def refuse(self, log_dir: int, now_ms: int) -> None:
-        """A client wants to produce to a directory that was short of room. Raises `KafkaError` if it still is."""
+    def require_space(self, log_dir: int, now_ms: int) -> None:
+        """For a Produce to a directory that was short of space. Raises `KafkaError` if it still is."""
         if now_ms >= self._not_before_ms:
-            self._look(now_ms)
+            self._check(now_ms)
         if log_dir in self.short:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.short[log_dir])
 
     @property
     def next_check_ms(self) -> int | None:
-        """While a directory has no room: more may have become old enough to go, or others have made room."""
-        return self._again_ms if self.without_room else None
+        """While a directory is full: retention may remove more, or other processes may have freed space."""
+        return self._recheck_ms if self.without_space else None
 
     def check_again(self, now_ms: int) -> None:
-        if self.without_room and now_ms >= self._again_ms:
-            self._look(now_ms)
+        if self.without_space and now_ms >= self._recheck_ms:
+            self._check(now_ms)
 
-    def made(self, now_ms: int) -> None:
+    def files_removed(self, now_ms: int) -> None:
         """Files were removed."""
         if self.short:
-            self._look(now_ms)
+            self._check(now_ms)
 
     def found_full(self, log_dir: int, now_ms: int) -> None:
-        """A write did not fit, whatever is said to be free: there may be a quota."""
-        self._order(log_dir, now_ms)
+        """A write got ENOSPC, whatever the file system reports as free."""
+        self._request_cleaning(log_dir, now_ms)
         if log_dir in self._paths:
             self._full_until_ms[log_dir] = now_ms + FULL_MS
-            self._note(now_ms)
+            self._update_full(now_ms)
 
     def forget(self, log_dir: int, now_ms: int) -> None:
         """The directory is offline."""
         self._paths.pop(log_dir, None)
         self.short.pop(log_dir, None)
         self._full_until_ms.pop(log_dir, None)
-        self._note(now_ms)
+        self._update_full(now_ms)
 
-    def _note(self, now_ms: int) -> None:
-        without_room = frozenset([*self.short, *self._full_until_ms])
-        if without_room == self.without_room:
+    def _update_full(self, now_ms: int) -> None:
+        without_space = frozenset([*self.short, *self._full_until_ms])
+        if without_space == self.without_space:
             return
-        if not self.without_room:
-            self._again_ms = now_ms + REPEAT_MS
-        self.without_room = without_room
+        if not self.without_space:
+            self._recheck_ms = now_ms + REPEAT_MS
+        self.without_space = without_space
         self._changed()
 
-    def _look(self, now_ms: int) -> None:
-        margins = [self._look_at(log_dir, path, now_ms) for log_dir, path in self._paths.items()]
+    def _check(self, now_ms: int) -> None:
+        margins = [self._check_directory(log_dir, path, now_ms) for log_dir, path in self._paths.items()]
         self._full_until_ms = {each: until for each, until in self._full_until_ms.items() if now_ms < until}
-        self._note(now_ms)
+        self._update_full(now_ms)
         self._due_ms = now_ms + CHECK_INTERVAL_MS
-        self._not_before_ms = now_ms + AGAIN_MS
-        self._again_ms = now_ms + REPEAT_MS
+        self._not_before_ms = now_ms + RECHECK_MS
+        self._recheck_ms = now_ms + REPEAT_MS
         # Other workers write as well.
         self._due_bytes = self._written_bytes + max(_AT_LEAST_BYTES, min(margins, default=0) // _SHARE)
 
-    def _look_at(self, log_dir: int, path: str, now_ms: int) -> int:
-        """Returns how many bytes may be written before the directory is short of room."""
+    def _check_directory(self, log_dir: int, path: str, now_ms: int) -> int:
+        """Returns the bytes that may be written before the directory is short of space."""
         try:
-            room = measure_free_space(path)
+            space = measure_free_space(path)
         except (StorageFailed, FileNotFoundError):
-            # Whoever reads or writes there finds out what is wrong.
+            # Reads and writes detect the failure.
             return 0
-        least = least_free_bytes(self._least(), room.total_bytes)
-        if is_short_of_space(room, least, was_short=log_dir in self.short):
-            self._is_short(log_dir, path, room.free_bytes, least, now_ms)
+        min_free_bytes = least_free_bytes(self._min_free_bytes(), space.total_bytes)
+        if is_short_of_space(space, min_free_bytes, was_short=log_dir in self.short):
+            self._is_short(log_dir, path, space.free_bytes, min_free_bytes, now_ms)
         elif self.short.pop(log_dir, None) is not None:
-            log.info("%s has room again, %s: clients can produce to it", path, in_words(room.free_bytes))
-        return max(0, room.free_bytes - least)
+            log.info("%s has space again (%s): clients can produce to it", path, readable_size(space.free_bytes))
+        return max(0, space.free_bytes - min_free_bytes)
 
-    def _is_short(self, log_dir: int, path: str, free_bytes: int, least: int, now_ms: int) -> None:
-        state = f"log directory {path} has {in_words(free_bytes)} of free room"
-        wanted = f"at {in_words(enough_free_bytes(least))}"
+    def _is_short(self, log_dir: int, path: str, free_bytes: int, min_free_bytes: int, now_ms: int) -> None:
+        state = f"log directory {path} has {readable_size(free_bytes)} of free space"
+        resume_at = f"at {readable_size(enough_free_bytes(min_free_bytes))}"
         if log_dir not in self.short:
             log.error(
                 "%s, less than kafkad.log.dirs.min.free.bytes=%d: clients can produce to it again %s",
-                *(state, least, wanted),
+                *(state, min_free_bytes, resume_at),
             )
-        self.short[log_dir] = f"{state}: producers can go on {wanted}"
-        self._order(log_dir, now_ms)
+        self.short[log_dir] = f"{state}: producers can continue {resume_at}"
+        self._request_cleaning(log_dir, now_ms)
 
-    def _order(self, log_dir: int, now_ms: int) -> None:
+    def _request_cleaning(self, log_dir: int, now_ms: int) -> None:
         if now_ms >= self._cleaned_ms.get(log_dir, 0):
             self._cleaned_ms[log_dir] = now_ms + REPEAT_MS
             self._clean(log_dir)
 
 
-def in_words(size: int) -> str:
+def readable_size(size: int) -> str:
     """`size` bytes, with a unit in which it has few digits."""
     amount = float(size)
     for unit in ("bytes", "KB", "MB", "GB"):

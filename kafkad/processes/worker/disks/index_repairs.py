@@ -1,6 +1,6 @@
-"""Compares the indexes of a segment with its log when a look-up has found an entry wrong; makes them anew, in steps.
+"""Checks the indexes of a segment after a lookup has found a corrupt entry, and rebuilds them, in steps.
 
-Readers that have found it wait for their manifest meanwhile; it then is of a generation with the new files.
+Meanwhile the manifest requests of the readers that found it wait; their manifest has a generation with the new files.
 """
 
 import logging
@@ -16,37 +16,37 @@ log = logging.getLogger(__name__)
 
 
 class IndexRepairs:
-    """The segments that are being compared now; `touched` gets a partition of which a segment has new indexes."""
+    """The segments that are being checked; `touched` gets the partition of rebuilt indexes."""
 
     def __init__(self, touched: Callable[[OwnedPartition], None], failed_partitions: FailedPartitions) -> None:
         self._touched = touched
         self._failed_partitions = failed_partitions
-        self._under_way: set[tuple[OwnedPartition, int]] = set()
+        self._running: set[tuple[OwnedPartition, int]] = set()
 
-    def of_log(self, owned: OwnedPartition, partition_log: PartitionLog) -> Iterator[None]:
-        """All segments of which the owner itself has found an index wrong."""
+    def repair_log(self, owned: OwnedPartition, partition_log: PartitionLog) -> Iterator[None]:
+        """All segments in which the owner itself has found a corrupt index."""
         for base in [each.base_offset for each in partition_log.segments if each.wrong_index]:
             if owned.log is partition_log:
-                yield from self.steps(owned, base)
+                yield from self.repair(owned, base)
 
-    def steps(self, owned: OwnedPartition, base_offset: int) -> Iterator[None]:
-        """The steps of one segment; whoever comes second waits for the first."""
+    def repair(self, owned: OwnedPartition, base_offset: int) -> Iterator[None]:
+        """One segment; a second call for it waits for the first."""
         key = (owned, base_offset)
-        if key in self._under_way:
-            while key in self._under_way:
+        if key in self._running:
+            while key in self._running:
                 yield
             return
-        self._under_way.add(key)
+        self._running.add(key)
         try:
-            yield from self._mend(owned, base_offset)
+            yield from self._repair(owned, base_offset)
         except NoSpaceLeft as no_space:
-            log_no_space(owned, "wrong indexes can't be made anew yet", no_space)
+            log_no_space(owned, "cannot rebuild corrupt indexes yet", no_space)
         except FAILURES as failure:
             self._failed_partitions.failed(owned, failure)
         finally:
-            self._under_way.discard(key)
+            self._running.discard(key)
 
-    def _mend(self, owned: OwnedPartition, base_offset: int) -> Iterator[None]:
+    def _repair(self, owned: OwnedPartition, base_offset: int) -> Iterator[None]:
         partition_log = owned.log
         if partition_log is None or not owned.is_online:
             return
@@ -63,10 +63,10 @@ class IndexRepairs:
                 if finished.value:
                     partition_log.generation += 1
                     self._touched(owned)
-                    log.warning("%s: the indexes of a segment were built anew: %s", owned.name, finished.value)
+                    log.warning("%s: rebuilt the corrupt indexes of a segment: %s", owned.name, finished.value)
                 return
             yield
-            # Sealed meanwhile: there is a last time entry now, for which another look is due.
+            # Sealed meanwhile: it has a last time index entry now, and needs another check.
             is_same = owned.log is partition_log and owned.is_online and partition_log.segments is segments
             if not is_same or partition_log.truncations != truncations or segments.floor(base_offset) is not segment:
                 return

@@ -1,1 +1,1 @@
-"""Partitions that go from one log directory to another while they are written (AlterReplicaLogDirs)."""
+"""Moves of partitions to other log directories while they are written (AlterReplicaLogDirs)."""

@@ -1,6 +1,6 @@
-"""When may more be copied, so that all copies of a worker together keep a rate?
+"""Throttles the copies of a worker to a common rate.
 
-What was copied is paid back with time, at the rate that holds then: it may change while somebody waits.
+The copied bytes become due over time at the present rate, which may change while a copy waits.
 """
 
 RATE_CHECK_MS = 1_000
@@ -8,7 +8,7 @@ RATE_CHECK_MS = 1_000
 
 
 class CopyRate:
-    """Bytes that were copied and are not paid back yet."""
+    """The copied bytes that exceed the rate so far."""
 
     __slots__ = ("_at_ms", "_owed_bytes")
 
@@ -21,7 +21,7 @@ class CopyRate:
         self._at_ms = now_ms
 
     def due_ms(self, rate: int, now_ms: int) -> int:
-        """When to ask again; at once if it is not after `now_ms`."""
+        """When the next bytes may be copied; at most `RATE_CHECK_MS` ahead, when the caller checks again."""
         if rate <= 0:
             return now_ms + RATE_CHECK_MS
         return min(self._at_ms + self._owed_bytes * 1000 // rate, now_ms + RATE_CHECK_MS)

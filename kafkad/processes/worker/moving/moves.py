@@ -1,9 +1,9 @@
-"""Which partitions of this worker are being moved to another log directory, and how far is each?
+"""Moves partitions of this worker to other log directories.
 
-Some at a time are copied, by threads (`num.replica.alter.log.dirs.threads`), in pieces that
-`replica.alter.log.dirs.io.max.bytes.per.second` spaces out. What is left at the end this loop copies itself; then the
-log goes on in the new directory, under a new generation. The old directory loses its name when no reader can be about
-to open it, and only then the controller hears of the move.
+Threads (`num.replica.alter.log.dirs.threads`) copy some partitions at a time, throttled to
+`replica.alter.log.dirs.io.max.bytes.per.second`. The loop copies the last bytes itself; then the log continues in the
+new directory, in a new generation. The old directory is renamed when no reader can be about to open its files, and only
+then the controller is notified.
 """
 
 import logging
@@ -33,18 +33,18 @@ from kafkad.core.log.relocation import CopyBytes, CopyFiles, FindCopied, Relocat
 from kafkad.core.log.segments.layout import LOG, PARTITION_METADATA, directory_name, file_name
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.processes.worker.moving.copy_rate import CopyRate
-from kafkad.processes.worker.moving.left_directories import LeftDirectories
+from kafkad.processes.worker.moving.old_directories import OldDirectories
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.controller_messages import ControllerMessage, PartitionMoved
 
 log = logging.getLogger(__name__)
 
 AT_A_TIME = 8 << 20
-"""Bytes that are copied before the next decision."""
+"""The maximum bytes of one step."""
 
 
 class _Copy:
-    """A partition that is being copied."""
+    """The running copy of a partition."""
 
     __slots__ = ("due_ms", "folder", "owned", "relocation", "running", "source", "step", "target")
 
@@ -60,9 +60,9 @@ class _Copy:
 
 
 class Moves:
-    """`at_a_time` partitions are copied. `rate` is the most bytes a second of this worker, `least_free`
-    kafkad.log.dirs.min.free.bytes. `publish` gets a partition whose slot has to be written at once, `tell` goes to the
-    controller, `files_removed` to the readers; `failed` takes a log directory offline.
+    """`at_a_time` partitions are copied. `rate` is this worker's limit in bytes per second, `min_free_bytes` is
+    kafkad.log.dirs.min.free.bytes. `publish` writes the slot of a partition at once, `files_removed` notifies readers,
+    `failed` takes a log directory offline.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class Moves:
         *,
         at_a_time: int,
         rate: Callable[[], int],
-        least_free: Callable[[], int | None],
+        min_free_bytes: Callable[[], int | None],
         publish: Callable[[OwnedPartition], None],
         touched: Callable[[OwnedPartition], None],
-        tell: Callable[[ControllerMessage], None],
+        notify_controller: Callable[[ControllerMessage], None],
         files_removed: Callable[[list[int]], None],
         failed: Callable[[int, str], None],
     ) -> None:
@@ -84,124 +84,124 @@ class Moves:
         self._files = files
         self._registry = registry
         self._rate = rate
-        self._least_free = least_free
+        self._min_free_bytes = min_free_bytes
         self._publish = publish
         self._touched = touched
-        self._tell = tell
+        self._notify_controller = notify_controller
         self._files_removed = files_removed
         self._failed = failed
-        self._wanted: dict[OwnedPartition, bool] = {}
-        """In the order in which they came; whether an earlier incarnation may have begun."""
+        self._requested: dict[OwnedPartition, bool] = {}
+        """The requested moves in order, with whether an earlier incarnation may have begun the copy."""
         self._at_a_time = at_a_time
         self._copies: dict[OwnedPartition, _Copy] = {}
         self._copy_rate = CopyRate()
-        self._left = LeftDirectories(registry, self._is_left)
+        self._old_directories = OldDirectories(registry, self._directory_freed)
         self._threads = HelperThreads(at_a_time, "move")
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        """Readable when a piece was copied."""
+        """Readable when a step has ended."""
 
-    # What the metadata says.
+    # Changes of the metadata.
 
-    def find(self, owned: OwnedPartition, row: Partition, *, follows_a_dead_worker: bool) -> None:
-        """A partition that is new to this worker. An earlier incarnation may have moved it, and died before the
-        controller heard of it; or it died first, and then the move was ended.
+    def added(self, owned: OwnedPartition, row: Partition, *, replaces_dead_worker: bool) -> None:
+        """A partition is new to this worker. An earlier incarnation may have moved it without notifying the controller,
+        or died before the move was cancelled.
         """
-        if follows_a_dead_worker:
+        if replaces_dead_worker:
             for log_dir in set(range(len(self._log_dirs))) - {row.future_dir}:
                 future = future_directory(self._log_dirs[log_dir], owned.name, owned.topic_id)
-                if os.path.exists(future):  # False as well if the disk fails: what is there stays.
-                    self._left.remove(future, owned)
+                if os.path.exists(future):  # False also if the disk fails.
+                    self._old_directories.remove(future, owned)
         if row.future_dir < 0 or row.log_dir < 0:
             return
-        live = self._live(row.future_dir, owned)
+        live = self._live_directory(row.future_dir, owned)
         try:
             source = moved_from(live)
         except StorageFailed as error:
-            # It may be there: the other directory must not begin empty.
+            # The log may be there: the other directory must not begin empty.
             owned.log_dir = row.future_dir
             self._failed(row.future_dir, str(error))
             return
         if source == self._log_dirs[row.log_dir]:
             owned.log_dir = owned.future_dir = row.future_dir
-            self._left.add(owned, self._live(row.log_dir, owned))
+            self._old_directories.add(owned, self._live_directory(row.log_dir, owned))
         else:
-            self._want(owned, row.future_dir, is_resumed=True)
+            self._request(owned, row.future_dir, is_resumed=True)
 
     def changed(self, owned: OwnedPartition, row: Partition) -> None:
-        """The controller has decided about a partition that is here already, or has heard of a move."""
+        """The metadata of a partition of this worker has changed: a requested, cancelled or confirmed move."""
         if owned.future_dir == owned.log_dir:
             if row.log_dir == owned.log_dir:
                 owned.future_dir = -1
                 self._touched(owned)
-                self._left.forget(owned, self._live(owned.log_dir, owned))
-            elif not self._left.has(owned):
-                # Its earlier incarnation had heard, this one has not.
-                self._tell(PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, owned.log_dir))
+                self._old_directories.forget(owned, self._live_directory(owned.log_dir, owned))
+            elif not self._old_directories.has(owned):
+                # Notify the next incarnation of the controller.
+                self._notify_controller(
+                    PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, owned.log_dir)
+                )
                 return
             else:
                 return
         if row.future_dir in (owned.future_dir, owned.log_dir):
             return
         if owned.is_moving:
-            self._drop(owned, removes=True)
+            self._cancel(owned, removes=True)
             self._touched(owned)
         if row.future_dir >= 0 and row.log_dir >= 0:
-            self._want(owned, row.future_dir)
+            self._request(owned, row.future_dir)
 
-    def _want(self, owned: OwnedPartition, target: int, *, is_resumed: bool = False) -> None:
+    def _request(self, owned: OwnedPartition, target: int, *, is_resumed: bool = False) -> None:
         owned.future_dir, owned.future_end, owned.future_bytes = target, 0, 0
-        self._wanted[owned] = is_resumed
+        self._requested[owned] = is_resumed
         self._touched(owned)
 
     def withdrawn(self, owned: OwnedPartition) -> None:
-        """The topic was deleted: nothing of the partition may keep a name that the next topic needs."""
-        self._drop(owned, removes=True)
-        self._left.free_names_of(owned)
+        """The topic was deleted: free the names of its directories for the next topic."""
+        self._cancel(owned, removes=True)
+        self._old_directories.free_names_of(owned)
 
     def failed(self, owned: OwnedPartition) -> None:
-        """Its log directory is offline. What was copied stays, and the next start goes on with it."""
-        self._drop(owned, removes=False)
+        """Its log directory is offline. The next start resumes the copy."""
+        self._cancel(owned, removes=False)
 
-    def _drop(self, owned: OwnedPartition, *, removes: bool) -> None:
-        self._wanted.pop(owned, None)
+    def _cancel(self, owned: OwnedPartition, *, removes: bool) -> None:
+        self._requested.pop(owned, None)
         target, owned.future_dir = owned.future_dir, -1
         owned.future_end = owned.future_bytes = 0
         self._copies.pop(owned, None)
         if removes and target >= 0 and target != owned.log_dir:
-            self._left.remove(future_directory(self._log_dirs[target], owned.name, owned.topic_id), owned)
+            self._old_directories.remove(future_directory(self._log_dirs[target], owned.name, owned.topic_id), owned)
 
     # Copying.
 
     @property
     def next_deadline_ms(self) -> int | None:
-        deadlines = [] if self._left.next_check_ms is None else [self._left.next_check_ms]
+        deadlines = [] if self._old_directories.next_check_ms is None else [self._old_directories.next_check_ms]
         deadlines += [copy.due_ms for copy in self._copies.values() if copy.running is None]
-        if len(self._copies) < self._at_a_time and self._next() is not None:
+        if len(self._copies) < self._at_a_time and self._next_requested() is not None:
             deadlines.append(0)
         return min(deadlines, default=None)
 
     def tick(self, now_ms: int) -> None:
-        self._left.look(now_ms)
+        self._old_directories.tick(now_ms)
         for _ in range(self._at_a_time - len(self._copies)):
             self._begin()
         for copy in list(self._copies.values()):
             if copy.running is None and now_ms >= copy.due_ms:
                 self._resume(copy, now_ms)
                 if copy.step is None:
-                    # It was the rest of a log, which this loop copies itself: another one's waits for the next pass.
+                    # This loop has copied the last bytes of a log: other copies wait for the next pass.
                     break
 
-    def _next(self) -> OwnedPartition | None:
-        """Those that are not loaded yet have to wait, and those of which a swap is begun: it is given up, or its files
-        take the place of what would have been copied.
-        """
-        return next((owned for owned in self._wanted if owned.is_online and _may_be_copied(owned.log)), None)
+    def _next_requested(self) -> OwnedPartition | None:
+        """Partitions that are not loaded wait, and those with a pending swap, which may replace segments."""
+        return next((owned for owned in self._requested if owned.is_online and _may_be_copied(owned.log)), None)
 
     def _begin(self) -> None:
-        owned = self._next()
+        owned = self._next_requested()
         if owned is None:
             return
-        is_resumed = self._wanted.pop(owned)
+        is_resumed = self._requested.pop(owned)
         partition_log = owned.log
         assert partition_log is not None
         target = self._log_dirs[owned.future_dir]
@@ -209,23 +209,23 @@ class Moves:
         is_resumed = is_resumed and os.path.exists(folder)
         relocation = Relocation(partition_log, is_resumed=is_resumed)
         try:
-            # What an earlier move has left says nothing any more, and could be taken for this one's.
-            forget_source(self._live(owned.log_dir, owned))
+            # The note of an earlier move is obsolete.
+            forget_source(self._live_directory(owned.log_dir, owned))
             if not is_resumed:
-                self._left.remove(folder, owned)
+                self._old_directories.remove(folder, owned)
                 self._check_space(target, relocation)
             create_future(folder, owned.topic_id, is_resumed=is_resumed)
         except (StorageFailed, FileNotFoundError) as error:
             self._abandon(owned, error)
             return
-        self._copies[owned] = _Copy(owned, str(self._live(owned.log_dir, owned)), folder, relocation)
-        log.info("%s is being moved to %s", owned.name, target)
+        self._copies[owned] = _Copy(owned, str(self._live_directory(owned.log_dir, owned)), folder, relocation)
+        log.info("moving %s to %s", owned.name, target)
 
     def _check_space(self, target: str, relocation: Relocation) -> None:
-        room = measure_free_space(target)
-        least = least_free_bytes(self._least_free(), room.total_bytes)
-        if relocation.missing_bytes > room.free_bytes - least:
-            raise NoSpaceLeft(f"{relocation.missing_bytes} bytes don't fit into {target}")
+        space = measure_free_space(target)
+        min_free = least_free_bytes(self._min_free_bytes(), space.total_bytes)
+        if relocation.missing_bytes > space.free_bytes - min_free:
+            raise NoSpaceLeft(f"{target} lacks space for {relocation.missing_bytes} bytes")
 
     def _resume(self, copy: _Copy, now_ms: int) -> None:
         owned = copy.owned
@@ -237,8 +237,8 @@ class Moves:
         if now_ms < copy.due_ms:
             return
         if not copy.relocation.is_valid:
-            # The log was truncated: what was copied may not be in it any more.
-            self._begin_anew(copy)
+            # The log was truncated: the copy may have records that are not in the log any more.
+            self._restart(copy)
             return
         copy.step = copy.relocation.next_step(min(AT_A_TIME, max(rate, 1)))
         if copy.step is None:
@@ -247,26 +247,26 @@ class Moves:
             copy.running = self._threads.submit(_perform, copy.source, str(copy.folder), copy.step)
             copy.running.add_done_callback(self._ring)
 
-    def _begin_anew(self, copy: _Copy) -> None:
+    def _restart(self, copy: _Copy) -> None:
         del self._copies[copy.owned]
-        self._want(copy.owned, copy.target)
+        self._request(copy.owned, copy.target)
 
     def _ring(self, _done: object) -> None:
-        """By the thread: the loop wakes up."""
+        """Called by a thread: wake the loop."""
         os.eventfd_write(self.doorbell, 1)
 
     def rung(self, _events: int) -> None:
-        """Pieces were copied, perhaps for moves that have ended meanwhile."""
+        """Steps have ended, perhaps of cancelled moves."""
         os.eventfd_read(self.doorbell)
         for copy in list(self._copies.values()):
             running = copy.running
             if running is not None and running.done():
                 copy.running = None
-                self._stepped(copy, running)
+                self._step_completed(copy, running)
 
-    def _stepped(self, copy: _Copy, running: Future[dict[str, int]]) -> None:
+    def _step_completed(self, copy: _Copy, running: Future[dict[str, int]]) -> None:
         error = running.exception()
-        if isinstance(error, FileNotFoundError) and not isinstance(copy.step, FindCopied) and not _is_there(copy):
+        if isinstance(error, FileNotFoundError) and not isinstance(copy.step, FindCopied) and not _has_segment(copy):
             # Retention has removed the segment meanwhile.
             copy.due_ms = 0
         elif isinstance(error, StorageFailed | FileNotFoundError):
@@ -287,7 +287,7 @@ class Moves:
             self._abandon(copy.owned, error)
             return
         if copied:
-            log.info("%s: %d segments were copied before", copy.owned.name, len(copied))
+            log.info("resuming the move of %s: %d segments are already copied", copy.owned.name, len(copied))
 
     def _copied(self, copy: _Copy, step: CopyBytes | CopyFiles) -> None:
         owned, relocation = copy.owned, copy.relocation
@@ -317,28 +317,29 @@ class Moves:
         owned.future_end, owned.future_bytes = 0, 0
         self._publish(owned)
         self._touched(owned)
-        self._left.add(owned, self._live(source, owned))
-        log.info("%s was moved from %s to %s", owned.name, self._log_dirs[source], self._log_dirs[copy.target])
+        self._old_directories.add(owned, self._live_directory(source, owned))
+        log.info("moved %s from %s to %s", owned.name, self._log_dirs[source], self._log_dirs[copy.target])
 
     def _abandon(self, owned: OwnedPartition, error: Exception) -> None:
         target = owned.future_dir
-        log.error("%s stays where it is and is not moved to %s: %s", owned.name, self._log_dirs[target], error)
-        self._drop(owned, removes=True)
+        source = self._log_dirs[owned.log_dir]
+        log.error("cannot move %s from %s to %s: %s", owned.name, source, self._log_dirs[target], error)
+        self._cancel(owned, removes=True)
         self._touched(owned)
-        self._tell(PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, target))
+        self._notify_controller(PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, target))
 
-    def _is_left(self, owned: OwnedPartition) -> None:
-        """The old directory of a partition that was moved has lost its name."""
+    def _directory_freed(self, owned: OwnedPartition) -> None:
+        """The old directory of a moved partition is renamed."""
         self._files_removed([owned.slot])
-        self._tell(PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, owned.log_dir))
+        self._notify_controller(PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, owned.log_dir))
 
-    def _live(self, log_dir: int, owned: OwnedPartition) -> Path:
+    def _live_directory(self, log_dir: int, owned: OwnedPartition) -> Path:
         return Path(self._log_dirs[log_dir]) / directory_name(owned.name)
 
     def close(self) -> None:
-        """The next start goes on with what is being copied. No reader is left."""
+        """The next start resumes running copies. No reader is left."""
         self._threads.close(cancel=True)
-        self._left.close()
+        self._old_directories.close()
         os.close(self.doorbell)
 
 
@@ -346,7 +347,7 @@ def _may_be_copied(partition_log: PartitionLog | None) -> bool:
     return partition_log is not None and partition_log.segments.pending_swap is None
 
 
-def _is_there(copy: _Copy) -> bool:
+def _has_segment(copy: _Copy) -> bool:
     """Whether the log still has the segment of the last step."""
     assert isinstance(copy.step, CopyBytes | CopyFiles)
     partition_log = copy.owned.log
@@ -354,7 +355,7 @@ def _is_there(copy: _Copy) -> bool:
 
 
 def _perform(source: str, folder: str, step: Step) -> dict[str, int]:
-    """By a thread. What `FindCopied` has found, or nothing."""
+    """Called by a thread. Returns the result of `FindCopied`, otherwise nothing."""
     if isinstance(step, FindCopied):
         return find_copied(source, folder, step.names, PARTITION_METADATA)
     name = file_name(step.base_offset, LOG)

@@ -1,1 +1,1 @@
-"""The replicas of a worker: partitions that it leads, logs that follow a leader elsewhere, and changes of the role."""
+"""The replicas of a worker: led partitions, followed logs, and changes of the role."""

@@ -1,8 +1,8 @@
-"""The partitions of a worker that this broker leads and that have replicas on others.
+"""The partitions of a worker that this broker leads and that have followers.
 
-Followers' fetches move the high watermark and bring replicas into the ISR; time takes those out that are behind. A
-change of the ISR goes to the controller process, and is in force when its answer, or newer metadata, says so. A
-partition with one replica has no `led`, and costs nothing here.
+Fetches of followers advance the high watermark and expand the ISR; replicas that lag for too long are removed from the
+ISR. A change of the ISR is requested from the controller process, and applies with its response or with newer metadata.
+A partition with one replica has no `led`.
 """
 
 from collections.abc import Callable, Collection
@@ -23,7 +23,7 @@ from kafkad.wire.processes.follower_progress import FollowerFetched, unpack_foll
 
 
 class Leading:
-    """`live` are the brokers that are registered; `touched` notes that a partition has to be published anew."""
+    """`live_brokers`: the registered brokers; `touched` marks a partition to be published."""
 
     def __init__(
         self,
@@ -31,33 +31,33 @@ class Leading:
         *,
         broker_id: int,
         max_lag_ms: int,
-        live: Callable[[], Collection[int]],
+        live_brokers: Callable[[], Collection[int]],
         touched: Callable[[OwnedPartition], None],
-        tell: Callable[[ControllerMessage], None],
+        notify_controller: Callable[[ControllerMessage], None],
         lines: PartitionLines,
         block: CounterBlock,
     ) -> None:
         self._by_slot = by_slot
         self._broker_id = broker_id
         self._max_lag_ms = max_lag_ms
-        self._live = live
+        self._live_brokers = live_brokers
         self._touched = touched
-        self._tell = tell
+        self._notify_controller = notify_controller
         self._lines = lines
         self._block = block
-        self._looks: list[tuple[int, int]] = []
-        """A heap of (when, slot): when to look whether a follower is behind for too long."""
+        self._checks: list[tuple[int, int]] = []
+        """A heap of (due time, slot): when to check whether a follower lags for too long."""
         self._due_ms: dict[int, int] = {}
-        """The earliest of these by slot; others are outdated."""
+        """The due time by slot; other entries of the heap are outdated."""
 
     @property
     def next_deadline_ms(self) -> int | None:
-        return self._looks[0][0] if self._looks else None
+        return self._checks[0][0] if self._checks else None
 
     # Roles and states.
 
-    def take(self, owned: OwnedPartition) -> None:
-        """The log is loaded, or the metadata has another state of the partition."""
+    def update(self, owned: OwnedPartition) -> None:
+        """The log is loaded, or the metadata has a new state of the partition."""
         row, log = owned.row, owned.log
         if row is None or log is None or not owned.leads or len(row.replicas) == 1:
             owned.led = None
@@ -69,40 +69,40 @@ class Leading:
                 self._broker_id, state, log_end=log.log_end_offset, now_ms=now_ms, max_lag_ms=self._max_lag_ms
             )
         else:
-            before, wanted = led.state.isr, led.requested_isr
-            if led.update(state, now_ms) and state.isr == wanted:
+            before, requested_isr = led.state.isr, led.requested_isr
+            if led.update(state, now_ms) and state.isr == requested_isr:
                 self._isr_changed(owned, led, log, before)
-        early, owned.early_progress = owned.early_progress, None
-        for fetched in early.values() if early is not None else ():
+        pending, owned.pending_progress = owned.pending_progress, None
+        for fetched in pending.values() if pending is not None else ():
             self._progressed(owned, log, fetched)
-        self._look(owned, now_ms)
+        self._check(owned, now_ms)
 
     def reconfigured(self) -> None:
-        """What is committed, and what the slots say, depends on `min.insync.replicas`."""
+        """`min.insync.replicas` may have changed, on which high watermarks and slots depend."""
         for owned in self._by_slot.values():
             if owned.led is not None and not owned.is_dirty:
                 self._touched(owned)
 
-    def look_at_all(self) -> None:
-        """Brokers have come or gone: other replicas may join the ISR now."""
+    def check_all(self) -> None:
+        """Brokers were registered or removed: other replicas may join the ISR now."""
         now_ms = monotonic_ms()
         for owned in self._by_slot.values():
             if owned.led is not None:
-                self._look(owned, now_ms)
+                self._check(owned, now_ms)
 
     # Progress.
 
     def handle(self, frame: bytes) -> None:
-        """A FOLLOWER_FETCHED frame. What is not about this log in this leader epoch is dropped.
+        """A FOLLOWER_FETCHED frame. Progress in other logs or leader epochs is dropped.
 
-        What comes before the log is loaded waits for that: it is said once to a worker that replaces another.
+        Progress of a log that is not loaded yet is kept: it is sent only once to a worker that replaces another.
         """
         for row in unpack_followers_fetched(frame):
             owned = self._by_slot.get(row.slot)
             if owned is None:
                 continue
             if owned.log is None:
-                owned.early_progress = {**(owned.early_progress or {}), row.replica_id: row}
+                owned.pending_progress = {**(owned.pending_progress or {}), row.replica_id: row}
             else:
                 self._progressed(owned, owned.log, row)
 
@@ -110,21 +110,21 @@ class Leading:
         led = owned.led
         if led is None or row.generation < owned.generation_base:
             return
-        before = led.low_watermark(log.log_start_offset, self._live())
+        before = led.low_watermark(log.log_start_offset, self._live_brokers())
         if led.fetched(FollowerProgress(*row[2:]), log.log_end_offset):
-            after = led.low_watermark(log.log_start_offset, self._live())
-            self._look(owned, monotonic_ms(), has_news=before != after)
+            after = led.low_watermark(log.log_start_offset, self._live_brokers())
+            self._check(owned, monotonic_ms(), has_progress=before != after)
 
     def low_watermark_of(self, slot: int) -> int:
-        """The smallest log start of all replicas that live; with one replica, its own. Raises KafkaError."""
+        """The smallest log start offset of all live replicas. Raises KafkaError."""
         owned = self._by_slot.get(slot)
         if owned is None or owned.log is None or not owned.leads:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         start = owned.log.log_start_offset
-        return start if owned.led is None else owned.led.low_watermark(start, self._live())
+        return start if owned.led is None else owned.led.low_watermark(start, self._live_brokers())
 
     def advance(self, owned: OwnedPartition) -> None:
-        """Before the slot is published: the high watermark is where the in-sync replicas are."""
+        """Before the slot is published: advance the high watermark to the smallest offset of the in-sync replicas."""
         led, log = owned.led, owned.log
         if led is None or log is None or not owned.leads:
             return
@@ -136,18 +136,21 @@ class Leading:
         self._schedule(owned, led, log, now_ms)
 
     def _committed(self, owned: OwnedPartition, led: LedPartition, log: PartitionLog, now_ms: int) -> int:
-        end = led.high_watermark(log.log_end_offset, owned.min_in_sync(log), now_ms, self._live())
+        end = led.high_watermark(log.log_end_offset, owned.min_in_sync(log), now_ms, self._live_brokers())
         return min(end, log.completed_end)
 
-    def _look(self, owned: OwnedPartition, now_ms: int, *, has_news: bool = False) -> None:
-        """Ask for a change of the ISR if one is due, and publish if more is committed."""
+    def _check(self, owned: OwnedPartition, now_ms: int, *, has_progress: bool = False) -> None:
+        """Request a change of the ISR if one is due, and publish if more is committed."""
         led, log = owned.led, owned.log
         if led is None or log is None or not owned.leads:
             return
-        if led.begin_isr_change(log.log_end_offset, log.high_watermark.offset, now_ms, self._live()) is not None:
-            self._ask(owned, led)
+        if (
+            led.begin_isr_change(log.log_end_offset, log.high_watermark.offset, now_ms, self._live_brokers())
+            is not None
+        ):
+            self._send_isr_change(owned, led)
         owned.in_sync = len(led.state.isr)
-        if has_news or self._committed(owned, led, log, now_ms) > log.high_watermark.offset:
+        if has_progress or self._committed(owned, led, log, now_ms) > log.high_watermark.offset:
             if not owned.is_dirty:
                 self._touched(owned)
             return
@@ -157,58 +160,58 @@ class Leading:
 
     def _schedule(self, owned: OwnedPartition, led: LedPartition, log: PartitionLog, now_ms: int) -> None:
         due_ms = led.next_check_ms(log.log_end_offset, now_ms)
-        known_ms = self._due_ms.get(owned.slot)
-        if due_ms is not None and (known_ms is None or due_ms < known_ms):
+        scheduled_ms = self._due_ms.get(owned.slot)
+        if due_ms is not None and (scheduled_ms is None or due_ms < scheduled_ms):
             self._due_ms[owned.slot] = due_ms
-            heappush(self._looks, (due_ms, owned.slot))
+            heappush(self._checks, (due_ms, owned.slot))
 
     def tick(self, now_ms: int) -> None:
-        """Look at the partitions whose followers may be behind for too long by now."""
+        """Check the partitions whose followers may lag for too long by now."""
         due = []
-        while self._looks and self._looks[0][0] <= now_ms:
-            due_ms, slot = heappop(self._looks)
+        while self._checks and self._checks[0][0] <= now_ms:
+            due_ms, slot = heappop(self._checks)
             if self._due_ms.get(slot) == due_ms:
                 del self._due_ms[slot]
                 due.append(slot)
-        # A look may make the next one due at once: it waits for the next pass.
+        # A check may make the next one due at once, which waits for the next pass.
         for slot in due:
             owned = self._by_slot.get(slot)
             if owned is not None:
-                self._look(owned, now_ms)
+                self._check(owned, now_ms)
 
     # Changes of the ISR.
 
-    def _ask(self, owned: OwnedPartition, led: LedPartition) -> None:
+    def _send_isr_change(self, owned: OwnedPartition, led: LedPartition) -> None:
         assert led.requested_isr is not None, "a change of the ISR is under way"
         epochs = led.state.leader_epoch, led.state.partition_epoch
         isr = list(led.requested_isr), list(led.requested_epochs)
-        self._tell(IsrChangeRequest(owned.slot, owned.topic_id, owned.name.partition, *epochs, *isr))
+        self._notify_controller(IsrChangeRequest(owned.slot, owned.topic_id, owned.name.partition, *epochs, *isr))
 
-    def ask_again(self) -> None:
-        """The controller process was replaced: what it was told is lost."""
+    def repeat_requests(self) -> None:
+        """The controller process was replaced: send pending requests again."""
         for owned in self._by_slot.values():
             if owned.led is not None and owned.led.requested_isr is not None:
-                self._ask(owned, owned.led)
+                self._send_isr_change(owned, owned.led)
 
-    def answered(self, message: IsrChangeDone) -> None:
+    def isr_change_completed(self, message: IsrChangeDone) -> None:
         owned = self._by_slot.get(message.slot)
         if owned is None or owned.led is None or owned.topic_id != message.topic_id:
             return
         now_ms = monotonic_ms()
         if message.code == ErrorCode.NONE and message.leader != self._broker_id:
-            # The metadata will say who leads.
+            # The metadata will have the new leader.
             return
         state = CommittedPartitionState(message.leader_epoch, message.partition_epoch, (), tuple(message.isr))
         led, before = owned.led, owned.led.state.isr
         if led.isr_change_completed(message.code, state, now_ms) and owned.log is not None:
             self._isr_changed(owned, led, owned.log, before)
         self._block[FAILED_ISR_UPDATES] += message.code != ErrorCode.NONE
-        self._look(owned, now_ms)
+        self._check(owned, now_ms)
 
     def _isr_changed(
         self, owned: OwnedPartition, led: LedPartition, log: PartitionLog, before: tuple[int, ...]
     ) -> None:
-        """As this leader asked, whoever said so first."""
+        """A requested change was confirmed, by the response or by the metadata."""
         isr = led.state.isr
         add_isr_change(self._lines, owned.name, before, led, log.log_end_offset)
         self._block[ISR_EXPANDS] += len(isr) > len(before)

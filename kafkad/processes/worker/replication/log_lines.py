@@ -1,6 +1,6 @@
-"""The worker's log lines about replicas: at most once a second, as many partitions change one after the other.
+"""The worker's log lines about replicas: at most once a second, because many partitions change at about the same time.
 
-The first change is logged in its pass, those of the next second together at its end.
+The first change is logged in its pass, the changes of the next second together at its end.
 """
 
 import logging
@@ -13,7 +13,7 @@ PAUSE_MS = 1_000
 
 
 class ReplicationLog:
-    """Of the partitions that a worker leads or follows."""
+    """The lines about the partitions that a worker leads or follows."""
 
     def __init__(self) -> None:
         self.lines = PartitionLines()

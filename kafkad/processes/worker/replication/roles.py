@@ -1,49 +1,49 @@
-"""What a worker does when a partition has another leader, or the same in another epoch, or leaves.
+"""Notifies the parts of a worker when a partition is loaded, changes its role or leader epoch, or leaves.
 
-Requests that wait for this leader hear at once that it is none. Groups go on while it leads; a coordinator of
-transactions begins anew in each epoch.
+Requests that wait for this leader fail at once when it is none any more. Groups survive a new leader epoch; a
+transaction coordinator is loaded again in each epoch.
 """
 
 from collections.abc import Sequence
 
 from kafkad.core.controller.deltas import BrokerConfigChanged, BrokersChanged, Change, Snapshot, TopicConfigChanged
 from kafkad.processes.worker.assembly import Assembly
-from kafkad.processes.worker.coordinators.metadata_changes import tell_coordinators
+from kafkad.processes.worker.coordinators.metadata_changes import notify_coordinators
 from kafkad.processes.worker.owned import OwnedPartition
 
 
 class Roles:
-    """Tells the parts of a worker."""
+    """The changes of partitions, for each part of a worker."""
 
     def __init__(self, assembly: Assembly) -> None:
         self._appender = assembly.appender
         self._leading = assembly.leading
         self._following = assembly.following
-        self._questions = assembly.questions
+        self._partition_requests = assembly.partition_requests
         self._coordinator_shards = assembly.coordinator_shards
         self._slot_publisher = assembly.slot_publisher
         self._other_brokers = assembly.other_brokers
 
     def metadata_changed(self, changes: Sequence[Change]) -> None:
-        """The partitions themselves are up to date already."""
-        tell_coordinators(self._coordinator_shards, changes)
+        """Called after `Partitions` has applied the changes."""
+        notify_coordinators(self._coordinator_shards, changes)
         if any(isinstance(change, TopicConfigChanged | BrokerConfigChanged) for change in changes):
             self._leading.reconfigured()
         if any(isinstance(change, BrokersChanged | Snapshot) for change in changes):
-            self._leading.look_at_all()
+            self._leading.check_all()
             if self._other_brokers is not None:
                 self._other_brokers.metadata_changed()
 
     def loaded(self, owned: OwnedPartition) -> None:
-        """Its log is there."""
-        self._questions.respond_to_waiting(owned)
-        self._leading.take(owned)
+        """Its log is loaded."""
+        self._partition_requests.respond_to_waiting(owned)
+        self._leading.update(owned)
         self._following.check_again(owned)
 
     def changed(self, owned: OwnedPartition) -> None:
-        """The slot says so when the pass ends."""
+        """The slot is published at the end of the pass."""
         self._coordinator_shards.role_changed(owned)
-        self._leading.take(owned)
+        self._leading.update(owned)
         self._following.check_again(owned)
         if owned.leads:
             self._coordinator_shards.online(owned)
@@ -51,14 +51,14 @@ class Roles:
             self._respond_to_waiting(owned)
 
     def withdrawn(self, owned: OwnedPartition) -> None:
-        """It has left this worker."""
+        """The partition has left this worker."""
         owned.led = None
         self._respond_to_waiting(owned)
         self._appender.flush_ended()
-        self._questions.respond_to_waiting(owned)
+        self._partition_requests.respond_to_waiting(owned)
         self._coordinator_shards.left(owned)
 
     def _respond_to_waiting(self, owned: OwnedPartition) -> None:
         self._appender.advanced(owned.slot)
-        self._questions.pending_deletes.progressed(owned.slot)
+        self._partition_requests.pending_deletes.progressed(owned.slot)
         self._slot_publisher.release_watchers(owned)

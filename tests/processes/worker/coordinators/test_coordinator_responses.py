@@ -33,7 +33,7 @@ def test_a_reply_that_a_version_cant_carry_is_an_unknown_server_error(caplog: py
         with caplog.at_level(logging.ERROR):
             answers.reply(token, Joined(member_id="m" * 40_000))
     while answers.is_busy:
-        answers.work(1)
+        answers.encode_queued(1)
     assert len(frames) == count
     for frame in frames:
         answered = unpack_coordination(frame)

@@ -132,7 +132,7 @@ def test_a_log_that_can_not_be_read_costs_its_groups_only(pieces: Pieces, caplog
         pieces.begin(WORKER)
         pieces.run_until_online(OFFSETS)
         pieces.settle()
-    assert f"{OFFSETS}-0: its coordinator can't be loaded" in caplog.text
+    assert f"{OFFSETS}-0: cannot load its coordinator" in caplog.text
     assert committed(client, groups[0])[0] == ErrorCode.NOT_COORDINATOR
     assert committed(client, groups[1]) == (0, 7)
 

@@ -19,14 +19,14 @@ def test_who_asks_while_an_answer_is_made_gets_the_same_one() -> None:
         return b"%d" % made[-1]
 
     answer = SharedResponse(steps, lambda peer, frame: sent.append((peer, frame)))
-    answer.wanted(REPORTER)
-    answer.work(0)
-    answer.wanted(CLEANER)
+    answer.request(REPORTER)
+    answer.tick(0)
+    answer.request(CLEANER)
     while answer.is_busy:
         assert not sent
-        answer.work(0)
+        answer.tick(0)
     assert sorted(sent) == [(CLEANER, b"0"), (REPORTER, b"0")]
-    answer.wanted(CLEANER)
+    answer.request(CLEANER)
     while answer.is_busy:
-        answer.work(0)
+        answer.tick(0)
     assert sent[2:] == [(CLEANER, b"1")]

@@ -75,7 +75,7 @@ def test_a_consumer_gets_each_record_although_the_index_names_a_later_batch(
     generation = pieces.published().generation
     assert [_first(client, offset) for offset in range(BATCHES)] == list(range(BATCHES))
     assert path.read_bytes() == before
-    (line,) = _lines(caplog, "built anew")
+    (line,) = _lines(caplog, "rebuilt")
     assert line.startswith(f"{TOPIC}-0: ") and file_name(0, OFFSET_INDEX) in line
     assert pieces.published().generation == generation + 1
 
@@ -88,7 +88,7 @@ def test_a_consumer_gets_each_record_although_the_index_names_no_batch(
     before = _flip(path, 8 * 5 + 7, 0)
     assert [_first(client, offset) for offset in range(BATCHES)] == list(range(BATCHES))
     assert path.read_bytes() == before
-    assert len(_lines(caplog, "built anew")) == 1
+    assert len(_lines(caplog, "rebuilt")) == 1
 
 
 def test_a_search_by_time_finds_the_record_although_the_time_index_is_wrong(
@@ -101,7 +101,7 @@ def test_a_search_by_time_finds_the_record_although_the_time_index_is_wrong(
     body = client.ask(list_offsets(TOPIC, 0, START_MS + 7))
     assert int.from_bytes(body[-8:], "big") == 7
     assert path.read_bytes() == before
-    (line,) = _lines(caplog, "built anew")
+    (line,) = _lines(caplog, "rebuilt")
     assert file_name(0, TIME_INDEX) in line
 
 
@@ -120,7 +120,7 @@ def test_a_batch_that_is_damaged_where_the_index_names_it_is_no_fault_of_the_ind
     assert _first(client, entries[6][0]) == entries[6][0]
     assert index.read_bytes() == before
     assert _segment(pieces).is_index_checked
-    assert not _lines(caplog, "built anew")
+    assert not _lines(caplog, "rebuilt")
     assert len(_lines(caplog, "can't read")) == 1
 
 

@@ -19,7 +19,7 @@ from kafkad.core.log.segments.removal import delete_records_before, truncate_to
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.core.ports import StorageFailed
 from kafkad.core.types import FreeSpace
-from kafkad.processes.worker.moving import left_directories, moves
+from kafkad.processes.worker.moving import moves, old_directories
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.cleaning_messages import CleaningRequest
 from kafkad.wire.processes.controller_messages import LogDirFailed, PartitionMoved
@@ -234,7 +234,7 @@ def test_a_topic_deleted_right_after_the_move_leaves_no_name_behind(
 ) -> None:
     """Readers may still have the old directory; a new topic of the name needs it."""
     filled(pieces, pieces.connect())
-    monkeypatch.setattr(pieces.worker.moves._left, "look", lambda now_ms: None)
+    monkeypatch.setattr(pieces.worker.moves._old_directories, "tick", lambda now_ms: None)
     ask(pieces, TWO)
     pieces.run(lambda: pieces.published().log_dir == TWO, "the partition is there")
     assert names(pieces, ONE) == ["t-0"]
@@ -291,10 +291,10 @@ def test_a_target_without_room_keeps_the_partition_where_it_is(
 ) -> None:
     client = pieces.connect()
     values = filled(pieces, client)
-    monkeypatch.setattr(pieces.worker.moves, "_least_free", lambda: 1 << 60)
+    monkeypatch.setattr(pieces.worker.moves, "_min_free_bytes", lambda: 1 << 60)
     ask(pieces, TWO)
     pieces.run(lambda: moved(pieces, ONE), "the move is given up")
-    assert [row for row in caplog.records if row.levelno == logging.ERROR and "is not moved" in row.message]
+    assert [row for row in caplog.records if row.levelno == logging.ERROR and "cannot move" in row.message]
     assert (names(pieces, TWO), pieces.published().future_dir) == ([], -1)
     assert read(client, 6) == values
 
@@ -350,7 +350,7 @@ def die_before(pieces: Pieces, monkeypatch: pytest.MonkeyPatch, name: str) -> Ca
         raise Killed
 
     calls = iter(range(10))
-    module = left_directories if hasattr(left_directories, name) else moves
+    module = old_directories if hasattr(old_directories, name) else moves
     real = getattr(module, name)
 
     def later(*args: object, **kwargs: object) -> object:

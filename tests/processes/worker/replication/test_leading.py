@@ -244,7 +244,7 @@ def test_a_wish_is_told_again_to_the_next_life_of_the_controller_process(pieces:
     change(pieces, leader_epoch=2, partition_epoch=2, isr=(US, SECOND))
     fetched(pieces.connect(), THIRD, 0)
     assert len(wishes(pieces)) == 1
-    pieces.worker.leading.ask_again()
+    pieces.worker.leading.repeat_requests()
     first, second = wishes(pieces, 2)
     assert first == second
 

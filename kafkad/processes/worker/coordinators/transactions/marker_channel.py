@@ -1,8 +1,8 @@
 """Sends the markers of the transactions that the coordinators of this worker have decided.
 
 They are sent to the owners of the partitions until they are written (Apache Kafka: TransactionMarkerChannelManager).
-An owner may be this worker or another one, or belong to another broker, and may die meanwhile; `Marking` says whom to
-ask when.
+An owner may be this worker, another one, or on another broker, and may die meanwhile; `Marking` decides where and when
+to send.
 """
 
 from collections.abc import Callable
@@ -23,12 +23,12 @@ from kafkad.wire.processes.coordinator_messages import TxnMarkerRequest, TxnMark
 from kafkad.wire.processes.descriptors import short_topic_id
 
 WriteTxnMarker = Callable[[TxnMarkerRequest, Callable[[TxnMarkerWritten], None]], None]
-"""Writes one marker to each of the partitions, and answers when all are replicated."""
+"""Writes one marker to each of the partitions; the callback is called when all are replicated."""
 
 
 class TxnMarkerChannel:
-    """`write` writes markers in this worker; `send` returns False when a worker can't be reached; without a cluster
-    there are no `others`.
+    """`write` writes markers in this worker; `send` returns False if a worker is not connected; without a cluster
+    there are no `other_brokers`.
     """
 
     def __init__(
@@ -39,15 +39,15 @@ class TxnMarkerChannel:
         *,
         write: WriteTxnMarker,
         send: Callable[[ProcessKey, bytes], bool],
-        others: OtherBrokers | None,
+        other_brokers: OtherBrokers | None,
     ) -> None:
         self._me = me
-        self._others = others
+        self._other_brokers = other_brokers
         self._partitions = partitions
         self._shards = coordinator_shards
         self._write = write
         self._send = send
-        self._marking = Marking(self._place_of)
+        self._marking = Marking(self._writer_of)
         self._now_ms = 0
 
     @property
@@ -58,55 +58,55 @@ class TxnMarkerChannel:
     def next_deadline_ms(self) -> int | None:
         return self._marking.retry_at_ms
 
-    def add(self, owned: OwnedPartition, wanted: TxnMarkersToSend) -> None:
-        """A shard has decided a transaction; its markers are sent when the pass ends."""
-        self._marking.order(owned.slot, wanted)
+    def add(self, owned: OwnedPartition, markers: TxnMarkersToSend) -> None:
+        """A shard has decided a transaction: send its markers at the end of the pass."""
+        self._marking.order(owned.slot, markers)
 
     def forget(self, owned: OwnedPartition) -> None:
-        """The shard was given up."""
+        """The shard was unloaded."""
         self._marking.forget(owned.slot)
 
     def written(self, message: TxnMarkerWritten) -> None:
         self._marking.response_received(message.marker_id, message.results, self._now_ms)
 
-    def wanted(self, peer: ProcessKey, message: TxnMarkerRequest) -> None:
+    def handle_request(self, peer: ProcessKey, message: TxnMarkerRequest) -> None:
         """Another worker's coordinator sends a marker for partitions of this worker."""
-        self._write(message, partial(self._answer, peer))
+        self._write(message, partial(self._respond, peer))
 
-    def _answer(self, peer: ProcessKey, written: TxnMarkerWritten) -> None:
+    def _respond(self, peer: ProcessKey, written: TxnMarkerWritten) -> None:
         # If the peer has died meanwhile, its successor sends the marker again.
         self._send(peer, pack_coordination(written))
 
     def worker_lost(self, worker: ProcessKey) -> None:
         self._marking.worker_lost(worker.index, self._now_ms)
 
-    def work(self, now_ms: int) -> None:
-        """End of a pass: send the markers, and tell the shards which are written."""
+    def tick(self, now_ms: int) -> None:
+        """End of a pass: send markers, and notify shards of written ones."""
         self._now_ms = now_ms
         if not len(self._marking) and not self._marking.is_busy:
             return
         for request in self._marking.take_requests(now_ms):
-            self._run(request)
+            self._send_request(request)
         for advanced in self._marking.take_advanced():
-            self._tell(advanced)
-        for finished in self._marking.take_finished():
-            self._shards.markers_written(finished.source, finished.transactional_id, finished.producer_epoch)
+            self._notify_shard(advanced)
+        for completed in self._marking.take_finished():
+            self._shards.markers_written(completed.source, completed.transactional_id, completed.producer_epoch)
         rejected, self._marking.rejected = self._marking.rejected, []
         for line in rejected:
             self._shards.events.say("transaction markers", now_ms, "%s", line)
 
-    def _tell(self, advanced: MarkersAdvanced) -> None:
+    def _notify_shard(self, advanced: MarkersAdvanced) -> None:
         def rule(caller: Caller, shard: TransactionShard, _moment: Moment) -> Outcome[AnyTransactionRecord]:
             return shard.markers_advanced(
                 caller.token, advanced.transactional_id, advanced.producer_epoch, advanced.partitions
             )
 
-        self._shards.ask(advanced.source, rule, lambda _told: None)
+        self._shards.run_internal(advanced.source, rule, lambda _reply: None)
 
-    def _run(self, request: MarkerRequest) -> None:
+    def _send_request(self, request: MarkerRequest) -> None:
         if request.broker != HERE:
-            assert self._others is not None, "there are other brokers in a cluster only"
-            self._others.write_markers(request, partial(self._others_have_answered, request.marker_id))
+            assert self._other_brokers is not None, "only a cluster has other brokers"
+            self._other_brokers.write_markers(request, partial(self._completed_by_broker, request.marker_id))
             return
         requested = request.requested
         message = TxnMarkerRequest(
@@ -123,18 +123,18 @@ class TxnMarkerChannel:
         elif not self._send(ProcessKey("worker", request.worker), pack_coordination(message)):
             self._marking.worker_lost(request.worker, self._now_ms)
 
-    def _others_have_answered(self, marker_id: int, codes: list[ErrorCode] | None) -> None:
+    def _completed_by_broker(self, marker_id: int, codes: list[ErrorCode] | None) -> None:
         if codes is None:
             self._marking.lost(marker_id, self._now_ms)
         else:
             self._marking.response_received(marker_id, codes, self._now_ms)
 
-    def _place_of(self, topic: str, index: int) -> MarkerWriter | None:
-        known = self._partitions.image.topics.get(topic)
-        if known is None or not 0 <= index < len(known.partitions):
+    def _writer_of(self, topic: str, index: int) -> MarkerWriter | None:
+        found = self._partitions.image.topics.get(topic)
+        if found is None or not 0 <= index < len(found.partitions):
             return None
-        row = known.partitions[index]
-        short_id = short_topic_id(known.id.bytes)
-        if self._others is not None and row.leader not in (NO_LEADER, self._partitions.broker_id):
+        row = found.partitions[index]
+        short_id = short_topic_id(found.id.bytes)
+        if self._other_brokers is not None and row.leader not in (NO_LEADER, self._partitions.broker_id):
             return MarkerWriter(-1, row.slot, short_id, row.leader)
         return MarkerWriter(row.owner if row.slot >= 0 else -1, row.slot, short_id)

@@ -1,8 +1,8 @@
-"""Transaction markers in the partitions of this worker: written for a coordinator, answered when replicated.
+"""Writes transaction markers to the partitions of this worker; a request completes when its markers are replicated.
 
-A marker that is sent twice is written twice; the second one ends nothing. A marker in a partition of
-`__consumer_offsets` decides offsets, so its group coordinator is told at once. A transaction may span ten thousand
-partitions, so transactions take turns, a few milliseconds in each pass.
+A marker that is sent twice is written twice; the second one has no effect. A marker in a partition of
+`__consumer_offsets` commits or drops offsets, so its group coordinator is notified at once. A transaction may have ten
+thousand partitions, so transactions take turns, a few milliseconds in each pass.
 """
 
 import time
@@ -17,29 +17,29 @@ from kafkad.processes.worker.failed_partitions import FAILURES, Failure, log_no_
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.coordinator_messages import TxnMarkerRequest, TxnMarkerWritten
 
-Answer = Callable[[TxnMarkerWritten], None]
+OnWritten = Callable[[TxnMarkerWritten], None]
 Ended = Callable[[OwnedPartition, int, bool, int], None]
-"""(partition, producer id, whether it commits, offset of the marker)."""
+"""(partition, producer id, whether it is a commit, offset of the marker)."""
 
 AT_A_TIME = 16
 """Markers of one transaction in one turn, which takes a few milliseconds."""
 
 
 class _Row:
-    """A marker with its results, one for each partition that was tried."""
+    """A marker with its results, one for each partition so far."""
 
-    __slots__ = ("answer", "marker", "required", "results")
+    __slots__ = ("completed", "marker", "required", "results")
 
-    def __init__(self, marker: TxnMarkerRequest, answer: Answer) -> None:
+    def __init__(self, marker: TxnMarkerRequest, completed: OnWritten) -> None:
         self.marker = marker
-        self.answer = answer
+        self.completed = completed
         self.results: list[int] = []
         self.required: dict[int, tuple[OwnedPartition, int]] = {}
         """Index of the result → the partition, and the offset that its high watermark must reach."""
 
 
 class TxnMarkerWriter:
-    """`touched` notes that a log has changed, `failed` takes one offline, `ended` tells a group coordinator."""
+    """`touched` marks a log as changed, `failed` takes it offline, `ended` notifies a group coordinator."""
 
     def __init__(
         self,
@@ -55,20 +55,18 @@ class TxnMarkerWriter:
         self._ended = ended
         self._unwritten: deque[_Row] = deque()
         self._waiting: list[_Row] = []
-        """Markers that are in all their logs, but not replicated everywhere."""
+        """Markers that are written, but not replicated everywhere."""
 
     @property
     def is_busy(self) -> bool:
         return bool(self._unwritten)
 
-    def write(self, marker: TxnMarkerRequest, answer: Answer) -> None:
-        """Note one marker for each partition, which `work` writes; `answer` is called after they are published and
-        replicated.
-        """
-        self._unwritten.append(_Row(marker, answer))
+    def write(self, marker: TxnMarkerRequest, completed: OnWritten) -> None:
+        """Queue one marker for each partition; `completed` is called when they are published and replicated."""
+        self._unwritten.append(_Row(marker, completed))
 
-    def work(self, budget_s: float) -> None:
-        """Write for about `budget_s` seconds, but at least one turn."""
+    def write_queued(self, budget_s: float) -> None:
+        """Write for about `budget_s` seconds, at least one turn."""
         until_s = time.monotonic() + budget_s
         while self._unwritten:
             row = self._unwritten.popleft()
@@ -109,7 +107,7 @@ class TxnMarkerWriter:
                 now_ms=wall_clock_ms(),
             )
         except NoSpaceLeft as no_space:
-            log_no_space(owned, "a transaction's end can't be written", no_space)
+            log_no_space(owned, "cannot append a transaction marker", no_space)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from no_space
         except FAILURES as failure:
             self._failed(owned, failure)
@@ -120,13 +118,13 @@ class TxnMarkerWriter:
         return info.last_offset + 1
 
     def respond_to_written(self) -> None:
-        """After publishing: answer the markers that are replicated, or never will be."""
+        """After publishing: complete the markers that are replicated, or cannot be any more."""
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
         for row in waiting:
             if self._is_done(row):
-                row.answer(TxnMarkerWritten(row.marker.marker_id, row.results))
+                row.completed(TxnMarkerWritten(row.marker.marker_id, row.results))
             else:
                 self._waiting.append(row)
 

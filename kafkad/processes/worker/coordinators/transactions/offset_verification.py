@@ -1,7 +1,7 @@
-"""Does the transaction of a TxnOffsetCommit include the offsets of its group?
+"""Verifies that the transaction of a TxnOffsetCommit includes the offsets of its group.
 
-The transaction coordinator is asked before the first commit of a transaction, as before the first records in any
-other partition (KIP-890). From version 5 on, that question also adds the partition to the transaction.
+The transaction coordinator verifies the first commit of a transaction, as the first records in any other partition
+(KIP-890). From version 5 on, the verification also adds the partition to the transaction.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,9 +16,9 @@ from kafkad.processes.worker.coordinators.transactions.transaction_verification 
 from kafkad.processes.worker.owned import OwnedPartition
 
 ABORTABLE_FROM = 4
-"""Older clients don't know TRANSACTION_ABORTABLE."""
+"""Older clients do not support TRANSACTION_ABORTABLE."""
 ADDS_FROM = 5
-"""From this version of TxnOffsetCommit on clients don't send AddOffsetsToTxn first (transaction version 2)."""
+"""From this version of TxnOffsetCommit on, clients send no AddOffsetsToTxn (transaction version 2)."""
 
 
 class OffsetVerifications:
@@ -33,18 +33,17 @@ class OffsetVerifications:
         request: Any,
         version: int,
         proceed: Callable[[int], None],
-        refuse: Callable[[ErrorCode], None],
+        reject: Callable[[ErrorCode], None],
     ) -> None:
-        """`proceed` gets the guard with which the commit may be appended; either it or `refuse` is called, now or
-        later.
-        """
+        """Either `proceed`, with the guard for the append, or `reject` is called, now or later."""
         if owned.log is None:
-            refuse(ErrorCode.NOT_COORDINATOR)
+            reject(ErrorCode.NOT_COORDINATOR)
             return
         if not any(
-            self._transaction_verification.is_there(topic.name, row.partition_index) for topic, row in _rows(request)
+            self._transaction_verification.has_partition(topic.name, row.partition_index)
+            for topic, row in _rows(request)
         ):
-            # Nothing will be appended: each row gets that error, whatever the transaction is.
+            # Nothing will be appended: each row gets an error, whatever the state of the transaction.
             proceed(NO_GUARD)
             return
         adds = version >= ADDS_FROM
@@ -60,33 +59,33 @@ class OffsetVerifications:
                 supports_epoch_bump=adds,
             )
         except KafkaError as error:
-            refuse(error.code)
+            reject(error.code)
             return
         if guard == NO_GUARD:
             proceed(guard)
             return
 
-        def answered(codes: list[ErrorCode]) -> None:
+        def completed(codes: list[ErrorCode]) -> None:
             if codes[0] == ErrorCode.NONE:
                 proceed(guard)
             else:
-                refuse(_told(codes[0], version))
+                reject(_code_for(codes[0], version))
 
         partition = (owned.name.topic, owned.name.partition)
         producer = (request.producer_id, request.producer_epoch)
-        asked = PartitionsToVerify(request.transactional_id, *producer, adds, [partition])
-        self._transaction_verification.ask(asked, answered)
+        requested = PartitionsToVerify(request.transactional_id, *producer, adds, [partition])
+        self._transaction_verification.verify(requested, completed)
 
 
 def _rows(request: Any) -> Iterator[tuple[Any, Any]]:
     return ((topic, row) for topic in request.topics for row in topic.partitions)
 
 
-def _told(code: ErrorCode, version: int) -> ErrorCode:
-    """The code that clients of this version understand."""
+def _code_for(code: ErrorCode, version: int) -> ErrorCode:
+    """The error code for clients of this version."""
     match code:
         case ErrorCode.NOT_COORDINATOR | ErrorCode.COORDINATOR_NOT_AVAILABLE:
-            # The transaction's coordinator has moved, not the group's, so the client need not look for another.
+            # The transaction's coordinator has moved, not the group's: the client must not search another one.
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         case ErrorCode.CONCURRENT_TRANSACTIONS if version < ADDS_FROM:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -1,7 +1,7 @@
-"""What coordinators and leaders ask other brokers about transactions: to write markers, and to verify partitions.
+"""Requests of coordinators and leaders to other brokers: write transaction markers, verify partitions.
 
-Markers and questions have a connection each, so that a question does not wait until markers are replicated. Every
-request is answered, with the codes of the other broker or with None: it may have been carried out or not.
+Markers and verifications have separate connections, so that a verification does not wait for the replication of
+markers. Every request completes with the codes of the other broker, or with None: it may have been performed or not.
 """
 
 import logging
@@ -36,7 +36,7 @@ from kafkad.wire.primitives import MalformedRequest
 log = logging.getLogger(__name__)
 
 Codes = Callable[[list[ErrorCode] | None], None]
-"""A code for each partition, in the order asked; None when no answer came."""
+"""A code for each partition, in the order of the request; None without a response."""
 _MARKERS_VERSION, _VERIFICATION_VERSION = 1, 4
 _Marker = tuple[MarkerRequest, Codes]
 _Verification = tuple[PartitionsToVerify, Codes]
@@ -51,8 +51,8 @@ def _transaction_of(item: _Verification) -> str:
 
 
 class OtherBrokers:
-    """`brokers` are those that live. `verifies`: whether their coordinators know how to verify a transaction; otherwise
-    none is, as in Apache Kafka when the other broker is too old.
+    """`brokers`: the live brokers. `verifies`: whether their coordinators support verification; otherwise transactions
+    are not verified, as in Apache Kafka when the other broker is too old.
     """
 
     def __init__(
@@ -60,44 +60,44 @@ class OtherBrokers:
         loop: EventLoop,
         broker_id: int,
         listener: str,
-        patience: ConnectionTimeouts,
+        timeouts: ConnectionTimeouts,
         *,
         verifies: bool,
         brokers: Callable[[], Mapping[int, Broker]],
     ) -> None:
-        self.has_heard = False
-        """An answer came, and nobody has worked on what follows from it."""
+        self.has_responses = False
+        """Whether responses were received since the last tick."""
         self._listener = listener
         self._verifies = verifies
         self._brokers = brokers
-        self._to_writers = BrokerConnections(loop, f"broker-{broker_id}-txn-marker-sender", patience)
-        self._to_coordinators = BrokerConnections(loop, f"broker-{broker_id}-add-partitions-to-txn-manager", patience)
+        self._to_writers = BrokerConnections(loop, f"broker-{broker_id}-txn-marker-sender", timeouts)
+        self._to_coordinators = BrokerConnections(loop, f"broker-{broker_id}-add-partitions-to-txn-manager", timeouts)
         self._markers: Outbox[_Marker] = Outbox(_producer_of)
         self._verifications: Outbox[_Verification] = Outbox(_transaction_of)
-        self._known: dict[int, Destination] = {}
+        self._destinations: dict[int, Destination] = {}
 
-    def write_markers(self, request: MarkerRequest, answered: Codes) -> None:
-        """Have markers written by the broker `request.broker`. Sent when the pass ends."""
-        self._markers.add(request.broker, (request, answered))
+    def write_markers(self, request: MarkerRequest, completed: Codes) -> None:
+        """Request the markers from the broker `request.broker`. Sent at the end of the pass."""
+        self._markers.add(request.broker, (request, completed))
 
-    def verify(self, broker: int, question: PartitionsToVerify, answered: Codes) -> None:
-        """Ask the transaction coordinator on `broker`. Sent when the pass ends."""
-        if not self._verifies and not question.adds:
-            answered([ErrorCode.NONE] * len(question.partitions))
+    def verify(self, broker: int, request: PartitionsToVerify, completed: Codes) -> None:
+        """Request the verification from the coordinator on `broker`. Sent at the end of the pass."""
+        if not self._verifies and not request.adds:
+            completed([ErrorCode.NONE] * len(request.partitions))
             return
-        self._verifications.add(broker, (question, answered))
+        self._verifications.add(broker, (request, completed))
 
     def metadata_changed(self) -> None:
-        """Requests to a broker that is gone, or that moved, fail now."""
-        for broker, before in list(self._known.items()):
+        """Fail the requests to brokers that were removed or have another address."""
+        for broker, before in list(self._destinations.items()):
             if self._find(broker) != before:
-                del self._known[broker]
+                del self._destinations[broker]
                 self._to_writers.drop(before)
                 self._to_coordinators.drop(before)
 
-    def work(self) -> None:
-        """In each pass that has news: send what waits, give up what is late."""
-        self.has_heard = False
+    def tick(self) -> None:
+        """Send pending requests, fail timed out ones."""
+        self.has_responses = False
         self._to_writers.tick()
         self._to_coordinators.tick()
         for broker in self._markers.ready():
@@ -128,21 +128,21 @@ class OtherBrokers:
         api_key: int,
         version: int,
         body: bytes,
-        replied: Callable[[memoryview | None], None],
+        on_result: Callable[[memoryview | None], None],
     ) -> None:
-        to = self._find(broker)
-        if to is None:
-            replied(None)
+        destination = self._find(broker)
+        if destination is None:
+            on_result(None)
             return
-        self._known[broker] = to
+        self._destinations[broker] = destination
 
-        def on_reply(answer: memoryview) -> None:
-            self.has_heard = True
-            replied(answer)
+        def on_reply(response: memoryview) -> None:
+            self.has_responses = True
+            on_result(response)
 
         def on_failure(_reason: str) -> None:
-            self.has_heard = True
-            replied(None)
+            self.has_responses = True
+            on_result(None)
 
         request = Request(
             api_key=api_key,
@@ -152,57 +152,57 @@ class OtherBrokers:
             on_reply=on_reply,
             on_failure=on_failure,
         )
-        connections.send(to, request)
+        connections.send(destination, request)
 
     # Markers.
 
     def _send_markers(self, broker: int, items: list[_Marker]) -> None:
         markers = tuple(_marker(request) for request, _ in items)
         body = WRITE_TXN_MARKERS_1.encode_request(WriteTxnMarkersRequest(markers=markers), _MARKERS_VERSION)
-        replied = partial(self._markers_written, broker, items)
-        self._send(self._to_writers, broker, WRITE_TXN_MARKERS, _MARKERS_VERSION, body, replied)
+        on_result = partial(self._markers_written, broker, items)
+        self._send(self._to_writers, broker, WRITE_TXN_MARKERS, _MARKERS_VERSION, body, on_result)
 
-    def _markers_written(self, broker: int, items: list[_Marker], answer: memoryview | None) -> None:
+    def _markers_written(self, broker: int, items: list[_Marker], response: memoryview | None) -> None:
         self._markers.completed(broker)
         codes = {}
-        if answer is not None:
+        if response is not None:
             try:
-                codes = WRITE_TXN_MARKERS_1.decode_response(answer, _MARKERS_VERSION)
+                codes = WRITE_TXN_MARKERS_1.decode_response(response, _MARKERS_VERSION)
             except MalformedRequest as error:
                 log.warning("broker %d: %s", broker, error)
-        for request, answered in items:
+        for request, completed in items:
             found = codes.get(request.requested.producer_id)
             missing = ErrorCode.UNKNOWN_SERVER_ERROR
-            answered(None if found is None else [found.get(each, missing) for each in request.partitions])
+            completed(None if found is None else [found.get(each, missing) for each in request.partitions])
 
     # Verification.
 
     def _send_verifications(self, broker: int, items: list[_Verification]) -> None:
-        transactions = tuple(_transaction(question) for question, _ in items)
-        asked = VerificationRequest(transactions=transactions)
-        body = ADD_PARTITIONS_TO_TXN_4.encode_request(asked, _VERIFICATION_VERSION)
-        replied = partial(self._verified, broker, items)
-        self._send(self._to_coordinators, broker, ADD_PARTITIONS_TO_TXN, _VERIFICATION_VERSION, body, replied)
+        transactions = tuple(_transaction(request) for request, _ in items)
+        verification = VerificationRequest(transactions=transactions)
+        body = ADD_PARTITIONS_TO_TXN_4.encode_request(verification, _VERIFICATION_VERSION)
+        on_result = partial(self._verified, broker, items)
+        self._send(self._to_coordinators, broker, ADD_PARTITIONS_TO_TXN, _VERIFICATION_VERSION, body, on_result)
 
-    def _verified(self, broker: int, items: list[_Verification], answer: memoryview | None) -> None:
+    def _verified(self, broker: int, items: list[_Verification], response: memoryview | None) -> None:
         self._verifications.completed(broker)
         codes: dict[str, dict[tuple[str, int], ErrorCode]] = {}
-        refusal = ErrorCode.NONE
-        if answer is not None:
+        error_code = ErrorCode.NONE
+        if response is not None:
             try:
-                response = ADD_PARTITIONS_TO_TXN_4.decode_response(answer, _VERIFICATION_VERSION)
+                verified = ADD_PARTITIONS_TO_TXN_4.decode_response(response, _VERIFICATION_VERSION)
             except MalformedRequest as error:
                 log.warning("broker %d: %s", broker, error)
             else:
-                codes, refusal = response.codes, response.error_code
-        for question, answered in items:
-            if refusal != ErrorCode.NONE:
-                # As Apache Kafka: only a cluster whose brokers may not talk to each other answers that.
-                answered([ErrorCode.INVALID_TXN_STATE] * len(question.partitions))
+                codes, error_code = verified.codes, verified.error_code
+        for request, completed in items:
+            if error_code != ErrorCode.NONE:
+                # As Apache Kafka: the brokers of the cluster are not authorized for each other.
+                completed([ErrorCode.INVALID_TXN_STATE] * len(request.partitions))
                 continue
-            found = codes.get(question.transactional_id)
+            found = codes.get(request.transactional_id)
             missing = ErrorCode.UNKNOWN_SERVER_ERROR
-            answered(None if found is None else [found.get((*each,), missing) for each in question.partitions])
+            completed(None if found is None else [found.get((*each,), missing) for each in request.partitions])
 
 
 def _marker(request: MarkerRequest) -> TxnMarker:
@@ -216,11 +216,11 @@ def _marker(request: MarkerRequest) -> TxnMarker:
     )
 
 
-def _transaction(question: PartitionsToVerify) -> TransactionToVerify:
+def _transaction(request: PartitionsToVerify) -> TransactionToVerify:
     return TransactionToVerify(
-        transactional_id=question.transactional_id,
-        producer_id=question.producer_id,
-        producer_epoch=question.producer_epoch,
-        verify_only=not question.adds,
-        topics=by_topic(question.partitions),
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        verify_only=not request.adds,
+        topics=by_topic(request.partitions),
     )

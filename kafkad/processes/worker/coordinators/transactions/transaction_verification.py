@@ -1,8 +1,7 @@
-"""Is a partition in a producer's transaction?
+"""Verifies that partitions are in a producer's transaction.
 
-The appending worker asks the transaction coordinator. That is the worker that owns the transactional id's internal
-partition, which may be this one, or the broker that leads it. Every question is answered, whatever happens to them:
-with the codes of the coordinator, or with the reason why it could not be asked.
+The transaction coordinator is the owner of the internal partition of the transactional id: this worker, another one, or
+another broker. Every request completes, with the codes of the coordinator or with NOT_COORDINATOR.
 """
 
 from collections.abc import Callable
@@ -22,13 +21,13 @@ from kafkad.processes.worker.coordinators.transactions.other_brokers import Othe
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.wire.processes.coordinator_messages import Verified, VerifyPartitionsRequest, pack_coordination
 
-Answered = Callable[[list[ErrorCode]], None]
-"""Called once with a code for each partition, in the order asked."""
+OnVerified = Callable[[list[ErrorCode]], None]
+"""Called once with a code for each partition, in the order of the request."""
 
 
 class TransactionVerification:
-    """`me` is this worker; `send` returns False when a worker can't be reached; without a cluster there are no
-    `others`.
+    """`me` is this worker; `send` returns False if a worker is not connected; without a cluster there are no
+    `other_brokers`.
     """
 
     def __init__(
@@ -37,64 +36,66 @@ class TransactionVerification:
         partitions: Partitions,
         coordinator_shards: CoordinatorShards,
         send: Callable[[ProcessKey, bytes], bool],
-        others: OtherBrokers | None,
+        other_brokers: OtherBrokers | None,
     ) -> None:
         self._me = me
-        self._others = others
+        self._other_brokers = other_brokers
         self._partitions = partitions
         self._coordinator_shards = coordinator_shards
         self._send = send
-        self._open: dict[int, tuple[ProcessKey, int, Answered]] = {}
+        self._pending: dict[int, tuple[ProcessKey, int, OnVerified]] = {}
         self._next_id = 1
 
-    def is_there(self, topic: str, partition: int) -> bool:
-        """Whether the topic has this partition, as far as this broker knows."""
-        known = self._partitions.image.topics.get(topic)
-        return known is not None and 0 <= partition < len(known.partitions)
+    def has_partition(self, topic: str, partition: int) -> bool:
+        """Whether the topic has this partition in this broker's metadata."""
+        pending = self._partitions.image.topics.get(topic)
+        return pending is not None and 0 <= partition < len(pending.partitions)
 
-    # Asking.
+    # Requests to coordinators.
 
-    def ask(self, question: PartitionsToVerify, answered: Answered) -> None:
-        """Put `question` to the coordinator; `answered` may be called before this returns."""
-        owner, _slot, leader = self._coordinator_of(question.transactional_id)
-        if self._others is not None and leader not in (NO_LEADER, self._partitions.broker_id):
-            self._ask_broker(self._others, leader, question, answered)
+    def verify(self, request: PartitionsToVerify, completed: OnVerified) -> None:
+        """Send `request` to the coordinator; `completed` may be called before this returns."""
+        owner, _slot, leader = self._coordinator_of(request.transactional_id)
+        if self._other_brokers is not None and leader not in (NO_LEADER, self._partitions.broker_id):
+            self._verify_on_broker(self._other_brokers, leader, request, completed)
             return
         if owner == self._me:
-            self._answer(question, answered)
+            self._handle(request, completed)
             return
-        question_id = self._next_id
+        request_id = self._next_id
         self._next_id += 1
         message = VerifyPartitionsRequest(
-            question_id,
-            question.transactional_id,
-            question.producer_id,
-            question.producer_epoch,
-            question.adds,
-            list(question.partitions),
+            request_id,
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            request.adds,
+            list(request.partitions),
         )
-        self._open[question_id] = (owner or self._me, len(question.partitions), answered)
+        self._pending[request_id] = (owner or self._me, len(request.partitions), completed)
         if owner is None or not self._send(owner, pack_coordination(message)):
-            self._lose(question_id)
+            self._fail(request_id)
 
-    def _ask_broker(self, others: OtherBrokers, leader: int, question: PartitionsToVerify, answered: Answered) -> None:
+    def _verify_on_broker(
+        self, other_brokers: OtherBrokers, leader: int, request: PartitionsToVerify, completed: OnVerified
+    ) -> None:
         def replied(codes: list[ErrorCode] | None) -> None:
-            answered([ErrorCode.NOT_COORDINATOR] * len(question.partitions) if codes is None else codes)
+            completed([ErrorCode.NOT_COORDINATOR] * len(request.partitions) if codes is None else codes)
 
-        others.verify(leader, question, replied)
+        other_brokers.verify(leader, request, replied)
 
-    def heard(self, message: Verified) -> None:
-        known = self._open.pop(message.request_id, None)
-        if known is not None:
-            known[2]([ErrorCode(code) for code in message.results])
+    def handle_response(self, message: Verified) -> None:
+        pending = self._pending.pop(message.request_id, None)
+        if pending is not None:
+            pending[2]([ErrorCode(code) for code in message.results])
 
     def worker_lost(self, worker: ProcessKey) -> None:
-        for question_id in [question_id for question_id, row in self._open.items() if row[0] == worker]:
-            self._lose(question_id)
+        for request_id in [request_id for request_id, row in self._pending.items() if row[0] == worker]:
+            self._fail(request_id)
 
-    def _lose(self, question_id: int) -> None:
-        _worker, count, answered = self._open.pop(question_id)
-        answered([ErrorCode.NOT_COORDINATOR] * count)
+    def _fail(self, request_id: int) -> None:
+        _worker, count, completed = self._pending.pop(request_id)
+        completed([ErrorCode.NOT_COORDINATOR] * count)
 
     def _coordinator_of(self, transactional_id: str) -> tuple[ProcessKey | None, int, int]:
         """(worker, slot, leader of the internal partition)."""
@@ -104,39 +105,39 @@ class TransactionVerification:
         row = topic.partitions[partition_for(transactional_id, len(topic.partitions))]
         return (ProcessKey("worker", row.owner) if row.owner >= 0 else None), row.slot, row.leader
 
-    # Answering.
+    # Requests to the coordinators of this worker.
 
-    def wanted(self, peer: ProcessKey, message: VerifyPartitionsRequest) -> None:
-        """Another worker asks."""
-        question = PartitionsToVerify(
+    def handle_request(self, peer: ProcessKey, message: VerifyPartitionsRequest) -> None:
+        """A request of another worker."""
+        request = PartitionsToVerify(
             message.transactional_id, message.producer_id, message.producer_epoch, message.adds, message.partitions
         )
 
-        def answered(codes: list[ErrorCode]) -> None:
+        def completed(codes: list[ErrorCode]) -> None:
             self._send(peer, pack_coordination(Verified(message.request_id, [int(code) for code in codes])))
 
-        self._answer(question, answered)
+        self._handle(request, completed)
 
-    def _answer(self, question: PartitionsToVerify, answered: Answered) -> None:
-        count = len(question.partitions)
-        _owner, slot, _leader = self._coordinator_of(question.transactional_id)
+    def _handle(self, request: PartitionsToVerify, completed: OnVerified) -> None:
+        count = len(request.partitions)
+        _owner, slot, _leader = self._coordinator_of(request.transactional_id)
 
         def rule(caller: Caller, shard: TransactionShard, moment: Moment) -> Outcome[AnyTransactionRecord]:
-            wanted = PartitionsToAdd(
-                question.transactional_id,
-                question.producer_id,
-                question.producer_epoch,
-                tuple(dict.fromkeys((topic, index) for topic, index in question.partitions)),
-                not question.adds,
+            to_add = PartitionsToAdd(
+                request.transactional_id,
+                request.producer_id,
+                request.producer_epoch,
+                tuple(dict.fromkeys((topic, index) for topic, index in request.partitions)),
+                not request.adds,
             )
-            return shard.add_partitions(caller.token, [wanted], EPOCH_BUMPING, moment)
+            return shard.add_partitions(caller.token, [to_add], EPOCH_BUMPING, moment)
 
         def replied(reply: object) -> None:
             if isinstance(reply, ErrorCode):
-                answered([reply] * count)
+                completed([reply] * count)
                 return
-            assert isinstance(reply, PartitionsAdded), f"a coordinator answers with {reply}"
+            assert isinstance(reply, PartitionsAdded), f"unexpected reply of a coordinator: {reply}"
             codes = {(row.topic, row.partition): row.code for _id, rows in reply.transactions for row in rows}
-            answered([codes[topic, index] for topic, index in question.partitions])
+            completed([codes[topic, index] for topic, index in request.partitions])
 
-        self._coordinator_shards.ask(slot, rule, replied)
+        self._coordinator_shards.run_internal(slot, rule, replied)

@@ -1,7 +1,7 @@
-"""Produce requests with a transactional id wait here while a coordinator is asked, and delay no others.
+"""Produce requests with a transactional id wait for the verification by a coordinator, without delaying others.
 
-Requests of one transactional id are appended in order, however long the coordinator takes, as later batches have
-later sequences. `handlers/partitions/produce_verification.py` decides what to ask and what an answer means.
+Requests of one transactional id are appended in order, because later batches have later sequence numbers.
+`handlers/partitions/produce_verification.py` decides what to verify and what the codes mean.
 """
 
 import heapq
@@ -18,62 +18,62 @@ from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, read_header
 from kafkad.core.transactions.requests import PartitionsToVerify
 from kafkad.handlers.partitions import produce_verification
 from kafkad.processes.runtime.turns import Turns
-from kafkad.processes.worker.coordinators.transactions.transaction_verification import Answered
+from kafkad.processes.worker.coordinators.transactions.transaction_verification import OnVerified
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.descriptors import AppendSlice
 from kafkad.wire.steps import STEP, Reading
 
 
 class _State(Enum):
-    """NEW: waits behind other requests. ASKED: waits for its coordinator. DONE: appended, refused, or abandoned."""
+    """NEW: queued. VERIFYING: waits for its coordinator. DONE: appended, rejected, or abandoned."""
 
     NEW = "new"
-    ASKED = "asked"
+    VERIFYING = "verifying"
     DONE = "done"
 
 
 class PendingProduce:
-    """A request, or this worker's part of it. `answer` belongs to the part that appends it."""
+    """The batches of a request for this worker. `response` is for the appender."""
 
     __slots__ = (
-        "answer",
-        "asked",
         "began_ms",
         "errors",
         "guards",
-        "is_unwanted",
+        "is_abandoned",
         "network",
+        "response",
         "slices",
+        "slices_to_verify",
         "state",
         "version",
     )
 
-    def __init__(self, network: int, version: int, slices: Sequence[AppendSlice], answer: object) -> None:
+    def __init__(self, network: int, version: int, slices: Sequence[AppendSlice], response: object) -> None:
         self.network = network
         self.version = version
         self.slices = slices
-        self.answer = answer
+        self.response = response
         self.state = _State.NEW
-        self.is_unwanted = False
+        self.is_abandoned = False
         self.began_ms = 0
         self.guards: dict[int, int] = {}
-        """By number of the slice: the result of the coordinator's answer."""
+        """The verification guards by number of the slice."""
         self.errors: dict[int, KafkaError] = {}
-        self.asked: list[int] = []
-        """The slices that the question is about, in its order."""
+        self.slices_to_verify: list[int] = []
+        """The slices in the verification request, in its order."""
 
     def guard_of(self, number: int) -> int:
         return self.guards.get(number, NO_GUARD)
 
 
-class Coordinators(Protocol):
-    """Knows which partitions are in a transaction."""
+class TransactionVerifier(Protocol):
+    """Verifies which partitions are in a transaction."""
 
-    def ask(self, question: PartitionsToVerify, answered: Answered) -> None: ...
+    def verify(self, request: PartitionsToVerify, completed: OnVerified) -> None: ...
 
 
 class RetryPauses(NamedTuple):
-    """While the previous transaction is ending, the question is repeated after a pause, for at most this long."""
+    """While the previous transaction is ending, the verification is retried after a pause, for at most `total_ms`."""
 
     pause_ms: int
     total_ms: int
@@ -87,13 +87,13 @@ def retry_pauses(config: BrokerConfig) -> RetryPauses:
 
 
 class Transactional:
-    """`append` appends a waiting request; `errors` has the slices that were refused. Its caller works off `turns`."""
+    """`append` appends a verified request, except the slices in its `errors`. The caller runs `turns`."""
 
     def __init__(
         self,
         partitions: Mapping[int, OwnedPartition],
         arenas: Sequence[memoryview],
-        coordinators: Coordinators,
+        verifier: TransactionVerifier,
         append: Callable[[PendingProduce], None],
         retry: RetryPauses,
         touched: Callable[[OwnedPartition], None],
@@ -101,94 +101,98 @@ class Transactional:
     ) -> None:
         self._partitions = partitions
         self._arenas = arenas
-        self._coordinators = coordinators
+        self._verifier = verifier
         self._append = append
         self._retry = retry
         self._touched = touched
         self._turns = turns
-        self._lines: dict[str, deque[PendingProduce]] = {}
+        self._queues: dict[str, deque[PendingProduce]] = {}
         self._retries: list[tuple[int, int, str, PendingProduce]] = []
         self._sequence = 0
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._queues)
 
     @property
     def next_deadline_ms(self) -> int | None:
         return self._retries[0][0] if self._retries else None
 
-    def take(self, transactional_id: str, pending: PendingProduce) -> None:
-        """A request arrived; it may be appended before this returns."""
-        self._lines.setdefault(transactional_id, deque()).append(pending)
+    def handle(self, transactional_id: str, pending: PendingProduce) -> None:
+        """The request may be appended before this returns."""
+        self._queues.setdefault(transactional_id, deque()).append(pending)
         self._advance(transactional_id)
 
     def expire(self, now_ms: int) -> None:
-        """Repeat questions to coordinators that were still ending the previous transaction."""
+        """Retry verifications by coordinators that were still ending the previous transaction."""
         while self._retries and self._retries[0][0] <= now_ms:
             _at_ms, _sequence, transactional_id, pending = heapq.heappop(self._retries)
-            self._ask(transactional_id, pending)
+            self._verify(transactional_id, pending)
             self._advance(transactional_id)
 
     def network_lost(self, network: int) -> None:
-        """A network process is dead: drop its requests, as its arena may hold other data now."""
-        for transactional_id in list(self._lines):
-            for pending in self._lines[transactional_id]:
+        """A network process is dead: drop its requests, because its arena may have other data now."""
+        for transactional_id in list(self._queues):
+            for pending in self._queues[transactional_id]:
                 if pending.network == network:
-                    pending.is_unwanted = True
+                    pending.is_abandoned = True
                     pending.state = _State.DONE
             self._advance(transactional_id)
 
     def _advance(self, transactional_id: str) -> None:
-        line = self._lines.get(transactional_id)
-        if line is None:
+        queue = self._queues.get(transactional_id)
+        if queue is None:
             # The request was abandoned meanwhile.
             return
-        while line:
-            pending = line[0]
+        while queue:
+            pending = queue[0]
             if pending.state is _State.NEW:
                 pending.began_ms = monotonic_ms()
-                self._ask(transactional_id, pending)
+                self._verify(transactional_id, pending)
             if pending.state is not _State.DONE:
                 return
-            line.popleft()
-        del self._lines[transactional_id]
+            queue.popleft()
+        del self._queues[transactional_id]
 
-    def _ask(self, transactional_id: str, pending: PendingProduce) -> None:
-        """A request about thousands of partitions is looked at in steps, beside other work of the worker."""
-        asking = self._asking(transactional_id, pending)
-        for _ in asking:
-            pending.state = _State.ASKED
-            self._turns.add(len(pending.slices), self._asking_later(transactional_id, pending, asking))
+    def _verify(self, transactional_id: str, pending: PendingProduce) -> None:
+        """In steps: a request may have thousands of partitions."""
+        steps = self._verification_steps(transactional_id, pending)
+        for _ in steps:
+            pending.state = _State.VERIFYING
+            self._turns.add(len(pending.slices), self._continue_verification(transactional_id, pending, steps))
             return
 
-    def _asking_later(self, transactional_id: str, pending: PendingProduce, asking: Iterator[None]) -> Iterator[None]:
-        yield from asking
+    def _continue_verification(
+        self, transactional_id: str, pending: PendingProduce, steps: Iterator[None]
+    ) -> Iterator[None]:
+        yield from steps
         if pending.state is _State.DONE:
             self._advance(transactional_id)
 
-    def _asking(self, transactional_id: str, pending: PendingProduce) -> Iterator[None]:
-        """Append at once if there is nothing to ask, otherwise after the answer."""
-        question = yield from self._question(transactional_id, pending)
-        if pending.is_unwanted:
+    def _verification_steps(self, transactional_id: str, pending: PendingProduce) -> Iterator[None]:
+        """Append at once without a verification, otherwise after it."""
+        request = yield from self._verification_request(transactional_id, pending)
+        if pending.is_abandoned:
             return
-        if question is None:
+        if request is None:
             self._finish(pending)
             return
-        pending.state = _State.ASKED
-        is_asking = True
+        pending.state = _State.VERIFYING
+        is_sending = True
 
-        def answered(codes: list[ErrorCode]) -> None:
-            self._answered(transactional_id, pending, codes)
-            if not is_asking and pending.state is _State.DONE:
+        def completed(codes: list[ErrorCode]) -> None:
+            self._verification_completed(transactional_id, pending, codes)
+            if not is_sending and pending.state is _State.DONE:
                 self._advance(transactional_id)
 
-        self._coordinators.ask(question, answered)
-        is_asking = False
+        self._verifier.verify(request, completed)
+        is_sending = False
 
-    def _question(self, transactional_id: str, pending: PendingProduce) -> Reading[PartitionsToVerify | None]:
+    def _verification_request(
+        self, transactional_id: str, pending: PendingProduce
+    ) -> Reading[PartitionsToVerify | None]:
         pending.guards.clear()
         pending.errors.clear()
-        pending.asked.clear()
+        pending.slices_to_verify.clear()
         headers = yield from self._transactional_headers(pending)
         try:
             producer = produce_verification.check_sole_producer(
@@ -210,7 +214,7 @@ class Transactional:
         return PartitionsToVerify(transactional_id, *producer, adds, names)
 
     def _transactional_headers(self, pending: PendingProduce) -> Reading[dict[int, BatchHeader]]:
-        """Batch headers by number of the slice. An invalid batch is refused when it is appended."""
+        """Batch headers by number of the slice. An invalid batch is rejected when it is appended."""
         arena = self._arenas[pending.network]
         headers: dict[int, BatchHeader] = {}
         for number, (_slot, _short_id, offset, length) in enumerate(pending.slices):
@@ -220,13 +224,13 @@ class Transactional:
                     headers[number] = header
             if number % STEP == STEP - 1:
                 yield
-                if pending.is_unwanted:
-                    # Its arena may hold other data now.
+                if pending.is_abandoned:
+                    # Its arena may have other data now.
                     return {}
         return headers
 
     def _begin(self, pending: PendingProduce, number: int, header: BatchHeader, adds: bool) -> tuple[str, int] | None:
-        """The partition to ask about; None when a question is unnecessary or useless."""
+        """The partition to verify; None if a verification is unnecessary or useless."""
         slot, short_id, _offset, _length = pending.slices[number]
         owned = self._partitions.get(slot)
         if owned is None or owned.short_id != short_id or owned.log is None or not owned.is_online:
@@ -248,14 +252,14 @@ class Transactional:
         if guard == NO_GUARD:
             return None
         if not owned.is_dirty:
-            # A verification that no record follows expires by the clock.
+            # A verification without records expires by time.
             self._touched(owned)
         pending.guards[number] = guard
-        pending.asked.append(number)
+        pending.slices_to_verify.append(number)
         return owned.name.topic, owned.name.partition
 
-    def _answered(self, transactional_id: str, pending: PendingProduce, codes: list[ErrorCode]) -> None:
-        if pending.is_unwanted:
+    def _verification_completed(self, transactional_id: str, pending: PendingProduce, codes: list[ErrorCode]) -> None:
+        if pending.is_abandoned:
             return
         now_ms = monotonic_ms()
         is_in_time = now_ms - pending.began_ms < self._retry.total_ms
@@ -263,7 +267,7 @@ class Transactional:
             self._sequence += 1
             heapq.heappush(self._retries, (now_ms + self._retry.pause_ms, self._sequence, transactional_id, pending))
             return
-        for number, code in zip(pending.asked, codes, strict=True):
+        for number, code in zip(pending.slices_to_verify, codes, strict=True):
             error = produce_verification.verification_error(code, pending.version)
             if error is not None:
                 pending.errors[number] = error

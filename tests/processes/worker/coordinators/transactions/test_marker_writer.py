@@ -25,12 +25,12 @@ def test_transaction_in_very_many_partitions_lets_others_end_before_it() -> None
     markers.write(_order(1, 3 * AT_A_TIME + 1), answers.append)
     markers.write(_order(2, 1), answers.append)
     for _ in range(2):
-        markers.work(0)
+        markers.write_queued(0)
         markers.respond_to_written()
     assert [each.marker_id for each in answers] == [2]
     assert markers.is_busy
     while markers.is_busy:
-        markers.work(0)
+        markers.write_queued(0)
     markers.respond_to_written()
     assert answers[1] == TxnMarkerWritten(1, [ErrorCode.NOT_LEADER_OR_FOLLOWER] * (3 * AT_A_TIME + 1))
 
@@ -39,7 +39,7 @@ def test_order_without_partitions_is_answered() -> None:
     markers = _writer()
     answers: list[TxnMarkerWritten] = []
     markers.write(_order(1, 0), answers.append)
-    markers.work(0)
+    markers.write_queued(0)
     markers.respond_to_written()
     assert answers == [TxnMarkerWritten(1, [])]
     assert not markers.is_busy

@@ -11,7 +11,7 @@ from kafkad.core.types import TopicPartition
 from kafkad.processes.worker import appending
 from kafkad.processes.worker.appending import Appender
 from kafkad.processes.worker.coordinators.transactions import transactional_produce
-from kafkad.processes.worker.coordinators.transactions.transaction_verification import Answered
+from kafkad.processes.worker.coordinators.transactions.transaction_verification import OnVerified
 from kafkad.processes.worker.coordinators.transactions.transactional_produce import RetryPauses
 from kafkad.processes.worker.disks.disk_space import DiskSpace
 from kafkad.processes.worker.owned import DeletedTopics, OwnedPartition
@@ -29,19 +29,19 @@ class PlayedCoordinators:
     """Answers when the test says so, or at once with `at_once`."""
 
     def __init__(self) -> None:
-        self.open: list[tuple[PartitionsToVerify, Answered]] = []
+        self.open: list[tuple[PartitionsToVerify, OnVerified]] = []
         self.at_once: ErrorCode | None = None
 
-    def ask(self, question: PartitionsToVerify, answered: Answered) -> None:
+    def verify(self, request: PartitionsToVerify, completed: OnVerified) -> None:
         if self.at_once is not None:
-            answered([self.at_once] * len(question.partitions))
+            completed([self.at_once] * len(request.partitions))
         else:
-            self.open.append((question, answered))
+            self.open.append((request, completed))
 
     def answer(self, *codes: ErrorCode) -> PartitionsToVerify:
-        question, answered = self.open.pop(0)
-        answered(list(codes) or [OK] * len(question.partitions))
-        return question
+        request, completed = self.open.pop(0)
+        completed(list(codes) or [OK] * len(request.partitions))
+        return request
 
 
 class Owner:
@@ -64,7 +64,7 @@ class Owner:
             failed=lambda owned, error: None,
             coordinators=self.coordinators,
             retry=RetryPauses(pause_ms, total_ms),
-            room=DiskSpace([], lambda: None, lambda log_dir: None, lambda: None),
+            disk_space=DiskSpace([], lambda: None, lambda log_dir: None, lambda: None),
         )
 
     def _partition(self, slot: int) -> OwnedPartition:
@@ -95,7 +95,7 @@ class Owner:
 
     def answers_so_far(self) -> dict[int, list[tuple[int, int]]]:
         """The same, without what goes on in later passes."""
-        self.appender.answer()
+        self.appender.send_responses()
         frames, self.sent = [frame for frame in self.sent if frame[0] == APPENDED], []
         return {
             part: [(code, offset) for code, offset, _, _ in results]
@@ -168,7 +168,7 @@ def test_a_refused_partition_does_not_refuse_the_others() -> None:
     owner.produce(1, (0, in_transaction(0)), (1, in_transaction(0)))
     owner.coordinators.answer(NO, OK)
     owner.appender.finish()
-    owner.appender.answer()
+    owner.appender.send_responses()
     explained = unpack_control(owner.sent[0])
     assert (explained.part_id, explained.ordinal) == (1, 0)  # type: ignore[union-attr]
     assert owner.answers() == {1: [(NO, -1), (0, 0)]}

@@ -1,4 +1,4 @@
-"""Answers questions to the owner of partitions: about files, producers and segments, to delete records, to clean up."""
+"""Handles requests to the owner of partitions: manifests, producers, segments, DeleteRecords, cleanup, markers."""
 
 import logging
 from collections.abc import Callable, Generator, Iterator
@@ -58,16 +58,16 @@ HIGH_WATERMARK = -1
 """The offset in DeleteRecords that means the high watermark."""
 
 _GAP = (
-    "%s: %s ends before offset %d, and the next segment begins at %d: the records between are not in the log, and "
-    "readers skip them; the file was cut, unless the topic was compacted once"
+    "%s: %s ends before offset %d, and the next segment begins at %d: the offsets in between are missing, and readers "
+    "skip them; the file was cut, unless the topic was compacted before"
 )
 
 MOST_DESCRIBED_BYTES = 16 << 20
-"""After so many bytes of producers the other partitions of a DescribeProducers are refused."""
+"""Beyond this size of producers the other partitions of a DescribeProducers get INVALID_REQUEST."""
 
 
-class Questions:
-    """Answers one message after the other; each is small, or the sender has split it."""
+class PartitionRequests:
+    """One request after the other; each is small, or the sender has split it."""
 
     def __init__(
         self,
@@ -92,29 +92,29 @@ class Questions:
         self._write = write_markers
         self._turns = Turns()
         self._index_repairs = IndexRepairs(touched, failed_partitions)
-        self._shortening: set[OwnedPartition] = set()
-        """Partitions whose segments are being removed step by step."""
+        self._removing_below_start: set[OwnedPartition] = set()
+        """Partitions whose segments below the log start offset are being removed in steps."""
         self.pending_deletes = PendingDeleteRecords(
             now_ms=now_ms, block=block, progress=deletions, delete=self._delete, send=send
         )
 
-    def answer(self, peer: ProcessKey, message: ControlMessage) -> None:
-        answer: ControlMessage
+    def handle(self, peer: ProcessKey, message: ControlMessage) -> None:
+        response: ControlMessage
         match message:
             case ManifestRequest():
                 owned = self._owned(message.slot, message.short_id)
                 if owned is not None and message.wrong_index >= 0 and owned.generation == message.generation:
-                    self._turns.add(SEGMENTS_PER_STEP, self._manifest_when_right(peer, owned, message))
+                    self._turns.add(SEGMENTS_PER_STEP, self._manifest_after_repair(peer, owned, message))
                     return
                 if owned is not None and (owned.is_recovering or owned.is_swapping):
-                    owned.waiting_questions.append((peer, message))
+                    owned.waiting_requests.append((peer, message))
                     return
-                answer = self._manifest(message)
+                response = self._manifest(message)
             case DeleteRecordsRequest():
                 self.pending_deletes.start(peer, message)
                 return
             case ProducersRequest():
-                # In steps: a partition may have hundreds of thousands of them.
+                # In steps: a partition may have hundreds of thousands of producers.
                 self._turns.add(len(message.partitions), self._describe_producers(peer, message))
                 return
             case SegmentsRequest():
@@ -127,21 +127,21 @@ class Questions:
                 self._write_markers(peer, message)
                 return
             case _:
-                raise AssertionError(f"nobody sends {type(message).__name__} to a worker")
-        self._send(peer, pack_control(answer))
+                raise AssertionError(f"{type(message).__name__} is not for a worker")
+        self._send(peer, pack_control(response))
 
     @property
     def is_busy(self) -> bool:
         return bool(self._turns)
 
     def tick(self) -> None:
-        """In each pass: go on with answers that are made in steps."""
+        """Continue requests that are handled in steps."""
         if self._turns:
             self._turns.work()
 
     def respond_to_waiting(self, owned: OwnedPartition) -> None:
-        """The log is loaded, given up or deleted: answer the questions that waited for it."""
-        waiting, owned.waiting_questions = owned.waiting_questions, []
+        """The log is loaded, offline or deleted: handle the manifest requests that wait for it."""
+        waiting, owned.waiting_requests = owned.waiting_requests, []
         for peer, message in waiting:
             self._send(peer, pack_control(self._manifest(message)))
 
@@ -152,25 +152,27 @@ class Questions:
     def _manifest(self, message: ManifestRequest) -> Manifest:
         owned = self._owned(message.slot, message.short_id)
         if owned is not None and message.files_missing:
-            self._failed_partitions.look(owned)
+            self._failed_partitions.check_files(owned)
         if owned is None or owned.log is None:
             return Manifest(message.slot, message.short_id, False, 0, [], [])
-        # The slot may be a pass behind the log; the answer must not be ahead of it.
+        # The slot may be a pass behind the log; the manifest must not be ahead of the slot.
         self._publish(owned)
         manifest = owned.log.manifest()
         generation = owned.generation_base + manifest.generation
         bases, epochs = list(manifest.segment_bases), list(manifest.epochs)
         return Manifest(message.slot, message.short_id, True, generation, bases, epochs, manifest.rewrites)
 
-    def _manifest_when_right(self, peer: ProcessKey, owned: OwnedPartition, message: ManifestRequest) -> Iterator[None]:
-        """A reader has found an index wrong: it waits until that was looked at."""
+    def _manifest_after_repair(
+        self, peer: ProcessKey, owned: OwnedPartition, message: ManifestRequest
+    ) -> Iterator[None]:
+        """A reader has found a corrupt index: its manifest waits for the repair."""
         incarnation = self.pending_deletes.incarnation_of(peer)
-        yield from self._index_repairs.steps(owned, message.wrong_index)
+        yield from self._index_repairs.repair(owned, message.wrong_index)
         if incarnation == self.pending_deletes.incarnation_of(peer):
-            self.answer(peer, ManifestRequest(message.slot, message.short_id))
+            self.handle(peer, ManifestRequest(message.slot, message.short_id))
 
     def _delete(self, slot: int, short_id: int, offset: int) -> tuple[ErrorCode, int]:
-        """Delete here; returns the offset at which the log must start on every replica."""
+        """Delete records of this replica. Returns an error, and the offset at which every replica's log must start."""
         owned = self._owned(slot, short_id)
         if owned is None or owned.log is None or not owned.leads:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
@@ -178,48 +180,48 @@ class Questions:
         up_to = partition_log.high_watermark.offset if offset == HIGH_WATERMARK else offset
         try:
             removed = delete_records_before(partition_log, up_to)
-        except KafkaError as refusal:
-            return refusal.code, -1
+        except KafkaError as rejection:
+            return rejection.code, -1
         except NoSpaceLeft as no_space:
-            log_no_space(owned, "DeleteRecords has failed, no record was deleted", no_space)
+            log_no_space(owned, "DeleteRecords failed, no record was deleted", no_space)
             return ErrorCode.KAFKA_STORAGE_ERROR, -1
         except FAILURES as failure:
             self._failed_partitions.failed(owned, failure)
             return ErrorCode.KAFKA_STORAGE_ERROR, -1
-        self._moved(owned, removed)
+        self._log_start_moved(owned, removed)
         return ErrorCode.NONE, up_to
 
-    def _moved(self, owned: OwnedPartition, removed: list[UnlinkFiles]) -> None:
+    def _log_start_moved(self, owned: OwnedPartition, removed: list[UnlinkFiles]) -> None:
         """Publish the new log start first, then remove the files."""
         self._publish(owned)
         self._touched(owned)
         for effect in removed:
             self._remove_later(owned, effect)
         if removed:
-            self.shorten(owned)
+            self.remove_below_start(owned)
 
-    def shorten(self, owned: OwnedPartition) -> None:
-        """Remove the segments below the log start that are still there: very many, or left by an earlier process."""
-        if owned.log is not None and has_expired_segments(owned.log) and owned not in self._shortening:
-            self._shortening.add(owned)
-            self._turns.add(SEGMENTS_PER_STEP, self._remove_passed(owned, owned.log))
+    def remove_below_start(self, owned: OwnedPartition) -> None:
+        """Remove the remaining segments below the log start offset: very many, or left by an earlier incarnation."""
+        if owned.log is not None and has_expired_segments(owned.log) and owned not in self._removing_below_start:
+            self._removing_below_start.add(owned)
+            self._turns.add(SEGMENTS_PER_STEP, self._removal_steps(owned, owned.log))
 
-    def _remove_passed(self, owned: OwnedPartition, partition_log: PartitionLog) -> Iterator[None]:
-        """Some of them in a step; other requests are served in between."""
+    def _removal_steps(self, owned: OwnedPartition, partition_log: PartitionLog) -> Iterator[None]:
+        """Some segments in each step."""
         try:
             while owned.log is partition_log and owned.is_online and has_expired_segments(partition_log):
                 yield
                 if owned.log is partition_log and owned.is_online:
-                    self._moved(owned, remove_expired_segments(partition_log))
+                    self._log_start_moved(owned, remove_expired_segments(partition_log))
         except NoSpaceLeft as no_space:
-            log_no_space(owned, "segments below the log start offset can't be removed yet", no_space)
+            log_no_space(owned, "cannot remove segments below the log start offset yet", no_space)
         except FAILURES as failure:
             self._failed_partitions.failed(owned, failure)
         finally:
-            self._shortening.discard(owned)
+            self._removing_below_start.discard(owned)
 
     def _write_markers(self, peer: ProcessKey, message: WriteTxnMarkersOrder) -> None:
-        """WriteTxnMarkers: several markers are answered together, after the last is written."""
+        """WriteTxnMarkers: one response for all markers, after the last is written."""
         incarnation = self.pending_deletes.incarnation_of(peer)
         results: dict[int, list[int]] = {}
 
@@ -267,7 +269,7 @@ class Questions:
         return ErrorCode.NONE, len(entries), b"".join(packed)
 
     def _describe_segments(self, peer: ProcessKey, message: SegmentsRequest) -> Iterator[None]:
-        """In steps: each segment of a log that was just loaded must be opened."""
+        """In steps: each segment of a newly loaded log must be opened."""
         incarnation = self.pending_deletes.incarnation_of(peer)
         described = []
         for partition in message.partitions:
@@ -281,7 +283,7 @@ class Questions:
         if owned is None or owned.log is None or not owned.is_online:
             return nothing
         partition_log = owned.log
-        # Read before the segments, so that no decision is made about later batches.
+        # Read before the segments: no decision may concern later batches.
         start = partition_log.log_start_offset
         high_watermark, end = partition_log.high_watermark.offset, partition_log.log_end_offset
         cleanable_end, cleaned_offset = cleanable_end_of(partition_log), partition_log.cleaned_offset
@@ -306,34 +308,34 @@ class Questions:
         if request_sealed_sync(partition_log, wall_clock_ms()):
             self._touched(owned)
         if any(segment.wrong_index for segment in partition_log.segments):
-            self._turns.add(SEGMENTS_PER_STEP, self._index_repairs.of_log(owned, partition_log))
+            self._turns.add(SEGMENTS_PER_STEP, self._index_repairs.repair_log(owned, partition_log))
         return SegmentsOf(slot, start, high_watermark, end, cleanable_end, cleaned_offset, rows)
 
     def _clean_up(self, order: CleanupOrdered) -> None:
-        """Perform a policy's plan, after checking it against the present log."""
+        """Perform a policy's order, checked against the present log."""
         owned = self._owned(order.slot, order.short_id)
         if owned is None or owned.log is None or not owned.is_online:
             return
         try:
-            self._carry_out(owned, owned.log, order)
+            self._perform(owned, owned.log, order)
         except NoSpaceLeft as no_space:
-            # Cleaning makes room, so a full disk must not take the partition offline here. The next round tries again.
-            log_no_space(owned, "its cleanup is put off until the next round", no_space)
+            # Cleaning frees space, so a full disk must not take the partition offline here.
+            log_no_space(owned, "cleanup postponed to the next round", no_space)
         except FAILURES as failure:
             self._failed_partitions.failed(owned, failure)
 
-    def _carry_out(self, owned: OwnedPartition, partition_log: PartitionLog, order: CleanupOrdered) -> None:
+    def _perform(self, owned: OwnedPartition, partition_log: PartitionLog, order: CleanupOrdered) -> None:
         before = partition_log.log_start_offset
         if order.roll:
             partition_log.roll(partition_log.log_end_offset, wall_clock_ms())
-        # Batches appended since the plan stay, even if their segment was to be removed.
+        # Batches appended since the plan are kept, even if their segment was to be removed.
         decided = min(partition_log.high_watermark.offset, order.log_end_offset)
         up_to = min(order.delete_up_to, last_segment_below(partition_log, decided))
         removed = delete_segments(partition_log, up_to, wall_clock_ms()) if up_to >= 0 else []
-        self._moved(owned, removed)
+        self._log_start_moved(owned, removed)
         start = partition_log.log_start_offset
         if start != before:
-            log.info("%s: the log starts at %d now, not at %d: %s", owned.name, start, before, order.reason)
+            log.info("%s: log start offset increased from %d to %d: %s", owned.name, before, start, order.reason)
 
 
 def _segment_row(row: SegmentSummary) -> SegmentRow:

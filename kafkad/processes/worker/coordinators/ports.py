@@ -1,4 +1,4 @@
-"""What the coordinators of a worker need of its other parts."""
+"""The other parts of a worker, as its coordinators use them."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -11,13 +11,13 @@ from kafkad.processes.worker.owned import OwnedPartition
 class TxnMarkersSender(Protocol):
     """Sends the markers of decided transactions to the owners of the partitions."""
 
-    def add(self, owned: OwnedPartition, wanted: TxnMarkersToSend) -> None: ...
+    def add(self, owned: OwnedPartition, requested: TxnMarkersToSend) -> None: ...
 
     def forget(self, owned: OwnedPartition) -> None: ...
 
 
 class OffsetVerification(Protocol):
-    """Asks whether a commit's transaction includes the offsets, before the commit is looked at (KIP-890)."""
+    """Verifies that the transaction of a TxnOffsetCommit includes the offsets, before the commit (KIP-890)."""
 
     def verify(
         self,
@@ -25,5 +25,5 @@ class OffsetVerification(Protocol):
         request: Any,
         version: int,
         proceed: Callable[[int], None],
-        refuse: Callable[[ErrorCode], None],
+        reject: Callable[[ErrorCode], None],
     ) -> None: ...
