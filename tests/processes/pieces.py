@@ -131,7 +131,7 @@ class Pieces(OneThreadBroker):
             **(overrides or {}),
         }
         super().__init__(PORTS, load(None, list(settings.items())), load_plugins(enabled=False))
-        resources = self.take_resources()
+        resources = self.acquire_resources()
         self.port = resources.endpoints[0].port
         self.image = self._first_image()
         self.heard: list[ControllerMessage] = []

@@ -52,7 +52,7 @@ from kafkad.processes.network.responses import Responses
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
 from kafkad.processes.runtime.event_loop import EventLoop
-from kafkad.processes.runtime.peer_log import PeerLog, refusals
+from kafkad.processes.runtime.peer_log import PeerLog, closed_connections_log
 from kafkad.processes.runtime.replication_quota import replication_quota
 from kafkad.processes.runtime.turns import Turns
 
@@ -85,7 +85,7 @@ class Assembly:
             wakes_up=shell.woke,
             block=context.block,
         )
-        self.peer_log = refusals()
+        self.peer_log = closed_connections_log()
         self.acceptor = _acceptor(context, self.loop, self.peer_log)
         self.copy = MetadataCopy(config.node_id)
         self._block = context.block

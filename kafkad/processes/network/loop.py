@@ -142,7 +142,7 @@ class NetworkProcess(ChildProcess):
             self._turns.work()
         self.clients.flush()
         self._send_outgoing()
-        self.peers.ring()
+        self.peers.flush_rings()
         self._count()
         # After the replies have left: nothing else may wake this process before the deadline.
         if self._stop_at_ms is not None and (now_ms >= self._stop_at_ms or self.clients.is_quiet()):

@@ -206,5 +206,5 @@ def test_peer_that_is_cut_off_again_and_again_has_one_line_a_minute_and_a_count(
     assert len(_lines(caplog)) == 1
     pieces.network.tick(pieces.network._now_ms + QUIET_MS)
     (count,) = _lines(caplog)[1:]
-    assert count == "29 more connections from 127.0.0.1 were closed or turned away in the minute after that"
+    assert count == "29 more connections from 127.0.0.1 were closed or rejected in the minute after that"
     assert pieces.network._peer_log.next_ms is None

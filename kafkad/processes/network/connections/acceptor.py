@@ -148,7 +148,7 @@ class Acceptor:
         refusal = self._refusal_of_address(host) or (None if self.is_protected(fd) else excess)
         if refusal is not None:
             self._counts.leave(host)
-            self._peer_log.say(host, now_ms, "%s is turned away: %s", peer, refusal)
+            self._peer_log.log(host, now_ms, "connection from %s rejected: %s", peer, refusal)
             sock.close()
             return None
         self._configure(sock)
