@@ -249,7 +249,7 @@ def test_an_election_strategy_decides_and_if_it_raises_ends_the_controller_and_f
         create(restarting, "unlucky")
     assert ended(restarting, "controller-0", "no luck in an election")
     said = restarting.output.read_text()
-    assert "the controller ended while it handled CreateTopics" in said
+    assert "the controller died while it handled CreateTopics" in said
     assert said.count("controller-0 exited with exit code") == 1, "the next one never gets the request"
     assert produced(restarting, "lucky", "anybody") is None, "the topic is served on"
     create(restarting, "luckier")

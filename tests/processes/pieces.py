@@ -360,7 +360,7 @@ class Pieces(OneThreadBroker):
 
     def has_empty_arena(self) -> bool:
         """Nothing is lent out, but for the window into which the next small request is read."""
-        return self.network.clients.reader.lent_bytes == 0
+        return self.network.clients.reader.used_bytes == 0
 
     def close(self) -> None:
         for client in self.clients:

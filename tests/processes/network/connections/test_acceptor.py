@@ -105,7 +105,7 @@ def test_connection_beyond_a_limit_is_turned_away_with_a_line(
         (line,) = [record.getMessage() for record in caplog.records]
         assert "connection from {}:{} rejected".format(*second.getsockname()) in line
         accepted.sock.close()
-        acceptor.left("127.0.0.1")
+        acceptor.closed("127.0.0.1")
         with socket.create_connection(sock.getsockname()):
             again = acceptor.accept(fd, NOW_MS)
             assert again is not None
@@ -122,8 +122,8 @@ def test_connection_of_a_broker_beyond_a_limit_of_all_together_takes_the_place_o
     with socket.create_connection(sock.getsockname()), socket.create_connection(sock.getsockname()):
         ((fd, _),) = epoll.poll(5)
         first, second = acceptor.accept(fd, NOW_MS), acceptor.accept(fd, NOW_MS)
-        assert first is not None and first.takes_place is None
-        assert second is not None and second.takes_place is not None
+        assert first is not None and first.exceeded_limit is None
+        assert second is not None and second.exceeded_limit is not None
         first.sock.close()
         second.sock.close()
     acceptor.close()
