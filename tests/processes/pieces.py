@@ -289,7 +289,7 @@ class Pieces(OneThreadBroker):
                 message = unpack_message(frame)
                 self.heard.append(message)
                 if isinstance(message, SnapshotRequest):
-                    self._metadata_publisher.asked(peer, message.have_version, self.image)
+                    self._metadata_publisher.snapshot_requested(peer, message.have_version, self.image)
                 elif isinstance(message, ProducerIdsRequest):
                     self._producer_ids += PRODUCER_IDS
                     self.send_frame(peer, pack_message(ProducerIdsGranted(self._producer_ids, PRODUCER_IDS)))

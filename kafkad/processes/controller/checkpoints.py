@@ -75,7 +75,7 @@ class Checkpoints:
         self._first_ms = first_ms
         self._failed = failed
         self._due_ms: dict[str, int] = {}
-        self._quiet_from_ms = 0
+        self._stable_from_ms = 0
         self._written = {
             (log_dir, name): _on_disk(path, name) for log_dir, path in self._paths.items() for name in _FIELDS
         }
@@ -91,7 +91,7 @@ class Checkpoints:
         hide what was appended since and is damaged, so they are written at once (as in Apache Kafka). Such a log may
         also begin earlier: one that begins beyond its end would be emptied by the next start.
         """
-        self._quiet_from_ms = now_ms + NOTICE_MS
+        self._stable_from_ms = now_ms + NOTICE_MS
         if lowered:
             self._due_ms |= dict.fromkeys(_LOWERED, now_ms)
         for name, interval_ms in self._intervals_ms.items():
@@ -102,15 +102,15 @@ class Checkpoints:
         """The directory went offline: leave it out."""
         self._paths.pop(log_dir, None)
 
-    def begin_anew(self, partitions: Collection[TopicPartition]) -> None:
+    def remove_entries(self, partitions: Collection[TopicPartition]) -> None:
         """These have no directory yet: remove the entries of earlier partitions with their names.
 
         A log start beyond the log end would empty the new log after a crash.
         """
         for (log_dir, name), offsets in self._written.items():
             if log_dir in self._paths and any(offsets.get(partition) for partition in partitions):
-                made = set(partitions)
-                self._write_one(log_dir, name, {each: at for each, at in offsets.items() if each not in made})
+                created = set(partitions)
+                self._write_one(log_dir, name, {each: at for each, at in offsets.items() if each not in created})
 
     def write_due(self, image: MetadataImage, now_ms: int) -> None:
         due = [name for name, due_ms in self._due_ms.items() if due_ms <= now_ms]
@@ -121,7 +121,7 @@ class Checkpoints:
         has_changed = self.write(image, due)
         for name in due:
             # Go on until nothing has changed for as long as a worker may delay its report.
-            if name in self._intervals_ms and (has_changed or now_ms < self._quiet_from_ms):
+            if name in self._intervals_ms and (has_changed or now_ms < self._stable_from_ms):
                 self._due_ms[name] = now_ms + self._intervals_ms[name]
 
     def write(self, image: MetadataImage, names: Collection[str] = tuple(_FIELDS)) -> bool:

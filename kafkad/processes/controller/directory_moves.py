@@ -13,7 +13,7 @@ from kafkad.handlers.controller.requests.controller_view import ResponseAfter
 from kafkad.handlers.controller.requests.responses import unencodable_response
 from kafkad.processes.controller.checkpoints import Checkpoints
 from kafkad.processes.controller.events import Send
-from kafkad.processes.controller.replies import Replies, Waiting
+from kafkad.processes.controller.replies import Replies, WaitingReply
 from kafkad.wire import api_table
 from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, PartitionMoved, pack_message
@@ -38,7 +38,7 @@ class DirectoryMoves:
         self._log_rate_limit = LogRateLimit()
         self.replies = Replies()
 
-    def takes(self, peer: ProcessKey, message: AdminRequest, offline: frozenset[int], now_ms: int) -> bool:
+    def try_handle(self, peer: ProcessKey, message: AdminRequest, offline: frozenset[int], now_ms: int) -> bool:
         """Whether it is such a request, which is answered when the owners know of the moves. `offline` directories
         have failed.
         """
@@ -48,21 +48,21 @@ class DirectoryMoves:
         body = memoryview(message.body)
         try:
             try:
-                answer = move_replicas(body, context, self._hosting, self._log_dirs, offline)
+                response = move_replicas(body, context, self._hosting, self._log_dirs, offline)
             except UnencodableMessage as unencodable:
-                answer = unencodable_response(body, context, unencodable, self._log_rate_limit)
+                response = unencodable_response(body, context, unencodable, self._log_rate_limit)
         except MalformedRequest as error:
             self._send(peer, pack_message(AdminReply(message.token, None, str(error))))
             return True
         self._publish()
-        if isinstance(answer, ResponseAfter):
-            reply = partial(self._send, peer, pack_message(AdminReply(message.token, answer.body)))
-            self.replies.add(Waiting(peer, reply, answer.version, (), now_ms + answer.timeout_ms))
+        if isinstance(response, ResponseAfter):
+            reply = partial(self._send, peer, pack_message(AdminReply(message.token, response.body)))
+            self.replies.add(WaitingReply(peer, reply, response.version, (), now_ms + response.timeout_ms))
         else:
-            self._send(peer, pack_message(AdminReply(message.token, answer)))
+            self._send(peer, pack_message(AdminReply(message.token, response)))
         return True
 
-    def ended(self, message: PartitionMoved) -> None:
+    def completed(self, message: PartitionMoved) -> None:
         """An owner says where the replica is now."""
         self._hosting.partition_moved(message.topic_id, message.partition, message.log_dir, message.target)
         # It begins there as before, also after a crash.

@@ -29,7 +29,7 @@ from kafkad.processes.controller.gauges import PartitionGauges, count_offline
 from kafkad.processes.controller.internal_topics import CreationFailures, warn_of_few_replicas
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
 from kafkad.processes.controller.quota_counts import forward
-from kafkad.processes.controller.replies import Replies, Waiting
+from kafkad.processes.controller.replies import Replies, WaitingReply
 from kafkad.processes.controller.startup import Opened, settings_of
 from kafkad.processes.controller.store.copies import StoreCopies
 from kafkad.processes.controller.tables import LiveTables
@@ -64,7 +64,7 @@ Send = Callable[[ProcessKey, bytes], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
+class _Completed:
     """A piece of a request is handled: the next one waits for the version, but not longer; the reply also waits for the
     deletions.
     """
@@ -93,8 +93,8 @@ class ControllerEvents:
         self._now_ms = now_ms
         self._block = context.block
         self._first_version = opened.controller.image.version
-        self._is_settled = False
-        self._refusals = CreationFailures()
+        self._is_applied = False
+        self._creation_failures = CreationFailures()
         self._offline = opened.offline
         self._gauges = PartitionGauges(context.block, context.config.node_id)
         plugins = context.plugins
@@ -117,10 +117,10 @@ class ControllerEvents:
         self._mark = RequestMark(context.registry, LOOP)
         directories = context.log_directories
         self._topic_deletions = TopicDeletions(
-            self._controller, context.table, directories, leaving_slots=opened.leaving_slots
+            self._controller, context.table, directories, unreferenced_slots=opened.unreferenced_slots
         )
         self._checkpoints = checkpoints_of(context, opened.offline, now_ms, self._directory_failed)
-        self._checkpoints.begin_anew(opened.found.missing)
+        self._checkpoints.remove_entries(opened.found.missing)
         self._store_copies = StoreCopies(opened.store, directories[0].path, partial(self._directory_failed, 0))
 
     def begin(self) -> None:
@@ -162,12 +162,12 @@ class ControllerEvents:
             case AutoCreateRequest(token, names):
                 self._begin(peer, token, sum(map(len, names)), self._create(peer, token, names))
             case SnapshotRequest(have_version):
-                self._metadata_publisher.asked(peer, have_version, self._controller.image)
+                self._metadata_publisher.snapshot_requested(peer, have_version, self._controller.image)
             case Applied():
                 # This only wakes the process: the end of the pass reads the process registry.
                 return
             case ProducerIdsRequest():
-                self._give_producer_ids(peer)
+                self._grant_producer_ids(peer)
             case LogsMoved(lowered):
                 self._checkpoints.moved(now_ms, lowered=lowered)
             case DirectoriesRemoved(topic_id, slots):
@@ -186,7 +186,7 @@ class ControllerEvents:
             case _:
                 raise AssertionError(f"{peer} does not say {type(message).__name__} to a controller")
 
-    def _give_producer_ids(self, peer: ProcessKey) -> None:
+    def _grant_producer_ids(self, peer: ProcessKey) -> None:
         try:
             block = self._view.producer_ids.allocate_block()
         except NoSpaceLeft as error:
@@ -196,7 +196,7 @@ class ControllerEvents:
             block = range(0)
         self._send(peer, pack_message(ProducerIdsGranted(block.start, len(block))))
 
-    def _begin(self, peer: ProcessKey, token: int, size: int, pieces: Iterator[_Done]) -> None:
+    def _begin(self, peer: ProcessKey, token: int, size: int, pieces: Iterator[_Completed]) -> None:
         """A small request is handled at once, or its first piece."""
         work = self._resume(peer, token, size, pieces)
         if size > COSTLY_BYTES:
@@ -204,37 +204,39 @@ class ControllerEvents:
         else:
             next(work, None)
 
-    def _resume(self, peer: ProcessKey, token: int, size: int, pieces: Iterator[_Done]) -> Iterator[None]:
+    def _resume(self, peer: ProcessKey, token: int, size: int, pieces: Iterator[_Completed]) -> Iterator[None]:
         """Handle one piece of a request; the next one has its turn when this one is done in every process."""
         yield from ()
         with self._mark.handling(peer, token):
             done = next(pieces, None)
         if done is not None:
             again = partial(self._turns.add, size, self._resume(peer, token, size, pieces))
-            self._replies.add(Waiting(None, again, done.version, (), done.deadline_ms))
+            self._replies.add(WaitingReply(None, again, done.version, (), done.deadline_ms))
 
-    def _in_pieces(self, peer: ProcessKey, request: AdminRequest) -> Iterator[_Done]:
+    def _in_pieces(self, peer: ProcessKey, request: AdminRequest) -> Iterator[_Completed]:
         """What is not done at the request's timeout is answered with REQUEST_TIMED_OUT, and is done all the same."""
         context = request.context
         api_key, version = context.api_key, context.version
-        answers: list[bytes] = []
+        responses: list[bytes] = []
 
-        def handle(body: Callable[[], bytes]) -> _Done:
+        def handle(body: Callable[[], bytes]) -> _Completed:
             before = self._controller.image
-            answer = response_to(memoryview(body()), context, self._view)
+            response = response_to(memoryview(body()), context, self._view)
             self._publish(before)
-            answers.append(answer.body if isinstance(answer, ResponseAfter) else answer)
-            return _Done(answer.version, answer.deleted) if isinstance(answer, ResponseAfter) else _Done()
+            responses.append(response.body if isinstance(response, ResponseAfter) else response)
+            return (
+                _Completed(response.version, response.deleted) if isinstance(response, ResponseAfter) else _Completed()
+            )
 
         def reply() -> None:
-            late = [timed_out(api_key, version, memoryview(body())) for body in pieces.bodies[len(answers) :]]
-            body = joined(api_key, version, [*answers, *late])
+            late = [timed_out(api_key, version, memoryview(body())) for body in pieces.bodies[len(responses) :]]
+            body = joined(api_key, version, [*responses, *late])
             self._send(peer, pack_message(AdminReply(request.token, body)))
 
         try:
             pieces = pieces_of(api_key, version, memoryview(request.body), self._controller)
             if len(pieces.bodies) == 1:
-                self._answer(peer, request)
+                self._respond(peer, request)
             else:
                 timeout_ms = LONGEST_MS if pieces.timeout_ms is None else pieces.timeout_ms
                 handled = [partial(handle, body) for body in pieces.bodies]
@@ -243,54 +245,54 @@ class ControllerEvents:
             self._send(peer, pack_message(AdminReply(request.token, None, str(error))))
 
     def _one_by_one(
-        self, peer: ProcessKey, pieces: Sequence[Callable[[], _Done]], timeout_ms: int, reply: Callable[[], None]
-    ) -> Iterator[_Done]:
+        self, peer: ProcessKey, pieces: Sequence[Callable[[], _Completed]], timeout_ms: int, reply: Callable[[], None]
+    ) -> Iterator[_Completed]:
         """`reply` is called when all are done, or at the timeout: what is left is done all the same."""
-        over_ms = self._now_ms + timeout_ms
+        timeout_at_ms = self._now_ms + timeout_ms
         deleted: list[str] = []
-        is_answered = False
+        is_replied = False
         for at, piece in enumerate(pieces, 1):
-            if at > 1 and not is_answered and over_ms <= self._now_ms:
-                is_answered = True
+            if at > 1 and not is_replied and timeout_at_ms <= self._now_ms:
+                is_replied = True
                 reply()
             done = piece()
             deleted += done.deleted
             longest_ms = self._now_ms + LONGEST_WAIT_MS
-            deadline_ms = longest_ms if is_answered else min(longest_ms, over_ms)
+            deadline_ms = longest_ms if is_replied else min(longest_ms, timeout_at_ms)
             if at < len(pieces):
-                yield _Done(done.version, deadline_ms=deadline_ms)
-            elif not is_answered:
-                self._replies.add(Waiting(peer, reply, done.version, tuple(deleted), deadline_ms))
+                yield _Completed(done.version, deadline_ms=deadline_ms)
+            elif not is_replied:
+                self._replies.add(WaitingReply(peer, reply, done.version, tuple(deleted), deadline_ms))
 
-    def _answer(self, peer: ProcessKey, request: AdminRequest) -> None:
+    def _respond(self, peer: ProcessKey, request: AdminRequest) -> None:
         before = self._controller.image
         try:
-            answer = response_to(memoryview(request.body), request.context, self._view)
+            response = response_to(memoryview(request.body), request.context, self._view)
         except MalformedRequest as error:
             self._publish(before)
             self._send(peer, pack_message(AdminReply(request.token, None, str(error))))
             return
         self._publish(before)
-        if isinstance(answer, ResponseAfter):
-            frame = pack_message(AdminReply(request.token, answer.body))
-            self._reply_later(peer, frame, answer.version, answer.deleted, answer.timeout_ms)
+        if isinstance(response, ResponseAfter):
+            frame = pack_message(AdminReply(request.token, response.body))
+            self._reply_later(peer, frame, response.version, response.deleted, response.timeout_ms)
         else:
-            self._send(peer, pack_message(AdminReply(request.token, answer)))
+            self._send(peer, pack_message(AdminReply(request.token, response)))
 
-    def _create(self, peer: ProcessKey, token: int, names: list[str]) -> Iterator[_Done]:
+    def _create(self, peer: ProcessKey, token: int, names: list[str]) -> Iterator[_Completed]:
         """Topics that requests use; a client that is told that one is unknown asks again."""
         codes = dict.fromkeys(names, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
-        def create(some: list[str]) -> _Done:
+        def create(some: list[str]) -> _Completed:
             before = self._controller.image
             results = auto_create_topics(self._controller, some, self._tables, self._opened.random_source)
             created = [name for name in some if name not in before.topics and name in self._controller.image.topics]
             internal = self._controller.settings.internal_topics
             warn_of_few_replicas(created, internal, len(before.brokers))
-            self._refusals.tell(results.values(), internal)
+            self._creation_failures.report(results.values(), internal)
             self._publish(before)
             codes.update((name, int(result.code)) for name, result in results.items())
-            return _Done(self._controller.image.version)
+            return _Completed(self._controller.image.version)
 
         def reply() -> None:
             self._send(peer, pack_message(AutoCreated(token, codes)))
@@ -302,7 +304,7 @@ class ControllerEvents:
         self, peer: ProcessKey, frame: bytes, version: int, deleted: tuple[str, ...], timeout_ms: int
     ) -> None:
         deadline_ms = self._now_ms + min(timeout_ms, LONGEST_WAIT_MS)
-        self._replies.add(Waiting(peer, partial(self._send, peer, frame), version, deleted, deadline_ms))
+        self._replies.add(WaitingReply(peer, partial(self._send, peer, frame), version, deleted, deadline_ms))
 
     def _directory_failed(self, log_dir: int, cause: str) -> None:
         """A log directory has failed: its partitions are offline until the broker is restarted."""
@@ -328,7 +330,7 @@ class ControllerEvents:
             return
         self._keep()
         self._topic_deletions.began(before, changes)
-        self._checkpoints.begin_anew(list(created_partitions(changes)))
+        self._checkpoints.remove_entries(list(created_partitions(changes)))
         self._metadata_publisher.publish(changes)
         if any(isinstance(change, BrokerConfigChanged) for delta in changes for change in delta.changes):
             self._tables.overlay(self._controller.image)
@@ -357,10 +359,10 @@ class ControllerEvents:
             self._turns.work()
         applied = self._metadata_publisher.applied()
         if applied >= self._first_version:
-            if not self._is_settled:
-                self._is_settled = True
+            if not self._is_applied:
+                self._is_applied = True
                 is_first = self._context.incarnation == FIRST_INCARNATION
-                self._topic_deletions.take_back(self._opened.found, is_first_incarnation=is_first)
+                self._topic_deletions.complete_earlier_deletions(self._opened.found, is_first_incarnation=is_first)
             self._topic_deletions.acknowledged(applied)
         if self._controller.has_unfinished_deletions:
             for log_dir, cause in self._topic_deletions.finish(self._offline).items():

@@ -27,11 +27,13 @@ def without_sources(
         by_name[each.name].append(each)
     kept: list[FoundDirectory] = []
     for same in by_name.values():
-        kept += same if len(same) == 1 else _settled(same, directories, renames=is_first_incarnation)
+        kept += same if len(same) == 1 else _without_moved_sources(same, directories, renames=is_first_incarnation)
     return kept
 
 
-def _settled(same: list[FoundDirectory], directories: Sequence[LogDirectory], *, renames: bool) -> list[FoundDirectory]:
+def _without_moved_sources(
+    same: list[FoundDirectory], directories: Sequence[LogDirectory], *, renames: bool
+) -> list[FoundDirectory]:
     paths = {str(directories[each.log_dir].path): each for each in same}
     sources = []
     for path, each in paths.items():

@@ -36,8 +36,8 @@ def main(context: ChildContext) -> None:
     """One incarnation of the controller. An error that the next incarnation would meet again is sent as `Fatal`."""
     try:
         ControllerProcess(context).run()
-    except (LogDirectoryUnusable, UnusableMetadata) as refusal:
-        _abandon(context, Fatal(str(refusal), REFUSED))
+    except (LogDirectoryUnusable, UnusableMetadata) as unusable:
+        _abandon(context, Fatal(str(unusable), REFUSED))
     except EveryDirectoryFailed as offline:
         _abandon(context, Fatal(str(offline), FAILED))
     except NoSpaceLeft:

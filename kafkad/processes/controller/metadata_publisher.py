@@ -36,7 +36,7 @@ class MetadataPublisher:
     def unlinked(self, peer: ProcessKey) -> None:
         self._snapshots.pop(peer, None)
 
-    def asked(self, peer: ProcessKey, have_version: int, image: MetadataImage) -> None:
+    def snapshot_requested(self, peer: ProcessKey, have_version: int, image: MetadataImage) -> None:
         """`peer` asks for a snapshot. It gets none if one is on its way already, followed by all later deltas."""
         sent = self._snapshots.get(peer)
         if sent is None or have_version >= sent:

@@ -11,7 +11,7 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingReply:
     """`then` is called when `version` is applied and `deleted` are gone. `peer` is the process whose incarnation gets
     the reply; None: other work, which goes on when that incarnation has ended.
     """
@@ -27,9 +27,9 @@ class Replies:
     """What waits; there is little at any time."""
 
     def __init__(self) -> None:
-        self._waiting: list[Waiting] = []
+        self._waiting: list[WaitingReply] = []
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, waiting: WaitingReply) -> None:
         self._waiting.append(waiting)
 
     @property
@@ -42,8 +42,8 @@ class Replies:
 
     def send_ready(self, applied: int, deleting: Collection[str], now_ms: int) -> None:
         """`applied` is the version that every live process has; `deleting` are the deletions under way."""
-        ready: list[Waiting] = []
-        staying: list[Waiting] = []
+        ready: list[WaitingReply] = []
+        staying: list[WaitingReply] = []
         for each in self._waiting:
             is_done = each.version <= applied and not any(name in deleting for name in each.deleted)
             (ready if is_done or each.deadline_ms <= now_ms else staying).append(each)

@@ -35,13 +35,13 @@ class TopicDeletions:
         table: PartitionTable,
         directories: Sequence[LogDirectory],
         *,
-        leaving_slots: Iterable[int] = (),
+        unreferenced_slots: Iterable[int] = (),
     ) -> None:
         self._controller = controller
         self._table = table
         self._directories = directories
         self._topics: dict[bytes, tuple[int, Topic]] = {}
-        self._leaving_slots = list(leaving_slots)
+        self._unreferenced_slots = list(unreferenced_slots)
         self._removals = DirectoryRemovals()
         self._workers: set[int] = set()
         """Workers with an incarnation to which metadata is sent."""
@@ -61,8 +61,8 @@ class TopicDeletions:
 
     def removed(self, topic_id: bytes, slots: list[int]) -> None:
         """A worker has removed the files and slots of these."""
-        known = self._topics.get(topic_id)
-        if known is not None and self._controller.slots_deleted(known[1].id, slots):
+        deleted = self._topics.get(topic_id)
+        if deleted is not None and self._controller.slots_deleted(deleted[1].id, slots):
             del self._topics[topic_id]
 
     def worker_linked(self, worker: int) -> None:
@@ -113,15 +113,15 @@ class TopicDeletions:
         """The partition was on its way there, or has come there just before its worker died."""
         is_aside = self._set_aside(target, partition)
         try:
-            leaving = mark_for_deletion(future_directory(str(target.path), partition, topic.id.bytes), partition)
+            renamed = mark_for_deletion(future_directory(str(target.path), partition, topic.id.bytes), partition)
         except StorageFailed as error:
             log.error("%s was deleted, the directory that it moved to can't be renamed: %s", partition, error)
             return False
-        if leaving is not None:
-            self._removals.add(leaving)
+        if renamed is not None:
+            self._removals.add(renamed)
         return is_aside
 
-    def take_back(self, found: Reconciliation, *, is_first_incarnation: bool) -> None:
+    def complete_earlier_deletions(self, found: Reconciliation, *, is_first_incarnation: bool) -> None:
         """Complete deletions of an earlier incarnation.
 
         Call it when every live worker has applied the first version. A worker still removes directories that are
@@ -152,9 +152,9 @@ class TopicDeletions:
 
     def acknowledged(self, version: int) -> None:
         """Every live process has applied `version`: slots that their owners have freed may be reused."""
-        while self._leaving_slots and self._table.read(self._leaving_slots[-1]).state == STATE_FREE:
-            self._leaving_slots.pop()
-        if self._leaving_slots:
+        while self._unreferenced_slots and self._table.read(self._unreferenced_slots[-1]).state == STATE_FREE:
+            self._unreferenced_slots.pop()
+        if self._unreferenced_slots:
             return
         oldest = min((began for began, _ in self._topics.values()), default=version + 1)
         self._controller.acknowledged(min(version, oldest - 1))

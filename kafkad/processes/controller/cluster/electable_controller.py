@@ -44,7 +44,7 @@ from kafkad.handlers.controller.requests.pieces import joined, pieces_of, pieces
 from kafkad.handlers.controller.requests.responses import response_to
 from kafkad.plugin_loading import chosen
 from kafkad.processes.controller.cluster.requests.broker_channels import Outcome, encoded
-from kafkad.processes.controller.cluster.requests.broker_responses import retry_deletions, take_response
+from kafkad.processes.controller.cluster.requests.broker_responses import handle_broker_response, retry_deletions
 from kafkad.processes.controller.cluster.tree_reader import Configs, controller_id, finalized_features, may_replace
 from kafkad.processes.controller.startup import elected_settings, new_id
 from kafkad.processes.controller.tables import LiveTables
@@ -95,7 +95,7 @@ class ElectableController:
             "kafkad.leader.election.strategy",
         )
         self._random = RandomSource(lambda limit: random.randrange(limit), new_id)
-        self._odd: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
         """By path what was said of a node."""
         self._controller: ElectedController | None = None
         self._tree: MetadataTree | None = None
@@ -106,7 +106,7 @@ class ElectableController:
         self._log_rate_limit = LogRateLimit()
         self._shutting_down: dict[int, str] = {}
         """By broker id what was said of its shutdown."""
-        self._refusing: set[tuple[int, int]] = set()
+        self._refusing_brokers: set[tuple[int, int]] = set()
         """Ids and epochs of registered brokers whose hosts refuse connections."""
 
     def resign(self) -> None:
@@ -119,11 +119,11 @@ class ElectableController:
         try:
             holder = store.exists(nodes.CONTROLLER, watch=True)
             if holder is not None and not may_replace(store, holder, instead_of):
-                self._look_at(holder)
+                self._check_holder(holder)
                 return Outcome()
             term = claim(store, self._broker_id, wall_clock_ms(), None if instead_of is None else holder)
         except UnreadableEpoch as error:
-            self._say({nodes.CONTROLLER_EPOCH: f"nobody can be the controller: {error}"})
+            self._log_once({nodes.CONTROLLER_EPOCH: f"nobody can be the controller: {error}"})
             store.exists(nodes.CONTROLLER_EPOCH, watch=True)
             return Outcome()
         except (KafkaError, NodeExists, BadVersion, NoNode):
@@ -132,7 +132,7 @@ class ElectableController:
         store.exists(nodes.CONTROLLER, watch=True)
         cause = "" if instead_of is None else f", in place of broker {instead_of}, whose host refuses connections"
         log.info("broker %d is the controller now, its epoch is %d%s", self._broker_id, term.epoch, cause)
-        brokers, gone = self._brokers(store)
+        brokers, refusing = self._brokers(store)
         ensure_paths(store)  # Somebody may have removed some.
         for path in (nodes.TOPICS, nodes.DELETIONS):
             store.children(path, watch=True)
@@ -150,7 +150,7 @@ class ElectableController:
                 controller_epoch=term.epoch,
                 listener=self._listener,
                 brokers=brokers,
-                unreachable=gone,
+                unreachable=refusing,
             ),
             cluster_id=cluster_id,
             new_topic_id=new_id,
@@ -158,9 +158,9 @@ class ElectableController:
         )
         # All brokers are asked for their roles, and so for what they can't use.
         take_log_dir_events(tree)
-        self._say(_left_out(left_out.reasons))
+        self._log_once(_left_out(left_out.reasons))
         self._view = self._new_view(store, self._controller, self._tables)
-        self._orders = NodeOrders(self._controller, store, term, self._say)
+        self._orders = NodeOrders(self._controller, store, term, self._log_once)
         self._orders.carry_out()
         return self._outcome()
 
@@ -174,27 +174,27 @@ class ElectableController:
             store.delete(nodes.CONTROLLER, holder.version)
         return self.run(store, cluster_id)
 
-    def run_instead_of(self, store: ZookeeperStore, cluster_id: str, gone: int) -> Outcome:
+    def run_instead_of(self, store: ZookeeperStore, cluster_id: str, refusing: int) -> Outcome:
         """The controller's host refuses connections: another broker takes its place before its session ends."""
         if self._controller is not None:
             return self._outcome()
-        epoch = store.exists(f"{nodes.BROKER_IDS}/{gone}")
-        self._refusing = set() if epoch is None else {(gone, epoch.created_id)}
-        return self.run(store, cluster_id, gone)
+        epoch = store.exists(f"{nodes.BROKER_IDS}/{refusing}")
+        self._refusing_brokers = set() if epoch is None else {(refusing, epoch.created_id)}
+        return self.run(store, cluster_id, refusing)
 
-    def broker_refuses(self, store: ZookeeperStore, broker: int, epoch: int) -> Outcome:
+    def connections_refused(self, store: ZookeeperStore, broker: int, epoch: int) -> Outcome:
         """It is gone: elect as if its session had ended. If it lives all the same, epochs fence it."""
-        if self._controller is None or (broker, epoch) in self._refusing:
+        if self._controller is None or (broker, epoch) in self._refusing_brokers:
             return self._outcome()
         log.warning("broker %d counts as gone until it answers: its host refuses connections", broker)
-        self._refusing.add((broker, epoch))
+        self._refusing_brokers.add((broker, epoch))
         return self.brokers_changed(store)
 
-    def broker_answers(self, store: ZookeeperStore, broker: int, epoch: int) -> Outcome:
-        if self._controller is None or (broker, epoch) not in self._refusing:
+    def connections_accepted(self, store: ZookeeperStore, broker: int, epoch: int) -> Outcome:
+        if self._controller is None or (broker, epoch) not in self._refusing_brokers:
             return self._outcome()
         log.info("broker %d is back: its host accepts connections again", broker)
-        self._refusing.discard((broker, epoch))
+        self._refusing_brokers.discard((broker, epoch))
         return self.brokers_changed(store)
 
     def _new_tables(self, broker_configs: Mapping[str, Mapping[str, str]]) -> LiveTables:
@@ -216,25 +216,25 @@ class ElectableController:
 
     def _brokers(self, store: ZookeeperStore) -> tuple[dict[int, Broker], frozenset[int]]:
         """Those that are registered, and who of them is gone."""
-        brokers, odd = live_brokers(store, self._listener, watch=True)
-        odd |= remove_unsupported(brokers, finalized_features(store)[0])
-        self._say(_left_out({f"{nodes.BROKER_IDS}/{name}": reason for name, reason in odd.items()}))
-        self._refusing &= {(each.id, each.epoch) for each in brokers.values()}
+        brokers, invalid = live_brokers(store, self._listener, watch=True)
+        invalid |= remove_unsupported(brokers, finalized_features(store)[0])
+        self._log_once(_left_out({f"{nodes.BROKER_IDS}/{name}": reason for name, reason in invalid.items()}))
+        self._refusing_brokers &= {(each.id, each.epoch) for each in brokers.values()}
         self._registered = brokers
-        return brokers, frozenset(broker for broker, _ in self._refusing)
+        return brokers, frozenset(broker for broker, _ in self._refusing_brokers)
 
-    def _look_at(self, holder: NodeStat) -> None:
+    def _check_holder(self, holder: NodeStat) -> None:
         """A node that ends with no session stays for ever."""
         if not holder.ephemeral_owner:
             what = f"{nodes.CONTROLLER} in ZooKeeper is no broker's: there is no controller until it is deleted"
-            self._say({nodes.CONTROLLER: what})
+            self._log_once({nodes.CONTROLLER: what})
 
-    def _say(self, lines: Mapping[str, str]) -> None:
+    def _log_once(self, lines: Mapping[str, str]) -> None:
         """Each once."""
         for path, line in lines.items():
-            if self._odd.get(path) != line:
+            if self._logged.get(path) != line:
                 log.error("%s", line)
-            self._odd[path] = line
+            self._logged[path] = line
 
     def brokers_changed(self, store: ZookeeperStore) -> Outcome:
         if self._controller is None:
@@ -255,11 +255,11 @@ class ElectableController:
         self._controller.isr_changed(stored_states(store, take_isr_changes(self._tree)))
         return self._outcome()
 
-    def answered(self, broker: int, request: Request, response: ControlResponse | None) -> Outcome:
+    def handle_response(self, broker: int, request: Request, response: ControlResponse | None) -> Outcome:
         """What a broker answers, or None, which can't be read."""
         if self._controller is None:
             return Outcome()
-        take_response(self._controller, broker, request, response)
+        handle_broker_response(self._controller, broker, request, response)
         return self._outcome()
 
     def tree_changed(self, path: str, cluster_id: str, store: ZookeeperStore) -> Outcome:
@@ -270,8 +270,8 @@ class ElectableController:
         if path.startswith(f"{nodes.TOPICS}/"):
             return self.run(store, cluster_id) if orders.topics.have_grown(path) else self._outcome()
         topics, deletions = (set(store.children(each, watch=True)) for each in (nodes.TOPICS, nodes.DELETIONS))
-        dying = controller.deletions.keys() | controller.unreadable_topics
-        are_known = topics <= controller.image.topics.keys() | dying and deletions <= dying
+        being_deleted = controller.deletions.keys() | controller.unreadable_topics
+        are_known = topics <= controller.image.topics.keys() | being_deleted and deletions <= being_deleted
         if orders.topics.have_grown(path) or not are_known:
             return self.run(store, cluster_id)
         orders.carry_out()
@@ -316,45 +316,47 @@ class ElectableController:
             log.info("broker %d is shutting down; partitions that it still leads: %s", request.broker_id, left)
         return self._outcome(), response
 
-    def answer(self, request: AdminRequest) -> Iterator[Handled]:
+    def handle_request(self, request: AdminRequest) -> Iterator[Handled]:
         """One piece in each step. Also what other brokers ask the controller. Raises MalformedRequest."""
         context = request.context
         if context.api_key in DISPATCH:
-            yield from self._answer_in_pieces(request)
+            yield from self._handle_in_pieces(request)
         elif context.api_key == api_table.ALTER_PARTITION:
-            wanted = ALTER_PARTITION.decode_request(memoryview(request.body), context.version)
-            outcome, response = self.alter_partitions(wanted)
+            alter_request = ALTER_PARTITION.decode_request(memoryview(request.body), context.version)
+            outcome, response = self.alter_partitions(alter_request)
             yield Handled(outcome, ALTER_PARTITION.encode_response(response, context.version))
         elif context.api_key == api_table.CONTROLLED_SHUTDOWN:
-            leaving = CONTROLLED_SHUTDOWN.decode_request(memoryview(request.body), context.version)
-            outcome, answer = self.controlled_shutdown(leaving)
-            yield Handled(outcome, CONTROLLED_SHUTDOWN.encode_response(answer, context.version))
+            shutdown_request = CONTROLLED_SHUTDOWN.decode_request(memoryview(request.body), context.version)
+            outcome, result = self.controlled_shutdown(shutdown_request)
+            yield Handled(outcome, CONTROLLED_SHUTDOWN.encode_response(result, context.version))
         elif context.api_key == api_table.ALLOCATE_PRODUCER_IDS and self._view and self._controller:
-            asked = ALLOCATE_PRODUCER_IDS.decode_request(memoryview(request.body), context.version)
-            code = self._controller.check_sender(asked.broker_id, asked.broker_epoch)
+            allocate_request = ALLOCATE_PRODUCER_IDS.decode_request(memoryview(request.body), context.version)
+            code = self._controller.check_sender(allocate_request.broker_id, allocate_request.broker_epoch)
             code, ids = self._view.producer_ids.block_response(code)
-            given = AllocateProducerIdsResponse(error_code=code, producer_id_start=ids.start, producer_id_len=len(ids))
-            yield Handled(self._outcome(), ALLOCATE_PRODUCER_IDS.encode_response(given, context.version))
+            allocated = AllocateProducerIdsResponse(
+                error_code=code, producer_id_start=ids.start, producer_id_len=len(ids)
+            )
+            yield Handled(self._outcome(), ALLOCATE_PRODUCER_IDS.encode_response(allocated, context.version))
         else:
             raise MalformedRequest("the controller does not answer it yet")
 
-    def _answer_in_pieces(self, request: AdminRequest) -> Iterator[Handled]:
+    def _handle_in_pieces(self, request: AdminRequest) -> Iterator[Handled]:
         """Somebody else may be elected between two pieces."""
         if self._controller is None:
             yield Handled(Outcome())
             return
         context = request.context
         bodies = pieces_of(context.api_key, context.version, memoryview(request.body), self._controller).bodies
-        answers: list[bytes] = []
+        responses: list[bytes] = []
         for body in bodies:
             if self._view is None:
                 yield Handled(Outcome())
                 return
-            answer = response_to(memoryview(body()), context, self._view)
-            answers.append(answer.body if isinstance(answer, ResponseAfter) else answer)
-            if len(answers) < len(bodies):
+            response = response_to(memoryview(body()), context, self._view)
+            responses.append(response.body if isinstance(response, ResponseAfter) else response)
+            if len(responses) < len(bodies):
                 yield Handled(self._outcome(), is_last=False)
-        yield Handled(self._outcome(), joined(context.api_key, context.version, answers))
+        yield Handled(self._outcome(), joined(context.api_key, context.version, responses))
 
     def auto_create(self, names: list[str]) -> Iterator[Created]:
         """Topics that requests use, in pieces."""
@@ -379,8 +381,8 @@ class ElectableController:
             log.log(level, "%s", line)
         brokers = self._registered.values()
         addresses = {each.id: (each.epoch, at) for each in brokers if (at := self._address(each)) is not None}
-        told = encoded(self._controller.take_requests(), self._broker_id, self._versions)
-        return Outcome(told, addresses, has_deletions_to_retry=self._controller.has_deletions_to_retry)
+        requests = encoded(self._controller.take_requests(), self._broker_id, self._versions)
+        return Outcome(requests, addresses, has_deletions_to_retry=self._controller.has_deletions_to_retry)
 
     def _address(self, broker: Broker) -> tuple[str, int] | None:
         at = {each.name: (each.host, each.port) for each in broker.listeners}

@@ -24,10 +24,10 @@ from kafkad.processes.controller.cluster.control_api import (
     unauthorized,
     write_control_response,
 )
-from kafkad.processes.controller.cluster.handed_requests import HandedRequests
+from kafkad.processes.controller.cluster.control_request_queue import ControlRequestQueue
 from kafkad.processes.controller.cluster.membership import Membership
 from kafkad.processes.controller.cluster.opening import OpenedHost
-from kafkad.processes.controller.cluster.ports import Answered, Elected
+from kafkad.processes.controller.cluster.ports import Elected, OnResponse
 from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
 from kafkad.processes.controller.cluster.requests.log_dir_events import LogDirEvents
 from kafkad.processes.controller.cluster.tree_reader import Configs, configs_of_new, topic_names
@@ -87,8 +87,8 @@ class HostEvents:
         self._elected: Elected | None = None
         self._metadata_publisher = MetadataPublisher(context.registry, send)
         directories = context.log_directories
-        self._removals = ReplicaRemovals(context.table, directories, self._hosting.unremoved, opened.leaving_slots)
-        self._requests = HandedRequests(
+        self._removals = ReplicaRemovals(context.table, directories, self._hosting.unremoved, opened.unreferenced_slots)
+        self._requests = ControlRequestQueue(
             *(opened.hosting, self._read_configs, self._read_topics, self._publish, self._removals.under_way),
             lambda: membership.is_connected,
         )
@@ -134,8 +134,8 @@ class HostEvents:
     def internal_topics(self) -> Mapping[str, NewTopic]:
         return internal_topics(self._config)
 
-    def transfer(self, request: ControlRequest, answered: Answered) -> None:
-        self._requests.add(request, answered, self._now_ms)
+    def transfer(self, request: ControlRequest, on_response: OnResponse) -> None:
+        self._requests.add(request, on_response, self._now_ms)
 
     def attach(self, elected: Elected) -> None:
         self._elected = elected
@@ -168,12 +168,12 @@ class HostEvents:
         self._now_ms = now_ms
         match message:
             case AdminRequest() if message.context.api_key in MESSAGES:  # Repeated until it is answered: no mark.
-                self._asked_by_controller(peer, message)
+                self._handle_control_request(peer, message)
             case AdminRequest():
                 with self._membership.mark.handling(peer, message.token):
-                    self._asked(peer, message)
+                    self._handle_request(peer, message)
             case SnapshotRequest(have_version):
-                self._metadata_publisher.asked(peer, have_version, self._hosting.image)
+                self._metadata_publisher.snapshot_requested(peer, have_version, self._hosting.image)
             case Applied():
                 return  # It only wakes the process: the end of the pass reads the process registry.
             case LogsMoved(lowered):
@@ -190,23 +190,23 @@ class HostEvents:
                 self._without_space[peer] = frozenset(log_dirs)
                 self._hosting.log_dirs_without_space(frozenset().union(*self._without_space.values()))
             case PartitionMoved():
-                self._moves.ended(message)
+                self._moves.completed(message)
             case _:
                 if self._elected is None or not self._elected.handle(peer, message, now_ms):
                     log.debug("%s said %s, which nobody handles", peer, type(message).__name__)
 
-    def _asked(self, peer: ProcessKey, message: AdminRequest) -> None:
+    def _handle_request(self, peer: ProcessKey, message: AdminRequest) -> None:
         context = message.context
-        if self._moves.takes(peer, message, self._offline, self._now_ms):
+        if self._moves.try_handle(peer, message, self._offline, self._now_ms):
             return
         if context.api_key in CLUSTER_APIS and context.connection.listener not in self._for_brokers:
             self._reply(peer, AdminReply(message.token, None, "it is for brokers, not for clients"))
         elif self._elected is not None:
-            self._elected.asked(peer, message, self._now_ms)
+            self._elected.handle_request(peer, message, self._now_ms)
         else:
             self._reply(peer, AdminReply(message.token, None, "this broker does not answer such requests in a cluster"))
 
-    def _asked_by_controller(self, peer: ProcessKey, message: AdminRequest) -> None:
+    def _handle_control_request(self, peer: ProcessKey, message: AdminRequest) -> None:
         context = message.context
         if context.connection.listener not in self._for_brokers:
             self._reply(peer, AdminReply(message.token, unauthorized(context.api_key, context.version)))
@@ -289,7 +289,7 @@ class HostEvents:
         self._publish()
         self._log_dir_events.send()
 
-    def _tell_of_room(self) -> None:
+    def _report_log_dir_space(self) -> None:
         event = self._hosting.take_space_event()
         if event is None:
             return
@@ -310,7 +310,7 @@ class HostEvents:
         self._keep()
         self._removals.began(before, changes)
         made = [each for each in created_partitions(changes) if self._hosting.has_replica(each)]
-        self._checkpoints.begin_anew(made)
+        self._checkpoints.remove_entries(made)
         self._metadata_publisher.publish(changes)
         if any(isinstance(change, BrokerConfigChanged) for delta in changes for change in delta.changes):
             self._reconfigure()
@@ -331,8 +331,8 @@ class HostEvents:
 
     def tick(self, now_ms: int) -> None:
         self._now_ms = now_ms
-        if self._membership.refused is not None:
-            raise self._membership.refused
+        if self._membership.fatal_error is not None:
+            raise self._membership.fatal_error
         for log_dir, cause in self._removals.take_failed().items():
             self._directory_failed(log_dir, cause)
         applied = self._metadata_publisher.applied()
@@ -343,7 +343,7 @@ class HostEvents:
         self._requests.tick(now_ms)
         self._requests.send_ready(applied, now_ms)
         self._moves.replies.send_ready(applied, (), now_ms)
-        self._tell_of_room()
+        self._report_log_dir_space()
         self._log_dir_events.tick(now_ms, is_registered=self._membership.broker is not None)
         if self._elected is not None:
             self._elected.tick(now_ms)
@@ -354,8 +354,8 @@ class HostEvents:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        parts = self._requests, self._checkpoints, self._moves.replies, self._log_dir_events, self._elected
-        deadlines = (each.next_deadline_ms for each in parts if each is not None)
+        sources = self._requests, self._checkpoints, self._moves.replies, self._log_dir_events, self._elected
+        deadlines = (each.next_deadline_ms for each in sources if each is not None)
         return min((each for each in deadlines if each is not None), default=None)
 
     def finish(self) -> bool:

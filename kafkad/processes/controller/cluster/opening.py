@@ -40,7 +40,7 @@ from kafkad.processes.controller.cluster.tree_reader import (
     partition_states,
     read_topics,
 )
-from kafkad.processes.controller.failover_state import take_over
+from kafkad.processes.controller.failover_state import read_failover_state
 from kafkad.processes.controller.interrupted_moves import without_sources
 from kafkad.processes.controller.log_dirs import partition_counts, scan, unreadable
 from kafkad.processes.controller.startup import new_id, registered_listeners
@@ -54,13 +54,13 @@ _MOST_NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedHost:
-    """`leaving_slots` are published slots of partitions that nobody knows; `offline` are log directories by index."""
+    """`unreferenced_slots` are published slots of partitions that nobody knows; `offline` are log directories by index."""
 
     store: ZookeeperStore
     hosting: Hosting
     changes: ConfigChanges
     offline: frozenset[int]
-    leaving_slots: tuple[int, ...]
+    unreferenced_slots: tuple[int, ...]
     leftovers: tuple[Path, ...]
 
 
@@ -100,7 +100,7 @@ def _opened(
     is_first = context.incarnation == FIRST_INCARNATION
     found = without_sources(found, directories, is_first_incarnation=is_first)
     names = {topic.id: name for name, topic in topics.items()}
-    taken = None if is_first else take_over(context.table, handover, names, context.incarnation)
+    inherited = None if is_first else read_failover_state(context.table, handover, names, context.incarnation)
     started = start_host(
         broker_id=config.node_id,
         workers=len(context.registry.role("worker")),
@@ -113,7 +113,7 @@ def _opened(
             online=frozenset(range(len(directories))) - offline,
             offline=offline,
         ),
-        inherited=taken.inherited if taken is not None else None,
+        inherited=inherited.inherited if inherited is not None else None,
     )
     started.hosting.set_initial(*finalized_features(store), group_configs(store))
     _set_strays_aside(started, directories)
@@ -124,7 +124,7 @@ def _opened(
         hosting=started.hosting,
         changes=changes,
         offline=offline,
-        leaving_slots=taken.leaving if taken is not None else (),
+        unreferenced_slots=inherited.unreferenced if inherited is not None else (),
         leftovers=tuple(directories[each.log_dir].path / each.name for each in started.leftovers),
     )
 
@@ -196,11 +196,11 @@ def register(
     store: CoordinationStore,
     sessions: Sessions,
     listeners: tuple[Listener, ...],
-    say: Callable[[str], None],
+    report_status: Callable[[str], None],
 ) -> Broker:
     """Waits for an earlier session of this broker to end. Raises `UnusableMetadata`, `Stopped`, the store's errors."""
     config = context.config
-    has_said_so = False
+    has_logged = False
     while True:
         try:
             found = try_to_register(store, config.node_id, listeners, config.rack, wall_clock_ms())
@@ -210,8 +210,8 @@ def register(
             raise
         if not isinstance(found, RegistrationPending):
             return found
-        if not has_said_so:
+        if not has_logged:
             log.warning("broker %d waits: %s, which ends within its timeout", config.node_id, found.value)
-            say("waiting for the end of an earlier session")
-        has_said_so = True
+            report_status("waiting for the end of an earlier session")
+        has_logged = True
         sessions.pause(EARLIER_SESSION_CHECK_S)

@@ -14,7 +14,7 @@ from kafkad.core.coordination_store import Event
 from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.wire.processes.controller_messages import AdminRequest, ControllerMessage
 
-Answered = Callable[[ControlResponse], None]
+OnResponse = Callable[[ControlResponse], None]
 
 
 class Host(Protocol):
@@ -38,7 +38,7 @@ class Host(Protocol):
     def internal_topics(self) -> Mapping[str, NewTopic]:
         """The request with which an internal topic is created when it is first needed."""
 
-    def transfer(self, request: ControlRequest, answered: Answered) -> None:
+    def transfer(self, request: ControlRequest, on_response: OnResponse) -> None:
         """The elected controller's request to its own broker, without a wire; answered when it is applied."""
 
 
@@ -56,7 +56,7 @@ class Elected(Protocol):
     def configs_changed(self, topics: Configs, brokers: Configs) -> None:
         """Some broker has written these configurations, of topics and of brokers by name."""
 
-    def asked(self, peer: ProcessKey, request: AdminRequest, now_ms: int) -> None:
+    def handle_request(self, peer: ProcessKey, request: AdminRequest, now_ms: int) -> None:
         """A request that the host does not answer by itself; it is answered by AdminReply."""
 
     def handle(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> bool:

@@ -22,11 +22,11 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 RETRY_S = 1.0
-SAYS_SO_AFTER_S = 2.0
+LOG_WAIT_AFTER_S = 2.0
 """Before the first attempt to connect is given up, which takes as long as zookeeper.connection.timeout.ms."""
 
 
-NOBODY_YET = "ZooKeeper at %s has not answered yet: the broker waits"
+NOT_CONNECTED_YET = "ZooKeeper at %s has not answered yet: the broker waits"
 
 
 def opened_store(
@@ -114,26 +114,28 @@ class Sessions:
 
     def _open(self) -> ZookeeperStore:
         """Raises `Stopped`."""
-        waits = threading.Timer(SAYS_SO_AFTER_S, log.warning, (NOBODY_YET, self._cluster.zookeeper_connect))
-        waits.daemon = True
-        waits.start()
+        wait_timer = threading.Timer(
+            LOG_WAIT_AFTER_S, log.warning, (NOT_CONNECTED_YET, self._cluster.zookeeper_connect)
+        )
+        wait_timer.daemon = True
+        wait_timer.start()
         try:
-            return self._opened(waits)
+            return self._opened(wait_timer)
         finally:
-            waits.cancel()
+            wait_timer.cancel()
 
-    def _opened(self, waits: threading.Timer) -> ZookeeperStore:
-        has_said_so = False
+    def _opened(self, wait_timer: threading.Timer) -> ZookeeperStore:
+        has_logged = False
         while True:
             try:
                 store = self._earlier_session() or self._connect(None)
             except (ZookeeperUnreachable, CoordinationError) as error:
-                if not has_said_so:
+                if not has_logged:
                     log.error("the broker waits for ZooKeeper: %s", error)
-                has_said_so = True
+                has_logged = True
                 self.pause()
             else:
-                if has_said_so or waits.finished.is_set():
+                if has_logged or wait_timer.finished.is_set():
                     log.info("ZooKeeper answers")
                 if self._file is not None:
                     self._file.write(store.session)

@@ -20,16 +20,16 @@ class StoreThread:
         self._loop = loop
         self._threads = HelperThreads(1, "zookeeper")
         self._done: EventQueue[Callable[[], None]] = EventQueue()
-        loop.watch(self._done.fileno(), self._tell)
+        loop.watch(self._done.fileno(), self._run_callbacks)
 
     def submit(self, work: Callable[[], Result], done: Callable[["Future[Result]"], None]) -> None:
         """`done` gets the finished future in a later pass of the loop."""
         future = self._threads.submit(work)
         future.add_done_callback(lambda finished: self._done.put(partial(done, finished)))
 
-    def _tell(self, _events: int) -> None:
-        for tell in self._done.drain():
-            tell()
+    def _run_callbacks(self, _events: int) -> None:
+        for callback in self._done.drain():
+            callback()
 
     def close(self) -> None:
         """Waits for the work that has begun, which gives up as soon as the session is away."""

@@ -88,26 +88,26 @@ class BrokerChannels:
         self,
         loop: EventLoop,
         client_id: str,
-        patience: ConnectionTimeouts,
+        timeouts: ConnectionTimeouts,
         log_rate_limit: LogRateLimit,
         versions: ProtocolVersions,
-        answered: Callable[[int, Request, ReadResponse], None],
+        on_response: Callable[[int, Request, ReadResponse], None],
     ) -> None:
         self._versions = _versions_of(versions)
-        self._connections = BrokerConnections(loop, client_id, patience, log_rate_limit=log_rate_limit)
+        self._connections = BrokerConnections(loop, client_id, timeouts, log_rate_limit=log_rate_limit)
         self._destinations: dict[int, Destination] = {}
-        self._answered = answered
+        self._on_response = on_response
 
-    def are(self, wanted: Mapping[int, Destination]) -> None:
+    def set_destinations(self, destinations: Mapping[int, Destination]) -> None:
         for broker, destination in list(self._destinations.items()):
-            if wanted.get(broker) != destination:
+            if destinations.get(broker) != destination:
                 del self._destinations[broker]
                 self._connections.drop(destination)
-        self._destinations.update(wanted)
+        self._destinations.update(destinations)
 
-    def tell(self, told: BrokerRequest) -> None:
+    def send(self, outgoing: BrokerRequest) -> None:
         """Nothing, if the broker is none of them."""
-        broker, request = told.broker, told.request
+        broker, request = outgoing.broker, outgoing.request
         destination = self._destinations.get(broker)
         if destination is None:
             return
@@ -115,7 +115,7 @@ class BrokerChannels:
         message, version = MESSAGES[key], self._versions[key]
 
         def replied(body: memoryview) -> None:
-            self._answered(broker, request, partial(_read, broker, message, version, bytes(body)))
+            self._on_response(broker, request, partial(_read, broker, message, version, bytes(body)))
 
         self._connections.send(
             destination,
@@ -123,7 +123,7 @@ class BrokerChannels:
                 api_key=key,
                 version=version,
                 is_flexible=message.is_flexible(version),
-                body=told.body,
+                body=outgoing.body,
                 on_reply=replied,
                 on_failure=lambda _reason: None,
                 repeats=True,

@@ -16,7 +16,7 @@ from kafkad.core.errors import ErrorCode
 log = logging.getLogger(__name__)
 
 
-def take_response(
+def handle_broker_response(
     controller: ElectedController, broker: int, request: Request, response: ControlResponse | None
 ) -> None:
     """None: the answer can't be read."""

@@ -10,8 +10,8 @@ RETRY_MS = 60_000
 
 
 class DeletionRetries:
-    def __init__(self, ask: Callable[[], None]) -> None:
-        self._ask = ask
+    def __init__(self, retry: Callable[[], None]) -> None:
+        self._retry = retry
         self.next_deadline_ms: int | None = None
 
     def tick(self, are_there_any: bool, now_ms: int) -> None:
@@ -21,4 +21,4 @@ class DeletionRetries:
             self.next_deadline_ms = now_ms + RETRY_MS
         elif self.next_deadline_ms <= now_ms:
             self.next_deadline_ms = None
-            self._ask()
+            self._retry()

@@ -28,7 +28,7 @@ class LogDirEvents:
         self._data = nodes.encode(nodes.LogDirEventNode(broker=broker_id))
         self._read = read
         self._clock = clock
-        self._has_said_so = False
+        self._has_logged = False
         self.next_deadline_ms: int | None = None
 
     def send(self) -> None:
@@ -42,17 +42,17 @@ class LogDirEvents:
             self.next_deadline_ms = now_ms + RETRY_MS
             return
         self.next_deadline_ms = None
-        self._read(lambda store: store.create(nodes.LOG_DIR_EVENT, self._data, sequence=True), self._told)
+        self._read(lambda store: store.create(nodes.LOG_DIR_EVENT, self._data, sequence=True), self._on_created)
 
-    def _told(self, future: "Future[str]") -> None:
+    def _on_created(self, future: "Future[str]") -> None:
         error = future.exception()
         if error is None:
-            self._has_said_so = False
+            self._has_logged = False
             return
         if not isinstance(error, CoordinationError):
             raise error
-        if not self._has_said_so:
+        if not self._has_logged:
             log.error("the controller is told of the log directories when ZooKeeper answers: %s", error)
-        self._has_said_so = True
+        self._has_logged = True
         if self.next_deadline_ms is None:
             self.next_deadline_ms = self._clock() + RETRY_MS

@@ -64,7 +64,7 @@ class OwnConfigs:
         self._send = send
         self._log_rate_limit = LogRateLimit()
 
-    def takes(self, peer: ProcessKey, request: AdminRequest) -> bool:
+    def try_handle(self, peer: ProcessKey, request: AdminRequest) -> bool:
         """Whether this request is answered here."""
         try:
             if not _names_a_broker(request):
@@ -76,12 +76,12 @@ class OwnConfigs:
         self._membership.handle(
             peer,
             request.token,
-            lambda store: self._answer(store, request, image),
-            partial(self._answered, peer, request.token),
+            lambda store: self._respond(store, request, image),
+            partial(self._on_response, peer, request.token),
         )
         return True
 
-    def _answered(self, peer: ProcessKey, token: int, future: "Future[bytes]") -> None:
+    def _on_response(self, peer: ProcessKey, token: int, future: "Future[bytes]") -> None:
         error = future.exception()
         if error is None:
             self._send(peer, pack_message(AdminReply(token, future.result())))
@@ -91,7 +91,7 @@ class OwnConfigs:
         else:
             raise error
 
-    def _answer(self, store: ZookeeperStore, request: AdminRequest, image: MetadataImage) -> bytes:
+    def _respond(self, store: ZookeeperStore, request: AdminRequest, image: MetadataImage) -> bytes:
         """In the store's thread. Raises MalformedRequest, and the errors of the store."""
         config = self._context.config
         # What was written a moment ago may not have reached this broker yet.
@@ -106,8 +106,8 @@ class OwnConfigs:
             log_dirs=config.log_dirs.log_dirs,
             log_rate_limit=self._log_rate_limit,
         )
-        answer = response_to(memoryview(request.body), request.context, view)
-        return answer.body if isinstance(answer, ResponseAfter) else answer
+        response = response_to(memoryview(request.body), request.context, view)
+        return response.body if isinstance(response, ResponseAfter) else response
 
     def _writer(self, store: ZookeeperStore, image: MetadataImage) -> Controller:
         """Its writes need an elected controller, whoever that is."""
