@@ -191,7 +191,7 @@ def test_stored_changes_of_an_earlier_version_are_named_once_and_ignored(tmp_pat
         store.set_data(path, data.replace(b'"log.retention.ms"', b'"num.io.threads":"7","log.retention.ms"'))
         store.close()
         broker.start()
-        assert broker.output.read_text().count("stored changes of num.io.threads are ignored") == 1
+        assert broker.output.read_text().count("ignoring stored dynamic values of num.io.threads") == 1
         assert described(broker, "num.io.threads") == before
         assert described(broker, "log.retention.ms") == ("5", ConfigSource.DYNAMIC_BROKER_CONFIG)
         alter(broker, "1", "log.retention.ms", "6")

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs on a broker in a cluster: its replicas are its own matter, whoever is the elected controller."""
+"""AlterReplicaLogDirs on a broker in a cluster: every broker handles it for its own replicas."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,7 +20,7 @@ from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, 
 
 
 class DirectoryMoves:
-    """`publish` tells the local processes what has changed."""
+    """`publish` sends metadata changes to the local processes."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class DirectoryMoves:
         self.replies = Replies()
 
     def try_handle(self, peer: ProcessKey, message: AdminRequest, offline: frozenset[int], now_ms: int) -> bool:
-        """Whether it is such a request, which is answered when the owners know of the moves. `offline` directories
-        have failed.
+        """Handle an AlterReplicaLogDirs request; False for any other. The response waits until the owners have applied
+        the moves. `offline` directories have failed.
         """
         context = message.context
         if context.api_key != api_table.ALTER_REPLICA_LOG_DIRS:
@@ -63,8 +63,8 @@ class DirectoryMoves:
         return True
 
     def completed(self, message: PartitionMoved) -> None:
-        """An owner says where the replica is now."""
+        """An owner reports the log directory of a moved replica."""
         self._hosting.partition_moved(message.topic_id, message.partition, message.log_dir, message.target)
-        # It begins there as before, also after a crash.
+        # Keep the log start offset in the new directory, also after a crash.
         self._checkpoints.write(self._hosting.image, (LOG_START_OFFSETS,))
         self._publish()

@@ -1,5 +1,6 @@
-"""How the controller process handles messages: each message calls one rule of the core, and the outcome is sent:
-metadata to all processes, replies when it is applied. Slots are freed when no process reads them any more.
+"""How the controller process handles messages: each message calls one rule of the core, and the result is sent.
+
+Metadata goes to all processes, replies are sent when it is applied. Slots are freed when no process reads them.
 """
 
 import logging
@@ -65,9 +66,7 @@ Send = Callable[[ProcessKey, bytes], bool]
 
 @dataclass(frozen=True, slots=True)
 class _Completed:
-    """A piece of a request is handled: the next one waits for the version, but not longer; the reply also waits for the
-    deletions.
-    """
+    """A handled piece of a request. The next piece waits for `version`; the reply also waits for `deleted`."""
 
     version: int = 0
     deleted: tuple[str, ...] = ()
@@ -75,7 +74,7 @@ class _Completed:
 
 
 class EveryDirectoryFailed(Exception):
-    """The last log directory has failed; the message names it and the reason."""
+    """The last log directory has failed; the message has its path and the cause."""
 
 
 class ControllerEvents:
@@ -173,7 +172,7 @@ class ControllerEvents:
             case DirectoriesRemoved(topic_id, slots):
                 self._topic_deletions.removed(topic_id, slots)
             case RemovalFailed():
-                # The worker tries again, and the deletion is not over before.
+                # The worker retries, and the deletion is still pending.
                 return
             case QuotaCounts():
                 forward(self._context.registry, self._send, peer, message)
@@ -184,20 +183,20 @@ class ControllerEvents:
                 self._checkpoints.write(self._controller.image, (LOG_START_OFFSETS,))  # it begins there as before
                 self._publish(self._controller.image)
             case _:
-                raise AssertionError(f"{peer} does not say {type(message).__name__} to a controller")
+                raise AssertionError(f"{peer} does not send {type(message).__name__} to a controller")
 
     def _grant_producer_ids(self, peer: ProcessKey) -> None:
         try:
             block = self._view.producer_ids.allocate_block()
         except NoSpaceLeft as error:
-            # No block: the worker asks again when the next client does.
+            # No block: the worker requests again for the next client.
             if self._log_rate_limit.is_due("no producer ids", self._now_ms):
-                log.error("no producer ids can be allocated, InitProducerId is refused: %s", error)
+                log.error("can't allocate producer ids, rejecting InitProducerId: %s", error)
             block = range(0)
         self._send(peer, pack_message(ProducerIdsGranted(block.start, len(block))))
 
     def _begin(self, peer: ProcessKey, token: int, size: int, pieces: Iterator[_Completed]) -> None:
-        """A small request is handled at once, or its first piece."""
+        """Handle a small request, or its first piece, at once; queue a large one."""
         work = self._resume(peer, token, size, pieces)
         if size > COSTLY_BYTES:
             self._turns.add(size, work)
@@ -205,7 +204,7 @@ class ControllerEvents:
             next(work, None)
 
     def _resume(self, peer: ProcessKey, token: int, size: int, pieces: Iterator[_Completed]) -> Iterator[None]:
-        """Handle one piece of a request; the next one has its turn when this one is done in every process."""
+        """Handle one piece of a request; the next one follows when every process has applied this one."""
         yield from ()
         with self._mark.handling(peer, token):
             done = next(pieces, None)
@@ -214,7 +213,7 @@ class ControllerEvents:
             self._replies.add(WaitingReply(None, again, done.version, (), done.deadline_ms))
 
     def _in_pieces(self, peer: ProcessKey, request: AdminRequest) -> Iterator[_Completed]:
-        """What is not done at the request's timeout is answered with REQUEST_TIMED_OUT, and is done all the same."""
+        """Pieces after the request's timeout get REQUEST_TIMED_OUT in the response, and are still handled."""
         context = request.context
         api_key, version = context.api_key, context.version
         responses: list[bytes] = []
@@ -247,7 +246,7 @@ class ControllerEvents:
     def _one_by_one(
         self, peer: ProcessKey, pieces: Sequence[Callable[[], _Completed]], timeout_ms: int, reply: Callable[[], None]
     ) -> Iterator[_Completed]:
-        """`reply` is called when all are done, or at the timeout: what is left is done all the same."""
+        """`reply` is called when all pieces are handled, or at the timeout; remaining pieces are still handled."""
         timeout_at_ms = self._now_ms + timeout_ms
         deleted: list[str] = []
         is_replied = False
@@ -280,7 +279,7 @@ class ControllerEvents:
             self._send(peer, pack_message(AdminReply(request.token, response)))
 
     def _create(self, peer: ProcessKey, token: int, names: list[str]) -> Iterator[_Completed]:
-        """Topics that requests use; a client that is told that one is unknown asks again."""
+        """Auto-create topics; clients retry after UNKNOWN_TOPIC_OR_PARTITION."""
         codes = dict.fromkeys(names, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
         def create(some: list[str]) -> _Completed:
@@ -343,17 +342,17 @@ class ControllerEvents:
         ignored = ", ".join(self._tables.ignored(self._controller.image))
         if ignored:
             log.warning(
-                "stored changes of %s are ignored: no request changes them in this version, write them into the file;"
+                "ignoring stored dynamic values of %s: these options are static in this version, set them in the file;"
                 " kafka-configs --delete-config, or the next change of the broker's configuration, removes them",
                 ignored,
             )
 
     def _keep(self) -> None:
-        """Before any process hears of a slot, record it for the next controller of this broker."""
+        """Record slots for the next controller of this broker, before they are published."""
         self._handover.keep(self._controller.slots_ever_used, self._offline)
 
     def tick(self, now_ms: int) -> None:
-        """Go on with expensive work, and with work that waited for other processes or for a time."""
+        """Continue expensive work, and work that waited for other processes or a deadline."""
         self._now_ms = now_ms
         if self._turns:
             self._turns.work()

@@ -1,6 +1,6 @@
-"""The state that a restarted controller takes over while the broker lives on: the slots are the truth.
+"""The state that a restarted controller process inherits from the slots of the workers.
 
-Workers have published their partitions; a partition keeps its slot and owner through any number of controllers.
+A partition keeps its slot and owner through any number of controller incarnations.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from kafkad.core.controller.startup.startup import SharedMemoryState
 from kafkad.core.partition_slot import STATE_DELETING, STATE_FREE, PartitionSlot
 
 VERSIONS_PER_INCARNATION_BITS = 32
-"""Versions of a later incarnation are always larger than all that the previous one may have sent."""
+"""Versions of an incarnation are always larger than those of previous ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def read_failover_state(
 
 
 def _partition(slot: int, published: PartitionSlot, offline: frozenset[int]) -> Partition:
-    """Only slot, owner and directories matter; the store has the leaders."""
+    """Only slot, owner and directories are used; the store has the leaders."""
     return Partition(
         index=published.partition,
         slot=slot,

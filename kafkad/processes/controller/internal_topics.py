@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def internal_topics(config: BrokerConfig) -> dict[str, NewTopic]:
-    """By name; they are created when a client first needs them."""
+    """The internal topics by name; they are created when first required."""
     topics = (
         NewTopic(
             name=GROUP_METADATA_TOPIC,
@@ -42,12 +42,12 @@ def internal_topics(config: BrokerConfig) -> dict[str, NewTopic]:
 
 
 def warn_of_few_replicas(created: Iterable[str], internal: Mapping[str, NewTopic], brokers: int) -> None:
-    """One warning for each internal topic that has fewer replicas than the configuration asks for."""
+    """Warn about each internal topic with fewer replicas than configured."""
     for name in created:
         if name in internal and internal[name].replication_factor > brokers:
             log.warning(
-                "%s is made with %d replica(s), the configuration asks for %d and there are no more brokers: "
-                "what is committed is as safe as this broker's disk",
+                "%s is created with %d replica(s), not the configured %d, because there are too few brokers: "
+                "committed data is as safe as this broker's disk",
                 name,
                 brokers,
                 internal[name].replication_factor,
@@ -68,4 +68,4 @@ class CreationFailures:
                 self._logged.pop(result.name, None)
             elif self._logged.get(result.name) != (reason := result.message or result.code.name):
                 self._logged[result.name] = reason
-                log.error("%s can't be created, its coordinators are not available: %s", result.name, reason)
+                log.error("can't create %s, its coordinators are not available: %s", result.name, reason)

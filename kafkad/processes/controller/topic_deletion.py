@@ -1,4 +1,4 @@
-"""Follows deleted topics until their last directory is removed, also when the worker that should remove it dies.
+"""Tracks deleted topics until their last directory is removed, also if the responsible worker dies.
 
 A slot is reused only after its worker has freed it: freeing is a write, which would hit the next partition in the
 slot.
@@ -49,7 +49,7 @@ class TopicDeletions:
     def began(self, before: MetadataImage, changes: Iterable[MetadataDelta]) -> None:
         """Note the topics that `changes` deleted; `before` still has them.
 
-        A dead worker never hears of them: the metadata that its next incarnation gets does not have them any more.
+        A dead worker is not notified: the metadata of its next incarnation does not have the topics.
         """
         for delta in changes:
             for change in delta.changes:
@@ -60,7 +60,7 @@ class TopicDeletions:
                         self._remove_for(worker, topic)
 
     def removed(self, topic_id: bytes, slots: list[int]) -> None:
-        """A worker has removed the files and slots of these."""
+        """A worker has removed the files and slots of these partitions."""
         deleted = self._topics.get(topic_id)
         if deleted is not None and self._controller.slots_deleted(deleted[1].id, slots):
             del self._topics[topic_id]
@@ -86,7 +86,7 @@ class TopicDeletions:
                 is_aside = row.log_dir < 0 or self._set_aside(self._directories[row.log_dir], partition)
                 if row.future_dir >= 0:
                     is_aside &= self._set_aside_move(self._directories[row.future_dir], topic, partition)
-                # Otherwise the next start ends the deletion.
+                # Otherwise the next start completes the deletion.
                 if is_aside:
                     slots.append(row.slot)
         if slots:
@@ -110,7 +110,7 @@ class TopicDeletions:
         return True
 
     def _set_aside_move(self, target: LogDirectory, topic: Topic, partition: TopicPartition) -> bool:
-        """The partition was on its way there, or has come there just before its worker died."""
+        """The partition was moving to `target`, or had moved just before its worker died."""
         is_aside = self._set_aside(target, partition)
         try:
             renamed = mark_for_deletion(future_directory(str(target.path), partition, topic.id.bytes), partition)
@@ -137,9 +137,8 @@ class TopicDeletions:
             self._removals.add(self._directories[directory.log_dir].path / directory.name)
 
     def finish(self, offline: Collection[int]) -> dict[int, str]:
-        """Forget deletions whose directories are gone for good. One that came back after a loss of power would, without
-        the record of its deletion, be taken over as a topic. Returns the log directories that can't be synced, with the
-        cause; the controller has to hear of them first.
+        """Forget deletions after a sync of the log directories: otherwise a directory could reappear after a power
+        failure and be adopted as a topic. Returns the log directories that can't be synced, with the cause.
         """
         failed = sync_names(self._directories, offline)
         if not failed:

@@ -1,12 +1,11 @@
-"""The controller's requests to this broker, in the order in which they came, a few milliseconds of work in each pass.
+"""The queue of the controller's requests to this broker: handled in order, a few milliseconds in each pass.
 
-A request waits for the configurations of topics that are new here, and for the directory of an earlier replica to lose
-its name; all later ones wait behind it. Its answer waits until the local processes have applied what it changed, so
-that the controller then finds it everywhere, or until they have tried to: a replica is deleted when its directory is
-renamed.
+A request waits for the configurations of new topics, and for the directory of an earlier replica to be renamed; later
+requests wait behind it. Its response waits until the local processes have applied the changes, or have failed to: a
+replica counts as deleted when its directory is renamed.
 
-With the first request of a controller, or to a registration of this broker, the topics are compared with the store's:
-of a deletion that ended before that, nobody tells this broker any more.
+After the first request of a controller epoch or a registration, the topics are compared with the store: the controller
+sends no StopReplica for deletions that completed earlier.
 """
 
 from collections import deque
@@ -29,9 +28,9 @@ from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.processes.runtime.turns import STEP_NS
 
 RequestSteps = Generator[None, None, ControlRequest | None]
-"""Gives the request in steps; None: it can't be read, and is answered."""
+"""Decodes the request in steps; None: it can't be read, and the error was sent."""
 ResponseSteps = Callable[[ControlResponse], Generator[None, None, Callable[[], object]]]
-"""Prepares the answer in steps; what it gives is called when the answer is due."""
+"""Encodes the response in steps; the returned function sends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +65,15 @@ class ControlRequestQueue:
         self._removals = removals
         self._is_connected = is_connected
         self._queue: deque[Generator[None, None, None]] = deque()
-        """The first is under way."""
+        """The first request is in progress."""
         self._configs: Configs = {}
-        """What was read for the first request."""
+        """The configurations for the first request."""
         self._is_reading = False
         self._is_read_due = False
-        """The store could not be read: again when the session goes on."""
+        """Reading the store failed: retry when the session is connected."""
         self._awaits_removal = False
         self._compared = self._epochs
-        """For whom the topics were compared with the store's."""
+        """The epochs for which the topics were compared with the store."""
         self._is_comparing = False
         self._pending: list[_PendingResponse] = []
         self._now_ms = 0
@@ -85,18 +84,18 @@ class ControlRequestQueue:
         )
 
     def add_in_steps(self, request_steps: RequestSteps, response_steps: ResponseSteps, now_ms: int) -> None:
-        """A request that is still to be read, and whose answer is to be written."""
+        """Add a request that is decoded and encoded in steps."""
         self._queue.append(self._handle_in_steps(request_steps, response_steps))
         self.tick(now_ms)
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a request is carried out, and waits for nothing."""
+        """Whether a request is in progress and does not wait."""
         is_waiting = self._is_reading or self._is_read_due or self._awaits_removal
         return bool(self._queue) and not is_waiting
 
     def tick(self, now_ms: int) -> None:
-        """Go on with what waits for nothing else, for the time of one step."""
+        """Continue the request in progress, for the time of one step."""
         self._now_ms = now_ms
         self._awaits_removal = False
         end_ns = monotonic_ns() + STEP_NS
@@ -137,7 +136,7 @@ class ControlRequestQueue:
         self._compare()
 
     def _is_being_removed(self, request: LeaderAndIsrRequest) -> bool:
-        """Whether a replica comes back while a worker may still rename its directory of before."""
+        """Whether a replica is added again while a worker may still rename its earlier directory."""
         removals = self._removals() - self._hosting.unremoved
         return any(
             TopicPartition(topic.topic_name, state.partition_index) in removals
@@ -180,16 +179,13 @@ class ControlRequestQueue:
             self._compare()
 
     def connected(self) -> None:
-        """What could not be read while the session was suspended is read now.
-
-        Unanswered, the controller would wait for its whole timeout, and nobody would lead or follow meanwhile.
-        """
+        """The session is connected again: repeat failed reads, so that the controller's request does not time out."""
         self._is_read_due = False
         self.tick(self._now_ms)
         self._compare()
 
     def abandon(self) -> None:
-        """Drop what waits, unanswered: the session is over, and its controller tells the next one everything again."""
+        """Drop all requests: the session is lost, and the controller sends all again to the next registration."""
         self._queue.clear()
         self._pending.clear()
         self._is_read_due = False
@@ -210,7 +206,7 @@ class ControlRequestQueue:
             self._respond(each, is_late=each.version > applied)
 
     def _respond(self, pending: _PendingResponse, *, is_late: bool) -> None:
-        """Only now is it known which directories of deleted replicas could be renamed."""
+        """Send the response, with errors for replicas whose directories could not be renamed."""
         unremoved: Set[TopicPartition] = self._hosting.unremoved
         if is_late:
             unremoved = unremoved | self._removals()
@@ -228,7 +224,7 @@ class ControlRequestQueue:
 
 
 def _without(response: StopReplicaResponse, unremoved: Set[TopicPartition]) -> StopReplicaResponse:
-    """These are still on a disk: the deletion waits for it, as for a broker that is away."""
+    """Set an error for replicas that are still on disk: the deletion waits, as for an offline broker."""
     errors = tuple(
         replace(each, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
         if TopicPartition(each.topic_name, each.partition_index) in unremoved

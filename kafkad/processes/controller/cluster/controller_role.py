@@ -1,7 +1,7 @@
-"""The elected part in the loop of the controller process: events go to the controller, its requests to the brokers.
+"""The controller role in the loop of the controller process: events go to the controller, its requests to the brokers.
 
-The controller works in the store's thread, one thing after the other; nothing here waits for it. A broker that is not
-elected passes requests on to the one that is.
+The controller runs in the store's thread, one call after the other; nothing here waits for it. A broker that is not
+elected forwards requests to the controller.
 """
 
 import logging
@@ -123,7 +123,7 @@ class ControllerRole:
                 self._broker = None
                 self._send_outcome(Outcome())
             case SessionChanged(SessionState.CONNECTED) if self._broker is not None:
-                # Every watch is gone: whatever happened meanwhile is read again.
+                # A reconnect loses all watches: read everything again.
                 self._run()
             case WatchFired(path=nodes.CONTROLLER | nodes.CONTROLLER_EPOCH) if self._broker is not None:
                 self._run_unless_elected()
@@ -161,19 +161,19 @@ class ControllerRole:
             self._send_outcome(outcome)
 
     def _result(self, future: "Future[Result]") -> Result | None:
-        """None: the store did not do it. Then the term may be over, and this broker runs for the next one."""
+        """The result; None after an error of the store: then the broker resigns and runs for the next term."""
         error = future.exception()
         if error is None:
             return future.result()
         if not isinstance(error, CoordinationError):
             raise error
-        log.warning("the term of this controller is over: %s", error)
+        log.warning("controller resigned: %s", error)
         self._send_outcome(Outcome())
         self._next_term.ended(error)
         return None
 
     def _send_outcome(self, outcome: Outcome, applied: Callable[[], object] | None = None) -> None:
-        """Send the requests; `applied` is called when this broker has applied those to itself."""
+        """Send the requests; `applied` is called when this broker has applied its own ones."""
         self._registered, self._has_deletions_to_retry = outcome.registered, outcome.has_deletions_to_retry
         destinations = {broker: Destination(broker, *at) for broker, (_, at) in (outcome.registered or {}).items()}
         self._broker_channels.set_destinations(destinations)
@@ -199,7 +199,7 @@ class ControllerRole:
 
     def _handle_response(self, broker: int, request: Request, read: ReadResponse) -> None:
         if isinstance(request, UpdateMetadataRequest):
-            # Nothing is in the answer but whether it was refused: then whoever refuses is told again by another term.
+            # The response has only an error code, and no error is retried before the next term.
             read()
         else:
             self._do(lambda _store: self._controller.handle_response(broker, request, read()))
@@ -215,7 +215,7 @@ class ControllerRole:
         self._handle_piece(peer, request, self._controller.handle_request(request))
 
     def _handle_piece(self, peer: ProcessKey, request: AdminRequest, pieces: Iterator[Handled]) -> None:
-        """The next one waits until this broker has applied what this one changes: others are served meanwhile."""
+        """Handle the next piece; the following one waits until this broker has applied the changes."""
         on_response = partial(self._piece_handled, peer, request, pieces)
         self._membership.handle(peer, request.token, lambda _store: next(pieces), on_response)
 
@@ -235,7 +235,7 @@ class ControllerRole:
             return
         reply: Callable[[], object] = partial(self._send, peer, pack_message(AdminReply(request.token, body)))
         if request.context.api_key == api_table.UPDATE_FEATURES:
-            # Who asks this broker next is told the new levels; the others hear of them by their watches.
+            # This broker reads the new levels before it responds; the others read them by their watches.
             reply = partial(self._membership.read_features, reply)
         self._send_outcome(handled.outcome, reply)
 
@@ -298,7 +298,7 @@ class ControllerRole:
         return True
 
     def begin_controlled_shutdown(self, tries: int, pause_ms: int, done: Callable[[], None]) -> None:
-        """`done` is called when others lead in this broker's place, or after the last try."""
+        """`done` is called when other brokers lead instead, or after the last retry."""
         self._controlled_shutdown = ControlledShutdown(
             *(self._host, self._forwarding, lambda: self._broker, self._shut_down_locally, tries, pause_ms, done),
             has_store=lambda: self._membership.is_connected,
@@ -320,10 +320,10 @@ class ControllerRole:
         self._membership.read(lambda _store: self._controller.controlled_shutdown(request), done)
         return True
 
-    # Brokers that are gone although their sessions live.
+    # Brokers that refuse connections although their sessions are alive.
 
     def _watched(self) -> list[Watched]:
-        """All others by the controller, and the controller by all others."""
+        """The controller watches all other brokers, and they watch the controller."""
         if self._broker is None:
             return []
         if self._registered is not None:

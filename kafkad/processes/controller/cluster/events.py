@@ -1,5 +1,5 @@
-"""How the controller process of a broker in a cluster handles messages: what the elected controller says is carried
-out and published, what other processes report is kept, and everything else goes to the elected part.
+"""How the controller process of a broker in a cluster handles messages: requests of the elected controller are applied
+and published, reports of other processes are stored, and all other messages go to the controller role.
 """
 
 import logging
@@ -96,14 +96,14 @@ class HostEvents:
             self._removals.remove_leftovers(opened.leftovers)
         self._log_dir_events = LogDirEvents(context.config.node_id, membership.read)
         if context.incarnation != FIRST_INCARNATION:
-            # The process before may have died before the controller was told, and the registration stays the same.
+            # The previous incarnation may have died before it notified the controller.
             opened.hosting.replicas_inherited()
             self._log_dir_events.send()
         self._checkpoints = checkpoints_of(context, opened.offline, now_ms, self._directory_failed)
         self._moves = DirectoryMoves(opened.hosting, self._checkpoints, directories, self._publish, send)
         self._gauges = PartitionGauges(context.block, context.config.node_id)
         self._without_space: dict[ProcessKey, frozenset[int]] = {}
-        """The log directories in which workers find no room."""
+        """The log directories without free space, by worker."""
         self._is_to_count = True
         self._reconfigure()
 
@@ -112,7 +112,7 @@ class HostEvents:
         self._keep()
         self._metadata_publisher.announce(self._first_version)
 
-    # What the elected part asks of its broker.
+    # The `Host` of the elected controller.
 
     @property
     def image(self) -> MetadataImage:
@@ -193,18 +193,18 @@ class HostEvents:
                 self._moves.completed(message)
             case _:
                 if self._elected is None or not self._elected.handle(peer, message, now_ms):
-                    log.debug("%s said %s, which nobody handles", peer, type(message).__name__)
+                    log.debug("unhandled message %s from %s", type(message).__name__, peer)
 
     def _handle_request(self, peer: ProcessKey, message: AdminRequest) -> None:
         context = message.context
         if self._moves.try_handle(peer, message, self._offline, self._now_ms):
             return
         if context.api_key in CLUSTER_APIS and context.connection.listener not in self._for_brokers:
-            self._reply(peer, AdminReply(message.token, None, "it is for brokers, not for clients"))
+            self._reply(peer, AdminReply(message.token, None, "this request is for brokers, not for clients"))
         elif self._elected is not None:
             self._elected.handle_request(peer, message, self._now_ms)
         else:
-            self._reply(peer, AdminReply(message.token, None, "this broker does not answer such requests in a cluster"))
+            self._reply(peer, AdminReply(message.token, None, "this broker does not support this request in a cluster"))
 
     def _handle_control_request(self, peer: ProcessKey, message: AdminRequest) -> None:
         context = message.context
@@ -228,7 +228,7 @@ class HostEvents:
         self._membership.read(topic_names, read)
 
     def configs_changed(self, topics: Configs, brokers: Configs, groups: Configs) -> None:
-        """Configurations were changed by some broker."""
+        """Configurations were changed."""
         for name, configs in topics.items():
             self._hosting.topic_config_changed(name, configs)
         for broker, configs in brokers.items():
@@ -244,9 +244,9 @@ class HostEvents:
         self._publish()
 
     def registered(self) -> None:
-        """The broker has a new registration, whose requests alone are taken."""
+        """The broker has a new registration; requests to earlier ones are rejected."""
         broker = self._membership.broker
-        assert broker is not None, "the membership says so after it registered"
+        assert broker is not None, "called after the registration"
         self._hosting.registered(broker.epoch, broker.listeners, broker.rack)
         self._publish()
         if self._elected is not None:
@@ -264,7 +264,7 @@ class HostEvents:
             self._elected.store_event(event, self._now_ms)
 
     def begin_controlled_shutdown(self, done: Callable[[], None]) -> None:
-        """`done` is called when others lead in this broker's place, as far as that is possible."""
+        """`done` is called when other brokers lead instead, as far as possible."""
         if self._elected is None:
             done()
             return
@@ -294,10 +294,9 @@ class HostEvents:
         if event is None:
             return
         if event.resigned:
-            what = "%d partition(s) are in a log directory without room: the controller is asked to elect others"
-            log.warning(what, len(event.resigned))
+            log.warning("log directory full: requesting other leaders for %d partition(s)", len(event.resigned))
         if event.regained:
-            log.info("%d partition(s) may be led by this broker again, as far as room goes", len(event.regained))
+            log.info("log directory has free space: this broker can lead %d partition(s) again", len(event.regained))
         self._log_dir_events.send()
 
     # Outgoing messages.
@@ -319,11 +318,11 @@ class HostEvents:
         self._is_to_count = True
 
     def _keep(self) -> None:
-        """Before any process hears of a slot, record it for the next controller process of this broker."""
+        """Record slots for the next controller process of this broker, before they are published."""
         self._handover.keep(self._hosting.slots_ever_used, self._offline)
 
     def _count(self) -> None:
-        """At the end of a request that is carried out in steps."""
+        """Count after all steps of a request."""
         if self._is_to_count and not self._requests.is_under_way:
             self._is_to_count = False
             count_offline(self._context.block, self._offline)
@@ -337,7 +336,7 @@ class HostEvents:
             self._directory_failed(log_dir, cause)
         applied = self._metadata_publisher.applied()
         if applied >= self._first_version:
-            # The logs are loaded: Apache Kafka registers at that moment, too.
+            # Apache Kafka also registers after the logs are loaded.
             self._membership.begin_to_register()
         self._hosting.acknowledged(self._removals.reusable(applied))
         self._requests.tick(now_ms)

@@ -1,7 +1,7 @@
-"""This broker's membership of the cluster: its session, its registration, and the changes that others notify.
+"""This broker's membership of the cluster: its session, its registration, and change notifications.
 
-*Suspended*: nothing is done, leaders serve on. *Lost*: all roles are given up, and a new session and registration
-follow, as often as it takes. One is registered when the node's owner is the session.
+*Suspended*: the broker waits, leaders continue. *Lost*: the broker loses all roles, and opens a new session and
+registers again. The broker is registered when its session owns the node.
 """
 
 import logging
@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 
 class Member(Protocol):
-    """Who is told."""
+    """The receiver of membership events."""
 
     def registered(self) -> None: ...
     def session_lost(self) -> None: ...
@@ -51,7 +51,7 @@ class Membership:
     ) -> None:
         self.broker: Broker | None = None
         self.fatal_error: UnusableMetadata | None = None
-        """Why the broker must end."""
+        """The error that must stop the broker."""
         self.member: Member | None = None
         self._context = context
         self._loop = loop
@@ -76,7 +76,7 @@ class Membership:
         return self._store.state is SessionState.CONNECTED
 
     def begin_to_register(self) -> None:
-        """The broker can serve: register, unless that is done or under way."""
+        """Register the broker, unless it is registered or registering."""
         if self._is_registering or self.broker is not None or self._is_ending:
             return
         self._is_registering = True
@@ -124,7 +124,7 @@ class Membership:
             then()
 
     def end(self) -> None:
-        """End the session: the controller hears of it at once. Where no server answers, the next start ends it."""
+        """Close the session, which notifies the controller. If ZooKeeper does not respond, the next start closes it."""
         self._is_ending = True
         self._sessions.stop()
         self._store_thread.close()
@@ -153,7 +153,7 @@ class Membership:
                 case SessionChanged(SessionState.LOST):
                     self._session_lost()
                 case SessionChanged(SessionState.CONNECTED) | WatchFired(path=nodes.CONFIG_CHANGES):
-                    # After a break every watch is gone, and what was notified meanwhile is read now.
+                    # A reconnect loses all watches: read the notifications since then.
                     self.read(self._changes.read, self._changed)
                     self.read_features()
                 case WatchFired(path=nodes.FEATURES):
@@ -173,7 +173,7 @@ class Membership:
     def _session_lost(self) -> None:
         if self._is_ending:
             return
-        log.error("the session with ZooKeeper is lost: this broker leads nothing until it is registered again")
+        log.error("ZooKeeper session lost: this broker leads no partitions until it has registered again")
         self.broker = None
         self._is_registering = True
         self._loop.unwatch(self._store.fileno())

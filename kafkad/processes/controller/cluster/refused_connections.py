@@ -1,8 +1,8 @@
-"""Brokers that are gone although their sessions live on: their hosts refuse connections.
+"""Detects failed brokers before their sessions expire: their hosts refuse connections.
 
-One idle connection is kept to each broker that matters. When it is closed, it is made again; when the host has refused
-that for `kafkad.suspect.refused.ms`, no process listens there. Only a broker that has answered before is judged so:
-Apache Kafka registers half a second before it listens. Nothing happens while all is well.
+One idle connection to each watched broker is kept open. When it is closed, it is opened again; when the host has
+refused connections for `kafkad.suspect.refused.ms`, no process listens there. This applies only after a first response:
+Apache Kafka registers half a second before it listens.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -24,14 +24,14 @@ from kafkad.wire.api_table import API_VERSIONS
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A broker at its address. Another `epoch` is another life of it, which has not answered yet."""
+    """A broker at its address. With another `epoch` it is a new incarnation without a first response."""
 
     destination: Destination
     epoch: int
 
 
 def watched_brokers(registered: Mapping[int, tuple[int, tuple[str, int]]], own_id: int) -> list[Watched]:
-    """All other brokers, of which the epochs and addresses are known."""
+    """All other registered brokers."""
     others = {each: at for each, at in registered.items() if each != own_id}
     return [Watched(Destination(each, *at), epoch) for each, (epoch, at) in others.items()]
 
@@ -57,7 +57,7 @@ class RefusedConnections:
         on_recovered: Callable[[Watched], None],
         clock: Callable[[], int] = monotonic_ms,
     ) -> None:
-        """`on_suspect` is called again, once a second, until the broker is watched no more or `on_recovered`."""
+        """`on_suspect` is repeated once a second, until `on_recovered` or until the broker is no longer watched."""
         self._connections = BrokerConnections(loop, client_id, timeouts, clock, self._closed, log_rate_limit)
         self._suspect_after_ms = suspect_after_ms
         self._on_suspect = on_suspect
@@ -66,7 +66,7 @@ class RefusedConnections:
         self._states: dict[Destination, tuple[Watched, _State]] = {}
 
     def watch(self, brokers: Collection[Watched]) -> None:
-        """These, and no others. Patience 0: none."""
+        """Watch exactly these brokers; none if the timeout is 0."""
         if self._suspect_after_ms == 0:
             return
         for to, (watched, _) in list(self._states.items()):
@@ -112,7 +112,7 @@ class RefusedConnections:
         if now_ms - state.refused_since_ms < self._suspect_after_ms:
             return
         if not state.is_suspect:
-            # From now on it is asked less often.
+            # From now on with a longer backoff.
             state.is_suspect = True
             self._connections.drop(watched.destination)
             self._send_request(watched.destination, LONGEST_PAUSE_MS)

@@ -1,6 +1,6 @@
-"""The one thread of the controller process that waits for ZooKeeper: the loop never does.
+"""The thread of the controller process that waits for ZooKeeper, so that the loop never does.
 
-Work is done in order, and what it gives is told in the loop. The thread ends with the process.
+Work is done in order; callbacks with the results run in the loop. The thread ends with the process.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class StoreThread:
             callback()
 
     def close(self) -> None:
-        """Waits for the work that has begun, which gives up as soon as the session is away."""
+        """Wait for the work in progress, which is aborted when the session is suspended."""
         self._threads.close(cancel=True)
         self._loop.unwatch(self._done.fileno())
         self._done.close()

@@ -1,4 +1,4 @@
-"""Asks the controller, whichever broker it is, to let others lead before this broker stops."""
+"""Requests the controlled shutdown of this broker: the controller moves its leaders before the broker stops."""
 
 import logging
 from collections.abc import Callable
@@ -19,8 +19,8 @@ OnResponse = Callable[[ControlledShutdownResponse | None], None]
 
 
 class ControlledShutdown:
-    """`handle_locally` takes the request if this broker is the controller. A broker that is not registered, as its controller
-    process has only just started or its session is lost, waits for that as for the store.
+    """`handle_locally` handles the request if this broker is the controller. While the broker is not registered, it
+    waits as for the store.
     """
 
     def __init__(

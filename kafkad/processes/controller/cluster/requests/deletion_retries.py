@@ -1,7 +1,6 @@
-"""When does the elected controller ask brokers again to delete replicas that they could not delete?
+"""When the elected controller retries failed replica deletions: a minute later, after a full or a failed disk.
 
-A minute later, whatever refused them: a full or a failed disk. Apache Kafka asks when the broker starts again, or when
-there is another controller.
+Apache Kafka retries when the broker restarts, or when another controller is elected.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,7 @@
-"""Requests that only the elected controller answers, passed on to it by a broker that is not: body there, body back.
+"""Forwards requests for the elected controller: the body to the controller, the response to the client.
 
-Clients need not find the controller, whichever broker it is and however often it changes. What this broker asks by
-itself has connections of its own, one for each kind: the controller answers one request of a connection after the
-other, and many of them only when brokers have done what was asked for.
+So clients do not have to find the controller. Requests of this broker itself use separate connections, one for each
+API: the controller handles the requests of a connection one after the other, and many responses wait for other brokers.
 """
 
 from collections import deque
@@ -39,7 +38,7 @@ HandleLocally = Callable[[ProcessKey, AdminRequest], None]
 NOT_ELECTED = "no controller is elected"
 _TIMEOUT_MS = 60_000
 HELD_MS = 10_000
-"""How long a request waits for a controller: an election, or the first word of one to a new broker."""
+"""How long a request waits for a controller: an election, or the first UpdateMetadata to a new broker."""
 _CHECK_INTERVAL_MS = 50
 
 
@@ -52,19 +51,19 @@ class RequestForwarding:
         self._connect = partial(BrokerConnections, loop, str(host.broker_id), timeouts, log_rate_limit=log_rate_limit)
         self._connections = self._connect()
         self._own_connections: dict[int, BrokerConnections] = {}
-        """By the kind of request (api key)."""
+        """By API key."""
         self._held: deque[tuple[int, ProcessKey, AdminRequest]] = deque()
         self._creation_failures = CreationFailures()
 
     def destination(self) -> Destination | None:
-        """Where the controller is, as far as this broker was told; None: it is this one, or unknown."""
+        """The controller by the latest metadata; None if it is this broker, or unknown."""
         image = self._host.image
         if image.controller_id in (NO_CONTROLLER, self._host.broker_id):
             return None
         return inter_broker_destination(image.brokers, image.controller_id, self._host.inter_broker_listener)
 
     def _to_controller(self, request: Request, connections: BrokerConnections) -> None:
-        """To the controller, or `on_failure` at once."""
+        """Send to the controller; without one call `on_failure`."""
         to = self.destination()
         if to is None:
             request.on_failure(NOT_ELECTED)
@@ -79,7 +78,7 @@ class RequestForwarding:
         request: RequestMessage,
         on_response: Callable[[ResponseMessage | None], None],
     ) -> None:
-        """A request of this broker's own; None: there is no answer, or none that can be read."""
+        """Send a request of this broker itself. `on_response` gets None without a readable response."""
 
         def replied(body: memoryview) -> None:
             try:
@@ -104,7 +103,7 @@ class RequestForwarding:
         )
 
     def forward(self, peer: ProcessKey, message: AdminRequest) -> None:
-        """To the controller, or held until one is known."""
+        """Forward to the controller, or hold the request until there is one."""
         to = self.destination()
         if to is None:
             self._held.append((monotonic_ms() + HELD_MS, peer, message))
@@ -128,11 +127,11 @@ class RequestForwarding:
         self._send(peer, pack_message(AdminReply(token, bytes(body))))
 
     def _reject(self, peer: ProcessKey, token: int, reason: str) -> None:
-        """The client tries again on another connection."""
-        self._send(peer, pack_message(AdminReply(token, None, f"the controller did not answer: {reason}")))
+        """The client retries on another connection."""
+        self._send(peer, pack_message(AdminReply(token, None, f"no response from the controller: {reason}")))
 
     def create_topics(self, peer: ProcessKey, token: int, names: list[str]) -> None:
-        """Topics that a client named, or internal ones that it needs."""
+        """Request the auto-creation of topics, also of internal ones."""
         internal = self._host.internal_topics
         rows = []
         for name in names:
@@ -171,13 +170,13 @@ class RequestForwarding:
         )
 
     def codes_of(self, results: TopicResults) -> dict[str, int]:
-        """By topic. Clients never get the reason why an internal one can't be made, so it is logged."""
+        """The error codes by topic. Errors of internal topics are logged, as clients get no reason."""
         created_results = {name: as_created(result) for name, result in results.items()}
         self._creation_failures.report(created_results.values(), self._host.internal_topics)
         return {name: int(result.code) for name, result in created_results.items()}
 
     def tick(self, handle_locally: HandleLocally | None) -> None:
-        """`handle_locally`: this broker was elected, so that it answers what was held for a controller."""
+        """`handle_locally` is set if this broker is elected: it handles the held requests itself."""
         held, self._held = self._held, deque()
         now_ms = monotonic_ms()
         to = self.destination() if held else None
@@ -213,5 +212,5 @@ def _result_of(name: str, responses: Mapping[str, TopicError]) -> TopicResult:
 
 
 def as_created(result: TopicResult) -> TopicResult:
-    """Somebody else has made the topic, which this broker was not told of yet: that is as good."""
+    """An existing topic counts as created: this broker's metadata does not have it yet."""
     return TopicResult(name=result.name) if result.code is ErrorCode.TOPIC_ALREADY_EXISTS else result

@@ -1,6 +1,6 @@
-"""Changes of in-sync replicas that this broker's leaders want: one AlterPartition under way, the rest waits for it.
+"""ISR changes requested by this broker's leaders: one AlterPartition request in flight, later changes are pending.
 
-Whoever is the controller gets it; without an answer it is sent again soon, with what the leaders want by then.
+Without a response from the controller, the request is sent again soon, with the latest changes.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from kafkad.wire.processes.controller_messages import IsrChangeDone, IsrChangeRe
 
 RETRY_MS = 50
 MAX_PARTITIONS = 500
-"""Partitions in one request: what is written, and answered, holds up the loop for a few milliseconds."""
+"""The limit of partitions in one request, so that encoding it blocks the loop for a few milliseconds only."""
 OnResponse = Callable[[AlterPartitionResponse | None], None]
 AlterLocally = Callable[[AlterPartitionRequest, OnResponse], bool]
 Key = tuple[bytes, int]
@@ -60,7 +60,7 @@ class IsrChanges:
         self._retry_ms: int | None = None
 
     def registered(self, broker: Broker) -> None:
-        """The broker has a new epoch, which the controller asks for."""
+        """The broker has a new epoch, which the controller requires."""
         self._broker = broker
         self._retry_ms = None
 
@@ -86,7 +86,7 @@ class IsrChanges:
         self._forwarding.send_request(API_KEY, self._version, ALTER_PARTITION, request, self._on_response)
 
     def _name_of(self, topic_id: UUID) -> str:
-        """Nothing when it is gone."""
+        """Empty for a deleted topic."""
         topic = self._host.image.topic_by_id(topic_id)
         return "" if topic is None else topic.name
 
@@ -133,7 +133,7 @@ class IsrChanges:
                         self._notify_leader(*sent[key], result)
         for key, row in sent.items():
             if key not in done:
-                # A newer wish of the same leader counts more.
+                # A newer change of the same leader replaces this one.
                 self._pending.setdefault(key, row)
         if self._pending and not (sent and len(done) == len(sent)):
             self._retry_ms = monotonic_ms() + RETRY_MS

@@ -1,5 +1,5 @@
-"""When does the elected controller look whether preferred replicas should lead again? Soon after it was elected, and
-then now and then (auto.leader.rebalance.enable).
+"""When the elected controller moves leaders back to preferred replicas (auto.leader.rebalance.enable): soon after its
+election, then periodically.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""Tells the controller to send this broker its roles once more: by a node in ZooKeeper, again until it is made.
+"""Notifies the controller of log directories that have failed, are full, or have free space again.
 
-A log directory has failed, has no room, or has room again. By the answers the controller elects others for the replicas
-that this broker can't use.
+The notification is a node in ZooKeeper; its creation is retried. The controller then sends LeaderAndIsr again, and by
+the error codes in the response it elects other replicas.
 """
 
 import logging
@@ -32,7 +32,7 @@ class LogDirEvents:
         self.next_deadline_ms: int | None = None
 
     def send(self) -> None:
-        """One more change: the controller may have asked before about the others."""
+        """Send a notification of one more change."""
         self.next_deadline_ms = self._clock()
 
     def tick(self, now_ms: int, *, is_registered: bool) -> None:
@@ -52,7 +52,7 @@ class LogDirEvents:
         if not isinstance(error, CoordinationError):
             raise error
         if not self._has_logged:
-            log.error("the controller is told of the log directories when ZooKeeper answers: %s", error)
+            log.error("can't notify the controller of the log directories, retrying: %s", error)
         self._has_logged = True
         if self.next_deadline_ms is None:
             self.next_deadline_ms = self._clock() + RETRY_MS

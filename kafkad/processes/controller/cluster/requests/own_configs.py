@@ -1,7 +1,7 @@
-"""Requests about the configuration of this broker by its id: it answers them itself, as every broker of Apache Kafka.
+"""Requests for the configuration of this broker by its id: this broker handles them, as in Apache Kafka.
 
-Clients send them to the broker that they name. A change is written under the present controller's node, and reaches
-this broker like all others by its notification. All other configurations are the elected controller's to answer.
+Clients send these requests to the named broker. A change is written with a check of the controller's node, and reaches
+this broker by a notification, like all changes. The elected controller handles all other configurations.
 """
 
 import random
@@ -65,7 +65,7 @@ class OwnConfigs:
         self._log_rate_limit = LogRateLimit()
 
     def try_handle(self, peer: ProcessKey, request: AdminRequest) -> bool:
-        """Whether this request is answered here."""
+        """Handle the request if it is for this broker's configuration; returns whether it is."""
         try:
             if not _names_a_broker(request):
                 return False
@@ -86,7 +86,7 @@ class OwnConfigs:
         if error is None:
             self._send(peer, pack_message(AdminReply(token, future.result())))
         elif isinstance(error, CoordinationError | MalformedRequest):
-            # The client tries again on another connection.
+            # The client retries on another connection.
             self._send(peer, pack_message(AdminReply(token, None, str(error))))
         else:
             raise error
@@ -94,7 +94,7 @@ class OwnConfigs:
     def _respond(self, store: ZookeeperStore, request: AdminRequest, image: MetadataImage) -> bytes:
         """In the store's thread. Raises MalformedRequest, and the errors of the store."""
         config = self._context.config
-        # What was written a moment ago may not have reached this broker yet.
+        # The latest changes may not have reached this broker yet.
         image = replace(image, broker_configs=broker_configs(store))
         tables = LiveTables(config, frozenset(self._plugins.cleanup_policies), self._plugins.topic_configs)
         tables.overlay(image)
@@ -110,7 +110,7 @@ class OwnConfigs:
         return response.body if isinstance(response, ResponseAfter) else response
 
     def _writer(self, store: ZookeeperStore, image: MetadataImage) -> Controller:
-        """Its writes need an elected controller, whoever that is."""
+        """A controller whose writes require that the elected controller does not change."""
         holder = store.exists(nodes.CONTROLLER)
         guard = Check(nodes.CONTROLLER, 0 if holder is None else holder.version)
         strategies = self._plugins.leader_election_strategies
