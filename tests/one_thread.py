@@ -33,7 +33,7 @@ from kafkad.processes.network.logs import page_cache_prefetch, reading_threads
 from kafkad.processes.network.loop import NetworkProcess
 from kafkad.processes.runtime import event_loop
 from kafkad.processes.runtime.child import ChildContext, SharedState
-from kafkad.processes.supervisor.resources import Resources, take_resources
+from kafkad.processes.supervisor.resources import Resources, acquire_resources
 from kafkad.processes.worker import assembly as worker_assembly
 from kafkad.processes.worker import upkeep
 from kafkad.processes.worker.loop import WorkerProcess
@@ -209,8 +209,8 @@ class OneThreadBroker:
     def registry(self) -> ProcessRegistry:
         return self.shared.registry
 
-    def take_resources(self) -> Resources:
-        self.resources = take_resources(self.config)
+    def acquire_resources(self) -> Resources:
+        self.resources = acquire_resources(self.config)
         return self.resources
 
     def release_resources(self) -> None:

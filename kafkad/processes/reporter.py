@@ -1,7 +1,7 @@
 """The process that exports metrics: it runs the configured reporters and serves the HTTP pages.
 
-It reads the counters and the partition table on request, and topic names from the controller's metadata. Nothing
-here is on a data path; a reporter that fails ends this process, and no client notices.
+On request it reads the counters, the partition table and the topic names in the metadata. It is on no data path: a
+reporter that fails ends only this process.
 """
 
 import logging
@@ -76,28 +76,28 @@ class ReporterProcess(ChildProcess):
         return True
 
     def snapshot(self) -> MetricsSnapshot:
-        """Group lags are those of the previous request: the workers send new ones later."""
+        """The present metrics; group lags are from the previous snapshot, as the workers send new ones later."""
         for worker in self.registry.role("worker"):
             self.peers.send(worker, pack_coordination(LagsRequest()))
         return self._view.snapshot()
 
     def add_page(self, path: str, render: Callable[[], Page]) -> None:
-        """Without a metrics listener there are no pages; a reporter that adds one gets no error."""
+        """Add a page; without a metrics listener this does nothing."""
         if self._pages is not None:
             self._pages.add_page(path, render)
 
     def _listen(self) -> None:
-        place = self.context.config.metrics
-        if place.listener is None:
+        metrics = self.context.config.metrics
+        if metrics.listener is None:
             return
         try:
-            self._pages = HttpPages(place.listener.host, place.listener.port)
+            self._pages = HttpPages(metrics.listener.host, metrics.listener.port)
         except OSError as error:
-            holder = describe_holder(place.listener.port)
+            holder = describe_holder(metrics.listener.port)
             reason = f"the port is taken by {holder}" if holder else str(error.strerror)
-            message = f"no metrics on kafkad.metrics.listener={place.listener}: {reason}"
-            if place.listener_is_default:
-                # The default listener, which another broker on this machine has already: no reason for a warning.
+            message = f"no metrics on kafkad.metrics.listener={metrics.listener}: {reason}"
+            if metrics.listener_is_default:
+                # No warning: another broker on this machine has the default listener.
                 log.debug("%s", message)
             elif self.context.incarnation > 1:
                 log.warning("%s", message)
@@ -112,7 +112,7 @@ class ReporterProcess(ChildProcess):
         return health_page(self.context.registry.broker_state)
 
     def _serve_pages(self, _events: int) -> None:
-        assert self._pages is not None, "watched as long as it is there"
+        assert self._pages is not None, "only open pages are watched"
         self._pages.serve_ready(monotonic_ms())
 
     def _start_reporters(self) -> None:
@@ -145,10 +145,10 @@ class ReporterProcess(ChildProcess):
                 assert snapshot is not None, "there is one if any reporter is polled"
                 reporter.report(snapshot)
 
-    # What comes in.
+    # Events.
 
     def configure(self, config: BrokerConfig) -> None:
-        """Reporters get their settings at the start; only the polling interval can change."""
+        """Only the polling interval can change; reporters get their settings at the start."""
         super().configure(config)
         self._polling_ms = _polling_ms(config)
         self._poll_at_ms = min(self._poll_at_ms, monotonic_ms() + self._polling_ms)
@@ -178,7 +178,7 @@ class ReporterProcess(ChildProcess):
             self._compactions.update(peer, compactions)
 
     def _notify_plugins(self) -> None:
-        """A broker has started once it serves and its cluster id is known."""
+        """A broker has started when it serves and the metadata has its cluster id."""
         plugins, state = self.context.plugins, self.registry.broker_state
         if plugins is None:
             return

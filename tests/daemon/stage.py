@@ -27,7 +27,7 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessSt
 from kafkad.config import BrokerConfig, load
 from kafkad.plugin_loading import load as load_plugins
 from kafkad.processes.runtime.child import ChildContext, RoleMain, run_child
-from kafkad.processes.supervisor.resources import take_resources
+from kafkad.processes.supervisor.resources import acquire_resources
 
 
 class Actor:
@@ -99,7 +99,7 @@ class Stage:
 
     def begin_broker(self) -> None:
         """A new supervisor: fresh memory and a fresh runtime directory, the same log directories."""
-        self.resources = take_resources(self.config)
+        self.resources = acquire_resources(self.config)
         self.shared = self.resources.shared
         self.runtime_dir = self.resources.runtime_dir
         self.directories = self.resources.log_directories

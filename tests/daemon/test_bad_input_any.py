@@ -113,7 +113,7 @@ def test_no_process_ends_over_what_a_request_says(served: Served, key: int) -> N
         _send_some(served, classes[key, version], key, version)
     eventually(served.is_serving, what="somebody else is served")
     said = served.broker.output.read_text()
-    assert "this should not happen" not in said, said[said.index("this should not happen") :][:3_000]
+    assert "exiting: unexpected error" not in said, said[said.index("exiting: unexpected error") :][:3_000]
 
 
 def test_random_bytes_end_no_process(served: Served) -> None:

@@ -242,5 +242,5 @@ def test_no_field_ends_a_process_or_leaves_its_request_unanswered(served: Served
         assert _unanswered(served, some) == []
         labels = [case.label for case in some]
         assert [each.pid for each in served.broker.tree()] == before, f"a process ended over one of {labels}"
-        assert served.lines("this should not happen") == served.lines(") failed: ") == [], labels
+        assert served.lines("exiting: unexpected error") == served.lines(") failed: ") == [], labels
     eventually(lambda: _others_are_served(served), what="others are served")

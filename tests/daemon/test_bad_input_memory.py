@@ -28,7 +28,7 @@ from tests.tools.raw_requests import (
 MOST_FOR_STRANGERS = 200 << 20
 TOPICS = 1_000
 NAMES = [f"a-topic-with-a-name-{at}" for at in range(TOPICS)]
-STALLED = "bytes of a request came, then nothing"
+STALLED = "bytes of a request received, then the client stalled"
 """So the broker gives up requests that stand still. Nobody else may have to wait for that."""
 
 

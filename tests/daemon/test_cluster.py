@@ -18,8 +18,8 @@ from tests.daemon.cluster import Cluster, rotated
 from tests.daemon.cluster_broker import SHORT_SESSION_MS
 from tests.daemon.shared_cluster import SharedCluster
 
-OVER = "the term of this controller is over"
-LOST = "the session with ZooKeeper is lost: this broker leads nothing until it is registered again"
+OVER = "controller resigned: "
+LOST = "ZooKeeper session lost: this broker leads no partitions until it has registered again"
 
 
 def test_three_brokers_serve_clients_and_go_on_when_one_is_killed(cluster: SharedCluster) -> None:

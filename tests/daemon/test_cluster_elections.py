@@ -37,7 +37,7 @@ def test_a_topic_that_may_lose_records_gets_a_leader_at_once(cluster: SharedClus
         " INFO controller-0 ISR shrunk for ": f": broker {follower} is shutting down",
         f" ERROR controller-0 no leader for {topic}-0 (ISR [{leader}]): ": "no broker of the ISR is live; ",
         f" ERROR controller-0 unclean leader election for {topic}-0 {unclean}": "only the previous",
-        f" WARNING controller-0 broker {leader} counts as gone ": "its host refuses connections",
+        f" WARNING controller-0 broker {leader} is treated as failed ": "its host refuses connections",
         f" INFO controller-0 broker {leader} registered ": "with broker epoch ",
         truncated: f"leader {follower} has other records",
     }.items():

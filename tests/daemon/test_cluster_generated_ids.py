@@ -80,7 +80,7 @@ def test_a_number_and_an_address_that_another_broker_has_are_refused(tmp_path: P
             command, folder = second.command(), second.working_folder
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=WITHIN_S, check=False)
             assert (done.returncode, done.stdout) == (2, "")
-            assert done.stderr.endswith(f"] CRITICAL supervisor the broker stops: controller-0: {reason}\n")
+            assert done.stderr.endswith(f"] CRITICAL supervisor stopping the broker: controller-0: {reason}\n")
             assert len(done.stderr.splitlines()) == 1
             assert not (second.log_dir / "meta.properties").exists()
 

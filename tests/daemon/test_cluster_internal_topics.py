@@ -15,7 +15,7 @@ from bench.group_replies import is_coordinator_found
 from bench.group_requests import find_coordinator
 from tests.daemon.cluster_broker import KafkadInCluster
 
-REFUSED = "__consumer_offsets can't be created, its coordinators are not available: "
+REFUSED = "can't create __consumer_offsets, its coordinators are not available: "
 
 
 def reasons(broker: KafkadInCluster) -> list[str]:

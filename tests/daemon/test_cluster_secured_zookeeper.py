@@ -157,7 +157,7 @@ def waits_and_says(folder: Path, settings: Mapping[str, str], expected: str) -> 
     with said.open("wb") as output:
         process = subprocess.Popen(broker.command(), cwd=broker.working_folder, stdout=output, stderr=output)
         try:
-            eventually(lambda: "waits for ZooKeeper" in said.read_text(), what="it says that it waits")
+            eventually(lambda: "waiting for ZooKeeper" in said.read_text(), what="it says that it waits")
         finally:
             process.terminate()
             code = process.wait(WITHIN_S)

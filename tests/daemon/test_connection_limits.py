@@ -37,6 +37,6 @@ def test_limits_are_kept_over_all_network_processes(tmp_path: Path) -> None:
         assert _answered(served, "127.0.0.2", stack) == [True] * left + [False] * (TRIED - left)
         for source in ("127.0.0.1", "127.0.0.2"):
             # Each process says it once a minute for an address.
-            assert [line for line in served.lines("is turned away") if source in line]
+            assert [line for line in served.lines(" rejected: ") if source in line]
         first.close()
         eventually(served.is_open, what="there is a place again")

@@ -34,7 +34,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
     }
     with Kafkad(tmp_path_factory.mktemp("exactly-once"), overrides) as broker:
         yield broker
-        assert "this should not happen" not in broker.output.read_text()
+        assert "exiting: unexpected error" not in broker.output.read_text()
 
 
 class Killer:

@@ -31,7 +31,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
             raw.ask(create_topic("t", 2))
             client.find(GROUP)
         yield broker
-        assert "this should not happen" not in broker.output.read_text()
+        assert "exiting: unexpected error" not in broker.output.read_text()
 
 
 @pytest.fixture

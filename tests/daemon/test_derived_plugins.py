@@ -81,7 +81,7 @@ def plugged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plugged]:
     with plugged.served:
         yield plugged
     assert "stopping" in plugged.notes()
-    assert plugged.served.lines("it is started again") == []
+    assert plugged.served.lines("; restarting it in ") == []
 
 
 def test_the_broker_is_the_one_that_is_meant(plugged: Plugged) -> None:

@@ -16,8 +16,8 @@ from tests.daemon.cluster import Cluster
 
 A_MINUTE_MS = 60_000
 """The most that the ensemble of these tests gives."""
-GOES_ON = "the session of the controller process before goes on"
-ENDED = "the session of this broker's process before was still alive; it is ended now"
+GOES_ON = "resumed the session of the previous controller process"
+ENDED = "closed the ZooKeeper session of an earlier process of this broker"
 
 
 class LongSessions(Cluster):

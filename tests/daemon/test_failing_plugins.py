@@ -21,7 +21,7 @@ from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 
 ERROR = "no such luck"
-AGAIN = "it is started again"
+AGAIN = "restarting it in "
 
 POLICY = """
 class Policy:
@@ -249,8 +249,8 @@ def test_an_election_strategy_decides_and_if_it_raises_ends_the_controller_and_f
         create(restarting, "unlucky")
     assert ended(restarting, "controller-0", "no luck in an election")
     said = restarting.output.read_text()
-    assert "the controller ended while it handled CreateTopics" in said
-    assert said.count("controller-0 ended with exit code") == 1, "the next one never gets the request"
+    assert "the controller died while it handled CreateTopics" in said
+    assert said.count("controller-0 exited with exit code") == 1, "the next one never gets the request"
     assert produced(restarting, "lucky", "anybody") is None, "the topic is served on"
     create(restarting, "luckier")
 
@@ -294,7 +294,7 @@ def test_what_raises_when_it_is_begun_is_tried_again_before_the_broker_serves(tm
         said = ""
         with begin({**with_plugins(scratch, plugin), option: "fails"}, scratch) as process:
             assert process.stderr is not None
-            while f"{name} ended with exit code 70 (2 times within ten minutes); {AGAIN}" not in said:
+            while f"{name} exited with exit code 70 (2 times within ten minutes); {AGAIN}" not in said:
                 line = process.stderr.readline()
                 assert line, said
                 said += line
@@ -306,7 +306,7 @@ def test_what_raises_when_it_is_begun_is_tried_again_before_the_broker_serves(tm
 
 def test_an_observer_of_the_start_that_raises_ends_the_reporter_process_again_and_again(tmp_path: Path) -> None:
     with Kafkad(tmp_path / "broker", with_plugins(tmp_path, OBSERVER.format(moment="started"))) as broker:
-        again = "reporter-0 ended with exit code 70 (3 times within ten minutes); it is started again"
+        again = "reporter-0 exited with exit code 70 (3 times within ten minutes); restarting it in "
         eventually(lambda: again in broker.output.read_text(), what="it has ended three times")
         create(broker, "t")
         assert produced(broker, "t", "anybody") is None

@@ -52,7 +52,7 @@ def test_they_are_made_once_with_their_own_settings(tmp_path: Path) -> None:
             "unclean.leader.election.enable": "false",
         }
         for topic in (OFFSETS, TRANSACTIONS):
-            assert "is made with 1 replica(s)" in served.one_line(f"{topic} is made with")
+            assert "is created with 1 replica(s)" in served.one_line(f"{topic} is created with")
 
 
 def test_one_that_can_not_be_made_is_said_once_with_its_reason(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_one_that_can_not_be_made_is_said_once_with_its_reason(tmp_path: Path) -
         for _ in range(3):
             row = client.find("g")["g"]
             assert int(row.error_code) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        line = served.one_line(f"{OFFSETS} can't be created")
+        line = served.one_line(f"can't create {OFFSETS}")
         assert "segment.bytes" in line and "16384" in line and "1048576" in line
 
 

@@ -37,7 +37,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
         overrides = {"kafkad.runtime.dir": runtime, "log.segment.bytes": str(1 << 20)}
         with Kafkad(folder, overrides) as broker:
             yield broker
-        crashed = broker.output.read_text().partition("this should not happen")
+        crashed = broker.output.read_text().partition("exiting: unexpected error")
         assert not crashed[1], f"a process ended by itself: {crashed[0][-200:]}{crashed[1]}{crashed[2][:3_000]}"
         assert os.listdir(runtime) == [], "sockets of the broker were left behind"
         assert _shared_memory() <= before, "shared memory was left behind"

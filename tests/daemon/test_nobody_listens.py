@@ -62,7 +62,7 @@ def test_broker_whose_log_pipe_is_full_serves_and_writes_its_lines_when_it_is_re
 
     with broker:
         broker.replace_worker()
-        eventually(lambda: has_said(b"worker-0 ended with SIGKILL"), what="lines that waited are written")
-    assert has_said(b"SIGTERM: the broker stops")
+        eventually(lambda: has_said(b"worker-0 exited with SIGKILL"), what="lines that waited are written")
+    assert has_said(b"SIGTERM: stopping the broker")
     assert b"dropped" not in said
     os.close(reader)

@@ -164,7 +164,7 @@ def test_retention_changed_by_a_request_is_above_the_file_s(broker: FiledBroker)
 
 
 def test_what_needs_a_restart_is_named_and_stays_as_it_is(broker: FiledBroker) -> None:
-    needs = "num.io.threads has changed in the file, but needs a restart"
+    needs = "num.io.threads has changed in the file, but requires a restart"
     before = described(broker, "num.io.threads")
     broker.reread({"num.io.threads": "7", "message.max.bytes": "5000"}, needs)
     assert "message.max.bytes has a new value" in broker.output.read_text()
@@ -191,7 +191,7 @@ def test_stored_changes_of_an_earlier_version_are_named_once_and_ignored(tmp_pat
         store.set_data(path, data.replace(b'"log.retention.ms"', b'"num.io.threads":"7","log.retention.ms"'))
         store.close()
         broker.start()
-        assert broker.output.read_text().count("stored changes of num.io.threads are ignored") == 1
+        assert broker.output.read_text().count("ignoring stored dynamic values of num.io.threads") == 1
         assert described(broker, "num.io.threads") == before
         assert described(broker, "log.retention.ms") == ("5", ConfigSource.DYNAMIC_BROKER_CONFIG)
         alter(broker, "1", "log.retention.ms", "6")
@@ -203,7 +203,7 @@ def test_stored_changes_of_an_earlier_version_are_named_once_and_ignored(tmp_pat
 def test_a_file_with_a_mistake_changes_nothing(broker: FiledBroker) -> None:
     broker.reread(
         {"message.max.bytes": "5000", "num.partitons": "3"},
-        "the configuration stays as it is: server.properties line 5: num.partitons",
+        "configuration not reloaded: server.properties line 5: num.partitons",
     )
     assert described(broker, "message.max.bytes")[1] is ConfigSource.DEFAULT_CONFIG
     with raw.RawClient(broker.port) as client:

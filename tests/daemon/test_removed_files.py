@@ -76,7 +76,7 @@ def test_removed_directory_costs_its_partition_and_nothing_else(served: Served) 
         assert _write(client, 1) == 0
         assert read_fetched(client.ask(fetch({("t", 1): 0})))["t", 1].records
     served.one_line("its files were removed")
-    assert not served.lines("ends: this should not happen")
+    assert not served.lines("exiting: unexpected error")
 
 
 def _open_segments(served: Served, partition: int) -> list[str]:

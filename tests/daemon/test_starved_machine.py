@@ -51,7 +51,7 @@ def test_start_that_finds_no_room_for_a_process_is_one_line_and_leaves_nothing(
     assert broker.wait_for_end() == 2
     lines = broker.log().splitlines()
     (said,) = (line for line in lines if "CRITICAL" in line)
-    assert "the broker stops" in said and "(ulimit -u, TasksMax=, pids.max)" in said
+    assert "stopping the broker: " in said and "(ulimit -u, TasksMax=, pids.max)" in said
     assert "Traceback" not in broker.log()
     assert broker.is_marked_clean() or "can't start more threads" in broker.log(), broker.log()
 
@@ -64,7 +64,7 @@ def test_worker_that_dies_while_no_process_may_be_started_lives_again_when_one_m
     at_rest = descriptors(broker)
     limit(broker, "nproc", 1)
     os.kill(worker, signal.SIGKILL)
-    eventually(lambda: broker.log().count("worker-0 can't be started") >= 3, what="three tries")
+    eventually(lambda: broker.log().count("can't start worker-0") >= 3, what="three tries")
     assert descriptors(broker) < at_rest, "failed tries leave nothing open"
     assert {process.pid for process in broker.tree()[1:]} == others - {worker}, "nobody else has ended"
     limit(broker, "nproc", resource.getrlimit(resource.RLIMIT_NPROC)[0])
@@ -84,7 +84,7 @@ def test_worker_that_dies_while_no_file_may_be_opened_lives_again_when_one_may(
     worker = broker.pid_of("worker-0")
     limit(broker, "nofile", 3)
     os.kill(worker, signal.SIGKILL)
-    eventually(lambda: broker.log().count("worker-0 can't be started") >= 3, what="three tries")
+    eventually(lambda: broker.log().count("can't start worker-0") >= 3, what="three tries")
     limit(broker, "nofile", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     broker.wait_for("worker-0 2 ready")
     assert "Traceback" not in broker.log()
@@ -97,9 +97,9 @@ def test_process_that_gets_no_thread_is_tried_again(start: Callable[..., Trivial
     worker = broker.pid_of("worker-0")
     limit(broker, "nproc", sum(threads.values()) - threads[worker] + 1)
     os.kill(worker, signal.SIGKILL)
-    said = "ERROR worker-0 ends: can't start more threads"
+    said = "ERROR worker-0 exiting: can't start more threads"
     eventually(lambda: broker.log().count(said) >= 2, what="two tries")
-    assert "worker-0 ended with exit code 71 (2 times within ten minutes); it is started again in" in broker.log()
+    assert "worker-0 exited with exit code 71 (2 times within ten minutes); restarting it in" in broker.log()
     assert "Traceback" not in broker.log()
     limit(broker, "nproc", resource.getrlimit(resource.RLIMIT_NPROC)[0])
     broker.wait_for("network-0 1 replaced worker-0")
@@ -120,7 +120,7 @@ def test_process_that_gets_no_socket_is_tried_again(start: Callable[..., Trivial
     (sockets,) = (broker.folder / "run").iterdir()
     sockets.chmod(0o500)
     os.kill(broker.pid_of("network-0"), signal.SIGKILL)
-    said = f"ERROR worker-0 ends: can't create a socket in {sockets}: Permission denied"
+    said = f"ERROR worker-0 exiting: can't create a socket in {sockets}: Permission denied"
     eventually(lambda: broker.log().count(said) >= 2, what="two tries")
     assert "Traceback" not in broker.log()
     sockets.chmod(0o700)
@@ -137,6 +137,6 @@ def test_broker_that_has_served_outlives_any_number_of_deaths(folder: Path, brok
         broker.wait_for(f"worker-0 {incarnation} ready")
         os.kill(broker.pid_of("worker-0"), signal.SIGKILL)
     broker.wait_for("worker-0 5 ready")
-    assert "worker-0 ended with SIGKILL; it is started again in 0 ms" in broker.log()
-    assert "worker-0 ended with SIGKILL (4 times within ten minutes); it is started again in" in broker.log()
-    assert "worker-1 ended" not in broker.log()
+    assert "worker-0 exited with SIGKILL; restarting it in 0 ms" in broker.log()
+    assert "worker-0 exited with SIGKILL (4 times within ten minutes); restarting it in" in broker.log()
+    assert "worker-1 exited" not in broker.log()

@@ -77,8 +77,8 @@ def start(folder: Path) -> Start:
 @pytest.mark.parametrize("most", [20, 100])
 def test_few_open_files_are_named_with_the_number_that_is_needed(start: Start, most: int) -> None:
     said = start.refused((resource.RLIMIT_NOFILE, most))
-    assert f"may have {most} files open (ulimit -n, LimitNOFILE=), and" in said
-    assert "a broker of 6 processes needs at least 154" in said
+    assert f"limit of open files is {most} for each process (ulimit -n, LimitNOFILE=)," in said
+    assert "a broker of 6 processes requires at least 154" in said
 
 
 def test_open_files_that_are_just_enough_serve_as_many_connections_as_was_said(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_open_files_that_are_just_enough_serve_as_many_connections_as_was_said(t
                 assert clients.enter_context(raw.RawClient(broker.port)).ask(raw.api_versions())
         said = broker.output.read_text()
     (line,) = (line for line in said.splitlines() if re.match(STAMPED + "WARNING supervisor ", line))
-    assert "may have 154 files open" in line
-    assert "for 6 processes, 0 partitions and 1000 connections 1466 are better" in line
+    assert "limit of open files is 154" in line
+    assert "1466 are recommended for 6 processes, 0 partitions and 1000 connections" in line
 
 
 class Limited(Kafkad):
@@ -103,7 +103,7 @@ class Limited(Kafkad):
 
 def test_memory_that_can_not_be_shared_is_named(start: Start) -> None:
     said = start.refused((resource.RLIMIT_AS, 400 << 20))
-    assert said.startswith("kafkad: ") and "of memory for what the processes share" in said
+    assert said.startswith("kafkad: can't allocate ") and " of shared memory (" in said
     assert "Cannot allocate memory" in said
 
 
@@ -113,7 +113,7 @@ def test_little_memory_for_each_process_is_said_with_what_is_better(tmp_path: Pa
             client.create_topic("orders", partitions=3, replication_factor=1, configs={})
         said = broker.output.read_text()
     (line,) = (line for line in said.splitlines() if re.match(STAMPED + "WARNING supervisor ", line))
-    assert "each process may have 150 MB of memory of its own (ulimit -d, LimitDATA=): 280 are better" in line
+    assert "memory limit of each process is 150 MB (ulimit -d, LimitDATA=): at least 280 MB are recommended" in line
 
 
 class LittleMemory(Kafkad):
@@ -124,7 +124,7 @@ class LittleMemory(Kafkad):
 def test_another_architecture_is_refused_with_the_reason(start: Start) -> None:
     start.program = ["-c", ON_ARM]
     said = start.refused()
-    assert "this machine is aarch64, and kafkad runs on x86-64 only" in said
+    assert "unsupported architecture aarch64: kafkad requires x86-64" in said
 
 
 def test_log_directory_that_may_not_be_written_is_named(start: Start, folder: Path) -> None:

@@ -61,7 +61,7 @@ def test_signal_to_the_whole_group_is_one_to_the_supervisor(
     for process in reversed(broker.wait_until_serving().tree()):
         os.kill(process.pid, number)
     assert broker.wait_for_end() == 0
-    assert "ended with" not in broker.log()
+    assert "exited with" not in broker.log()
     assert broker.is_marked_clean()
 
 
@@ -133,8 +133,8 @@ def test_child_that_does_not_stop_in_time_is_killed(folder: Path, brokers: list[
     brokers.append(broker)
     broker.wait_until_serving().signal(signal.SIGTERM)
     assert broker.wait_for_end() == 0
-    lines = [line for line in broker.log().splitlines() if line.endswith("has not stopped in time and is killed")]
-    killed = [line.split()[4] for line in lines]
+    lines = [line for line in broker.log().splitlines() if line.endswith(": it has not stopped in time")]
+    killed = [line.split()[5].rstrip(":") for line in lines]
     assert len(set(killed)) == len(killed), "each once, however long its end takes"
     # On a machine that stands still others are too late as well.
     assert [each for each in killed if each in ("network-0", "worker-1")] == ["network-0", "worker-1"]
@@ -168,7 +168,7 @@ def test_crash_loop_stops_the_broker_and_says_why(folder: Path, brokers: list[Tr
     broker = TrivialBroker(folder, environment={"FAILURES_ALLOWED": "2"})
     brokers.append(broker)
     assert broker.wait_for_end() == 1
-    assert "cleaner-0 ended 3 times before the broker could serve, last with exit code 70" in broker.log()
+    assert "cleaner-0 exited 3 times before the broker could serve, last with exit code 70" in broker.log()
     assert "RuntimeError: told to crash" in broker.log()
 
 
@@ -177,7 +177,7 @@ def test_fatal_word_of_a_child_stops_the_broker(folder: Path, brokers: list[Triv
     broker = TrivialBroker(folder)
     brokers.append(broker)
     assert broker.wait_for_end() == 1
-    assert "CRITICAL supervisor the broker stops: controller-0: told to be fatal" in broker.log()
+    assert "CRITICAL supervisor stopping the broker: controller-0: told to be fatal" in broker.log()
 
 
 def test_killed_supervisor_leaves_no_process(folder: Path, brokers: list[TrivialBroker]) -> None:
@@ -247,7 +247,7 @@ def test_hangup_reloads_what_can_be_and_names_the_rest(folder: Path, brokers: li
     (folder / "server.properties").write_text("log.retention.ms=2000\nsocket.request.max.bytes=1000000\n")
     broker.signal(signal.SIGHUP)
     broker.wait_for("worker-0 1 reload 2000")
-    assert "socket.request.max.bytes has changed in the file, but needs a restart" in broker.log()
+    assert "socket.request.max.bytes has changed in the file, but requires a restart" in broker.log()
 
 
 def test_child_that_hangs_writes_down_where_if_it_can_and_is_killed_and_replaced(
@@ -262,11 +262,11 @@ def test_child_that_hangs_writes_down_where_if_it_can_and_is_killed_and_replaced
     os.kill(broker.pid_of("worker-0"), signal.SIGSTOP)
     broker.wait_for("worker-0 2 ready")
     broker.wait_for("worker-1 2 ready")
-    assert "worker-0 has been silent for too long and is killed" in broker.log()
-    said, stacks = broker.log().split("worker-1 has been silent for too long and is killed", 1)
+    assert "killing worker-0: its heartbeat has stopped" in broker.log()
+    said, stacks = broker.log().split("killing worker-1: its heartbeat has stopped", 1)
     assert "trivial_broker.py" not in said
     assert "in _hang\n" in stacks and "in run_child\n" in stacks
-    assert "worker-1 ended with SIGKILL" in stacks
+    assert "worker-1 exited with SIGKILL" in stacks
     assert not broker.has_said("network-0 2 ready")
 
 
@@ -291,8 +291,8 @@ def test_service_manager_hears_ready_and_stopping(folder: Path, brokers: list[Tr
         brokers.append(broker)
         _notes_until(manager, b"READY=1\nSTATUS=serving")
         broker.signal(signal.SIGTERM)
-        texts = _notes_until(manager, b"STATUS=stopping: the last metrics")
-        assert texts[0] == b"STOPPING=1\nSTATUS=stopping: answering what is under way"
+        texts = _notes_until(manager, b"STATUS=stopping: reporting the last metrics")
+        assert texts[0] == b"STOPPING=1\nSTATUS=stopping: completing pending requests"
         assert broker.wait_for_end() == 0
 
 

@@ -85,7 +85,7 @@ class TrivialProcess:
                     self._note(f"gone {peer} {incarnation}")
             if not isinstance(change, PeerGone) and self._context.key.role == "network":
                 self._peers.send(change.peer, f"hello from {self._me()}".encode())
-        self._peers.settle(changes)
+        self._peers.mark_seen(changes)
 
     def _on_frames(self, peer: ProcessKey, frames: list[bytes]) -> None:
         for frame in frames:

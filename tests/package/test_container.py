@@ -62,4 +62,4 @@ def test_container_serves_as_its_user_and_stops_in_order(container: Container) -
         assert container.beside(*kcat, "-C", "-e", "-q") == "hello\n"
         assert Path(f"/proc/{container.supervisor().pid}").stat().st_uid == KAFKAD
         assert container.stop() == 0
-        assert "SIGTERM: the broker stops" in container.said()
+        assert "SIGTERM: stopping the broker" in container.said()

@@ -41,7 +41,7 @@ def test_child_that_hangs_is_replaced_by_the_supervisor(machine: Machine) -> Non
         await_replacement(machine, "worker-0", worker)
         assert load.end().endswith("records")
     assert machine.main_pid() == pid
-    assert "worker-0 has been silent for too long and is killed" in machine.journal("-p err")
+    assert "killing worker-0: its heartbeat has stopped" in machine.journal("-p err")
 
 
 def test_supervisor_that_hangs_is_replaced_by_the_service_manager(machine: Machine) -> None:

@@ -131,7 +131,7 @@ class Pieces(OneThreadBroker):
             **(overrides or {}),
         }
         super().__init__(PORTS, load(None, list(settings.items())), load_plugins(enabled=False))
-        resources = self.take_resources()
+        resources = self.acquire_resources()
         self.port = resources.endpoints[0].port
         self.image = self._first_image()
         self.heard: list[ControllerMessage] = []
@@ -289,7 +289,7 @@ class Pieces(OneThreadBroker):
                 message = unpack_message(frame)
                 self.heard.append(message)
                 if isinstance(message, SnapshotRequest):
-                    self._metadata_publisher.asked(peer, message.have_version, self.image)
+                    self._metadata_publisher.snapshot_requested(peer, message.have_version, self.image)
                 elif isinstance(message, ProducerIdsRequest):
                     self._producer_ids += PRODUCER_IDS
                     self.send_frame(peer, pack_message(ProducerIdsGranted(self._producer_ids, PRODUCER_IDS)))
@@ -360,7 +360,7 @@ class Pieces(OneThreadBroker):
 
     def has_empty_arena(self) -> bool:
         """Nothing is lent out, but for the window into which the next small request is read."""
-        return self.network.clients.reader.lent_bytes == 0
+        return self.network.clients.reader.used_bytes == 0
 
     def close(self) -> None:
         for client in self.clients:

@@ -73,7 +73,7 @@ class Broker(OneThreadBroker):
         self._scheduler.note(self._me, "starts the broker")
         self.on_start()
         self._stopping, self._unclean_workers = None, 0
-        resources, registry = self.take_resources(), self.registry
+        resources, registry = self.acquire_resources(), self.registry
         registry.broker_state = enter(BrokerState.NOT_RUNNING, BrokerState.STARTING)
         if not all(resources.was_clean):
             registry.broker_state = enter(BrokerState.STARTING, BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN)

@@ -86,8 +86,8 @@ class Invariants:
                 raise Violated(
                     f"{len(network.request_handlers.produce)} produce requests are not answered, and all sleep"
                 )
-            if network.clients.reader.lent_bytes and not network.clients.reader.unfinished:
-                raise Violated(f"{network.clients.reader.lent_bytes} bytes of an arena are lent to nobody")
+            if network.clients.reader.used_bytes and not network.clients.reader.unfinished:
+                raise Violated(f"{network.clients.reader.used_bytes} bytes of an arena are lent to nobody")
 
     def nobody_is_left(self) -> None:
         """Every client has gone."""

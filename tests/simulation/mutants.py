@@ -288,5 +288,5 @@ MUTANTS = {
 }
 """Not among them: a broker without grace periods. Nobody who reads can tell, as every handle is checked by generation
 and topic id as well; it takes two mistakes for a client to see something. Nor one that does not look again before it
-lets an owner sleep (`FetchWatches.has_news`, which has tests of its own): a fetch is measured once more when its time
-is over, so that it is late, and the clocks here pass over that."""
+lets an owner sleep (`FetchWatches.has_changes`, which has tests of its own): a fetch is measured once more when its
+time is over, so that it is late, and the clocks here pass over that."""

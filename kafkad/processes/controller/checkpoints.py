@@ -1,9 +1,9 @@
 """Checkpoints of recovery points, log start offsets, high watermarks and cleaned offsets: one file of each kind in each
 log directory.
 
-They are written from the slots of the workers, and only while logs change: a worker reports changes at most every few
-seconds, and no timer runs in an idle broker. A partition that is not online keeps its value on disk. The files name
-partitions by topic name, so the entries of a deleted topic must be gone before a new topic of that name has records.
+They are written from the workers' slots, and only while logs change: a worker reports changes at most every few
+seconds, and no timer runs in an idle broker. An offline partition keeps its value on disk. The files name partitions
+by topic name, so the entries of a deleted topic must be removed before a new topic of that name has records.
 """
 
 import logging
@@ -43,18 +43,18 @@ _FIELDS: dict[str, Callable[[PartitionSlot], int]] = {
 }
 """A negative value stands for none, and is not written."""
 _WITHOUT = {
-    HIGH_WATERMARKS: "what of logs with other replicas is committed, their leaders have to say",
-    RECOVERY_POINTS: "after a crash its logs are checked from their start on",
-    LOG_START_OFFSETS: "its logs begin with their first segments, records that were deleted may be there again",
-    CLEANED_OFFSETS: "its logs are compacted from their start on",
+    HIGH_WATERMARKS: "the leaders of replicated logs have to send the high watermarks",
+    RECOVERY_POINTS: "after a crash its logs are recovered from their start",
+    LOG_START_OFFSETS: "its logs start at their first segments, deleted records may reappear",
+    CLEANED_OFFSETS: "its logs are compacted from their start",
 }
-"""What follows when a file can't be read."""
+"""The consequence of an unreadable file."""
 _LOWERED = (RECOVERY_POINTS, LOG_START_OFFSETS, CLEANED_OFFSETS)
 
 
 class Checkpoints:
-    """`intervals_ms` by file name: a file without one is written only at the stop. No file is written before
-    `first_ms`. `failed` is called with a directory that can't be written any more.
+    """`intervals_ms` by file name: a file without an interval is written only at the stop. No file is written before
+    `first_ms`. `failed` is called with a log directory that can no longer be written.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Checkpoints:
         self._first_ms = first_ms
         self._failed = failed
         self._due_ms: dict[str, int] = {}
-        self._quiet_from_ms = 0
+        self._stable_from_ms = 0
         self._written = {
             (log_dir, name): _on_disk(path, name) for log_dir, path in self._paths.items() for name in _FIELDS
         }
@@ -87,11 +87,11 @@ class Checkpoints:
     def moved(self, now_ms: int, *, lowered: bool = False) -> None:
         """Logs have changed, or partitions were added or removed.
 
-        `lowered`: some are on disk, and compacted, less far than the files may say. After a loss of power these would
-        hide what was appended since and is damaged, so they are written at once (as in Apache Kafka). Such a log may
-        also begin earlier: one that begins beyond its end would be emptied by the next start.
+        `lowered`: some offsets are lower than in the files. After a power failure a too high recovery point would hide
+        damaged records, so the files are written at once (as in Apache Kafka). The log start offset may be lower, too:
+        a log start beyond the log end would empty the log at the next start.
         """
-        self._quiet_from_ms = now_ms + NOTICE_MS
+        self._stable_from_ms = now_ms + NOTICE_MS
         if lowered:
             self._due_ms |= dict.fromkeys(_LOWERED, now_ms)
         for name, interval_ms in self._intervals_ms.items():
@@ -99,18 +99,18 @@ class Checkpoints:
             self._due_ms.setdefault(name, first_ms if now_ms < first_ms else now_ms + interval_ms)
 
     def forget(self, log_dir: int) -> None:
-        """The directory went offline: leave it out."""
+        """The log directory went offline: stop writing its files."""
         self._paths.pop(log_dir, None)
 
-    def begin_anew(self, partitions: Collection[TopicPartition]) -> None:
-        """These have no directory yet: remove the entries of earlier partitions with their names.
+    def remove_entries(self, partitions: Collection[TopicPartition]) -> None:
+        """Remove the entries of earlier partitions with these names. The new ones have no directory yet.
 
         A log start beyond the log end would empty the new log after a crash.
         """
         for (log_dir, name), offsets in self._written.items():
             if log_dir in self._paths and any(offsets.get(partition) for partition in partitions):
-                made = set(partitions)
-                self._write_one(log_dir, name, {each: at for each, at in offsets.items() if each not in made})
+                created = set(partitions)
+                self._write_one(log_dir, name, {each: at for each, at in offsets.items() if each not in created})
 
     def write_due(self, image: MetadataImage, now_ms: int) -> None:
         due = [name for name, due_ms in self._due_ms.items() if due_ms <= now_ms]
@@ -120,8 +120,8 @@ class Checkpoints:
             del self._due_ms[name]
         has_changed = self.write(image, due)
         for name in due:
-            # Go on until nothing has changed for as long as a worker may delay its report.
-            if name in self._intervals_ms and (has_changed or now_ms < self._quiet_from_ms):
+            # Continue until no change for as long as a worker may delay its report.
+            if name in self._intervals_ms and (has_changed or now_ms < self._stable_from_ms):
                 self._due_ms[name] = now_ms + self._intervals_ms[name]
 
     def write(self, image: MetadataImage, names: Collection[str] = tuple(_FIELDS)) -> bool:
@@ -129,8 +129,8 @@ class Checkpoints:
         return self._write(self._published(image, names))
 
     def write_last(self, image: MetadataImage) -> None:
-        """At a stop. A partition that has no directory yet gets the high watermark 0: so the next start, which finds
-        none, knows that it had no records (`without_records`).
+        """Write all files at a stop. A partition without a directory gets the high watermark 0, so that the next start
+        does not report lost records (`without_records`).
         """
         published = self._published(image, tuple(_FIELDS))
         for topic in image.topics.values():
@@ -154,8 +154,8 @@ class Checkpoints:
         try:
             self._replace(log_dir, name, offsets)
         except NoSpaceLeft as no_space:
-            # The old file is intact; there may be room the next time.
-            log.error("%s/%s can't be written and stays as it was: %s", self._paths[log_dir], name, no_space)
+            # The old file is intact; the next attempt may have free space.
+            log.error("can't write %s/%s, keeping the old file: %s", self._paths[log_dir], name, no_space)
         except StorageFailed as failure:
             self._failed(log_dir, str(failure))
         else:
@@ -193,16 +193,16 @@ class Checkpoints:
 
 
 def _on_disk(path: Path, name: str) -> Offsets:
-    """The entries of the file. The workers read it too, but only this process logs that it is damaged."""
+    """The entries of the file. Only this process logs a damaged file, although workers read it, too."""
     try:
         return read_offsets(path, name)
     except (CheckpointCorrupt, StorageFailed) as error:
-        log.warning("%s/%s can't be read and is written anew; %s: %s", path, name, _WITHOUT[name], error)
+        log.warning("can't read %s/%s, writing a new file; %s: %s", path, name, _WITHOUT[name], error)
         return {}
 
 
 def without_records(directories: Iterable[LogDirectory], was_clean: Iterable[bool]) -> set[TopicPartition]:
-    """The partitions that had no records when the broker stopped, as far as the log directories say so."""
+    """The partitions without records at the last stop, by the checkpoints of clean log directories."""
     found: set[TopicPartition] = set()
     for directory, is_known in zip(directories, was_clean, strict=True):
         if directory.is_online and is_known:
@@ -214,7 +214,7 @@ def without_records(directories: Iterable[LogDirectory], was_clean: Iterable[boo
 def checkpoints_of(
     context: ChildContext, offline: Collection[int], now_ms: int, failed: Callable[[int, str], None]
 ) -> Checkpoints:
-    """Those of the log directories that are not `offline`, when and as often as the configuration says."""
+    """The checkpoints of the online log directories, as configured."""
     first_ms = now_ms + context.config.log_dirs.log_initial_task_delay_ms
     return Checkpoints(
         [(at, each.path) for at, each in enumerate(context.log_directories) if at not in offline],
@@ -226,7 +226,7 @@ def checkpoints_of(
 
 
 def _intervals_ms(config: BrokerConfig) -> dict[str, int]:
-    """As in Apache Kafka, an interval of 0 does not mean to write all the time."""
+    """The configured intervals. As in Apache Kafka, 0 means no periodic writes."""
     log_dirs = config.log_dirs
     intervals = {
         HIGH_WATERMARKS: log_dirs.replica_high_watermark_checkpoint_interval_ms,

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs on a broker in a cluster: its replicas are its own matter, whoever is the elected controller."""
+"""AlterReplicaLogDirs on a broker in a cluster: every broker handles it for its own replicas."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,14 +13,14 @@ from kafkad.handlers.controller.requests.controller_view import ResponseAfter
 from kafkad.handlers.controller.requests.responses import unencodable_response
 from kafkad.processes.controller.checkpoints import Checkpoints
 from kafkad.processes.controller.events import Send
-from kafkad.processes.controller.replies import Replies, Waiting
+from kafkad.processes.controller.replies import Replies, WaitingReply
 from kafkad.wire import api_table
 from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, PartitionMoved, pack_message
 
 
 class DirectoryMoves:
-    """`publish` tells the local processes what has changed."""
+    """`publish` sends metadata changes to the local processes."""
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class DirectoryMoves:
         self._log_rate_limit = LogRateLimit()
         self.replies = Replies()
 
-    def takes(self, peer: ProcessKey, message: AdminRequest, offline: frozenset[int], now_ms: int) -> bool:
-        """Whether it is such a request, which is answered when the owners know of the moves. `offline` directories
-        have failed.
+    def try_handle(self, peer: ProcessKey, message: AdminRequest, offline: frozenset[int], now_ms: int) -> bool:
+        """Handle an AlterReplicaLogDirs request; False for any other. The response waits until the owners have applied
+        the moves. `offline` directories have failed.
         """
         context = message.context
         if context.api_key != api_table.ALTER_REPLICA_LOG_DIRS:
@@ -48,23 +48,23 @@ class DirectoryMoves:
         body = memoryview(message.body)
         try:
             try:
-                answer = move_replicas(body, context, self._hosting, self._log_dirs, offline)
+                response = move_replicas(body, context, self._hosting, self._log_dirs, offline)
             except UnencodableMessage as unencodable:
-                answer = unencodable_response(body, context, unencodable, self._log_rate_limit)
+                response = unencodable_response(body, context, unencodable, self._log_rate_limit)
         except MalformedRequest as error:
             self._send(peer, pack_message(AdminReply(message.token, None, str(error))))
             return True
         self._publish()
-        if isinstance(answer, ResponseAfter):
-            reply = partial(self._send, peer, pack_message(AdminReply(message.token, answer.body)))
-            self.replies.add(Waiting(peer, reply, answer.version, (), now_ms + answer.timeout_ms))
+        if isinstance(response, ResponseAfter):
+            reply = partial(self._send, peer, pack_message(AdminReply(message.token, response.body)))
+            self.replies.add(WaitingReply(peer, reply, response.version, (), now_ms + response.timeout_ms))
         else:
-            self._send(peer, pack_message(AdminReply(message.token, answer)))
+            self._send(peer, pack_message(AdminReply(message.token, response)))
         return True
 
-    def ended(self, message: PartitionMoved) -> None:
-        """An owner says where the replica is now."""
+    def completed(self, message: PartitionMoved) -> None:
+        """An owner reports the log directory of a moved replica."""
         self._hosting.partition_moved(message.topic_id, message.partition, message.log_dir, message.target)
-        # It begins there as before, also after a crash.
+        # Keep the log start offset in the new directory, also after a crash.
         self._checkpoints.write(self._hosting.image, (LOG_START_OFFSETS,))
         self._publish()

@@ -1,5 +1,6 @@
-"""How the controller process handles messages: each message calls one rule of the core, and the outcome is sent:
-metadata to all processes, replies when it is applied. Slots are freed when no process reads them any more.
+"""How the controller process handles messages: each message calls one rule of the core, and the result is sent.
+
+Metadata goes to all processes, replies are sent when it is applied. Slots are freed when no process reads them.
 """
 
 import logging
@@ -29,7 +30,7 @@ from kafkad.processes.controller.gauges import PartitionGauges, count_offline
 from kafkad.processes.controller.internal_topics import CreationFailures, warn_of_few_replicas
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
 from kafkad.processes.controller.quota_counts import forward
-from kafkad.processes.controller.replies import Replies, Waiting
+from kafkad.processes.controller.replies import Replies, WaitingReply
 from kafkad.processes.controller.startup import Opened, settings_of
 from kafkad.processes.controller.store.copies import StoreCopies
 from kafkad.processes.controller.tables import LiveTables
@@ -64,10 +65,8 @@ Send = Callable[[ProcessKey, bytes], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
-    """A piece of a request is handled: the next one waits for the version, but not longer; the reply also waits for the
-    deletions.
-    """
+class _Completed:
+    """A handled piece of a request. The next piece waits for `version`; the reply also waits for `deleted`."""
 
     version: int = 0
     deleted: tuple[str, ...] = ()
@@ -75,7 +74,7 @@ class _Done:
 
 
 class EveryDirectoryFailed(Exception):
-    """The last log directory has failed; the message names it and the reason."""
+    """The last log directory has failed; the message has its path and the cause."""
 
 
 class ControllerEvents:
@@ -93,8 +92,8 @@ class ControllerEvents:
         self._now_ms = now_ms
         self._block = context.block
         self._first_version = opened.controller.image.version
-        self._is_settled = False
-        self._refusals = CreationFailures()
+        self._is_applied = False
+        self._creation_failures = CreationFailures()
         self._offline = opened.offline
         self._gauges = PartitionGauges(context.block, context.config.node_id)
         plugins = context.plugins
@@ -117,10 +116,10 @@ class ControllerEvents:
         self._mark = RequestMark(context.registry, LOOP)
         directories = context.log_directories
         self._topic_deletions = TopicDeletions(
-            self._controller, context.table, directories, leaving_slots=opened.leaving_slots
+            self._controller, context.table, directories, unreferenced_slots=opened.unreferenced_slots
         )
         self._checkpoints = checkpoints_of(context, opened.offline, now_ms, self._directory_failed)
-        self._checkpoints.begin_anew(opened.found.missing)
+        self._checkpoints.remove_entries(opened.found.missing)
         self._store_copies = StoreCopies(opened.store, directories[0].path, partial(self._directory_failed, 0))
 
     def begin(self) -> None:
@@ -162,18 +161,18 @@ class ControllerEvents:
             case AutoCreateRequest(token, names):
                 self._begin(peer, token, sum(map(len, names)), self._create(peer, token, names))
             case SnapshotRequest(have_version):
-                self._metadata_publisher.asked(peer, have_version, self._controller.image)
+                self._metadata_publisher.snapshot_requested(peer, have_version, self._controller.image)
             case Applied():
                 # This only wakes the process: the end of the pass reads the process registry.
                 return
             case ProducerIdsRequest():
-                self._give_producer_ids(peer)
+                self._grant_producer_ids(peer)
             case LogsMoved(lowered):
                 self._checkpoints.moved(now_ms, lowered=lowered)
             case DirectoriesRemoved(topic_id, slots):
                 self._topic_deletions.removed(topic_id, slots)
             case RemovalFailed():
-                # The worker tries again, and the deletion is not over before.
+                # The worker retries, and the deletion is still pending.
                 return
             case QuotaCounts():
                 forward(self._context.registry, self._send, peer, message)
@@ -184,57 +183,59 @@ class ControllerEvents:
                 self._checkpoints.write(self._controller.image, (LOG_START_OFFSETS,))  # it begins there as before
                 self._publish(self._controller.image)
             case _:
-                raise AssertionError(f"{peer} does not say {type(message).__name__} to a controller")
+                raise AssertionError(f"{peer} does not send {type(message).__name__} to a controller")
 
-    def _give_producer_ids(self, peer: ProcessKey) -> None:
+    def _grant_producer_ids(self, peer: ProcessKey) -> None:
         try:
             block = self._view.producer_ids.allocate_block()
         except NoSpaceLeft as error:
-            # No block: the worker asks again when the next client does.
+            # No block: the worker requests again for the next client.
             if self._log_rate_limit.is_due("no producer ids", self._now_ms):
-                log.error("no producer ids can be allocated, InitProducerId is refused: %s", error)
+                log.error("can't allocate producer ids, rejecting InitProducerId: %s", error)
             block = range(0)
         self._send(peer, pack_message(ProducerIdsGranted(block.start, len(block))))
 
-    def _begin(self, peer: ProcessKey, token: int, size: int, pieces: Iterator[_Done]) -> None:
-        """A small request is handled at once, or its first piece."""
+    def _begin(self, peer: ProcessKey, token: int, size: int, pieces: Iterator[_Completed]) -> None:
+        """Handle a small request, or its first piece, at once; queue a large one."""
         work = self._resume(peer, token, size, pieces)
         if size > COSTLY_BYTES:
             self._turns.add(size, work)
         else:
             next(work, None)
 
-    def _resume(self, peer: ProcessKey, token: int, size: int, pieces: Iterator[_Done]) -> Iterator[None]:
-        """Handle one piece of a request; the next one has its turn when this one is done in every process."""
+    def _resume(self, peer: ProcessKey, token: int, size: int, pieces: Iterator[_Completed]) -> Iterator[None]:
+        """Handle one piece of a request; the next one follows when every process has applied this one."""
         yield from ()
         with self._mark.handling(peer, token):
             done = next(pieces, None)
         if done is not None:
             again = partial(self._turns.add, size, self._resume(peer, token, size, pieces))
-            self._replies.add(Waiting(None, again, done.version, (), done.deadline_ms))
+            self._replies.add(WaitingReply(None, again, done.version, (), done.deadline_ms))
 
-    def _in_pieces(self, peer: ProcessKey, request: AdminRequest) -> Iterator[_Done]:
-        """What is not done at the request's timeout is answered with REQUEST_TIMED_OUT, and is done all the same."""
+    def _in_pieces(self, peer: ProcessKey, request: AdminRequest) -> Iterator[_Completed]:
+        """Pieces after the request's timeout get REQUEST_TIMED_OUT in the response, and are still handled."""
         context = request.context
         api_key, version = context.api_key, context.version
-        answers: list[bytes] = []
+        responses: list[bytes] = []
 
-        def handle(body: Callable[[], bytes]) -> _Done:
+        def handle(body: Callable[[], bytes]) -> _Completed:
             before = self._controller.image
-            answer = response_to(memoryview(body()), context, self._view)
+            response = response_to(memoryview(body()), context, self._view)
             self._publish(before)
-            answers.append(answer.body if isinstance(answer, ResponseAfter) else answer)
-            return _Done(answer.version, answer.deleted) if isinstance(answer, ResponseAfter) else _Done()
+            responses.append(response.body if isinstance(response, ResponseAfter) else response)
+            return (
+                _Completed(response.version, response.deleted) if isinstance(response, ResponseAfter) else _Completed()
+            )
 
         def reply() -> None:
-            late = [timed_out(api_key, version, memoryview(body())) for body in pieces.bodies[len(answers) :]]
-            body = joined(api_key, version, [*answers, *late])
+            late = [timed_out(api_key, version, memoryview(body())) for body in pieces.bodies[len(responses) :]]
+            body = joined(api_key, version, [*responses, *late])
             self._send(peer, pack_message(AdminReply(request.token, body)))
 
         try:
             pieces = pieces_of(api_key, version, memoryview(request.body), self._controller)
             if len(pieces.bodies) == 1:
-                self._answer(peer, request)
+                self._respond(peer, request)
             else:
                 timeout_ms = LONGEST_MS if pieces.timeout_ms is None else pieces.timeout_ms
                 handled = [partial(handle, body) for body in pieces.bodies]
@@ -243,54 +244,54 @@ class ControllerEvents:
             self._send(peer, pack_message(AdminReply(request.token, None, str(error))))
 
     def _one_by_one(
-        self, peer: ProcessKey, pieces: Sequence[Callable[[], _Done]], timeout_ms: int, reply: Callable[[], None]
-    ) -> Iterator[_Done]:
-        """`reply` is called when all are done, or at the timeout: what is left is done all the same."""
-        over_ms = self._now_ms + timeout_ms
+        self, peer: ProcessKey, pieces: Sequence[Callable[[], _Completed]], timeout_ms: int, reply: Callable[[], None]
+    ) -> Iterator[_Completed]:
+        """`reply` is called when all pieces are handled, or at the timeout; remaining pieces are still handled."""
+        timeout_at_ms = self._now_ms + timeout_ms
         deleted: list[str] = []
-        is_answered = False
+        is_replied = False
         for at, piece in enumerate(pieces, 1):
-            if at > 1 and not is_answered and over_ms <= self._now_ms:
-                is_answered = True
+            if at > 1 and not is_replied and timeout_at_ms <= self._now_ms:
+                is_replied = True
                 reply()
             done = piece()
             deleted += done.deleted
             longest_ms = self._now_ms + LONGEST_WAIT_MS
-            deadline_ms = longest_ms if is_answered else min(longest_ms, over_ms)
+            deadline_ms = longest_ms if is_replied else min(longest_ms, timeout_at_ms)
             if at < len(pieces):
-                yield _Done(done.version, deadline_ms=deadline_ms)
-            elif not is_answered:
-                self._replies.add(Waiting(peer, reply, done.version, tuple(deleted), deadline_ms))
+                yield _Completed(done.version, deadline_ms=deadline_ms)
+            elif not is_replied:
+                self._replies.add(WaitingReply(peer, reply, done.version, tuple(deleted), deadline_ms))
 
-    def _answer(self, peer: ProcessKey, request: AdminRequest) -> None:
+    def _respond(self, peer: ProcessKey, request: AdminRequest) -> None:
         before = self._controller.image
         try:
-            answer = response_to(memoryview(request.body), request.context, self._view)
+            response = response_to(memoryview(request.body), request.context, self._view)
         except MalformedRequest as error:
             self._publish(before)
             self._send(peer, pack_message(AdminReply(request.token, None, str(error))))
             return
         self._publish(before)
-        if isinstance(answer, ResponseAfter):
-            frame = pack_message(AdminReply(request.token, answer.body))
-            self._reply_later(peer, frame, answer.version, answer.deleted, answer.timeout_ms)
+        if isinstance(response, ResponseAfter):
+            frame = pack_message(AdminReply(request.token, response.body))
+            self._reply_later(peer, frame, response.version, response.deleted, response.timeout_ms)
         else:
-            self._send(peer, pack_message(AdminReply(request.token, answer)))
+            self._send(peer, pack_message(AdminReply(request.token, response)))
 
-    def _create(self, peer: ProcessKey, token: int, names: list[str]) -> Iterator[_Done]:
-        """Topics that requests use; a client that is told that one is unknown asks again."""
+    def _create(self, peer: ProcessKey, token: int, names: list[str]) -> Iterator[_Completed]:
+        """Auto-create topics; clients retry after UNKNOWN_TOPIC_OR_PARTITION."""
         codes = dict.fromkeys(names, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
-        def create(some: list[str]) -> _Done:
+        def create(some: list[str]) -> _Completed:
             before = self._controller.image
             results = auto_create_topics(self._controller, some, self._tables, self._opened.random_source)
             created = [name for name in some if name not in before.topics and name in self._controller.image.topics]
             internal = self._controller.settings.internal_topics
             warn_of_few_replicas(created, internal, len(before.brokers))
-            self._refusals.tell(results.values(), internal)
+            self._creation_failures.report(results.values(), internal)
             self._publish(before)
             codes.update((name, int(result.code)) for name, result in results.items())
-            return _Done(self._controller.image.version)
+            return _Completed(self._controller.image.version)
 
         def reply() -> None:
             self._send(peer, pack_message(AutoCreated(token, codes)))
@@ -302,7 +303,7 @@ class ControllerEvents:
         self, peer: ProcessKey, frame: bytes, version: int, deleted: tuple[str, ...], timeout_ms: int
     ) -> None:
         deadline_ms = self._now_ms + min(timeout_ms, LONGEST_WAIT_MS)
-        self._replies.add(Waiting(peer, partial(self._send, peer, frame), version, deleted, deadline_ms))
+        self._replies.add(WaitingReply(peer, partial(self._send, peer, frame), version, deleted, deadline_ms))
 
     def _directory_failed(self, log_dir: int, cause: str) -> None:
         """A log directory has failed: its partitions are offline until the broker is restarted."""
@@ -328,7 +329,7 @@ class ControllerEvents:
             return
         self._keep()
         self._topic_deletions.began(before, changes)
-        self._checkpoints.begin_anew(list(created_partitions(changes)))
+        self._checkpoints.remove_entries(list(created_partitions(changes)))
         self._metadata_publisher.publish(changes)
         if any(isinstance(change, BrokerConfigChanged) for delta in changes for change in delta.changes):
             self._tables.overlay(self._controller.image)
@@ -341,26 +342,26 @@ class ControllerEvents:
         ignored = ", ".join(self._tables.ignored(self._controller.image))
         if ignored:
             log.warning(
-                "stored changes of %s are ignored: no request changes them in this version, write them into the file;"
+                "ignoring stored dynamic values of %s: these options are static in this version, set them in the file;"
                 " kafka-configs --delete-config, or the next change of the broker's configuration, removes them",
                 ignored,
             )
 
     def _keep(self) -> None:
-        """Before any process hears of a slot, record it for the next controller of this broker."""
+        """Record slots for the next controller of this broker, before they are published."""
         self._handover.keep(self._controller.slots_ever_used, self._offline)
 
     def tick(self, now_ms: int) -> None:
-        """Go on with expensive work, and with work that waited for other processes or for a time."""
+        """Continue expensive work, and work that waited for other processes or a deadline."""
         self._now_ms = now_ms
         if self._turns:
             self._turns.work()
         applied = self._metadata_publisher.applied()
         if applied >= self._first_version:
-            if not self._is_settled:
-                self._is_settled = True
+            if not self._is_applied:
+                self._is_applied = True
                 is_first = self._context.incarnation == FIRST_INCARNATION
-                self._topic_deletions.take_back(self._opened.found, is_first_incarnation=is_first)
+                self._topic_deletions.complete_earlier_deletions(self._opened.found, is_first_incarnation=is_first)
             self._topic_deletions.acknowledged(applied)
         if self._controller.has_unfinished_deletions:
             for log_dir, cause in self._topic_deletions.finish(self._offline).items():

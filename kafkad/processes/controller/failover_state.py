@@ -1,6 +1,6 @@
-"""The state that a restarted controller takes over while the broker lives on: the slots are the truth.
+"""The state that a restarted controller process inherits from the slots of the workers.
 
-Workers have published their partitions; a partition keeps its slot and owner through any number of controllers.
+A partition keeps its slot and owner through any number of controller incarnations.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,41 +14,41 @@ from kafkad.core.controller.startup.startup import SharedMemoryState
 from kafkad.core.partition_slot import STATE_DELETING, STATE_FREE, PartitionSlot
 
 VERSIONS_PER_INCARNATION_BITS = 32
-"""Versions of a later incarnation are always larger than all that the previous one may have sent."""
+"""Versions of an incarnation are always larger than those of previous ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailoverState:
-    """`leaving`: published slots of no topic in the store; their owners will free them."""
+    """`unreferenced`: published slots of no topic in the store; their owners will free them."""
 
     inherited: SharedMemoryState
-    leaving: tuple[int, ...]
+    unreferenced: tuple[int, ...]
 
 
-def take_over(
+def read_failover_state(
     table: PartitionTable, handover: ControllerHandover, names: Mapping[UUID, str], incarnation: int
 ) -> FailoverState:
     """The partitions as their owners published them. `names` are the topics of the store by their ids."""
     partitions: dict[UUID, list[Partition]] = {}
-    leaving = []
+    unreferenced = []
     for slot in range(handover.slots_ever_used):
         published = table.read(slot)
         if published.state == STATE_FREE:
             continue
         topic_id = UUID(bytes=published.topic_id)
         if published.state == STATE_DELETING or topic_id not in names:
-            leaving.append(slot)
+            unreferenced.append(slot)
         else:
             partitions.setdefault(topic_id, []).append(_partition(slot, published, handover.offline))
     image = MetadataImage(
         version=incarnation << VERSIONS_PER_INCARNATION_BITS,
         topics={names[topic_id]: _topic(names[topic_id], topic_id, rows) for topic_id, rows in partitions.items()},
     )
-    return FailoverState(SharedMemoryState(image=image, slots_ever_used=handover.slots_ever_used), tuple(leaving))
+    return FailoverState(SharedMemoryState(image=image, slots_ever_used=handover.slots_ever_used), tuple(unreferenced))
 
 
 def _partition(slot: int, published: PartitionSlot, offline: frozenset[int]) -> Partition:
-    """Only slot, owner and directories matter; the store has the leaders."""
+    """Only slot, owner and directories are used; the store has the leaders."""
     return Partition(
         index=published.partition,
         slot=slot,

@@ -1,6 +1,6 @@
-"""What the controller process counts for the metrics: partitions of the metadata, and failed log directories.
+"""The gauges of the controller process: partitions of the metadata, and failed log directories.
 
-Of the whole cluster the active controller counts alone, as in Apache Kafka: elsewhere these gauges are 0.
+Gauges of the whole cluster are 0 except on the active controller, as in Apache Kafka.
 """
 
 from collections.abc import Collection, Iterable
@@ -24,16 +24,16 @@ from kafkad.core.metrics.catalogue import (
 
 
 def count_offline(block: CounterBlock, offline: Collection[int]) -> None:
-    """`offline` are the log directories that have failed: none of them comes back while the broker runs."""
+    """`offline` are the failed log directories, which stay offline until the broker restarts."""
     block[OFFLINE_LOG_DIRS] = len(offline)
     for log_dir in offline:
         block[of_log_dir(LOG_DIR_OFFLINE, log_dir)] = 1
 
 
 class PartitionGauges:
-    """ACTIVE_CONTROLLER says whether this broker is it.
+    """ACTIVE_CONTROLLER is set on the active controller.
 
-    Only topics that have changed are counted again: one is created beside a hundred thousand others.
+    Only changed topics are counted again: there may be a hundred thousand others.
     """
 
     def __init__(self, block: CounterBlock, broker_id: int) -> None:
@@ -42,10 +42,10 @@ class PartitionGauges:
         self._image = MetadataImage()
         self._tally = _Tally()
         self._changed: set[str] | None = None
-        """The topics to be counted; None before the first count: all."""
+        """The topics to count; None before the first count: all."""
 
     def changed(self, changes: Iterable[MetadataDelta]) -> None:
-        """`count` is due."""
+        """Note the changed topics for the next `count`."""
         if self._changed is not None:
             self._changed.update(topics_changed(changes))
 

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def internal_topics(config: BrokerConfig) -> dict[str, NewTopic]:
-    """By name; they are created when a client first needs them."""
+    """The internal topics by name; they are created when first required."""
     topics = (
         NewTopic(
             name=GROUP_METADATA_TOPIC,
@@ -41,16 +41,16 @@ def internal_topics(config: BrokerConfig) -> dict[str, NewTopic]:
     return {topic.name: topic for topic in topics}
 
 
-def warn_of_few_replicas(created: Iterable[str], wanted: Mapping[str, NewTopic], brokers: int) -> None:
-    """One warning for each internal topic that has fewer replicas than the configuration asks for."""
+def warn_of_few_replicas(created: Iterable[str], internal: Mapping[str, NewTopic], brokers: int) -> None:
+    """Warn about each internal topic with fewer replicas than configured."""
     for name in created:
-        if name in wanted and wanted[name].replication_factor > brokers:
+        if name in internal and internal[name].replication_factor > brokers:
             log.warning(
-                "%s is made with %d replica(s), the configuration asks for %d and there are no more brokers: "
-                "what is committed is as safe as this broker's disk",
+                "%s is created with %d replica(s), not the configured %d, because there are too few brokers: "
+                "committed data is as safe as this broker's disk",
                 name,
                 brokers,
-                wanted[name].replication_factor,
+                internal[name].replication_factor,
             )
 
 
@@ -58,14 +58,14 @@ class CreationFailures:
     """Log why an internal topic can't be created, once for each reason: clients get no reason and keep retrying."""
 
     def __init__(self) -> None:
-        self._said: dict[str, str | None] = {}
+        self._logged: dict[str, str | None] = {}
 
-    def tell(self, results: Iterable[TopicResult], wanted: Mapping[str, NewTopic]) -> None:
+    def report(self, results: Iterable[TopicResult], internal: Mapping[str, NewTopic]) -> None:
         for result in results:
-            if result.name not in wanted or result.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            if result.name not in internal or result.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
             if result.code is ErrorCode.NONE:
-                self._said.pop(result.name, None)
-            elif self._said.get(result.name) != (reason := result.message or result.code.name):
-                self._said[result.name] = reason
-                log.error("%s can't be created, its coordinators are not available: %s", result.name, reason)
+                self._logged.pop(result.name, None)
+            elif self._logged.get(result.name) != (reason := result.message or result.code.name):
+                self._logged[result.name] = reason
+                log.error("can't create %s, its coordinators are not available: %s", result.name, reason)

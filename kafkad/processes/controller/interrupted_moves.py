@@ -1,6 +1,6 @@
-"""A broker that ends while a partition changes its log directory leaves two directories of its name: which one counts?
+"""A stop during a move to another log directory leaves two directories of a partition: the new one is used.
 
-The new one, as it says where it came from: it has everything that the old one had, and may have more.
+The new directory names its source; it has all records of the old directory, and may have more.
 """
 
 import logging
@@ -18,27 +18,29 @@ log = logging.getLogger(__name__)
 def without_sources(
     found: Iterable[FoundDirectory], directories: Sequence[LogDirectory], *, is_first_incarnation: bool
 ) -> list[FoundDirectory]:
-    """`found`, without directories whose partition is in another one now; those are renamed to be removed.
+    """`found`, without the sources of moves, which are renamed for removal.
 
-    While the broker lives on, its workers do that.
+    While the broker runs, its workers rename them.
     """
     by_name: dict[str, list[FoundDirectory]] = defaultdict(list)
     for each in found:
         by_name[each.name].append(each)
     kept: list[FoundDirectory] = []
     for same in by_name.values():
-        kept += same if len(same) == 1 else _settled(same, directories, renames=is_first_incarnation)
+        kept += same if len(same) == 1 else _without_moved_sources(same, directories, renames=is_first_incarnation)
     return kept
 
 
-def _settled(same: list[FoundDirectory], directories: Sequence[LogDirectory], *, renames: bool) -> list[FoundDirectory]:
+def _without_moved_sources(
+    same: list[FoundDirectory], directories: Sequence[LogDirectory], *, renames: bool
+) -> list[FoundDirectory]:
     paths = {str(directories[each.log_dir].path): each for each in same}
     sources = []
     for path, each in paths.items():
         came_from = moved_from(f"{path}/{each.name}")
         source = paths.get(came_from) if came_from is not None else None
         if source is not None and moved_from(f"{came_from}/{each.name}") == path:
-            # Each says that the other one is of no use.
+            # Each directory names the other one as its source.
             return same
         if source is not None and source is not each and source.topic_id == each.topic_id:
             sources.append(source)
@@ -49,7 +51,7 @@ def _settled(same: list[FoundDirectory], directories: Sequence[LogDirectory], *,
 
 def _remove(source: FoundDirectory, moved: FoundDirectory, directories: Sequence[LogDirectory]) -> None:
     partition = parse_directory(source.name)
-    assert partition is not None, "only directories of partitions say where they came from"
+    assert partition is not None, "only directories of partitions name their source"
     path = directories[source.log_dir].path / source.name
     try:
         mark_for_deletion(path, partition)

@@ -27,32 +27,32 @@ Events = ControllerEvents | HostEvents
 """A single broker decides by itself; in a cluster, the elected controller decides."""
 MakeEvents = Callable[[Send], Events]
 CHECK_INTERVAL_MS = 2
-"""How often a new incarnation checks whether the workers have switched to it; it does nothing else until then."""
+"""How often a new incarnation checks whether the workers have switched to it, before it opens the store."""
 SPACE_CHECK_MS = 1_000
 """How often an incarnation retries its start while the disk is full."""
 
 
 def main(context: ChildContext) -> None:
-    """One incarnation of the controller. An error that the next incarnation would meet again is sent as `Fatal`."""
+    """One incarnation of the controller. An error that would repeat in the next incarnation is sent as `Fatal`."""
     try:
         ControllerProcess(context).run()
-    except (LogDirectoryUnusable, UnusableMetadata) as refusal:
-        _abandon(context, Fatal(str(refusal), REFUSED))
+    except (LogDirectoryUnusable, UnusableMetadata) as unusable:
+        _abandon(context, Fatal(str(unusable), REFUSED))
     except EveryDirectoryFailed as offline:
         _abandon(context, Fatal(str(offline), FAILED))
     except NoSpaceLeft:
-        # The change was interrupted: the next incarnation completes it when there is room.
+        # The change was interrupted: the next incarnation completes it when there is free space.
         raise
     except StorageFailed as failure:
         _abandon(context, Fatal(f"the coordination store can't be used: {failure}", FAILED))
 
 
 def _abandon(context: ChildContext, fatal: Fatal) -> None:
-    """The supervisor logs the reason in its one line about the end of the broker."""
+    """Send the reason to the supervisor, which logs it and stops the broker."""
     try:
         context.channel.send(fatal)
     except ChannelClosed:
-        log.critical("the supervisor is gone: %s", fatal.text)
+        log.critical("%s (the supervisor process died)", fatal.text)
 
 
 class ControllerProcess(ChildProcess):
@@ -81,7 +81,7 @@ class ControllerProcess(ChildProcess):
         self.follow_registry()
         self.events.begin()
         self.context.channel.send(Ready())
-        # SIGTERM may have come while this incarnation started, which could not act on its message.
+        # The message about a SIGTERM during the start of this incarnation was not handled.
         self.broker_state_changed(self.registry.broker_state)
 
     @property
@@ -92,7 +92,7 @@ class ControllerProcess(ChildProcess):
     # Opening the store.
 
     def _wait_for_workers(self) -> None:
-        """Wait until no worker can act on messages of the previous incarnation: then the slots are complete."""
+        """Wait until no worker handles messages of the previous incarnation: then the slots are complete."""
         if self.context.incarnation == FIRST_INCARNATION:
             return
         while not self.is_done and not self.registry.is_seen_by_all(self.context.key, "worker"):
@@ -115,7 +115,7 @@ class ControllerProcess(ChildProcess):
         return opening.events
 
     def _open(self, handover: ControllerHandover) -> Opened | None:
-        """None if the broker stops. A full disk prevents the start of the broker; later, the other processes run on."""
+        """None if the broker stops. With a full disk the broker does not start; later, the other processes continue."""
         has_logged = False
         while not self.is_done:
             try:
@@ -124,15 +124,15 @@ class ControllerProcess(ChildProcess):
                 if self.context.incarnation == FIRST_INCARNATION:
                     raise StorageFailed(str(error)) from error
                 if not has_logged:
-                    log.error("no topics can be changed before there is disk space again: %s", error)
+                    log.error("disk full, topics can't be changed: %s", error)
                 has_logged = True
             self.loop.run_once(SPACE_CHECK_MS)
         return None
 
-    # What comes in.
+    # Events.
 
     def handle(self, peer: ProcessKey, frame: bytes) -> None:
-        # Each message may wait for a sync of the store; a hundred of them on a slow disk are no hang.
+        # A heartbeat, as each message may wait for a sync of the store on a slow disk.
         self.loop.beat()
         self.events.handle(peer, unpack_message(frame), monotonic_ms())
 

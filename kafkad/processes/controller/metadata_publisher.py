@@ -1,6 +1,6 @@
 """Sends metadata to the other processes: a snapshot over each new link, then every delta in order.
 
-The version in the process registry moves after the deltas were sent, never before; a peer that finds a gap asks for a
+The version in the process registry changes after the deltas were sent, never before. A peer with a gap requests a
 snapshot.
 """
 
@@ -29,15 +29,15 @@ class MetadataPublisher:
         self._encoded: tuple[int, bytes] = (-1, b"")
 
     def linked(self, peer: ProcessKey, image: MetadataImage) -> None:
-        """There is a link to a new incarnation of `peer`."""
+        """A link to a new incarnation of `peer` is open."""
         self._snapshots[peer] = image.version
         self._send(peer, self._snapshot(image))
 
     def unlinked(self, peer: ProcessKey) -> None:
         self._snapshots.pop(peer, None)
 
-    def asked(self, peer: ProcessKey, have_version: int, image: MetadataImage) -> None:
-        """`peer` asks for a snapshot. It gets none if one is on its way already, followed by all later deltas."""
+    def snapshot_requested(self, peer: ProcessKey, have_version: int, image: MetadataImage) -> None:
+        """`peer` requests a snapshot. It is not sent if one is in flight, as all later deltas follow that."""
         sent = self._snapshots.get(peer)
         if sent is None or have_version >= sent:
             self.linked(peer, image)

@@ -1,4 +1,4 @@
-"""What one network process has counted against a quota, the others hear by the controller process."""
+"""The controller process forwards quota counts of one network process to the others."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from kafkad.wire.processes.controller_messages import QuotaCounts, pack_message
 def forward(
     registry: ProcessRegistry, send: Callable[[ProcessKey, bytes], bool], peer: ProcessKey, counts: QuotaCounts
 ) -> None:
-    """`peer` is who has counted."""
+    """`peer` is the sender of the counts."""
     frame = pack_message(counts)
     for other in registry.role("network"):
         if other != peer:

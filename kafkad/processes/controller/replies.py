@@ -1,7 +1,7 @@
 """Replies wait until the other processes have applied the change, so that the client then sees it everywhere.
 
-So does the next piece of a request in pieces: requests of others wait until the owners have made the logs of one piece.
-The wait is bounded: the change is done, and a hanging process must not hold back the reply.
+The next piece of a request in pieces waits, too, until the owners have created the logs of the previous piece. The wait
+is bounded: a hung process must not block the reply.
 """
 
 from collections.abc import Callable, Collection
@@ -11,9 +11,9 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """`then` is called when `version` is applied and `deleted` are gone. `peer` is the process whose incarnation gets
-    the reply; None: other work, which goes on when that incarnation has ended.
+class WaitingReply:
+    """`then` is called when `version` is applied and the topics `deleted` are removed. `peer` gets the reply; None:
+    other work, which continues when the requesting incarnation has exited.
     """
 
     peer: ProcessKey | None
@@ -24,12 +24,12 @@ class Waiting:
 
 
 class Replies:
-    """What waits; there is little at any time."""
+    """The waiting replies, which are few at any time."""
 
     def __init__(self) -> None:
-        self._waiting: list[Waiting] = []
+        self._waiting: list[WaitingReply] = []
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, waiting: WaitingReply) -> None:
         self._waiting.append(waiting)
 
     @property
@@ -41,9 +41,9 @@ class Replies:
         return min((each.deadline_ms for each in self._waiting), default=None)
 
     def send_ready(self, applied: int, deleting: Collection[str], now_ms: int) -> None:
-        """`applied` is the version that every live process has; `deleting` are the deletions under way."""
-        ready: list[Waiting] = []
-        staying: list[Waiting] = []
+        """`applied` is the version that every live process has; `deleting` are the pending deletions."""
+        ready: list[WaitingReply] = []
+        staying: list[WaitingReply] = []
         for each in self._waiting:
             is_done = each.version <= applied and not any(name in deleting for name in each.deleted)
             (ready if is_done or each.deadline_ms <= now_ms else staying).append(each)
@@ -52,5 +52,5 @@ class Replies:
             each.then()
 
     def forget(self, peer: ProcessKey) -> None:
-        """That incarnation has ended; the next one has other tokens."""
+        """The incarnation of `peer` has exited; the next one has other tokens."""
         self._waiting = [each for each in self._waiting if each.peer != peer]

@@ -35,7 +35,7 @@ from kafkad.core.ports import StorageFailed
 from kafkad.core.types import TopicPartition
 from kafkad.plugin_loading import chosen
 from kafkad.processes.controller.checkpoints import without_records
-from kafkad.processes.controller.failover_state import FailoverState, take_over
+from kafkad.processes.controller.failover_state import FailoverState, read_failover_state
 from kafkad.processes.controller.internal_topics import internal_topics
 from kafkad.processes.controller.interrupted_moves import without_sources
 from kafkad.processes.controller.log_dirs import (
@@ -56,14 +56,14 @@ _MOST_NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """`leaving_slots` are published slots of deleted topics; `offline` are log directories by index."""
+    """`unreferenced_slots` are published slots of deleted topics; `offline` are log directories by index."""
 
     store: EmbeddedStore
     controller: Controller
     random_source: RandomSource
     found: Reconciliation
     offline: frozenset[int]
-    leaving_slots: tuple[int, ...]
+    unreferenced_slots: tuple[int, ...]
 
 
 def open_controller(context: ChildContext, handover: ControllerHandover) -> Opened:
@@ -95,18 +95,18 @@ def _opened(context: ChildContext, handover: ControllerHandover, store: Embedded
     random_source = RandomSource(lambda limit: random.randrange(limit), new_id)
     topics = _stored_topics(store)
     failover_state = _failover_state(context, handover, topics)
-    seen, offline = _scan_all(directories, failed, partitions_with_states(store, topics))
+    found, offline = _scan_all(directories, failed, partitions_with_states(store, topics))
     is_first = context.incarnation == FIRST_INCARNATION
-    seen = without_sources(seen, directories, is_first_incarnation=is_first)
+    found = without_sources(found, directories, is_first_incarnation=is_first)
     if store.children(nodes.DELETIONS):
         # Those without directories are forgotten now. No loss of power may bring one back afterwards.
         for at, cause in sync_names(directories, offline).items():
             log.error("log directory %s can't be synced and is offline: %s", directories[at].path, cause)
             offline |= {at}
-    if seen:
+    if found:
         # Before any topic is taken over: a crash in between would make them look like ours.
         start_above_foreign_ids(store, context.config.node_id, wall_clock_ms())
-    started = _start(context, store, cluster_id, random_source, failover_state, seen, offline)
+    started = _start(context, store, cluster_id, random_source, failover_state, found, offline)
     _report(started, directories)
     _report_emptied(started.emptied, context)
     return Opened(
@@ -115,7 +115,7 @@ def _opened(context: ChildContext, handover: ControllerHandover, store: Embedded
         random_source=random_source,
         found=started.reconciliation,
         offline=offline,
-        leaving_slots=failover_state.leaving if failover_state else (),
+        unreferenced_slots=failover_state.unreferenced if failover_state else (),
     )
 
 
@@ -132,9 +132,9 @@ def new_cluster_id() -> str:
 def new_id() -> UUID:
     """A random id, without a leading dash, which command lines would take for an option."""
     while True:
-        made = uuid4()
-        if not urlsafe_b64encode(made.bytes).startswith(b"-"):
-            return made
+        generated = uuid4()
+        if not urlsafe_b64encode(generated.bytes).startswith(b"-"):
+            return generated
 
 
 def _stored_topics(store: CoordinationStore) -> dict[str, nodes.TopicNode]:
@@ -158,13 +158,13 @@ def _failover_state(
     if context.incarnation == FIRST_INCARNATION:
         return None
     names = {nodes.decode_id(node.topic_id): name for name, node in topics.items() if node.topic_id}
-    return take_over(context.table, handover, names, context.incarnation)
+    return read_failover_state(context.table, handover, names, context.incarnation)
 
 
 def _scan_all(
-    directories: tuple[LogDirectory, ...], failed: frozenset[int], known: Mapping[str, int]
+    directories: tuple[LogDirectory, ...], failed: frozenset[int], stored: Mapping[str, int]
 ) -> tuple[list[FoundDirectory], frozenset[int]]:
-    is_known = partition_counts(known)
+    is_known = partition_counts(stored)
     found: list[FoundDirectory] = []
     offline = set(failed)
     for at, directory in enumerate(directories):

@@ -1,4 +1,4 @@
-"""Follows deleted topics until their last directory is removed, also when the worker that should remove it dies.
+"""Tracks deleted topics until their last directory is removed, also if the responsible worker dies.
 
 A slot is reused only after its worker has freed it: freeing is a write, which would hit the next partition in the
 slot.
@@ -35,13 +35,13 @@ class TopicDeletions:
         table: PartitionTable,
         directories: Sequence[LogDirectory],
         *,
-        leaving_slots: Iterable[int] = (),
+        unreferenced_slots: Iterable[int] = (),
     ) -> None:
         self._controller = controller
         self._table = table
         self._directories = directories
         self._topics: dict[bytes, tuple[int, Topic]] = {}
-        self._leaving_slots = list(leaving_slots)
+        self._unreferenced_slots = list(unreferenced_slots)
         self._removals = DirectoryRemovals()
         self._workers: set[int] = set()
         """Workers with an incarnation to which metadata is sent."""
@@ -49,7 +49,7 @@ class TopicDeletions:
     def began(self, before: MetadataImage, changes: Iterable[MetadataDelta]) -> None:
         """Note the topics that `changes` deleted; `before` still has them.
 
-        A dead worker never hears of them: the metadata that its next incarnation gets does not have them any more.
+        A dead worker is not notified: the metadata of its next incarnation does not have the topics.
         """
         for delta in changes:
             for change in delta.changes:
@@ -60,9 +60,9 @@ class TopicDeletions:
                         self._remove_for(worker, topic)
 
     def removed(self, topic_id: bytes, slots: list[int]) -> None:
-        """A worker has removed the files and slots of these."""
-        known = self._topics.get(topic_id)
-        if known is not None and self._controller.slots_deleted(known[1].id, slots):
+        """A worker has removed the files and slots of these partitions."""
+        deleted = self._topics.get(topic_id)
+        if deleted is not None and self._controller.slots_deleted(deleted[1].id, slots):
             del self._topics[topic_id]
 
     def worker_linked(self, worker: int) -> None:
@@ -86,7 +86,7 @@ class TopicDeletions:
                 is_aside = row.log_dir < 0 or self._set_aside(self._directories[row.log_dir], partition)
                 if row.future_dir >= 0:
                     is_aside &= self._set_aside_move(self._directories[row.future_dir], topic, partition)
-                # Otherwise the next start ends the deletion.
+                # Otherwise the next start completes the deletion.
                 if is_aside:
                     slots.append(row.slot)
         if slots:
@@ -110,18 +110,18 @@ class TopicDeletions:
         return True
 
     def _set_aside_move(self, target: LogDirectory, topic: Topic, partition: TopicPartition) -> bool:
-        """The partition was on its way there, or has come there just before its worker died."""
+        """The partition was moving to `target`, or had moved just before its worker died."""
         is_aside = self._set_aside(target, partition)
         try:
-            leaving = mark_for_deletion(future_directory(str(target.path), partition, topic.id.bytes), partition)
+            renamed = mark_for_deletion(future_directory(str(target.path), partition, topic.id.bytes), partition)
         except StorageFailed as error:
             log.error("%s was deleted, the directory that it moved to can't be renamed: %s", partition, error)
             return False
-        if leaving is not None:
-            self._removals.add(leaving)
+        if renamed is not None:
+            self._removals.add(renamed)
         return is_aside
 
-    def take_back(self, found: Reconciliation, *, is_first_incarnation: bool) -> None:
+    def complete_earlier_deletions(self, found: Reconciliation, *, is_first_incarnation: bool) -> None:
         """Complete deletions of an earlier incarnation.
 
         Call it when every live worker has applied the first version. A worker still removes directories that are
@@ -137,9 +137,8 @@ class TopicDeletions:
             self._removals.add(self._directories[directory.log_dir].path / directory.name)
 
     def finish(self, offline: Collection[int]) -> dict[int, str]:
-        """Forget deletions whose directories are gone for good. One that came back after a loss of power would, without
-        the record of its deletion, be taken over as a topic. Returns the log directories that can't be synced, with the
-        cause; the controller has to hear of them first.
+        """Forget deletions after a sync of the log directories: otherwise a directory could reappear after a power
+        failure and be adopted as a topic. Returns the log directories that can't be synced, with the cause.
         """
         failed = sync_names(self._directories, offline)
         if not failed:
@@ -152,9 +151,9 @@ class TopicDeletions:
 
     def acknowledged(self, version: int) -> None:
         """Every live process has applied `version`: slots that their owners have freed may be reused."""
-        while self._leaving_slots and self._table.read(self._leaving_slots[-1]).state == STATE_FREE:
-            self._leaving_slots.pop()
-        if self._leaving_slots:
+        while self._unreferenced_slots and self._table.read(self._unreferenced_slots[-1]).state == STATE_FREE:
+            self._unreferenced_slots.pop()
+        if self._unreferenced_slots:
             return
         oldest = min((began for began, _ in self._topics.values()), default=version + 1)
         self._controller.acknowledged(min(version, oldest - 1))

@@ -118,7 +118,7 @@ class Leader:
             body=body,
             on_reply=on_reply,
             on_failure=self._failed,
-            place=self._place,
+            allocate=self._place,
         )
         self._shared.connections.send(self.destination, request)
 

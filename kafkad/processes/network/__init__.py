@@ -1,4 +1,4 @@
-"""The process that owns connections: framing, order of replies, all reads of records. See `loop`."""
+"""The process that owns client connections: framing, order of replies, all reads of records. See `loop`."""
 
 from kafkad.processes.network.loop import NetworkProcess
 from kafkad.processes.runtime.child import ChildContext

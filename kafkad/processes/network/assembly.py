@@ -1,4 +1,4 @@
-"""How a network process is put together: its request handlers, their views, and the processes that they send to."""
+"""The composition of a network process: its request handlers, their views, and the functions that send to peers."""
 
 import logging
 import os
@@ -51,7 +51,7 @@ from kafkad.processes.network.responses import Responses
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
 from kafkad.processes.runtime.event_loop import EventLoop
-from kafkad.processes.runtime.peer_log import PeerLog, refusals
+from kafkad.processes.runtime.peer_log import PeerLog, closed_connections_log
 from kafkad.processes.runtime.replication_quota import replication_quota
 from kafkad.processes.runtime.turns import Turns
 
@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 
 
 class Shell(Protocol):
-    """The part of the process that its parts use."""
+    """The interface of the process for its parts."""
 
     def on_others(self, fd: int, events: int) -> None: ...
 
@@ -67,9 +67,9 @@ class Shell(Protocol):
 
     def directory_of(self, slot: int, published: PartitionSlot) -> str | None: ...
 
-    def ask_owner(self, worker: int, frame: bytes) -> bool: ...
+    def send_to_owner(self, worker: int, frame: bytes) -> bool: ...
 
-    def connection_lost(self, connection: Connection) -> None: ...
+    def connection_closed(self, connection: Connection) -> None: ...
 
 
 class Assembly:
@@ -84,7 +84,7 @@ class Assembly:
             wakes_up=shell.woke,
             block=context.block,
         )
-        self.peer_log = refusals()
+        self.peer_log = closed_connections_log()
         self.acceptor = _acceptor(context, self.loop, self.peer_log)
         self.copy = MetadataCopy(config.node_id)
         self._block = context.block
@@ -98,12 +98,12 @@ class Assembly:
         self._files_of_search = context.open_files.files_of_search
         self._threads: list[ReadingThreads] = []
         self._cold_reads = self._reading_threads("cold-read")
-        look_ahead = self._searches(self._cold_reads).begin
+        read_ahead = self._searches(self._cold_reads).begin
         self.logs = LogReaders(
             files,
             shell.directory_of,
-            shell.ask_owner,
-            look_ahead,
+            shell.send_to_owner,
+            read_ahead,
             lambda slot: context.table.read(slot).generation,
         )
         self._ready = ReadyConnections()
@@ -118,7 +118,7 @@ class Assembly:
         self.clients.serve(self._requests.start)
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Apply the broker's changed options; options that only a restart changes have their old value."""
+        """Apply changed options of the broker. Options that require a restart keep their old values."""
         self.acceptor.limits = _limits(config)
         self.request_handlers.throttle.configure(config.texts.written)
         self.request_handlers.fetch.max_bytes = config.network.fetch_max_bytes
@@ -137,7 +137,7 @@ class Assembly:
         return threads
 
     def close(self) -> None:
-        """Wait for the reads that threads have begun; the others are dropped."""
+        """Wait for the reads in progress; queued ones are dropped."""
         for threads in self._threads:
             threads.close()
 
@@ -150,7 +150,7 @@ class Assembly:
             context.block,
             reader=FrameReader(arena, space, context.config.network.socket_request_max_bytes, unread),
             ready=self._ready,
-            lost=shell.connection_lost,
+            on_closed=shell.connection_closed,
             release=arena.release,
             prefetch=PageCachePrefetch(self._ready.add, self._cold_reads, context.table.truncation_generation),
             peer_log=self.peer_log,
@@ -159,9 +159,9 @@ class Assembly:
         )
 
     def _held_elsewhere(self) -> int:
-        """The size of whole requests that wait for their turn, are answered in steps, or wait for the controller."""
+        """The size of complete requests that are queued, handled in steps, or wait for the controller."""
         handlers = self.request_handlers
-        in_steps = handlers.answers.held_bytes + handlers.fetch.held_bytes
+        in_steps = handlers.responses.held_bytes + handlers.fetch.held_bytes
         return in_steps + handlers.controller.held_bytes + self.clients.queued_bytes
 
     def _request_handlers(self, shell: Shell, context: ChildContext, now_ms: int) -> RequestHandlers:
@@ -180,10 +180,10 @@ class Assembly:
             cleanup_policy=_cleanup_policy(config),
         )
         throttle = Throttle(_quota(context), context.block, has_others=len(context.registry.role("network")) > 1)
-        answers = Responses(
+        responses = Responses(
             view,
-            answered=self._ready.add,
-            refused=clients.close,
+            reply_ready=self._ready.add,
+            close_connection=clients.close,
             unread=clients.unread,
             turns=self.turns,
             # Searches have threads of their own, so that cold reads for `sendfile` do not wait for a long search.
@@ -196,21 +196,21 @@ class Assembly:
             throttle=throttle,
             block=context.block,
             workers=workers,
-            answered=self._ready.add,
-            refused=clients.close,
+            reply_ready=self._ready.add,
+            close_connection=clients.close,
             hints=partial(leader_hints, view=view),
         )
-        owners = OwnerRequests(answers, shell.ask_owner)
+        owners = OwnerRequests(responses, shell.send_to_owner)
         handled = partial(context.registry.handled, context.key)
         clients.unread.is_describing = owners.is_describing
         return RequestHandlers(
             view=view,
-            answers=answers,
+            responses=responses,
             produce=produce,
             fetch=self._fetch(context, throttle, workers, now_ms, view),
-            controller=ControllerRequests(answers, clients.close, handled, context.incarnation),
+            controller=ControllerRequests(responses, clients.close, handled, context.incarnation),
             owners=owners,
-            coordinators=CoordinatorRequests(answers, self.copy.routing, shell.ask_owner, self.turns),
+            coordinators=CoordinatorRequests(responses, self.copy.routing, shell.send_to_owner, self.turns),
             throttle=throttle,
         )
 
@@ -243,8 +243,8 @@ class Assembly:
             column=FIRST_BYTES_OUT + context.key.index,
             max_bytes=config.network.fetch_max_bytes,
             now_ms=now_ms,
-            answered=self._ready.add,
-            refused=self.clients.close,
+            reply_ready=self._ready.add,
+            close_connection=self.clients.close,
             turns=self.turns,
             hints=partial(leader_hints, view=view),
         )
@@ -256,7 +256,7 @@ def _offline_dirs(table: PartitionTable) -> Collection[int]:
 
 
 def _selection(context: ChildContext, image: Callable[[], MetadataImage]) -> ReplicaSelection | None:
-    """None: consumers read from the leader, unless they choose another replica by themselves."""
+    """None: consumers read from the leader, unless they choose another replica themselves."""
     name = context.config.plugins.replica_selector
     if not name:
         return None
@@ -332,7 +332,7 @@ def _by_address(limits: Mapping[str, int]) -> dict[str, int]:
     for host, limit in limits.items():
         address = address_of(host)
         if address is None:
-            log.error("max.connections.per.ip.overrides: %s has no address, and so no limit of its own", host)
+            log.error("max.connections.per.ip.overrides: ignoring %s, the host name has no address", host)
         else:
             found[address] = limit
     return found

@@ -1,7 +1,7 @@
 """Requests of the network process to the controller: client requests, and topics to be auto-created.
 
-A request is sent to the next incarnation of the controller, except the one that the controller was handling when it
-died: that one gets an error.
+When the controller process dies, pending requests are sent to its next incarnation. Only the request that it was
+handling gets an error.
 """
 
 import logging
@@ -39,277 +39,277 @@ log = logging.getLogger(__name__)
 CreatedTopics = Callable[[dict[str, int]], None]
 """Called with the error code of each requested topic."""
 SLOW_MS = 1_000
-"""A live controller usually answers sooner. Only after this time are the deadlines of its requests looked at."""
+"""The controller usually responds sooner. Deadlines are checked only after this time."""
 UNKNOWN_MS = float("inf")
 LARGE_BYTES = 64 * 1024
-"""A larger request is not decoded for its timeout, but waits as long as any, and its connection is closed then."""
+"""A larger request is not decoded for its timeout: it gets the longest timeout, and then its connection is closed."""
 CREATION_MS = 10_000
-"""How long a request that needs a new topic waits for a controller; then its client retries."""
+"""The timeout of auto-creation for the waiting request; then its client retries."""
 _TOKEN_BITS = 32
 
 
-class _Question:
-    """An open request. `deadline_ms` is known while there is no controller, or a slow one."""
+class _PendingRequest:
+    """A pending request. `deadline_ms` is computed only while the controller is missing or slow."""
 
-    __slots__ = ("asked_ms", "deadline_ms", "message", "names", "reply", "waiting")
+    __slots__ = ("deadline_ms", "message", "names", "reply", "requested_ms", "waiting")
 
-    def __init__(self, message: bytes, asked_ms: int, reply: Reply | None, names: frozenset[str]) -> None:
+    def __init__(self, message: bytes, requested_ms: int, reply: Reply | None, names: frozenset[str]) -> None:
         self.message = message
-        self.asked_ms = asked_ms
+        self.requested_ms = requested_ms
         self.reply = reply
-        """Set for a client request that the controller answers; otherwise these topics are created:"""
+        """Set for a client request; None for an auto-creation of `names`."""
         self.names = names
         self.waiting: list[tuple[Connection, CreatedTopics]] = []
         self.deadline_ms: float = UNKNOWN_MS
 
 
 class ControllerRequests:
-    """The open requests of this process to the controller.
+    """The pending requests of this process to the controller.
 
-    When the controller is replaced, open requests within their timeouts are sent again to the new incarnation. Each may
-    be sent twice, as creating an existing topic has its own error code. Requests of closed connections are not sent
-    again. Nor is the one that the dead controller was handling, as `handled` says: its client gets an error, and no
-    second controller can die of it.
+    When the controller is replaced, pending requests within their timeouts are sent again to the new incarnation. A
+    request may be handled twice, as creating an existing topic has its own error code. Requests of closed connections
+    are not sent again. The request that the dead controller was handling (`handled`) is not sent again either: its
+    client gets an error, because the request may have caused the crash.
     """
 
     def __init__(
         self,
-        answers: Responses,
-        refused: Callable[[Connection, str], None],
+        responses: Responses,
+        close_connection: Callable[[Connection, str], None],
         handled: Callable[[], Iterable[int]],
         incarnation: int,
     ) -> None:
-        """`incarnation` of this process: the tokens of its requests are not those of an earlier one."""
-        self._answers = answers
-        self._refused = refused
+        """`incarnation` of this process makes its tokens distinct from those of earlier incarnations."""
+        self._responses = responses
+        self._close_connection = close_connection
         self._handled = handled
         self._send: Callable[[bytes], None] | None = None
         self._is_last = False
-        """The broker stops: no other controller will start."""
+        """Whether the broker stops, so that no other controller will start."""
         self._next_token = incarnation << _TOKEN_BITS
-        self._questions: dict[int, _Question] = {}
+        self._pending: dict[int, _PendingRequest] = {}
         self._creations: dict[frozenset[str], int] = {}
-        """Tokens of open requests for topics: identical ones are sent once."""
+        """Tokens of pending auto-creations: identical ones are sent once."""
         self._undated: dict[int, None] = {}
-        """Tokens of requests whose deadlines are to be found out: a few milliseconds of that in each pass."""
+        """Tokens of requests without a computed deadline: each pass computes some, for a few milliseconds."""
         self._by_connection: dict[Connection, set[int]] = {}
-        self._look_ms = 0
-        """With a controller there: when to look who waits for it."""
+        self._check_ms = 0
+        """With a controller: the time of the next deadline check."""
         self.held_bytes = 0
-        """The total size of the open requests."""
+        """The total size of the pending requests."""
 
     def connected(self, send: Callable[[bytes], None], now_ms: int) -> None:
-        """There is a link to a (new) incarnation of the controller."""
+        """A link to a new incarnation of the controller is open."""
         if self._send is not None:
             self.disconnected()
         self.expire(now_ms)
         self._send = send
-        self._look_ms = now_ms + SLOW_MS
-        for question in self._questions.values():
-            send(question.message)
+        self._check_ms = now_ms + SLOW_MS
+        for pending in self._pending.values():
+            send(pending.message)
 
     def disconnected(self) -> None:
-        """The controller has died; the next incarnation mostly comes at once."""
+        """The controller process has died. Usually the next incarnation starts at once."""
         self._send = None
         for token in self._handled():
             self._interrupt(token)
         if self._is_last:
-            for token in list(self._questions):
+            for token in list(self._pending):
                 self._time_out(token)
         self._undate(lambda _question: True)
 
     @property
     def next_deadline_ms(self) -> float | None:
-        """When `expire` has work to do: a request waits no longer than its timeout, whatever the controller does."""
-        if not self._questions:
+        """When `expire` has work: requests are timed out here even if the controller hangs."""
+        if not self._pending:
             return None
         if self._undated:
             return 0
         if self._send is not None:
-            return self._look_ms
-        return min(question.deadline_ms for question in self._questions.values())
+            return self._check_ms
+        return min(pending.deadline_ms for pending in self._pending.values())
 
     def expire(self, now_ms: int) -> None:
-        """Answer requests whose timeout is over.
+        """Respond to requests that have timed out.
 
-        They are not carried out later, unless a controller has received them.
+        They are not handled later, unless a controller has received them.
         """
         end_ns = monotonic_ns() + STEP_NS
-        over_ms = now_ms
+        expired_ms = now_ms
         if self._send is not None:
             if not self._undated:
-                if now_ms < self._look_ms:
+                if now_ms < self._check_ms:
                     return
-                self._look_ms = now_ms + SLOW_MS
-                asked_ms = now_ms - SLOW_MS
-                self._undate(lambda question: question.asked_ms <= asked_ms)
-            # The controller keeps to the timeout as well, and its answer says more.
-            over_ms -= SLOW_MS
+                self._check_ms = now_ms + SLOW_MS
+                requested_ms = now_ms - SLOW_MS
+                self._undate(lambda pending: pending.requested_ms <= requested_ms)
+            # The controller applies the timeout as well, and its response has more detail.
+            expired_ms -= SLOW_MS
         while self._undated and monotonic_ns() < end_ns:
             token = next(iter(self._undated))
             del self._undated[token]
-            self._note_deadline(token, self._questions[token])
-        for token in [token for token, question in self._questions.items() if question.deadline_ms <= over_ms]:
+            self._note_deadline(token, self._pending[token])
+        for token in [token for token, pending in self._pending.items() if pending.deadline_ms <= expired_ms]:
             if monotonic_ns() >= end_ns:
-                self._look_ms = now_ms
+                self._check_ms = now_ms
                 break
             self._time_out(token)
 
-    def _undate(self, is_meant: Callable[[_Question], bool]) -> None:
+    def _undate(self, is_meant: Callable[[_PendingRequest], bool]) -> None:
         self._undated.update(
             (token, None)
-            for token, question in self._questions.items()
-            if question.deadline_ms == UNKNOWN_MS and is_meant(question)
+            for token, pending in self._pending.items()
+            if pending.deadline_ms == UNKNOWN_MS and is_meant(pending)
         )
 
-    def connection_lost(self, connection: Connection) -> None:
+    def connection_closed(self, connection: Connection) -> None:
         for token in self._by_connection.pop(connection, ()):
-            question = self._questions[token]
-            question.waiting = [row for row in question.waiting if row[0] is not connection]
-            if not question.waiting:
-                self._taken(token)
+            pending = self._pending[token]
+            pending.waiting = [row for row in pending.waiting if row[0] is not connection]
+            if not pending.waiting:
+                self._remove(token)
 
     def forward(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
-        """Let the controller answer."""
-        reply = self._answers.open(connection, frame, context)
+        """Forward a client request to the controller."""
+        reply = self._responses.open(connection, frame, context)
         token = self._token()
         message = pack_message(AdminRequest(token, context, bytes(frame.body)))
         self._by_connection.setdefault(connection, set()).add(token)
-        self._ask(token, _Question(message, context.received_ms, reply, frozenset()))
+        self._submit(token, _PendingRequest(message, context.received_ms, reply, frozenset()))
 
     def create_topics(self, connection: Connection, names: frozenset[str], done: CreatedTopics, now_ms: int) -> None:
-        """Ask for the topics that a request on `connection` needs; identical open requests are sent once."""
-        known = self._creations.get(names)
-        token = self._token() if known is None else known
+        """Request the auto-creation of topics for a request on `connection`; identical requests are sent once."""
+        existing = self._creations.get(names)
+        token = self._token() if existing is None else existing
         self._by_connection.setdefault(connection, set()).add(token)
-        if known is not None:
-            self._questions[known].waiting.append((connection, done))
+        if existing is not None:
+            self._pending[existing].waiting.append((connection, done))
             return
         self._creations[names] = token
-        question = _Question(pack_message(AutoCreateRequest(token, sorted(names))), now_ms, None, names)
-        question.waiting.append((connection, done))
-        self._ask(token, question)
+        pending = _PendingRequest(pack_message(AutoCreateRequest(token, sorted(names))), now_ms, None, names)
+        pending.waiting.append((connection, done))
+        self._submit(token, pending)
 
-    def _ask(self, token: int, question: _Question) -> None:
-        self._questions[token] = question
-        self.held_bytes += len(question.message)
+    def _submit(self, token: int, pending: _PendingRequest) -> None:
+        self._pending[token] = pending
+        self.held_bytes += len(pending.message)
         if self._send is not None:
-            if len(self._questions) == 1:
-                self._look_ms = question.asked_ms + SLOW_MS
-            self._send(question.message)
+            if len(self._pending) == 1:
+                self._check_ms = pending.requested_ms + SLOW_MS
+            self._send(pending.message)
         elif self._is_last:
             self._time_out(token)
         else:
-            self._note_deadline(token, question)
+            self._note_deadline(token, pending)
 
     def handle(self, message: ControllerMessage) -> None:
-        """Take an answer. One to a closed request (sent twice, or given up) is ignored."""
+        """Handle a response. Responses to removed requests (sent twice, or aborted) are ignored."""
         match message:
             case AdminReply(token, body, reason):
-                question = self._taken(token)
-                if question is None:
+                pending = self._remove(token)
+                if pending is None:
                     return
-                assert question.reply is not None
+                assert pending.reply is not None
                 if body is None:
-                    self._refused(question.reply.connection, reason)
+                    self._close_connection(pending.reply.connection, reason)
                 else:
-                    self._answers.send(question.reply, body)
+                    self._responses.send(pending.reply, body)
             case AutoCreated(token, errors):
-                question = self._taken(token)
-                for _connection, done in question.waiting if question is not None else ():
+                pending = self._remove(token)
+                for _connection, done in pending.waiting if pending is not None else ():
                     done(errors)
             case _:
-                raise AssertionError(f"a controller does not say {type(message).__name__}")
+                raise AssertionError(f"a controller does not send {type(message).__name__}")
 
-    def _note_deadline(self, token: int, question: _Question) -> None:
-        """The request is decoded only now: mostly the controller decodes it first."""
-        if question.reply is None:
-            question.deadline_ms = float(question.asked_ms + CREATION_MS)
+    def _note_deadline(self, token: int, pending: _PendingRequest) -> None:
+        """Compute the deadline. The request is decoded for it only now, as usually the controller responds first."""
+        if pending.reply is None:
+            pending.deadline_ms = float(pending.requested_ms + CREATION_MS)
             return
-        if len(question.message) > LARGE_BYTES:
-            question.deadline_ms = float(question.asked_ms + LONGEST_MS)
+        if len(pending.message) > LARGE_BYTES:
+            pending.deadline_ms = float(pending.requested_ms + LONGEST_MS)
             return
-        request = _request_of(question)
+        request = _request_of(pending)
         try:
-            patience = timeout_of_ms(request.context.api_key, request.context.version, memoryview(request.body))
+            timeout_ms = timeout_of_ms(request.context.api_key, request.context.version, memoryview(request.body))
         except MalformedRequest as error:
             self._abandon(token, str(error))
             return
-        question.deadline_ms = float(question.asked_ms + patience)
+        pending.deadline_ms = float(pending.requested_ms + timeout_ms)
 
     def _time_out(self, token: int) -> None:
-        question = self._taken(token)
-        if question is None:
+        pending = self._remove(token)
+        if pending is None:
             return
-        if question.reply is None:
-            _refuse_creation(question)
+        if pending.reply is None:
+            _fail_creation(pending)
             return
-        self._answer(question, question.reply, timed_out, "no controller process took the request in time")
+        self._respond(pending, pending.reply, timed_out, "no controller process handled the request within its timeout")
 
     def _interrupt(self, token: int) -> None:
         """The controller died while it handled this request."""
-        question = self._taken(token)
-        if question is None:
+        pending = self._remove(token)
+        if pending is None:
             return
-        if question.reply is None:
-            first = logged(min(question.names))
-            log.error("the controller ended while it created %d topic(s), %s first", len(question.names), first)
-            _refuse_creation(question)
+        if pending.reply is None:
+            first = logged(min(pending.names))
+            log.error("the controller died while it created %d topic(s), the first is %s", len(pending.names), first)
+            _fail_creation(pending)
             return
-        context = question.reply.context
-        reason = f"the controller ended while it handled {APIS[context.api_key].name} (version {context.version})"
-        log.error("%s: %s", question.reply.connection.peer, reason)
-        self._answer(question, question.reply, interrupted, reason)
+        context = pending.reply.context
+        reason = f"the controller died while it handled {APIS[context.api_key].name} (version {context.version})"
+        log.error("%s: %s", pending.reply.connection.peer, reason)
+        self._respond(pending, pending.reply, interrupted, reason)
 
-    def _answer(
-        self, question: _Question, reply: Reply, make: Callable[[int, int, memoryview], bytes], reason: str
+    def _respond(
+        self, pending: _PendingRequest, reply: Reply, make: Callable[[int, int, memoryview], bytes], reason: str
     ) -> None:
-        """The answer that `make` gives, or a closed connection with this reason."""
-        request = _request_of(question)
-        if is_between_brokers(request.context.api_key) or len(question.message) > LARGE_BYTES:
-            self._refused(reply.connection, reason)
+        """Send the response of `make`, or close the connection with this reason."""
+        request = _request_of(pending)
+        if is_between_brokers(request.context.api_key) or len(pending.message) > LARGE_BYTES:
+            self._close_connection(reply.connection, reason)
             return
         try:
             body = make(request.context.api_key, request.context.version, memoryview(request.body))
         except (MalformedRequest, UnencodableMessage) as error:
-            self._refused(reply.connection, str(error))
+            self._close_connection(reply.connection, str(error))
             return
-        self._answers.send(reply, body)
+        self._responses.send(reply, body)
 
     def _abandon(self, token: int, reason: str) -> None:
-        question = self._taken(token)
-        if question is None:
+        pending = self._remove(token)
+        if pending is None:
             return
-        if question.reply is None:
-            _refuse_creation(question)
+        if pending.reply is None:
+            _fail_creation(pending)
         else:
-            self._refused(question.reply.connection, reason)
+            self._close_connection(pending.reply.connection, reason)
 
-    def _taken(self, token: int) -> _Question | None:
-        question = self._questions.pop(token, None)
-        if question is None:
+    def _remove(self, token: int) -> _PendingRequest | None:
+        pending = self._pending.pop(token, None)
+        if pending is None:
             return None
         self._undated.pop(token, None)
-        self.held_bytes -= len(question.message)
-        connections = [connection for connection, _ in question.waiting]
-        if question.reply is None:
-            del self._creations[question.names]
+        self.held_bytes -= len(pending.message)
+        connections = [connection for connection, _ in pending.waiting]
+        if pending.reply is None:
+            del self._creations[pending.names]
         else:
-            connections.append(question.reply.connection)
+            connections.append(pending.reply.connection)
         for connection in connections:
             tokens = self._by_connection.get(connection)
             if tokens is not None:
                 tokens.discard(token)
                 if not tokens:
                     del self._by_connection[connection]
-        return question
+        return pending
 
     def _token(self) -> int:
         self._next_token += 1
         return self._next_token
 
     def end(self) -> None:
-        """The broker stops: requested topics are not created any more, and no other controller comes."""
+        """The broker stops: abort auto-creations; no other controller will start."""
         self._is_last = True
         for token in list(self._creations.values()):
             self._abandon(token, "")
@@ -317,13 +317,13 @@ class ControllerRequests:
             self.disconnected()
 
 
-def _request_of(question: _Question) -> AdminRequest:
-    request = unpack_message(question.message)
+def _request_of(pending: _PendingRequest) -> AdminRequest:
+    request = unpack_message(pending.message)
     assert isinstance(request, AdminRequest)
     return request
 
 
-def _refuse_creation(question: _Question) -> None:
-    errors = dict.fromkeys(question.names, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    for _connection, done in question.waiting:
+def _fail_creation(pending: _PendingRequest) -> None:
+    errors = dict.fromkeys(pending.names, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    for _connection, done in pending.waiting:
         done(errors)

@@ -1,7 +1,7 @@
-"""Requests about groups and transactions: they are passed on to the workers that own their internal partitions.
+"""Requests of groups and transactions: they are forwarded to the workers that own the internal partitions.
 
 A request may wait there for minutes (JoinGroup); here it only keeps its place in the order of replies. When a worker
-dies, its requests get a retriable code and are lost, as with a broker that dies.
+dies, its requests get a retriable error code, as after the failure of a broker.
 """
 
 from collections import deque
@@ -23,19 +23,19 @@ from kafkad.wire.kio_codec import codec
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.coordinator_messages import CoordinatorReply, CoordinatorRequest, pack_coordination
 
-MOST_UNANSWERED = 16
-"""Pieces under way of all requests that are in pieces: others wait in the worker's ring behind no more of them."""
+MAX_UNANSWERED = 16
+"""The limit of pieces in flight, for all requests in pieces: other requests wait in the ring behind this many only."""
 _Pieces = Iterator[tuple[int, Piece, tuple[int, int]]]
 
 
 class _Open:
-    """One request under way, in pieces; `answers` are filled in as they come."""
+    """A pending request, in pieces; `responses` are filled in as they arrive."""
 
-    __slots__ = ("answers", "parts", "reply", "waiting_for")
+    __slots__ = ("parts", "reply", "responses", "waiting_for")
 
     def __init__(self, reply: Reply, pieces: int) -> None:
         self.reply = reply
-        self.answers: list[bytes] = [b""] * pieces
+        self.responses: list[bytes] = [b""] * pieces
         self.parts: list[int] = []
         self.waiting_for = pieces
 
@@ -51,26 +51,26 @@ class _Part:
 
 
 class CoordinatorRequests:
-    """`ask` sends a frame to a worker and returns False when it can't be reached now."""
+    """`send_to_owner` sends a frame to a worker; False when the worker is not running."""
 
     def __init__(
         self,
-        answers: Responses,
+        responses: Responses,
         routes: Routing,
-        ask: Callable[[int, bytes], bool],
+        send_to_owner: Callable[[int, bytes], bool],
         turns: Turns,
     ) -> None:
-        self._answers = answers
+        self._responses = responses
         self._routes = routes
-        self._ask = ask
+        self._send_to_owner = send_to_owner
         self._turns = turns
         self._next_part = 1
         self._parts: dict[int, _Part] = {}
         self._by_connection: dict[Connection, dict[_Open, None]] = {}
         self._unanswered: dict[int, int] = {}
-        """The worker of each piece that was sent, also of requests whose clients are gone."""
+        """The worker of each piece in flight, also of requests with closed connections."""
         self._paused: deque[tuple[_Open, _Pieces]] = deque()
-        """Requests in pieces that go on when the worker has answered others."""
+        """Requests in pieces that continue when the worker has responded to others."""
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -85,7 +85,7 @@ class CoordinatorRequests:
         if route is not None and routing.is_for_all_shards(key):
             pieces = [piece for piece in pieces if route.place(piece.partition)[1] >= 0]
         kept = [routing.body_to_keep(key, name, version, piece) for piece in pieces]
-        opened = _Open(self._answers.open(connection, frame, context), len(pieces))
+        opened = _Open(self._responses.open(connection, frame, context), len(pieces))
         self._by_connection.setdefault(connection, {})[opened] = None
         parts = []
         for at, piece in enumerate(pieces):
@@ -99,80 +99,79 @@ class CoordinatorRequests:
         if not parts:
             self._finish(opened)
             return
-        asking = self._ask_some(opened, iter(parts))
-        for _ in asking:
-            self._turns.add(len(body), asking)
+        sending = self._send_some(opened, iter(parts))
+        for _ in sending:
+            self._turns.add(len(body), sending)
             return
 
-    def _ask_some(self, opened: _Open, left: _Pieces) -> Iterator[None]:
-        """Send what is left, in the order of the request. It pauses after each part that had to be packed, and is over
-        when too many pieces are unanswered."""
+    def _send_some(self, opened: _Open, left: _Pieces) -> Iterator[None]:
+        """Send the remaining pieces in order. Yields after each piece that had to be encoded; stops when too many are
+        in flight."""
         context = opened.reply.context
-        is_in_pieces = len(opened.answers) > 1
+        is_in_pieces = len(opened.responses) > 1
         for row in left:
             part_id, piece, place = row
             part = self._parts.get(part_id)
             if part is None:
                 continue
-            if is_in_pieces and len(self._unanswered) >= MOST_UNANSWERED:
+            if is_in_pieces and len(self._unanswered) >= MAX_UNANSWERED:
                 self._paused.append((opened, chain((row,), left)))
                 return
             if callable(piece.body):
-                made = self._answers.attempt(opened.reply, piece.body)
-                if made is None:
+                encoded = self._responses.attempt(opened.reply, piece.body)
+                if encoded is None:
                     continue
-                body = part.body = made
+                body = part.body = encoded
             else:
                 body = piece.body
-            question = pack_coordination(CoordinatorRequest(part_id, *place, context, body))
+            request = pack_coordination(CoordinatorRequest(part_id, *place, context, body))
             if is_in_pieces:
                 self._unanswered[part_id] = part.worker
-            if part.worker < 0 or not self._ask(part.worker, question):
-                self._lose(part_id, routing.code_when_lost(context.api_key))
+            if part.worker < 0 or not self._send_to_owner(part.worker, request):
+                self._fail_part(part_id, routing.code_when_lost(context.api_key))
             if callable(piece.body):
                 yield
         self._resume()
 
-    def _answered(self, part_id: int) -> None:
-        """The worker has done with this piece, or is gone."""
+    def _part_completed(self, part_id: int) -> None:
+        """The worker has completed this piece, or has died."""
         if self._unanswered.pop(part_id, None) is not None:
             self._resume()
 
     def _resume(self) -> None:
-        """The next request that paused goes on, if it may send something. When it has nothing left, as its client is
-        gone, the one behind it does."""
-        if self._paused and len(self._unanswered) < MOST_UNANSWERED:
+        """Continue the next paused request if pieces may be sent."""
+        if self._paused and len(self._unanswered) < MAX_UNANSWERED:
             opened, left = self._paused.popleft()
-            self._turns.add(len(opened.parts), self._ask_some(opened, left))
+            self._turns.add(len(opened.parts), self._send_some(opened, left))
 
-    def refuse(self, connection: Connection, frame: Frame, context: RequestContext, code: ErrorCode) -> None:
-        """Answer the request with `code`, without asking a coordinator. Raises MalformedRequest."""
+    def reject(self, connection: Connection, frame: Frame, context: RequestContext, code: ErrorCode) -> None:
+        """Reject the request with `code`, without a coordinator. Raises MalformedRequest."""
         api = COORDINATED[context.api_key]
         request = codec(api.name, context.version).decode(frame.body)
-        reply = self._answers.open(connection, frame, context)
-        self._answers.send_made(reply, partial(api.module.reject, request, context.version, code))
+        reply = self._responses.open(connection, frame, context)
+        self._responses.send_result(reply, partial(api.module.reject, request, context.version, code))
 
-    def heard(self, message: CoordinatorReply) -> None:
-        """Take an answer; it is ignored if its request is closed."""
-        self._answered(message.part_id)
+    def handle(self, message: CoordinatorReply) -> None:
+        """Handle a response; it is ignored if its request was removed."""
+        self._part_completed(message.part_id)
         part = self._parts.pop(message.part_id, None)
         if part is None:
             return
         if message.body is None:
-            self._answers.refuse(part.opened.reply, MalformedRequest(message.reason))
+            self._responses.fail(part.opened.reply, MalformedRequest(message.reason))
         else:
-            self._settle(part, message.body)
+            self._complete_part(part, message.body)
 
     def worker_lost(self, worker: int) -> None:
-        """The worker died: its requests get a retriable code. Clients find its successor, which reads the log."""
-        for part_id in [part_id for part_id, asked in self._unanswered.items() if asked == worker]:
-            self._answered(part_id)
+        """The worker died: its requests get a retriable code. Clients retry with the new coordinator."""
+        for part_id in [part_id for part_id, owner in self._unanswered.items() if owner == worker]:
+            self._part_completed(part_id)
         for part_id in [part_id for part_id, part in self._parts.items() if part.worker == worker]:
             part = self._parts.get(part_id)
             if part is not None:
-                self._lose(part_id, routing.code_when_lost(part.opened.reply.context.api_key))
+                self._fail_part(part_id, routing.code_when_lost(part.opened.reply.context.api_key))
 
-    def connection_lost(self, connection: Connection) -> None:
+    def connection_closed(self, connection: Connection) -> None:
         for opened in list(self._by_connection.get(connection, ())):
             self._forget(opened)
 
@@ -180,22 +179,24 @@ class CoordinatorRequests:
         """The broker stops: requests that wait for other members of a group get NOT_COORDINATOR."""
         for part_id in list(self._parts):
             if part_id in self._parts and self._parts[part_id].opened.reply.context.api_key in routing.WAITING:
-                self._lose(part_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                self._fail_part(part_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    def _lose(self, part_id: int, code: ErrorCode) -> None:
+    def _fail_part(self, part_id: int, code: ErrorCode) -> None:
         part = self._parts.pop(part_id)
         if part.body is None:
-            # It was not packed yet, and its worker is gone.
+            # The piece was not encoded yet: `_send_some` rejects it later.
             self._parts[part_id] = part
             return
-        self._answered(part_id)
-        body = self._answers.attempt(part.opened.reply, partial(_refused, part.body, part.opened.reply.context, code))
+        self._part_completed(part_id)
+        body = self._responses.attempt(
+            part.opened.reply, partial(_rejected, part.body, part.opened.reply.context, code)
+        )
         if body is not None:
-            self._settle(part, body)
+            self._complete_part(part, body)
 
-    def _settle(self, part: _Part, body: bytes) -> None:
+    def _complete_part(self, part: _Part, body: bytes) -> None:
         opened = part.opened
-        opened.answers[part.at] = body
+        opened.responses[part.at] = body
         opened.waiting_for -= 1
         if opened.waiting_for == 0:
             self._finish(opened)
@@ -204,8 +205,8 @@ class CoordinatorRequests:
         self._forget(opened)
         context = opened.reply.context
         name = COORDINATED[context.api_key].name
-        merge = partial(routing.merge, context.api_key, name, context.version, opened.answers)
-        self._answers.send_made(opened.reply, merge)
+        merge = partial(routing.merge, context.api_key, name, context.version, opened.responses)
+        self._responses.send_result(opened.reply, merge)
 
     def _forget(self, opened: _Open) -> None:
         for part_id in opened.parts:
@@ -218,6 +219,6 @@ class CoordinatorRequests:
                 del self._by_connection[connection]
 
 
-def _refused(body: bytes, context: RequestContext, code: ErrorCode) -> bytes:
+def _rejected(body: bytes, context: RequestContext, code: ErrorCode) -> bytes:
     api = COORDINATED[context.api_key]
     return api.module.reject(codec(api.name, context.version).decode(memoryview(body)), context.version, code)

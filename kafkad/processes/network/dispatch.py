@@ -1,4 +1,4 @@
-"""Which request handler answers which request: the calls for the API table."""
+"""The request handler of each API."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class RequestHandlers:
     """The request handlers of this process and their view."""
 
     view: BrokerView
-    answers: Responses
+    responses: Responses
     produce: ProduceRequests
     fetch: FetchRequests
     controller: ControllerRequests
@@ -56,7 +56,7 @@ class RequestDispatcher:
 
     def __init__(self, handlers: RequestHandlers, *, auto_create: bool, group_protocols: Collection[str]) -> None:
         self._view = handlers.view
-        self._answers = handlers.answers
+        self._responses = handlers.responses
         self._controller = handlers.controller
         self._owners = handlers.owners
         self._coordinators = handlers.coordinators
@@ -82,13 +82,13 @@ class RequestDispatcher:
         if APIS[key].runs is Runs.COORDINATOR:
             return self._coordinators.start
         if key in OWNER_REQUESTS:
-            return self._ask_owners
+            return self._send_to_owners
         return self._respond_locally
 
     def _respond_locally(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
-        self._answers.respond_locally(LOCAL[context.api_key], connection, frame, context)
+        self._responses.respond_locally(LOCAL[context.api_key], connection, frame, context)
 
-    def _ask_owners(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
+    def _send_to_owners(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
         pending_request = OWNER_REQUESTS[context.api_key](frame.body, context, self._view)
         self._owners.start(connection, frame, context, pending_request)
 
@@ -97,13 +97,13 @@ class RequestDispatcher:
         information = api_versions.client_information(body, context.version)
         if information not in (None, connection.context.information):
             connection.context = replace(connection.context, information=information)
-        reply = self._answers.open(connection, frame, context)
-        self._answers.send(reply, api_versions.handle(body, context, self._view))
+        reply = self._responses.open(connection, frame, context)
+        self._responses.send(reply, api_versions.handle(body, context, self._view))
 
     def _metadata(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
-        """Answered here; unknown topics may have to be created first."""
+        """Handled in this process, after unknown topics are auto-created."""
         body, view = frame.body, self._view
-        reply = self._answers.open(connection, frame, context)
+        reply = self._responses.open(connection, frame, context)
 
         def steps() -> Steps:
             request = yield from read_metadata_request(body, context.version)
@@ -113,40 +113,40 @@ class RequestDispatcher:
 
             def created(errors: dict[str, int]) -> None:
                 if not connection.closed:
-                    self._answers.run_late(metadata_response(request, context, view, errors), reply, len(body))
+                    self._responses.resume(metadata_response(request, context, view, errors), reply, len(body))
 
             self._controller.create_topics(connection, unknown, created, context.received_ms)
             return None
 
-        self._answers.run(steps(), reply, len(body))
+        self._responses.run(steps(), reply, len(body))
 
     def _find_coordinator(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
-        """Answered here, when the internal topic exists: the first request waits until it is created."""
+        """Handled in this process; the first request waits until the internal topic is created."""
         body, view = frame.body, self._view
-        reply = self._answers.open(connection, frame, context)
+        reply = self._responses.open(connection, frame, context)
 
         def steps() -> Steps:
             request = yield from read_find_coordinator_request(body, context.version)
-            wanted = find_coordinator.required_topics(request, view)
-            if not wanted:
+            required = find_coordinator.required_topics(request, view)
+            if not required:
                 return (yield from find_coordinator.response(request, context, view))
 
             def created(_errors: dict[str, int]) -> None:
                 if not connection.closed:
-                    self._answers.run_late(find_coordinator.response(request, context, view), reply, len(body))
+                    self._responses.resume(find_coordinator.response(request, context, view), reply, len(body))
 
-            self._controller.create_topics(connection, wanted, created, context.received_ms)
+            self._controller.create_topics(connection, required, created, context.received_ms)
             return None
 
-        self._answers.run(steps(), reply, len(body))
+        self._responses.run(steps(), reply, len(body))
 
     def _consumer_protocol(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
-        """KIP-848 groups may be switched off, by an option or by the finalized level of group.version."""
+        """KIP-848 groups may be disabled, by an option or by the finalized level of group.version."""
         is_offered = CONSUMER_PROTOCOL in self._group_protocols
         if is_offered and self._view.image.features.get(GROUP_VERSION, 0) >= CONSUMER_PROTOCOL_SINCE:
             self._coordinators.start(connection, frame, context)
         else:
-            self._coordinators.refuse(connection, frame, context, ErrorCode.UNSUPPORTED_VERSION)
+            self._coordinators.reject(connection, frame, context, ErrorCode.UNSUPPORTED_VERSION)
 
     def _init_producer_id(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
         """Producers without a transactional id get their id from the controller, others from their coordinator."""

@@ -24,7 +24,7 @@ class FetchCounts:
         self._traffic = traffic
         self._column = column
 
-    def answered(self, measure: Measure, results: Sequence[LogReadResult]) -> None:
+    def count_response(self, measure: Measure, results: Sequence[LogReadResult]) -> None:
         """Count these results of `measure`, which are sent."""
         block = self._block
         block[TOTAL_FETCH] += len(results)

@@ -1,7 +1,7 @@
-"""Fetch in the network process: sessions, waiting, and the watches that end the waiting.
+"""Fetch in the network process: sessions, delayed fetches, and the watches that complete them.
 
-A fetch with too few bytes waits here until an offset in its session moves (`fetch_watches`). Requests about very many
-partitions are read, measured and answered in steps (`large_fetches`).
+A fetch with too few bytes waits here until an offset in its session moves (`fetch_watches`). Requests with very many
+partitions are read, measured and completed in steps (`large_fetches`).
 """
 
 from collections.abc import Callable, Iterator
@@ -35,8 +35,8 @@ from kafkad.wire.framing import response_head
 from kafkad.wire.messages.fetch import TOPIC_IDS_FROM, Piece, length_of, pack_response
 from kafkad.wire.messages.fetch_request import FetchRequest, read_in_steps, read_request
 
-LOOKS_A_PASS = 64
-"""Sessions that are looked at in one turn: thousands may wait for one partition."""
+CHECKS_PER_PASS = 64
+"""Sessions that are checked in one pass: thousands may wait for one partition."""
 
 
 class FetchRequests:
@@ -54,8 +54,8 @@ class FetchRequests:
         column: int,
         max_bytes: int,
         now_ms: int,
-        answered: Callable[[Connection], None],
-        refused: Callable[[Connection, str], None],
+        reply_ready: Callable[[Connection], None],
+        close_connection: Callable[[Connection, str], None],
         turns: Turns,
         hints: Hints,
     ) -> None:
@@ -68,16 +68,16 @@ class FetchRequests:
         self._counts = FetchCounts(block, traffic, column)
         self.max_bytes = max_bytes
         self._hints = hints
-        self._answered = answered
-        self._refused = refused
-        self._large = LargeFetches(self, turns, evaluator, watches, cache, self._counts, refused, hints)
+        self._reply_ready = reply_ready
+        self._close_connection = close_connection
+        self._large = LargeFetches(self, turns, evaluator, watches, cache, self._counts, close_connection, hints)
         self._now_ms = now_ms
         self._purgatory: Purgatory[WaitingFetch, FetchRequests] = Purgatory(view=self, start_ms=now_ms)
-        self._manifests_wanted: dict[WaitingFetch, None] = {}
-        self._to_look: dict[FetchSession, None] = {}
-        """Sessions in which something moved, in the order of the moves."""
+        self._waiting_for_manifest: dict[WaitingFetch, None] = {}
+        self._to_check: dict[FetchSession, None] = {}
+        """Sessions with moved offsets, in the order of the moves."""
         self._waiting: dict[Connection, WaitingFetch] = {}
-        """At most one for a connection, as a Fetch is alone on it."""
+        """At most one for a connection, as a Fetch is exclusive on it."""
         self._is_stopping = False
 
     def __len__(self) -> int:
@@ -90,10 +90,10 @@ class FetchRequests:
     @property
     def is_busy(self) -> bool:
         """Whether the next pass has work already."""
-        return bool(self._to_look)
+        return bool(self._to_check)
 
     def start(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
-        """Answer now, or wait. Raises MalformedRequest."""
+        """Complete the fetch now, or delay it. Raises MalformedRequest."""
         body_at, now_ms = frame.header.body_at, context.received_ms
         if len(frame.view) > LARGE_BYTES:
             reply = Reply(connection, context)
@@ -106,33 +106,33 @@ class FetchRequests:
         try:
             session, is_full = self._session(request, context.version, now_ms)
         except KafkaError as error:
-            self._refuse(reply, error.code)
+            self._reject(reply, error.code)
             return
         self._evaluator.set_reader(session, request, context)
         self._begin(WaitingFetch(reply, connection, request, session, is_full=is_full), now_ms)
 
-    def _refuse(self, reply: Reply, code: int) -> None:
+    def _reject(self, reply: Reply, code: int) -> None:
         self._block[error_index(code)] += 1
         self._send(reply.connection, reply, pack_response(reply.context.version, [], error=code))
 
     def _start_in_steps(self, reply: Reply, frame: memoryview, body_at: int) -> Iterator[None]:
-        """The same for a large request. Raises MalformedRequest."""
+        """As `start`, for a large request. Raises MalformedRequest."""
         context, connection = reply.context, reply.connection
         request = yield from read_in_steps(frame, body_at, context.version)
         try:
             resumed = self._resumed(request, context.version)
-            begun = resumed or FetchSession((), context.received_ms, uses_topic_ids=context.version >= TOPIC_IDS_FROM)
-            session = yield from session_of(request, self._cache, self.watches, begun, context.received_ms)
+            started = resumed or FetchSession((), context.received_ms, uses_topic_ids=context.version >= TOPIC_IDS_FROM)
+            session = yield from session_of(request, self._cache, self.watches, started, context.received_ms)
         except KafkaError as error:
-            self._large.ended(connection)
+            self._large.completed(connection)
             connection.exclusive_in_flight = False
-            self._refuse(reply, error.code)
+            self._reject(reply, error.code)
             return
         self._evaluator.set_reader(session, request, context)
         fetch = WaitingFetch(reply, connection, request, session, is_full=resumed is None)
         self._begin(fetch, self._now_ms)
         if not fetch.is_in_steps:
-            self._large.ended(connection)
+            self._large.completed(connection)
 
     def _begin(self, fetch: WaitingFetch, now_ms: int) -> None:
         connection, client = fetch.connection, fetch.reply.context.client
@@ -156,7 +156,7 @@ class FetchRequests:
         return session, False
 
     def _resumed(self, request: FetchRequest, version: int) -> FetchSession | None:
-        """The session to resume; None for a full request, which ends the session that it names. Raises KafkaError."""
+        """The session to resume; None for a full request, which closes the named session. Raises KafkaError."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             closed = self._cache.begin_full(request.session_id)
             if closed is not None:
@@ -166,10 +166,10 @@ class FetchRequests:
         return self._cache.resume(request.session_id, request.session_epoch, uses_topic_ids=uses_ids)
 
     def is_enough(self, fetch: WaitingFetch) -> bool:
-        """Measure again; True when the fetch can be answered before its deadline."""
+        """Measure again; True when the fetch can be completed before its deadline."""
         session = fetch.session
         if fetch.is_in_steps or len(session.dirty) > AT_ONCE:
-            self._large.look(fetch)
+            self._large.measure(fetch)
             return False
         measure = fetch.measured = self._evaluator.measure(session, fetch.max_bytes, fetch.absent)
         if measure.follower_states:
@@ -177,11 +177,11 @@ class FetchRequests:
         if self._is_stopping:
             return True
         isolation = measure.isolation
-        # First of all: the answer will say that these partitions have no news, and may leave much later.
+        # Before the response, which omits these partitions as unchanged and may be sent much later.
         for slot, upper in measure.quiet_slots:
             self.watches.watch(slot, upper, isolation)
         if measure.needs_manifest:
-            self._manifests_wanted[fetch] = None
+            self._waiting_for_manifest[fetch] = None
         is_found = self.is_found(fetch, measure)
         if not is_found and not (measure.needs_manifest and not measure.has_content):
             for slot, upper in measure.readable_slots:
@@ -194,43 +194,43 @@ class FetchRequests:
     # Events while fetches wait.
 
     def moved(self, keys: list[int]) -> None:
-        """Owners report news; `keys` are from `watch_key`."""
-        self._to_look.update(dict.fromkeys(self.watches.moved(keys)))
+        """Owners notified moved offsets; `keys` are from `watch_key`."""
+        self._to_check.update(dict.fromkeys(self.watches.moved(keys)))
 
     def tick(self, now_ms: int) -> None:
-        """In each pass, after all news of it: look at the sessions that they are about."""
+        """In each pass, after its messages: check the sessions with moved offsets."""
         self._now_ms = now_ms
-        for _ in range(min(LOOKS_A_PASS, len(self._to_look))):
-            session = next(iter(self._to_look))
-            del self._to_look[session]
+        for _ in range(min(CHECKS_PER_PASS, len(self._to_check))):
+            session = next(iter(self._to_check))
+            del self._to_check[session]
             for fetch in self._purgatory.check_and_complete(session):
                 self._finish(fetch, now_ms)
 
     def manifest_arrived(self, now_ms: int) -> None:
-        waiting, self._manifests_wanted = self._manifests_wanted, {}
+        waiting, self._waiting_for_manifest = self._waiting_for_manifest, {}
         for fetch in waiting:
             if fetch.is_in_steps:
                 fetch.is_stale = True
             elif self._purgatory.cancel(fetch):
-                # Measure all of it again; from now on it waits for at most the client's max_wait_ms.
-                self._begin(fetch.once_more(), now_ms)
+                # Measure all partitions again; from now on the fetch waits for at most the client's max_wait_ms.
+                self._begin(fetch.restarted(), now_ms)
 
-    def metadata_changed(self, changed: list[int], gone: list[int]) -> None:
-        """These partitions moved, or their topics were deleted: their fetches are measured again."""
-        self._to_look.update(dict.fromkeys(self.watches.changed(changed + gone)))
-        for slot in gone:
+    def metadata_changed(self, changed: list[int], removed: list[int]) -> None:
+        """Measure the fetches of changed and removed partitions again."""
+        self._to_check.update(dict.fromkeys(self.watches.changed(changed + removed)))
+        for slot in removed:
             for session in self.watches.remove(slot):
                 key = session.by_slot.get(slot)
                 if key is not None:
                     session.bind(session.partitions[key], UNKNOWN)
 
     def worker_replaced(self, worker: int, now_ms: int) -> None:
-        """A worker died: its watches, and the manifests that fetches wait for, have to be requested again."""
-        self._to_look.update(dict.fromkeys(self.watches.owner_lost(worker)))
+        """A worker died: request its watches and manifests again."""
+        self._to_check.update(dict.fromkeys(self.watches.owner_lost(worker)))
         self.manifest_arrived(now_ms)
 
     def respond_to_all(self, now_ms: int) -> None:
-        """The broker stops: all fetches are answered at once, with what there is."""
+        """The broker stops: complete all fetches at once, with the available records."""
         self._is_stopping = True
         for fetch in self._purgatory.clear():
             self._finish_late(fetch, now_ms)
@@ -242,64 +242,64 @@ class FetchRequests:
     def _finish_late(self, fetch: WaitingFetch, now_ms: int) -> None:
         measured = fetch.measured
         is_follower = fetch.session.replica_id != NO_REPLICA
-        if measured is None or measured.bytes_found or is_follower or fetch.session in self._to_look:
-            # Records may be gone since it was measured; new ones, and for followers what is committed, are not missed.
-            fetch.look(self)
+        if measured is None or measured.bytes_found or is_follower or fetch.session in self._to_check:
+            # Measured records may be deleted by now; new records, or a new high watermark for followers, are included.
+            fetch.check(self)
         if not fetch.is_in_steps:
             self._finish(fetch, now_ms)
 
-    def connection_lost(self, connection: Connection) -> None:
+    def connection_closed(self, connection: Connection) -> None:
         fetch = self._waiting.get(connection)
         if fetch is not None:
-            self._waits_no_longer(fetch)
+            self._stop_waiting(fetch)
             self._purgatory.cancel(fetch)
             self.release(fetch)
 
-    def _waits_no_longer(self, fetch: WaitingFetch) -> None:
-        self._manifests_wanted.pop(fetch, None)
+    def _stop_waiting(self, fetch: WaitingFetch) -> None:
+        self._waiting_for_manifest.pop(fetch, None)
         if self._waiting.pop(fetch.connection, None) is not None:
             self._block[PURGATORY_FETCH] = len(self._waiting)
 
-    # Answers.
+    # Responses.
 
     def _finish(self, fetch: WaitingFetch, now_ms: int) -> None:
         try:
-            self._answer(fetch, now_ms)
+            self._respond(fetch, now_ms)
         except Exception as error:  # noqa: BLE001  see `fail`
             self.fail(fetch, fetch.error or error)
 
     def fail(self, fetch: WaitingFetch, error: Exception) -> None:
-        """A bug, which costs the connection: a Fetch only reads. Its client then begins another session."""
+        """Close the connection after a bug: a Fetch only reads. The client then starts another session."""
         self._purgatory.cancel(fetch)
-        self._waits_no_longer(fetch)
+        self._stop_waiting(fetch)
         self.release(fetch)
-        self._refused(fetch.connection, reason_to_close(fetch.reply.context, error))
+        self._close_connection(fetch.connection, reason_to_close(fetch.reply.context, error))
 
-    def _answer(self, fetch: WaitingFetch, now_ms: int) -> None:
+    def _respond(self, fetch: WaitingFetch, now_ms: int) -> None:
         session, measure = fetch.session, fetch.measured
         assert measure is not None and fetch.error is None
         if len(measure.results) > AT_ONCE:
-            self._large.answer(fetch)
+            self._large.respond(fetch)
             return
-        self._waits_no_longer(fetch)
+        self._stop_waiting(fetch)
         self._now_ms = now_ms
         if not self.is_throttled(fetch):
             topics = self._evaluator.response(session, measure, full=fetch.is_full)
-            self._counts.answered(measure, measure.results)
+            self._counts.count_response(measure, measure.results)
             context, session_id = fetch.reply.context, self._cache.reply_session_id(session)
             hints = hints_of_fetch(measure, context, self._hints)
-            self.answer(fetch, pack_response(context.version, topics, session_id=session_id, hints=hints))
+            self.respond(fetch, pack_response(context.version, topics, session_id=session_id, hints=hints))
 
     def is_throttled(self, fetch: WaitingFetch) -> bool:
-        """True when it was throttled and answered without records; otherwise its session is open."""
+        """True when the fetch was throttled and completed without records; otherwise its session is open."""
         connection, header, measure = fetch.connection, fetch.reply.context, fetch.measured
         assert measure is not None
         if not (fetch.is_from_follower or self._throttle.manager.is_unlimited):
             pause_ms = self._throttle.fetched(connection, header.client, measure.bytes_found, self._now_ms)
             if pause_ms > 0:
-                # Empty, as in Apache Kafka: a session keeps its news for later, a full request gets no session.
+                # Empty, as in Apache Kafka: a session keeps its changes for later, a full request gets no session.
                 session_id = self._cache.reply_session_id(fetch.session)
-                self.answer(fetch, pack_response(header.version, [], throttle_ms=pause_ms, session_id=session_id))
+                self.respond(fetch, pack_response(header.version, [], throttle_ms=pause_ms, session_id=session_id))
                 return True
         if fetch.is_full:
             self._cache.open(fetch.session, fetch.request.session_epoch, self._now_ms)
@@ -309,7 +309,7 @@ class FetchRequests:
         self._block[FETCH_SESSIONS] = len(self._cache)
         return False
 
-    def answer(self, fetch: WaitingFetch, body: list[Piece]) -> None:
+    def respond(self, fetch: WaitingFetch, body: list[Piece]) -> None:
         fetch.connection.exclusive_in_flight = False
         self._waiting.pop(fetch.connection, None)
         self.release(fetch)
@@ -322,11 +322,11 @@ class FetchRequests:
         first = body[0]
         assert isinstance(first, bytes)
         body[0] = head + first
-        connection.answer(reply, body, len(head) + size)
-        self._answered(connection)
+        connection.complete_reply(reply, body, len(head) + size)
+        self._reply_ready(connection)
 
     def release(self, fetch: WaitingFetch) -> None:
-        """A fetch without a session, or whose session has ended, leaves no watches behind."""
+        """Remove the watches of a fetch without a session, or with a closed one."""
         if not self._cache.reply_session_id(fetch.session):
             self._large.unbind(fetch.session)
             self._block[FETCH_SESSIONS] = len(self._cache)
@@ -337,14 +337,14 @@ class FetchRequests:
     def held_bytes(self) -> int:
         return self._large.held_bytes
 
-    def keeps_waiting(self, fetch: WaitingFetch) -> None:
-        timeout_of_ms = MANIFEST_TIMEOUT_MS if fetch.wants_manifest else 0
+    def keep_waiting(self, fetch: WaitingFetch) -> None:
+        timeout_of_ms = MANIFEST_TIMEOUT_MS if fetch.waits_for_manifest else 0
         wait_ms = max(fetch.request.max_wait_ms, timeout_of_ms)
         self._purgatory.set_deadline(fetch, fetch.reply.context.deadline_ms(wait_ms))
 
-    def ends_waiting(self, fetch: WaitingFetch) -> None:
+    def end_waiting(self, fetch: WaitingFetch) -> None:
         self._purgatory.cancel(fetch)
-        self._waits_no_longer(fetch)
+        self._stop_waiting(fetch)
 
-    def wants_manifest(self, fetch: WaitingFetch) -> None:
-        self._manifests_wanted[fetch] = None
+    def wait_for_manifest(self, fetch: WaitingFetch) -> None:
+        self._waiting_for_manifest[fetch] = None

@@ -1,8 +1,8 @@
-"""Which sessions read which partitions, which watches the owners have, and what do followers report to them?
+"""The sessions that read each partition, the watches at the owners, and the fetch offsets of followers for the owners.
 
-Each partition has at most three watches at its owner, whatever the number of sessions: for its high watermark, for its
-last stable offset and, if followers read it, for its log end. A long open transaction holds the last stable offset back
-while every append moves the high watermark: fetches that wait for the one are not measured because of the other.
+Each partition has at most three watches at its owner, for any number of sessions: for its high watermark, for its last
+stable offset and, if followers read it, for its log end. Separate watches avoid useless measurements: during a long
+transaction the last stable offset stays, while every append moves the high watermark.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,8 +14,8 @@ from kafkad.handlers.partitions.fetch_measure import FollowerFetchState
 from kafkad.wire.processes.descriptors import pack_watch, short_topic_id, watch_key, watched_slot
 from kafkad.wire.processes.follower_progress import FollowerFetched, pack_follower_fetched
 
-LOOKS = 8
-"""More watches at once: a look at each slot would cost more than waking their owner."""
+MAX_CHECKED = 8
+"""With more new watches, reading each slot would cost more than waking the owner."""
 
 
 class FetchWatches:
@@ -44,11 +44,11 @@ class FetchWatches:
                 del self.interested[slot]
 
     def remove(self, slot: int) -> Iterable[FetchSession]:
-        """The partition is gone; returns the sessions that read it."""
+        """The partition was removed; returns the sessions that read it."""
         return self.interested.pop(slot, {})
 
     def watch(self, slot: int, offset: int, isolation: int) -> None:
-        """Ask the owner to report when the offset up to which a fetch reads is past `offset`."""
+        """Request a notification from the owner when the end of readable records moves beyond `offset`."""
         key = watch_key(slot, isolation)
         if key in self._watched:
             return
@@ -60,21 +60,21 @@ class FetchWatches:
         self.outgoing[published.owner].append(pack_watch(key, short_topic_id(published.topic_id), offset))
 
     def report(self, session: FetchSession, followed: Sequence[FollowerFetchState], now_ms: int) -> None:
-        """What the follower has that reads in `session` is for the owners of the partitions."""
-        who = session.replica_id, session.replica_epoch
+        """Report the fetch state of the follower of `session` to the owners of the partitions."""
+        replica = session.replica_id, session.replica_epoch
         for owner, slot, generation, epoch, offset, log_start in followed:
-            row = FollowerFetched(slot, generation, epoch, *who, offset, log_start, now_ms)
+            row = FollowerFetched(slot, generation, epoch, *replica, offset, log_start, now_ms)
             self.progress.setdefault(owner, []).append(pack_follower_fetched(row))
 
-    def has_news(self, worker: int) -> bool:
-        """After a fence behind the WATCH message: whether a slot has moved meanwhile, so that the owner must be woken.
+    def has_changes(self, worker: int) -> bool:
+        """Whether a slot has moved since its watch was sent (after a fence), so that the owner must be woken.
 
-        If none has, the owner reads the message before it sleeps again, as it publishes a slot only while it is awake.
+        Otherwise the owner reads the message before the next change: it publishes slots only while it is awake.
         """
         new, self._new[worker] = self._new[worker], []
-        return len(new) > LOOKS or not all(self._is_still(worker, key, offset) for key, offset in new)
+        return len(new) > MAX_CHECKED or not all(self._is_unchanged(worker, key, offset) for key, offset in new)
 
-    def _is_still(self, worker: int, key: int, offset: int) -> bool:
+    def _is_unchanged(self, worker: int, key: int, offset: int) -> bool:
         slot, isolation = watched_slot(key)
         published = self._slots.read(slot)
         if published.owner != worker or published.state != STATE_ONLINE:
@@ -82,7 +82,7 @@ class FetchWatches:
         return published.upper_offset(isolation) <= offset
 
     def moved(self, keys: Iterable[int]) -> Iterable[FetchSession]:
-        """The owners report that these moved; returns the sessions that may wait for them."""
+        """The owners notified that these offsets moved; returns the sessions that may wait for them."""
         touched: dict[FetchSession, None] = {}
         for key in keys:
             self._watched.pop(key, None)
@@ -99,7 +99,7 @@ class FetchWatches:
         return self.moved(keys)
 
     def owner_lost(self, worker: int) -> Iterable[FetchSession]:
-        """A worker died, and its watches with it. The next one knows of no follower what it has."""
+        """A worker died, with its watches and the fetch state of followers; returns the affected sessions."""
         self.outgoing[worker].clear()
         self._new[worker].clear()
         self.progress.pop(worker, None)

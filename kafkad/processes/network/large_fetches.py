@@ -1,7 +1,7 @@
-"""Fetches about very many partitions are read, measured and answered in steps.
+"""Fetches with very many partitions are read, measured and completed in steps.
 
-Other requests wait for one step at most. Partitions that move meanwhile are collected and measured again, so that no
-news is missed. Only few large requests are in work at once, the others wait in line.
+Other requests wait for one step at most. Partitions that move meanwhile are tracked and measured again, so that no
+change is missed. Only few large requests are in progress at once; the others are queued.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -27,44 +27,44 @@ from kafkad.wire.messages.fetch_request import FetchRequest
 from kafkad.wire.steps import STEP
 
 AT_ONCE = 400
-"""Partitions that are measured or answered in one step: about two milliseconds."""
+"""Partitions in one step of measuring or responding: about two milliseconds."""
 ROWS_A_STEP = 200
 LARGE_BYTES = 8 * 1024
-"""Smaller requests have no more partitions than can be read in a millisecond."""
-IN_WORK_BYTES = 256 * 1024
-"""The limits of large requests in work at once.
+"""Smaller requests are read within a millisecond."""
+IN_PROGRESS_BYTES = 256 * 1024
+"""The limit of large requests in progress at once.
 
-Each partition is several objects while it is answered, and the garbage collector visits all of them.
+Each partition is several objects until the response is sent, and the garbage collector visits all of them.
 """
 _ROW_BYTES = 32
-"""A partition in a request."""
+"""The size of a partition in a request."""
 _Steps = Callable[[WaitingFetch, dict[PartitionKey, None]], Iterator[None]]
-"""With the partitions that change meanwhile."""
+"""The second argument collects the partitions that change meanwhile."""
 
 
 class Fetches(Protocol):
-    """The functions that all fetches share, answered in steps or not."""
+    """The functions of all fetches, with and without steps."""
 
     def is_found(self, fetch: WaitingFetch, measure: Measure) -> bool:
-        """Whether these findings are enough for an answer before the deadline."""
+        """Whether this measurement is enough to complete the fetch before its deadline."""
 
-    def keeps_waiting(self, fetch: WaitingFetch) -> None: ...
+    def keep_waiting(self, fetch: WaitingFetch) -> None: ...
 
-    def ends_waiting(self, fetch: WaitingFetch) -> None:
-        """The fetch is about to be answered."""
+    def end_waiting(self, fetch: WaitingFetch) -> None:
+        """The response of the fetch is being built."""
 
     def is_throttled(self, fetch: WaitingFetch) -> bool:
-        """True when it was throttled and answered without records; otherwise its session is open."""
+        """True when the fetch was throttled and completed without records; otherwise its session is open."""
 
-    def answer(self, fetch: WaitingFetch, body: list[Piece]) -> None: ...
+    def respond(self, fetch: WaitingFetch, body: list[Piece]) -> None: ...
 
     def fail(self, fetch: WaitingFetch, error: Exception) -> None:
         """Close the connection."""
 
-    def wants_manifest(self, fetch: WaitingFetch) -> None: ...
+    def wait_for_manifest(self, fetch: WaitingFetch) -> None: ...
 
     def release(self, fetch: WaitingFetch) -> None:
-        """Remove the watches of its session, unless that lives on."""
+        """Remove the watches of its session, unless the session is cached."""
 
 
 class _Request:
@@ -77,7 +77,7 @@ class _Request:
 
 
 class LargeFetches:
-    """The steps of all large fetches; `refused` closes a connection."""
+    """The steps of all large fetches; `close_connection` closes a connection."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class LargeFetches:
         watches: FetchWatches,
         cache: SessionCache,
         counts: FetchCounts,
-        refused: Callable[[Connection, str], None],
+        close_connection: Callable[[Connection, str], None],
         hints: Hints,
     ) -> None:
         self._hints = hints
@@ -97,19 +97,19 @@ class LargeFetches:
         self._watches = watches
         self._cache = cache
         self._counts = counts
-        self._refused = refused
+        self._close_connection = close_connection
         self._requests: dict[Connection, _Request] = {}
-        self._sizes: SizeClasses[_Request] = SizeClasses(IN_WORK_BYTES)
+        self._sizes: SizeClasses[_Request] = SizeClasses(IN_PROGRESS_BYTES)
 
     @property
     def held_bytes(self) -> int:
-        """The total size of the large requests that are not answered and do not wait for records."""
+        """The total size of the large requests without a response, except those that wait for records."""
         return self._sizes.held_bytes
 
     # Reading requests.
 
     def start(self, reply: Reply, size: int, steps: Iterator[None]) -> None:
-        """Begin a request of `size` bytes when there is room; `steps` reads it and continues it."""
+        """Start a request of `size` bytes when the limit allows it; `steps` reads and continues the request."""
         request = _Request(reply, size, steps)
         self._requests[reply.connection] = request
         if self._sizes.begin(size, request):
@@ -123,126 +123,126 @@ class LargeFetches:
         except StopIteration:
             return
         except MemoryError:
-            self._refused(connection, f"there is no memory to read a Fetch of {request.size} bytes")
+            self._close_connection(connection, f"not enough memory to read a Fetch of {request.size} bytes")
         except Exception as error:  # noqa: BLE001  malformed, or a bug: a Fetch only reads
-            self._refused(connection, reason_to_close(request.reply.context, error))
-        self.ended(connection)
+            self._close_connection(connection, reason_to_close(request.reply.context, error))
+        self.completed(connection)
 
-    def ended(self, connection: Connection) -> None:
-        """Its request is answered, waits for records or has lost its client: there is room for the next."""
+    def completed(self, connection: Connection) -> None:
+        """The request is completed, waits for records or lost its client: start queued requests."""
         request = self._requests.pop(connection, None)
         if request is not None:
-            for begun in self._sizes.end(request.size):
-                self._turns.add(begun.size, self._reading(begun))
+            for started in self._sizes.end(request.size):
+                self._turns.add(started.size, self._reading(started))
 
     # Measuring.
 
-    def look(self, fetch: WaitingFetch) -> None:
-        """Measure the partitions of the fetch's session that may have news; then answer it, or let it wait."""
+    def measure(self, fetch: WaitingFetch) -> None:
+        """Measure the partitions of the session that may have changed; then complete or delay the fetch."""
         if not fetch.is_in_steps:
             fetch.is_in_steps = True
             self._turns.add(
                 _ROW_BYTES * len(fetch.session.dirty),
-                self._guarded(fetch, self._looking, fetch.session.track_changes()),
+                self._guarded(fetch, self._measuring, fetch.session.track_changes()),
             )
 
-    def _guarded(self, fetch: WaitingFetch, steps: _Steps, news: dict[PartitionKey, None]) -> Iterator[None]:
+    def _guarded(self, fetch: WaitingFetch, steps: _Steps, changes: dict[PartitionKey, None]) -> Iterator[None]:
         try:
-            yield from steps(fetch, news)
+            yield from steps(fetch, changes)
         except Exception as error:  # noqa: BLE001  see `fail`
-            fetch.session.end_tracking(news)
+            fetch.session.end_tracking(changes)
             self._fetches.fail(fetch, error)
-            self.ended(fetch.connection)
+            self.completed(fetch.connection)
 
-    def _looking(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> Iterator[None]:
+    def _measuring(self, fetch: WaitingFetch, changes: dict[PartitionKey, None]) -> Iterator[None]:
         session = fetch.session
         fetch.is_stale = False
         measure = Measure(session.isolation, fetch.absent)
         keys = iter(list(session.dirty))
         while some := list(islice(keys, ROWS_A_STEP)):
-            known = [key for key in some if key in session.partitions]
-            self._evaluator.measure_more(session, known, measure, fetch.max_bytes)
+            present = [key for key in some if key in session.partitions]
+            self._evaluator.measure_more(session, present, measure, fetch.max_bytes)
             if measure.follower_states:
                 self._watches.report(session, measure.follower_states, monotonic_ms())
                 measure.follower_states.clear()
-            # The answer will say that these partitions have no news, and may leave much later.
+            # Before the response, which omits these partitions as unchanged and may be sent much later.
             self._watch(measure, measure.quiet_slots)
             measure.quiet_slots.clear()
             if measure.needs_manifest:
-                self._fetches.wants_manifest(fetch)
+                self._fetches.wait_for_manifest(fetch)
             yield
-            if self._is_over(fetch, news):
+            if self._is_disconnected(fetch, changes):
                 return
         if fetch.is_completed or self._fetches.is_found(fetch, measure):
             fetch.measured = measure
-            yield from self._answering(fetch, news)
+            yield from self._responding(fetch, changes)
             return
         readable = iter(measure.readable_slots)
         while some_slots := list(islice(readable, ROWS_A_STEP)):
             self._watch(measure, some_slots)
             yield
-            if self._is_over(fetch, news):
+            if self._is_disconnected(fetch, changes):
                 return
         fetch.measured = measure
-        self._wait(fetch, news)
+        self._wait(fetch, changes)
 
     def _watch(self, measure: Measure, slots: list[tuple[int, int]]) -> None:
         for slot, upper in slots:
             self._watches.watch(slot, upper, measure.isolation)
 
-    def _wait(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> None:
-        """Let the fetch wait for records; news and a deadline that came meanwhile are handled at once."""
+    def _wait(self, fetch: WaitingFetch, changes: dict[PartitionKey, None]) -> None:
+        """Delay the fetch until there are records. Changes and a deadline in the meantime are handled at once."""
         fetch.is_in_steps = False
-        fetch.session.end_tracking(news)
-        if news or fetch.is_stale or fetch.is_completed:
-            self.look(fetch)
+        fetch.session.end_tracking(changes)
+        if changes or fetch.is_stale or fetch.is_completed:
+            self.measure(fetch)
             return
-        self.ended(fetch.connection)
-        self._fetches.keeps_waiting(fetch)
+        self.completed(fetch.connection)
+        self._fetches.keep_waiting(fetch)
 
-    def _is_over(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> bool:
+    def _is_disconnected(self, fetch: WaitingFetch, changes: dict[PartitionKey, None]) -> bool:
         """The client has disconnected."""
         if fetch.connection.closed:
-            fetch.session.end_tracking(news)
+            fetch.session.end_tracking(changes)
             self._fetches.release(fetch)
-            self.ended(fetch.connection)
+            self.completed(fetch.connection)
             return True
         return False
 
-    # Answers.
+    # Responses.
 
-    def answer(self, fetch: WaitingFetch) -> None:
-        """Make the answer from what was measured."""
+    def respond(self, fetch: WaitingFetch) -> None:
+        """Build the response from the measurement."""
         fetch.is_in_steps = True
         assert fetch.measured is not None
         size = _ROW_BYTES * len(fetch.measured.results)
-        self._turns.add(size, self._guarded(fetch, self._answering, fetch.session.track_changes()))
+        self._turns.add(size, self._guarded(fetch, self._responding, fetch.session.track_changes()))
 
-    def _answering(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> Iterator[None]:
+    def _responding(self, fetch: WaitingFetch, changes: dict[PartitionKey, None]) -> Iterator[None]:
         session, measure = fetch.session, fetch.measured
         assert measure is not None
-        self._fetches.ends_waiting(fetch)
+        self._fetches.end_waiting(fetch)
         if not self._fetches.is_throttled(fetch):
             topics: dict[str | bytes, list[PartitionData]] = {}
             for first in range(0, len(measure.results), ROWS_A_STEP):
                 some = measure.results[first : first + ROWS_A_STEP]
                 self._evaluator.add_to_response(session, measure, some, topics, full=fetch.is_full)
-                self._counts.answered(measure, some)
+                self._counts.count_response(measure, some)
                 yield
-                if self._is_over(fetch, news):
+                if self._is_disconnected(fetch, changes):
                     _release(row.records for rows in topics.values() for row in rows)
                     return
             version, session_id = fetch.reply.context.version, self._cache.reply_session_id(session)
             hints = hints_of_fetch(measure, fetch.reply.context, self._hints)
             body = yield from pack_in_steps(version, list(topics.items()), session_id=session_id, hints=hints)
-            if self._is_over(fetch, news):
+            if self._is_disconnected(fetch, changes):
                 _release(body)
                 return
-            self._fetches.answer(fetch, body)
-        session.end_tracking(news)
-        self.ended(fetch.connection)
+            self._fetches.respond(fetch, body)
+        session.end_tracking(changes)
+        self.completed(fetch.connection)
 
-    # Sessions that have ended.
+    # Closed sessions.
 
     def unbind(self, session: FetchSession) -> None:
         """Remove the watches of all its partitions."""
@@ -266,21 +266,21 @@ def _release(pieces: Iterable[Piece | None]) -> None:
 
 
 def session_of(
-    request: FetchRequest, cache: SessionCache, watches: FetchWatches, begun: FetchSession, now_ms: int
+    request: FetchRequest, cache: SessionCache, watches: FetchWatches, started: FetchSession, now_ms: int
 ) -> Generator[None, None, FetchSession]:
-    """`begun`, with the partitions of a large request. Raises KafkaError as `SessionCache.resume` does."""
+    """`started`, with the partitions of a large request. Raises KafkaError as `SessionCache.resume` does."""
     rows = each_row_of(request)
     while some := list(islice(rows, STEP)):
-        begun.update(some, ())
+        started.update(some, ())
         yield
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-        return begun
+        return started
     forgotten = ((topic, index) for topic, indexes in request.forgotten for index in indexes)
     while some_keys := list(islice(forgotten, STEP)):
-        for slot in begun.update((), some_keys):
-            watches.unbind(begun, slot)
+        for slot in started.update((), some_keys):
+            watches.unbind(started, slot)
         yield
-    # Another request may have used or ended the session meanwhile.
-    session = cache.resume(request.session_id, request.session_epoch, uses_topic_ids=begun.uses_topic_ids)
+    # Another request may have used or closed the session meanwhile.
+    session = cache.resume(request.session_id, request.session_epoch, uses_topic_ids=started.uses_topic_ids)
     cache.updated(session, now_ms)
     return session

@@ -1,6 +1,6 @@
 """The network process: wait, receive requests, pass them to their request handlers, send replies.
 
-It owns its connections and makes all reads of logs; it writes no log and decides nothing about one.
+It owns its connections and reads the logs; it never writes a log.
 """
 
 from functools import partial
@@ -16,7 +16,7 @@ from kafkad.core.metrics.catalogue import ARENA_EXHAUSTED, ARENA_SIZE, ARENA_USE
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.processes.network.assembly import Assembly
 from kafkad.processes.network.connections.connection import Connection
-from kafkad.processes.network.connections.connection_care import ConnectionCare
+from kafkad.processes.network.connections.connection_maintenance import ConnectionMaintenance
 from kafkad.processes.network.connections.graceful_close import next_abandoned_ms
 from kafkad.processes.network.dispatch import RequestHandlers
 from kafkad.processes.network.worker_messages import WorkerMessages
@@ -32,7 +32,7 @@ _NEVER_MS = 2**62
 
 
 class NetworkProcess(ChildProcess):
-    """One incarnation of one network process: the loop and the events that are not requests."""
+    """One incarnation of a network process: its loop, and all events except requests."""
 
     def __init__(self, context: ChildContext) -> None:
         self._slot = context.registry.slot(context.key)
@@ -40,7 +40,7 @@ class NetworkProcess(ChildProcess):
         self._block[ARENA_SIZE] = context.arenas[context.key.index].size
         self._now_ms = monotonic_ms()
         self._due_ms = 0.0
-        """Until then nothing is due by the clock; computed before each wait."""
+        """The next deadline of all parts; computed before each wait."""
         self._stop_at_ms: int | None = None
         assembly = Assembly(self, context, self._now_ms)
         super().__init__(context, assembly.loop)
@@ -48,7 +48,9 @@ class NetworkProcess(ChildProcess):
         self._turns = assembly.turns
         self.acceptor = assembly.acceptor
         self.clients = assembly.clients
-        self.care = ConnectionCare(self.clients, context.config.network.connections_max_idle_ms, self._now_ms)
+        self.maintenance = ConnectionMaintenance(
+            self.clients, context.config.network.connections_max_idle_ms, self._now_ms
+        )
         self._admission = assembly.admission
         self._peer_log = assembly.peer_log
         self.logs = assembly.logs
@@ -59,16 +61,16 @@ class NetworkProcess(ChildProcess):
         self.open_links(with_rings=True)
 
     def run_pass(self, timeout_ms: float) -> None:
-        """One pass. At its end all messages and replies that are ready are sent."""
+        """Run one pass. Its end sends all ready messages and replies."""
         self.loop.run_once(timeout_ms)
         if self.loop.is_crowded:
-            self._admission.look(self._now_ms)
+            self._admission.accept_now(self._now_ms)
         self.tick(self._now_ms)
 
-    # What comes in.
+    # Events.
 
     def woke(self) -> None:
-        """A pass begins: the same time holds for all of it."""
+        """A pass begins; the clock is read once for the whole pass."""
         self.registry.enter_pass(self._slot)
         self.clients.now_ms = self._now_ms = monotonic_ms()
 
@@ -87,17 +89,17 @@ class NetworkProcess(ChildProcess):
             return
         message = unpack_message(frame)
         if isinstance(message, QuotaCounts):
-            self.request_handlers.throttle.heard(message.rows, self._now_ms)
+            self.request_handlers.throttle.handle(message.rows, self._now_ms)
         else:
             self.request_handlers.controller.handle(message)
 
     def metadata_changed(self, before: MetadataImage, delta: MetadataDelta) -> None:
         moved = self.copy.apply(self.image, delta)
         self.request_handlers.view.image = self.image
-        for slot in moved.gone:
+        for slot in moved.removed:
             self.logs.forget(slot)
-        if moved.changed or moved.gone:
-            self.request_handlers.fetch.metadata_changed(moved.changed, moved.gone)
+        if moved.changed or moved.removed:
+            self.request_handlers.fetch.metadata_changed(moved.changed, moved.removed)
 
     def metadata_applied(self) -> None:
         super().metadata_applied()
@@ -106,7 +108,7 @@ class NetworkProcess(ChildProcess):
     def configure(self, config: BrokerConfig) -> None:
         if config is not self.config:
             super().configure(config)
-            self.care.look_for_idle(config.network.connections_max_idle_ms, self._now_ms)
+            self.maintenance.set_max_idle(config.network.connections_max_idle_ms, self._now_ms)
             self._assembly.reconfigure(config)
 
     def peer_changed(self, change: PeerChange) -> None:
@@ -124,7 +126,7 @@ class NetworkProcess(ChildProcess):
         if not isinstance(change, PeerGone):
             self.request_handlers.produce.reachable[index] = True
             self.request_handlers.fetch.worker_replaced(index, self._now_ms)
-            self.request_handlers.answers.manifest_arrived()
+            self.request_handlers.responses.manifest_arrived()
 
     def _controller_changed(self, change: PeerChange) -> None:
         if isinstance(change, PeerGone):
@@ -136,20 +138,20 @@ class NetworkProcess(ChildProcess):
 
     def tick(self, now_ms: int) -> None:
         self._worker_messages.tick(now_ms)
-        if now_ms >= self._due_ms or not (self.care.is_calm and self._admission.is_open):
+        if now_ms >= self._due_ms or not (self.maintenance.is_calm and self._admission.is_open):
             self._tick_all(now_ms)
         if self._turns:
             self._turns.work()
         self.clients.flush()
         self._send_outgoing()
-        self.peers.ring()
+        self.peers.flush_rings()
         self._count()
-        # After the replies have left: nothing else may wake this process before the deadline.
+        # After the replies are sent: no other event may wake this process before the deadline.
         if self._stop_at_ms is not None and (now_ms >= self._stop_at_ms or self.clients.is_quiet()):
             self.is_done = True
 
     def _tick_all(self, now: int) -> None:
-        """The others have work only when it is due, or while some connection waits."""
+        """Tick the parts that have work only at a deadline or while a connection waits."""
         fetch_deadline_ms = self.request_handlers.fetch.next_deadline_ms
         if fetch_deadline_ms is not None and fetch_deadline_ms <= now:
             self.request_handlers.fetch.expire(now)
@@ -162,7 +164,7 @@ class NetworkProcess(ChildProcess):
         if self._peer_log.next_ms is not None:
             self._peer_log.tick(now)
         self._admission.tick(now, has_metadata=not self.copy.is_empty)
-        self.care.tick(now)
+        self.maintenance.tick(now)
 
     def _exchange_counts(self) -> None:
         rows = self.request_handlers.throttle.take_counts()
@@ -173,7 +175,7 @@ class NetworkProcess(ChildProcess):
         reader, block = self.clients.reader, self._block
         if not len(self.request_handlers.produce):
             reader.reuse_window()
-        block[ARENA_USED] = reader.lent_bytes
+        block[ARENA_USED] = reader.used_bytes
         if reader.places.times_starved:
             block[ARENA_EXHAUSTED] += reader.places.times_starved
             reader.places.times_starved = 0
@@ -188,20 +190,20 @@ class NetworkProcess(ChildProcess):
             if watches:
                 self._send_all(key, _WATCH, watches, wakes=False)
                 full_fence()
-                if request_handlers.fetch.watches.has_news(worker):
+                if request_handlers.fetch.watches.has_changes(worker):
                     self.peers.wake(key)
         progress = request_handlers.fetch.watches.progress
         if progress:
             self._send_progress(progress)
 
     def _send_progress(self, progress: dict[int, list[bytes]]) -> None:
-        """What followers have reached, to the owners of the partitions."""
+        """Send the fetch offsets of followers to the owners of the partitions."""
         for worker, entries in progress.items():
             self._send_all(self._workers[worker], _FOLLOWER_FETCHED, entries)
         progress.clear()
 
     def _send_all(self, peer: ProcessKey, kind: bytes, entries: list[bytes], *, wakes: bool = True) -> None:
-        """Mostly one message. More when it would not fit the ring, as the link would break the order."""
+        """Send one message, or several if one would not fit into the ring: the link would break the order."""
         for frame in frames_of(kind, entries, LARGEST_MESSAGE):
             self.peers.send(peer, frame, wakes=wakes)
         entries.clear()
@@ -209,12 +211,12 @@ class NetworkProcess(ChildProcess):
     def _send(self, peer: ProcessKey, frame: bytes) -> None:
         self.peers.send(peer, frame)
 
-    def ask_owner(self, worker: int, frame: bytes) -> bool:
+    def send_to_owner(self, worker: int, frame: bytes) -> bool:
         return self.peers.send(self._workers[worker], frame)
 
     def next_deadline_ms(self) -> float | None:
         request_handlers = self.request_handlers
-        if self._turns or request_handlers.fetch.is_busy or self.care.is_busy:
+        if self._turns or request_handlers.fetch.is_busy or self.maintenance.is_busy:
             self._due_ms = 0.0
             return 0
         deadlines = (
@@ -223,7 +225,7 @@ class NetworkProcess(ChildProcess):
             request_handlers.throttle.next_exchange_ms,
             self._admission.next_deadline_ms(self._now_ms),
             self._peer_log.next_ms,
-            self.care.next_deadline_ms(self._now_ms),
+            self.maintenance.next_deadline_ms(self._now_ms),
             self._stop_at_ms,
             next_abandoned_ms(self.clients, self._now_ms) if self._stop_at_ms is not None else None,
         )
@@ -231,23 +233,23 @@ class NetworkProcess(ChildProcess):
         return due_ms if due_ms < _NEVER_MS else None
 
     def directory_of(self, slot: int, published: PartitionSlot) -> str | None:
-        known = self.copy.names.get(slot)
-        if known is None:
+        partition_name = self.copy.names.get(slot)
+        if partition_name is None:
             return None
-        topic, partition = known
+        topic, partition = partition_name
         return f"{self.context.config.log_dirs.log_dirs[published.log_dir]}/{topic}-{partition}"
 
-    def connection_lost(self, connection: Connection) -> None:
-        self.request_handlers.fetch.connection_lost(connection)
-        self.request_handlers.answers.connection_lost(connection)
-        self.request_handlers.coordinators.connection_lost(connection)
-        self.request_handlers.controller.connection_lost(connection)
-        self.acceptor.left(connection.host)
+    def connection_closed(self, connection: Connection) -> None:
+        self.request_handlers.fetch.connection_closed(connection)
+        self.request_handlers.responses.connection_closed(connection)
+        self.request_handlers.coordinators.connection_closed(connection)
+        self.request_handlers.controller.connection_closed(connection)
+        self.acceptor.closed(connection.host)
 
     # Stopping.
 
     def stop(self, deadline_ms: int) -> None:
-        """Accept no new connections and requests; pending requests are handled until shortly before the deadline."""
+        """Accept no new connections and requests. Pending requests are completed until shortly before the deadline."""
         self._stop_at_ms = max(self._now_ms, deadline_ms - STOP_MARGIN_MS)
         self._admission.close()
         self.clients.stop_reading()
@@ -256,7 +258,7 @@ class NetworkProcess(ChildProcess):
         self.request_handlers.coordinators.respond_to_all()
 
     def finish(self) -> bool:
-        self.clients.part()
+        self.clients.close_gracefully()
         self._peer_log.close()
         self._assembly.close()
         return True

@@ -1,4 +1,4 @@
-"""This process's copy of the metadata: the image, updated by deltas, and the routing made from it."""
+"""This process's copy of the metadata: the image, updated by deltas, and the routing built from it."""
 
 from typing import NamedTuple
 
@@ -17,10 +17,10 @@ from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 
 
 class Moved(NamedTuple):
-    """Slots whose partitions changed or are gone. New partitions are not among them."""
+    """Slots with changed or removed partitions, without new ones."""
 
     changed: list[int]
-    gone: list[int]
+    removed: list[int]
 
 
 class MetadataCopy:
@@ -34,7 +34,7 @@ class MetadataCopy:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no snapshot has come yet."""
+        """Whether no snapshot was received yet."""
         return not self.image.cluster_id
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> Moved:
@@ -52,9 +52,9 @@ class MetadataCopy:
                     moved.changed.extend(slot for slot in self.routing.by_name[name].slots if slot != NO_SLOT)
                 case TopicDeleted(name, _, slots):
                     self.routing.remove(name)
-                    moved.gone.extend(slot for slot in slots if self.names.pop(slot, None) is not None)
+                    moved.removed.extend(slot for slot in slots if self.names.pop(slot, None) is not None)
                 case ReplicasRemoved(name, _, _, slots):
-                    moved.gone.extend(slot for slot in slots if self.names.pop(slot, None) is not None)
+                    moved.removed.extend(slot for slot in slots if self.names.pop(slot, None) is not None)
                     if name in image.topics:
                         self._put(image.topics[name])
                 case Snapshot():
@@ -71,10 +71,10 @@ class MetadataCopy:
         for topic in self.image.topics.values():
             self._put(topic)
         for slot in before:
-            (moved.changed if slot in self.names else moved.gone).append(slot)
+            (moved.changed if slot in self.names else moved.removed).append(slot)
 
     def _may_lead(self, row: Partition) -> bool:
-        """Requests for the leader do not go to the worker of a follower."""
+        """Whether requests for the leader may go to this broker's worker."""
         return self._broker_id is None or row.leader in (self._broker_id, NO_LEADER)
 
     def _put(self, topic: Topic) -> None:

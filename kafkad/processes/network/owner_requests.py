@@ -1,4 +1,4 @@
-"""Requests to the owners of partitions, other than Produce. Each owner is asked once, and the answers are joined."""
+"""Requests to the owners of partitions, other than Produce: one message to each owner; the responses are merged."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,8 +11,8 @@ from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.responses import Responses
 from kafkad.wire.processes.descriptors import DeletedRecords, Producers, TxnMarkersWritten, pack_control
 
-PATIENCE_MS = 30_000
-"""How long owners may take for a request without a timeout of its own."""
+DEFAULT_TIMEOUT_MS = 30_000
+"""The timeout of requests without one of their own."""
 
 
 class _Open:
@@ -25,11 +25,11 @@ class _Open:
 
 
 class OwnerRequests:
-    """`ask` sends a control frame to a worker and returns False when it can't be reached now."""
+    """`send_to_owner` sends a control frame to a worker; False when the worker is not running."""
 
-    def __init__(self, answers: Responses, ask: Callable[[int, bytes], bool]) -> None:
-        self._answers = answers
-        self._ask = ask
+    def __init__(self, responses: Responses, send_to_owner: Callable[[int, bytes], bool]) -> None:
+        self._responses = responses
+        self._send_to_owner = send_to_owner
         self._next_part = 1
         self._parts: dict[int, tuple[_Open, int]] = {}
         self._describing = 0
@@ -39,38 +39,38 @@ class OwnerRequests:
         return self._describing > 0
 
     def start(self, connection: Connection, frame: Frame, context: RequestContext, pending: OwnerRequest) -> None:
-        reply = self._answers.open(connection, frame, context)
+        reply = self._responses.open(connection, frame, context)
         workers = pending.workers()
-        deadline_ms = context.deadline_ms(PATIENCE_MS if pending.timeout_ms is None else pending.timeout_ms)
+        deadline_ms = context.deadline_ms(DEFAULT_TIMEOUT_MS if pending.timeout_ms is None else pending.timeout_ms)
         opened = _Open(pending, reply, len(workers))
         self._describing += isinstance(pending, PendingDescribeProducers) and bool(workers)
         for worker in workers:
             part_id = self._next_part
             self._next_part += 1
             self._parts[part_id] = (opened, worker)
-            if not self._ask(worker, pack_control(pending.message(worker, part_id, deadline_ms))):
-                self._lose(part_id)
+            if not self._send_to_owner(worker, pack_control(pending.message(worker, part_id, deadline_ms))):
+                self._fail_part(part_id)
         if not workers:
-            self._answers.send_made(reply, pending.body)
+            self._responses.send_result(reply, pending.body)
 
-    def heard(self, message: DeletedRecords | Producers | TxnMarkersWritten) -> None:
-        known = self._parts.pop(message.part_id, None)
-        if known is not None:
-            opened, worker = known
-            self._answers.attempt(opened.reply, partial(opened.pending.complete, worker, message))
-            self._settle(opened)
+    def handle(self, message: DeletedRecords | Producers | TxnMarkersWritten) -> None:
+        part = self._parts.pop(message.part_id, None)
+        if part is not None:
+            opened, worker = part
+            self._responses.attempt(opened.reply, partial(opened.pending.complete, worker, message))
+            self._complete_part(opened)
 
     def worker_lost(self, worker: int) -> None:
-        for part_id in [part_id for part_id, (_, asked) in self._parts.items() if asked == worker]:
-            self._lose(part_id)
+        for part_id in [part_id for part_id, (_, owner) in self._parts.items() if owner == worker]:
+            self._fail_part(part_id)
 
-    def _lose(self, part_id: int) -> None:
+    def _fail_part(self, part_id: int) -> None:
         opened, worker = self._parts.pop(part_id)
         opened.pending.fail(worker)
-        self._settle(opened)
+        self._complete_part(opened)
 
-    def _settle(self, opened: _Open) -> None:
+    def _complete_part(self, opened: _Open) -> None:
         opened.waiting_for -= 1
         if opened.waiting_for == 0:
             self._describing -= isinstance(opened.pending, PendingDescribeProducers)
-            self._answers.send_made(opened.reply, opened.pending.body)
+            self._responses.send_result(opened.reply, opened.pending.body)

@@ -1,6 +1,6 @@
-"""Produce in the network process: requests go to the workers that own the partitions, answers become replies.
+"""Produce in the network process: requests go to the workers that own the partitions, results become replies.
 
-The arena space of a request is given back when its last part is answered or its worker is known to be dead.
+The arena space of a request is released when its last part has completed or failed.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from kafkad.wire.processes.descriptors import RecordErrors, pack_append, unpack_
 
 
 class ProduceRequests:
-    """All Produce requests of this process that are not answered yet."""
+    """All pending Produce requests of this process."""
 
     def __init__(
         self,
@@ -35,8 +35,8 @@ class ProduceRequests:
         throttle: Throttle,
         block: CounterBlock,
         workers: int,
-        answered: Callable[[Connection], None],
-        refused: Callable[[Connection, str], None],
+        reply_ready: Callable[[Connection], None],
+        close_connection: Callable[[Connection, str], None],
         hints: Hints,
     ) -> None:
         self._hints = hints
@@ -47,8 +47,8 @@ class ProduceRequests:
         self._routing = routing
         self._throttle = throttle
         self._block = block
-        self._answered = answered
-        self._refused = refused
+        self._reply_ready = reply_ready
+        self._close_connection = close_connection
         self._next_part = 1
         self._open: dict[int, tuple[ProducePart, Reply | None, Connection]] = {}
 
@@ -87,22 +87,22 @@ class ProduceRequests:
             self._finish(produce, reply, connection)
 
     def appended(self, frame: bytes) -> None:
-        """Take the answers of a worker."""
+        """Handle the results of a worker."""
         for part_id, results in unpack_appended(frame):
             part, reply, connection = self._open.pop(part_id)
             if part.complete(results):
                 self._finish(part.produce, reply, connection)
 
     def explained(self, message: RecordErrors) -> None:
-        """Take the error messages for an answer that follows."""
-        known = self._open.get(message.part_id)
-        if known is not None:
-            result = known[0].results[message.ordinal]
+        """Store the error messages of a result that follows."""
+        open_part = self._open.get(message.part_id)
+        if open_part is not None:
+            result = open_part[0].results[message.ordinal]
             result.message = message.message
             result.record_errors = message.errors
 
     def worker_lost(self, worker: int) -> None:
-        """The worker died: whether its parts were appended is unknown, so clients get a retriable error."""
+        """The worker died: its parts may or may not be appended, so clients get a retriable error."""
         self.reachable[worker] = False
         self.outgoing[worker].clear()
         lost = [part_id for part_id, (part, _, _) in self._open.items() if part.worker == worker]
@@ -113,7 +113,7 @@ class ProduceRequests:
 
     def _finish(self, produce: ProduceInFlight, reply: Reply | None, connection: Connection) -> None:
         self._arena.release(produce.arena_extent)
-        connection.ended()
+        connection.request_completed()
         if produce.has_error:
             for _topic, _partition, error in produce.errors():
                 self._block[error_index(error)] += 1
@@ -121,29 +121,31 @@ class ProduceRequests:
             return
         if reply is None:
             if produce.has_error:
-                self._refused(connection, f"a Produce with acks=0 failed: {_in_words(produce.errors())}")
+                self._close_connection(
+                    connection, f"a Produce request with acks=0 failed: {_described(produce.errors())}"
+                )
                 return
         else:
             context = reply.context
             try:
                 hints = self._hints_of(produce, context) if produce.has_error else None
                 body = produce.reply(max(0, connection.muted_until_ms - context.received_ms), hints)
-            except Exception as error:  # noqa: BLE001  it costs the connection: the records are written or refused
-                self._refused(connection, reason_to_close(context, error))
+            except Exception as error:  # noqa: BLE001  close the connection: the records are written or rejected
+                self._close_connection(connection, reason_to_close(context, error))
                 return
             head = response_head(context.api_key, context.version, context.correlation_id, len(body))
-            connection.answer(reply, (head + body,), len(head) + len(body))
-        self._answered(connection)
+            connection.complete_reply(reply, (head + body,), len(head) + len(body))
+        self._reply_ready(connection)
 
     def _hints_of(self, produce: ProduceInFlight, context: RequestContext) -> LeaderHints | None:
-        """Where the leaders are of the partitions that this broker does not lead."""
+        """The leaders of the partitions that this broker does not lead."""
         if context.version < PRODUCE_FROM:
             return None
         elsewhere = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self._hints(((name, index) for name, index, error in produce.errors() if error == elsewhere), context)
 
 
-def _in_words(errors: Sequence[tuple[object, int, int]]) -> str:
+def _described(errors: Sequence[tuple[object, int, int]]) -> str:
     topic, partition, error = errors[0]
     more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
     return f"{topic!r}-{partition} {ErrorCode(error).name}{more}"

@@ -1,9 +1,9 @@
-"""Requests that are alone on their connection: answered here, by the controller or by the owners of partitions.
+"""Responses of requests that are exclusive on their connection: handled here, by the controller or by partition owners.
 
-Each has its place in its connection's order of replies, and only requests of its own class start on the connection
-before it is answered. When a controller or worker dies, its requests get a retriable error or are sent again. Expensive
-requests are answered in steps, one step of each in turn, and threads make the searches that may wait for a disk. Only
-few large requests are begun at once: the others wait undecoded.
+Each request has its place in its connection's order of replies; until its response, only requests of its class start on
+the connection. When a controller or worker dies, its requests get a retriable error or are sent again. Expensive
+requests are handled in steps, round-robin, and threads run the searches that may wait for a disk. Only few large
+requests are in progress at once; the others wait undecoded.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -27,14 +27,14 @@ from kafkad.wire.primitives import MalformedRequest
 
 Result = TypeVar("Result")
 Steps = Generator[Waits, Any, bytes | None]
-"""The steps of a handler; if they return no body, the answer is sent in another way."""
+"""The steps of a handler; they return the body, or None if the response is sent in another way."""
 OffsetCheck = Callable[[LogReader], FoundOffset | None]
 Search = Callable[[LogReader, OffsetCheck, Callable[["Future[FoundOffset | None]"], None]], None]
-"""Begins a search; its end is reported in the loop."""
+"""Starts a search; the callback runs in the loop."""
 
 
 class _Stepped:
-    """A request that is answered in steps. `size` is the size of the request in bytes."""
+    """A request that is handled in steps. `size` is the size of the request in bytes."""
 
     __slots__ = ("next_step", "reply", "size", "steps")
 
@@ -43,41 +43,41 @@ class _Stepped:
         self.reply = reply
         self.size = size
         self.next_step: Callable[[], Waits] = partial(next, steps)
-        """Takes the next step."""
+        """Runs the next step."""
 
 
 class Responses:
-    """Sends single replies, and continues those that are made in steps."""
+    """Sends responses, and runs the steps of requests."""
 
     def __init__(
         self,
         view: BrokerView,
         *,
-        answered: Callable[[Connection], None],
-        refused: Callable[[Connection, str], None],
+        reply_ready: Callable[[Connection], None],
+        close_connection: Callable[[Connection, str], None],
         unread: UnreadReplies,
         turns: Turns,
         search: Search,
     ) -> None:
         self._view = view
-        self._answered = answered
-        self._refused = refused
+        self._reply_ready = reply_ready
+        self._close_connection = close_connection
         self._unread = unread
         self._turns = turns
         self._search = search
-        self._waiting_for_news: dict[Connection, _Stepped] = {}
+        self._waiting_for_manifest: dict[Connection, _Stepped] = {}
         """At most one for a connection, as such a request is alone on it."""
         self._large: SizeClasses[_Stepped] = SizeClasses()
 
     @property
     def held_bytes(self) -> int:
-        """The total size of the large requests that are not answered yet."""
+        """The total size of the large requests without a response."""
         return self._large.held_bytes
 
     def open(self, connection: Connection, frame: Frame, context: RequestContext) -> Reply:
-        """Take the next place in the order of replies.
+        """Reserve the next place in the order of replies.
 
-        Until it is filled, only requests of its `request_class_of` begin.
+        Until it is filled, only requests of the same `request_class_of` start.
         """
         reply = Reply(connection, context)
         connection.replies.append(reply)
@@ -86,116 +86,114 @@ class Responses:
 
     def send(self, reply: Reply, body: bytes) -> None:
         connection, context = reply.connection, reply.context
-        connection.ended()
+        connection.request_completed()
         if connection.closed:
             return
         head = response_head(context.api_key, context.version, context.correlation_id, len(body))
         size = len(head) + len(body)
         # A large body is not copied, as it may be cached for equal requests.
-        connection.answer(reply, (head + body,) if size <= JOINED_BYTES else (head, body), size)
+        connection.complete_reply(reply, (head + body,) if size <= JOINED_BYTES else (head, body), size)
         self._unread.made(size)
-        self._answered(connection)
+        self._reply_ready(connection)
 
-    def send_made(self, reply: Reply, make: Callable[[], bytes]) -> None:
+    def send_result(self, reply: Reply, make: Callable[[], bytes]) -> None:
         """Send what `make` encodes; close the connection if it can't be encoded."""
         body = self.attempt(reply, make)
         if body is not None:
             self.send(reply, body)
 
     def attempt(self, reply: Reply, act: Callable[[], Result]) -> Result | None:
-        """What `act` gives for this request; None: it has failed, and the connection is closed."""
+        """The result of `act`; None: it has raised, and the connection is closed."""
         try:
             return act()
-        except Exception as error:  # noqa: BLE001  see `refuse`
-            self.refuse(reply, error)
+        except Exception as error:  # noqa: BLE001  see `fail`
+            self.fail(reply, error)
             return None
 
-    def refuse(self, reply: Reply, error: Exception) -> None:
-        """The request has met this error, which costs its connection, even if it is a bug: handlers in this process
-        only read what others share.
-        """
-        self._refused(reply.connection, reason_to_close(reply.context, error))
+    def fail(self, reply: Reply, error: Exception) -> None:
+        """Close the connection of a failed request, also after a bug: handlers only read shared state."""
+        self._close_connection(reply.connection, reason_to_close(reply.context, error))
 
     def respond_locally(
         self, handler: LocalHandler, connection: Connection, frame: Frame, context: RequestContext
     ) -> None:
-        """Run `handler` now, or begin to. Raises MalformedRequest."""
+        """Run `handler`, or its first step. Raises MalformedRequest."""
         reply = self.open(connection, frame, context)
-        answer = handler(frame.body, context, self._view)
-        if isinstance(answer, bytes):
-            self.send(reply, answer)
+        response = handler(frame.body, context, self._view)
+        if isinstance(response, bytes):
+            self.send(reply, response)
         else:
-            self.run(answer, reply, len(frame.view))
+            self.run(response, reply, len(frame.view))
 
     def run(self, steps: Steps, reply: Reply, size: int) -> None:
-        """Take the first step now, the others in turn. `size` is the size of the request. Raises MalformedRequest."""
+        """Run the first step now, the others round-robin. `size` is the request's size. Raises MalformedRequest."""
         request = _Stepped(steps, reply, size)
         if (size <= COSTLY_BYTES or self._large.begin(size, request)) and self._step(request):
-            self._turns.add(size, self._in_turn(request))
+            self._turns.add(size, self._run_steps(request))
 
-    def run_late(self, steps: Steps, reply: Reply, size: int) -> None:
-        """The same for a request that has waited for another process: what it raises costs the connection."""
+    def resume(self, steps: Steps, reply: Reply, size: int) -> None:
+        """As `run`, for a request that has waited for another process: an error closes the connection."""
         self.attempt(reply, partial(self.run, steps, reply, size))
 
-    def _in_turn(self, request: _Stepped) -> Iterator[None]:
-        """Take steps of a request while it waits for nothing but its turn."""
+    def _run_steps(self, request: _Stepped) -> Iterator[None]:
+        """Run the steps of a request until it has to wait."""
         try:
             while self._step(request):
                 yield
-        except Exception as error:  # noqa: BLE001  see `refuse`
-            self.refuse(request.reply, error)
+        except Exception as error:  # noqa: BLE001  see `fail`
+            self.fail(request.reply, error)
 
     def _step(self, request: _Stepped) -> bool:
-        """Take one step; True when the next may follow in its turn. Raises MalformedRequest."""
+        """Run one step; True when the next one may follow in its turn. Raises MalformedRequest."""
         connection = request.reply.connection
         if connection.closed:
             # The client has disconnected.
             request.steps.close()
-            self._ended(request)
+            self._completed(request)
             return False
         try:
             waits = request.next_step()
         except StopIteration as finished:
-            self._ended(request)
+            self._completed(request)
             if finished.value is not None:
                 self.send(request.reply, finished.value)
             return False
         except MemoryError:
-            self._ended(request)
-            raise MalformedRequest(f"there is no memory to answer its {request.size} bytes") from None
+            self._completed(request)
+            raise MalformedRequest(f"not enough memory to handle a request of {request.size} bytes") from None
         except Exception:
-            self._ended(request)
+            self._completed(request)
             raise
         request.next_step = partial(next, request.steps)
         if isinstance(waits, LogSearch):
             self._search(waits.reader, waits.search, partial(self._found, request))
         elif waits is Pause.MANIFEST:
-            self._waiting_for_news[connection] = request
+            self._waiting_for_manifest[connection] = request
         else:
             return True
         return False
 
-    def _ended(self, request: _Stepped) -> None:
-        """Make room for other large requests."""
+    def _completed(self, request: _Stepped) -> None:
+        """Start other large requests."""
         if request.size > COSTLY_BYTES:
-            for begun in self._large.end(request.size):
-                self._turns.add(begun.size, self._in_turn(begun))
+            for started in self._large.end(request.size):
+                self._turns.add(started.size, self._run_steps(started))
 
-    def _found(self, request: _Stepped, ended: "Future[Any]") -> None:
-        """The search has ended: its result, or its exception, goes to the handler."""
-        error = ended.exception()
+    def _found(self, request: _Stepped, future: "Future[Any]") -> None:
+        """The search has completed: pass its result, or its exception, to the handler."""
+        error = future.exception()
         if error is not None:
             request.next_step = partial(request.steps.throw, error)
         else:
-            request.next_step = partial(request.steps.send, ended.result())
-        self._turns.add(request.size, self._in_turn(request))
+            request.next_step = partial(request.steps.send, future.result())
+        self._turns.add(request.size, self._run_steps(request))
 
     def manifest_arrived(self) -> None:
-        waiting, self._waiting_for_news = self._waiting_for_news, {}
+        waiting, self._waiting_for_manifest = self._waiting_for_manifest, {}
         for request in waiting.values():
-            self._turns.add(request.size, self._in_turn(request))
+            self._turns.add(request.size, self._run_steps(request))
 
-    def connection_lost(self, connection: Connection) -> None:
-        request = self._waiting_for_news.pop(connection, None)
+    def connection_closed(self, connection: Connection) -> None:
+        request = self._waiting_for_manifest.pop(connection, None)
         if request is not None:
-            self._ended(request)
+            self._completed(request)

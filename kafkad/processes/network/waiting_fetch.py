@@ -1,4 +1,4 @@
-"""One Fetch that is not answered yet: its request, the findings so far, its deadline."""
+"""One delayed Fetch: its request, its last measurement, its deadline."""
 
 from collections.abc import Hashable
 from typing import Protocol
@@ -10,7 +10,7 @@ from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.wire.messages.fetch_request import FetchRequest
 
 MANIFEST_TIMEOUT_MS = 1_000
-"""How long a fetch waits for a manifest, whatever its max_wait_ms. Owners answer at once unless they load logs."""
+"""How long a fetch waits for a manifest, for any max_wait_ms. Owners respond at once unless they load logs."""
 
 
 class FetchCheck(Protocol):
@@ -20,7 +20,7 @@ class FetchCheck(Protocol):
 
 
 class WaitingFetch(DelayedOperation[Hashable, FetchCheck]):
-    """Plain and slotted: it is its own timer in the purgatory, where it waits for news of its session."""
+    """A delayed operation that waits in the purgatory for changes of its session. It is its own timer."""
 
     __slots__ = (
         "absent",
@@ -50,40 +50,40 @@ class WaitingFetch(DelayedOperation[Hashable, FetchCheck]):
         self.min_bytes = request.min_bytes
         self.measured: Measure | None = None
         self.absent: frozenset[PartitionKey] | None = None
-        """Partitions that did not exist at the first look."""
+        """Partitions that did not exist at the first check."""
         self.error: Exception | None = None
-        """What its measuring raised: a bug, which costs the connection."""
+        """The exception of a measurement: a bug, which closes the connection."""
         self.is_in_steps = False
-        """Whether its session is being measured, or its answer made, in steps."""
+        """Whether steps are measuring its session or building its response."""
         self.is_stale = False
-        """A manifest has come: what is being measured in steps has to be measured again."""
+        """A manifest has arrived: the measurement in progress has to be repeated."""
 
     @property
     def is_from_follower(self) -> bool:
-        """Quotas of clients do not apply to followers, as in Apache Kafka: a replica held back leaves the ISR."""
+        """Client quotas do not apply to followers, as in Apache Kafka: a throttled replica would leave the ISR."""
         return self.request.replica_id >= 0
 
-    def once_more(self) -> "WaitingFetch":
-        """The same fetch, to be measured anew."""
+    def restarted(self) -> "WaitingFetch":
+        """The same fetch before its first measurement."""
         again = WaitingFetch(self.reply, self.connection, self.request, self.session, is_full=self.is_full)
         again.absent = self.absent
         return again
 
     def limit(self, max_bytes: int) -> None:
-        """Lower its limits to `max_bytes`, the quota's limit for one answer: it does not wait for more."""
+        """Lower the limits to `max_bytes`, the quota's limit for one response, so that the fetch waits for no more."""
         self.max_bytes = min(self.max_bytes, max_bytes)
         self.min_bytes = min(self.min_bytes, self.max_bytes)
 
-    def look(self, view: FetchCheck) -> bool:
-        """Whether it can be answered: it has found enough, or has met a bug."""
+    def check(self, view: FetchCheck) -> bool:
+        """Whether the fetch can be completed: there are enough bytes, or measuring has raised."""
         try:
             return view.is_enough(self)
-        except Exception as error:  # noqa: BLE001  who answers it closes the connection
+        except Exception as error:  # noqa: BLE001  the completion closes the connection
             self.error = error
             return True
 
     def is_found(self, measure: Measure) -> bool:
-        """Whether these findings are enough for an answer before the deadline."""
+        """Whether this measurement is enough to complete the fetch before its deadline."""
         if self.absent is None:
             self.absent = frozenset(measure.absent)
         if measure.needs_manifest and not measure.has_content:
@@ -96,17 +96,17 @@ class WaitingFetch(DelayedOperation[Hashable, FetchCheck]):
         )
 
     def try_complete(self, view: FetchCheck) -> bool:
-        is_enough = self.look(view)
-        if not is_enough and self.wants_manifest:
-            # The place of its records is not known yet: too early to answer that there are none.
+        is_enough = self.check(view)
+        if not is_enough and self.waits_for_manifest:
+            # The records are not located yet: too early to respond without records.
             self.deadline_ms = max(self.deadline_ms, self.reply.context.deadline_ms(MANIFEST_TIMEOUT_MS))
         return is_enough
 
     @property
-    def wants_manifest(self) -> bool:
-        """Whether it waits for a manifest, or was not measured completely."""
+    def waits_for_manifest(self) -> bool:
+        """Whether the fetch waits for a manifest, or was not measured completely."""
         measured = self.measured
         return measured is None or (measured.needs_manifest and not measured.has_content)
 
     def try_complete_key(self, key: Hashable, view: FetchCheck) -> bool:
-        return self.look(view)
+        return self.check(view)

@@ -1,4 +1,4 @@
-"""Messages of workers to a network process: each is passed to the request handler that waits for it."""
+"""Messages of workers to a network process: each goes to its request handler."""
 
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.processes.network.dispatch import RequestHandlers
@@ -35,16 +35,16 @@ class WorkerMessages:
         elif kind == COORDINATION:
             message = unpack_coordination(frame)
             assert isinstance(message, CoordinatorReply), f"{type(message).__name__} is for workers"
-            self._request_handlers.coordinators.heard(message)
+            self._request_handlers.coordinators.handle(message)
         else:
             self._control(frame)
 
     def tick(self, now_ms: int) -> None:
-        """All messages of this pass were handled: waiting requests look once at all news of logs."""
-        if self._logs.has_news:
-            self._logs.has_news = False
+        """After all messages of the pass: check waiting requests once."""
+        if self._logs.has_changes:
+            self._logs.has_changes = False
             self._request_handlers.fetch.manifest_arrived(now_ms)
-            self._request_handlers.answers.manifest_arrived()
+            self._request_handlers.responses.manifest_arrived()
         self._request_handlers.fetch.tick(now_ms)
 
     def _control(self, frame: bytes) -> None:
@@ -57,6 +57,6 @@ class WorkerMessages:
             case FilesRemoved(slots):
                 self._logs.files_removed(slots, self._table)
             case DeletedRecords() | Producers() | TxnMarkersWritten():
-                self._request_handlers.owners.heard(message)
+                self._request_handlers.owners.handle(message)
             case _:
                 raise AssertionError(f"a worker does not send {type(message).__name__} to a network process")

@@ -1,1 +1,1 @@
-"""The parts that all processes share: start and end of a child, the event loop, rings, links to the other processes."""
+"""Code of all processes: start and exit of a child, the event loop, rings, links to the other processes."""

@@ -1,8 +1,8 @@
 """The start and the end of every child process, around its own work.
 
-A child starts with the supervisor's memory and descriptors: it drops the signal handlers, the service manager and
-everything that belongs to others, and ends with its parent. The one broad `except` of all processes is here: an
-unexpected error is logged and ends the process with exit code 70, and the supervisor starts it again.
+A child starts with the supervisor's memory and descriptors. It closes everything that belongs to other processes, and
+exits when its parent exits. The only broad `except` of all processes is here: an unexpected error is logged and ends
+the process with exit code 70, and the supervisor restarts it.
 """
 
 import faulthandler
@@ -42,17 +42,15 @@ from kafkad.core.supervision.open_files import OpenFiles
 from kafkad.plugin_loading import Plugins
 
 EX_ORPHANED = 75
-"""sysexits(3), a temporary failure: nothing reads this code, as the supervisor has ended."""
+"""sysexits(3), a temporary failure. No process reads this code, because the supervisor has exited."""
 EX_OSERR = 71
-"""sysexits(3): the machine lacks a resource now."""
+"""sysexits(3): the machine has run out of a resource."""
 EX_SOFTWARE = 70
 """sysexits(3): an internal error."""
 
 HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STACKS_SIGNAL = signal.SIGUSR1
-"""A process of the broker that gets it writes to stderr where each of its threads is, and goes on. So it does with
-SIGQUIT, which asks a JVM for the same, also from the terminal.
-"""
+"""On this signal a process writes the stacks of its threads to stderr and continues, as on SIGQUIT (see the JVM)."""
 
 
 def write_stacks_on_signals() -> None:
@@ -61,8 +59,8 @@ def write_stacks_on_signals() -> None:
 
 
 COLLECTION_THRESHOLDS = (10_000, 2, 1_000)
-"""For `gc.set_threshold`: what is young is walked through in a millisecond or two, and hardly ever all there is. Large
-requests made the collector do that again and again, 0.1 s each time, and requests leave no cycles behind."""
+"""For `gc.set_threshold`: a collection of young objects takes a millisecond or two, and full collections are rare. With
+the defaults, large requests caused full collections of 0.1 s again and again, although requests leave no cycles."""
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +79,7 @@ class SharedState:
     connections: SharedRegion
     """A table of `kafkad.adapters.shared_memory.connection_counts` for each network process."""
     doorbells: Mapping[ProcessKey, Doorbell]
-    """How each process is woken when something is in its rings."""
+    """Wake a process when its rings have messages."""
     fetcher_arenas: tuple[Arena, ...] = ()
     """One for each fetcher, by index."""
 
@@ -128,7 +126,7 @@ class ChildContext:
 
     @property
     def open_files(self) -> OpenFiles:
-        """The limit of this process, and what it is for."""
+        """The limit of this process, and its shares."""
         return OpenFiles(limit=open_files_limit(), processes=len(self.registry.keys) + 1)
 
     @property
@@ -138,12 +136,12 @@ class ChildContext:
 
 
 RoleMain: TypeAlias = Callable[[ChildContext], None]
-"""The main function of a role: returns after it was told to stop and has sent `Stopped`."""
+"""The main function of a role: it returns after `Stop` was received and `Stopped` was sent."""
 Roles: TypeAlias = Mapping[str, RoleMain]
 
 
 def run_child(context: ChildContext, main: RoleMain, forget: Callable[[], None]) -> None:
-    """Runs one incarnation of a child, in the forked process. `forget` closes what belongs to others."""
+    """Run one incarnation of a child in the forked process. `forget` closes what belongs to other processes."""
     die_with_parent(context.supervisor_pid)
     standard_streams.forget_pending()
     _reset_signals()
@@ -152,40 +150,38 @@ def run_child(context: ChildContext, main: RoleMain, forget: Callable[[], None])
     write_stacks_on_signals()
     set_process_title(str(context.key))
     configure_logging(str(context.key))
-    # Gauges described the previous incarnation; counters go on.
+    # Gauges described the previous incarnation; counters continue.
     context.counters.zero(context.registry.slot(context.key), GAUGE_INDEXES)
     try:
         main(context)
     except ChannelClosed:
-        # The supervisor has ended, so this process ends too, without an error of its own.
+        # The supervisor has exited, so this process exits too, without an error of its own.
         _exit(EX_ORPHANED)
     except OutOfResources as error:
-        _end_for_now(context, error)
+        _exit_without_resource(context, error)
     except Exception:
-        log.critical("ends: this should not happen", exc_info=True)
+        log.critical("exiting: unexpected error", exc_info=True)
         _exit(EX_SOFTWARE)
     standard_streams.write_last()
 
 
 def _exit(code: int) -> NoReturn:
-    """Not sys.exit: leftover threads must not delay the end of a broken process."""
+    """Not sys.exit: remaining threads must not delay the exit after a failure."""
     standard_streams.write_last()
     os._exit(code)
 
 
-def _end_for_now(context: ChildContext, error: OutOfResources) -> NoReturn:
-    """The machine lacks a resource. A broker that starts is refused; in one that serves, the other processes go on."""
+def _exit_without_resource(context: ChildContext, error: OutOfResources) -> NoReturn:
+    """The machine has run out of a resource. A starting broker fails; in a running one the other processes continue."""
     if context.registry.broker_state in (BrokerState.STARTING, BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN):
         context.channel.send(Fatal(str(error), exit_code=REFUSED))
     else:
-        log.error("ends: %s", error)
+        log.error("exiting: %s", error)
     _exit(EX_OSERR)
 
 
 def configure_logging(name: str) -> None:
-    """One format for all processes: `LEVEL role-index message`, to stderr, after the time; the journal has its own time
-    and level.
-    """
+    """One format for all processes, to stderr: `[time] LEVEL role-index message`; the journal has its own time."""
     handler = logging.StreamHandler(sys.stderr)
     text = f"%(levelname)s {name} %(message)s"
     handler.setFormatter(_JournalFormatter(text) if is_journal() else logging.Formatter(f"[%(asctime)s] {text}"))
@@ -194,7 +190,7 @@ def configure_logging(name: str) -> None:
 
 
 def _describe_dropped(handler: logging.Handler, count: int) -> str:
-    message = "%d lines of the log were dropped: nobody read it, or its disk was full"
+    message = "%d log lines were dropped: stderr was not read, or its disk was full"
     return handler.format(logging.LogRecord(__name__, logging.WARNING, __file__, 0, message, (count,), None))
 
 
@@ -214,9 +210,9 @@ class _JournalFormatter(logging.Formatter):
 
 
 def _reset_signals() -> None:
-    """Only the supervisor acts on signals, also when a whole process group gets them.
+    """Only the supervisor handles signals, also when a whole process group gets them.
 
-    Ctrl-C and some service managers signal all processes; a child that ended by that would not have flushed.
+    Ctrl-C and some service managers signal all processes; a child that exits at once would not flush its logs.
     """
     signal.set_wakeup_fd(-1)
     for number in HANDLED_SIGNALS:

@@ -1,7 +1,7 @@
-"""The loop of a child process, with what all of them have in common: channel, peers, metadata and configuration.
+"""The loop of a child process, and the state of all kinds: channel, peers, metadata and configuration.
 
-One pass waits for events, handles the frames that came in, and then ticks the parts of the process. The subclass of a
-process has its parts; the verbs below that do nothing are for it to override.
+One pass waits for events, handles received frames, and then ticks the parts of the process. Each process is a subclass,
+which has the parts and overrides the empty methods below.
 """
 
 import logging
@@ -38,25 +38,25 @@ class ChildProcess:
     peers: Peers
 
     def __init__(self, context: ChildContext, loop: EventLoop | None = None) -> None:
-        """`loop`: one that the process has made itself."""
+        """`loop` is set if the process creates its own."""
         self.context = context
         self.registry = context.registry
         self.config = context.config
-        """With the changes that the metadata has of it."""
+        """The configuration, with the dynamic changes from the metadata."""
         self.image = MetadataImage()
         self.is_done = False
         self.loop = EventLoop(block=context.block) if loop is None else loop
         self.loop.watch(context.channel.fd, self._receive_from_supervisor)
 
     def open_links(self, *, with_rings: bool = False) -> None:
-        """Called once, before `run`. `with_rings`: also the queues in shared memory between workers and others."""
+        """Called once, before `run`. `with_rings`: also open the rings between workers and other processes."""
         context, rings = self.context, None
         if with_rings:
             rings = Rings(context.key, context.shared.rings, context.shared.doorbells, self._receive)
         self.peers = Peers(self.loop, context.registry, context.runtime_dir, context.key, self._receive, rings)
 
     def run(self) -> None:
-        """Until the broker stops."""
+        """Run passes until the broker stops."""
         self.begin()
         while not self.is_done:
             self.run_pass(self.timeout_ms())
@@ -68,16 +68,16 @@ class ChildProcess:
             log.warning("exiting: the supervisor process died")
 
     def run_pass(self, timeout_ms: float) -> None:
-        """Wait at most `timeout_ms`, handle what came in, tick the parts."""
+        """Wait at most `timeout_ms`, handle the events, tick the parts."""
         self.loop.run_once(timeout_ms)
         self.tick(monotonic_ms())
 
     def timeout_ms(self) -> float:
-        """Until the next deadline; `IDLE` without one."""
+        """The time until the next deadline; `IDLE` without one."""
         deadline_ms = self.next_deadline_ms()
         return IDLE if deadline_ms is None else max(0, deadline_ms - monotonic_ms())
 
-    # What each process has of its own.
+    # Overridden by each process.
 
     def begin(self) -> None:
         """Before the first pass."""
@@ -93,7 +93,7 @@ class ChildProcess:
         raise NotImplementedError
 
     def next_deadline_ms(self) -> float | None:
-        """When the next pass has work even if nothing comes in (monotonic clock); a past time: at once."""
+        """The time of the next pass if no event comes earlier (monotonic clock); a past time: at once."""
         raise NotImplementedError
 
     def finish(self) -> bool:
@@ -104,10 +104,10 @@ class ChildProcess:
         """An incarnation of another process began or ended."""
 
     def metadata_changed(self, before: MetadataImage, delta: MetadataDelta) -> None:
-        """`self.image` has `delta` now, which led there from `before`."""
+        """`delta` has changed the metadata from `before` to `self.image`."""
 
     def metadata_applied(self) -> None:
-        """Everything that `self.image` changes in this process is done; responses may wait for that."""
+        """This process has applied `self.image`; responses may wait for that."""
         self.registry.set_applied_version(self.context.key, self.image.version)
 
     def configure(self, config: BrokerConfig) -> None:
@@ -147,19 +147,19 @@ class ChildProcess:
                     continue
 
     def follow_registry(self) -> None:
-        """Open and close links as the process registry says; a new controller is asked for its metadata."""
+        """Open and close links by the process registry; request a metadata snapshot from a new controller."""
         changes = self.peers.follow()
         for change in changes:
             if change.peer == CONTROLLER and not isinstance(change, PeerGone):
                 self.request_snapshot()
             self.peer_changed(change)
-        self.peers.settle(changes)
+        self.peers.mark_seen(changes)
 
     def request_snapshot(self) -> None:
         self.notify_controller(SnapshotRequest(self.image.version))
 
     def notify_controller(self, message: ControllerMessage) -> None:
-        """Nothing while there is no controller: the next one gets what it needs by itself."""
+        """Send `message`; without a controller it is dropped, as each new controller requests the state it requires."""
         self.peers.send(CONTROLLER, pack_message(message))
 
     def _receive(self, peer: ProcessKey, frames: list[bytes]) -> None:

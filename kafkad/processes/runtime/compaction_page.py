@@ -1,7 +1,7 @@
 """The page /cleaner: the state of each compacted log, as JSON.
 
-A page is made at once from the latest responses of the cleaners, and requests new ones. A client that needs the present
-state reads the page until `answered` has reached the `asked` of the first page.
+A page is rendered at once from the latest responses of the cleaners, and requests new responses. For the present state,
+a client reads the page until `answered` has reached the `asked` of the first page.
 """
 
 import json
@@ -19,7 +19,7 @@ from kafkad.wire.processes.descriptors import pack_control
 
 
 class CompactionPage:
-    """`cleaners` are all that the configuration has."""
+    """`cleaners` are all configured cleaners."""
 
     def __init__(self, cleaners: Iterable[ProcessKey], peers: Sender) -> None:
         self._cleaners = tuple(cleaners)
@@ -31,7 +31,7 @@ class CompactionPage:
         self._latest[cleaner] = compactions
 
     def forget(self, cleaner: ProcessKey) -> None:
-        """Its incarnation has ended, and its state with it."""
+        """Drop the state of an incarnation that has exited."""
         self._latest.pop(cleaner, None)
 
     def render(self, image: MetadataImage) -> Page:
@@ -43,19 +43,19 @@ class CompactionPage:
         content = {
             "asked": self._requested,
             "answered": min((0 if each is None else each.number for each in latest), default=0),
-            "partitions": sorted((row for row in rows if row is not None), key=_place),
+            "partitions": sorted((row for row in rows if row is not None), key=_partition_of),
         }
         return Page(content_type="application/json", body=json.dumps(content).encode() + b"\n")
 
 
-def _place(row: dict[str, object]) -> tuple[str, int]:
+def _partition_of(row: dict[str, object]) -> tuple[str, int]:
     topic, partition = row["topic"], row["partition"]
-    assert isinstance(topic, str) and isinstance(partition, int), "a place of a partition"
+    assert isinstance(topic, str) and isinstance(partition, int), "a row names a partition"
     return topic, partition
 
 
 def _row(row: CompactionRow, image: MetadataImage) -> dict[str, object] | None:
-    """None for a topic that is not there any more."""
+    """None for a deleted topic."""
     topic = image.names_by_id.get(UUID(bytes=row.topic_id))
     if topic is None:
         return None

@@ -1,8 +1,7 @@
-"""How a process waits: one epoll over its descriptors and links, without polling.
+"""The event loop of a process: one epoll over its descriptors and links, without polling.
 
-ZeroMQ's descriptor is edge-triggered: a send or a partial read may swallow the edge of a message that came in. So
-each link that was used is checked again before every wait, and a pass with input left does not sleep. Callbacks
-handle the events.
+ZeroMQ's descriptor is edge-triggered: a send or a partial read may consume the edge of a received message. So each used
+link is checked again before every wait, and a pass with input left does not sleep. Callbacks handle the events.
 """
 
 import select
@@ -17,53 +16,53 @@ from kafkad.core.metrics.catalogue import BLOCK_WORDS, BUSY_NS, error_index
 from kafkad.wire import error_counts
 
 IDLE = -1
-"""No deadline: sleep until something happens."""
+"""No deadline: sleep until an event."""
 
 
 class Inbox(Protocol):
     """A source of messages without a descriptor of its own: the rings in shared memory."""
 
     fd: int
-    """An edge when a sender wakes the sleeping process; nobody reads it."""
+    """An edge when a sender wakes the sleeping process; it is not read."""
 
     def flush(self) -> bool:
-        """Before sleeping: send queued messages; False when some must be tried again soon."""
+        """Before a sleep: send queued messages; False when some must be retried soon."""
 
     def falls_asleep(self) -> bool:
-        """Announce the sleep, then check once more: True when no message has come, so the process may sleep."""
+        """Announce the sleep, then check once more: True when there is no message, so the process may sleep."""
 
     def wakes_up(self) -> None: ...
 
     def serve(self) -> int:
-        """Call back with the received messages; returns the number of callbacks made."""
+        """Call back with the received messages; returns the number of callbacks."""
 
 
 HEARTBEAT_S = 2.0
-"""The longest time without a heartbeat, which is `block[BUSY_NS]` and grows in each pass. An idle process wakes up
-only for this, for a dozen microseconds; when the heartbeat stops, the supervisor takes the process for hung
+"""The longest time between two heartbeats. The heartbeat is `block[BUSY_NS]`, which grows in each pass. An idle process
+wakes up only for the heartbeat, for a dozen microseconds. When it stops, the supervisor treats the process as hung
 (`kafkad.core.supervision.watchdog`).
 """
-EVENTS_A_PASS = 256
-"""Descriptors that are handled in one pass: when thousands are ready, messages of other processes and new connections
-wait for so many only.
+MAX_EVENTS_PER_PASS = 256
+"""Descriptors handled in one pass. With thousands of ready ones, messages of other processes and new connections wait
+for at most this many.
 """
 _RETRY_MS = 1
-"""How often a full ring is checked for room while messages wait for it, as its reader does not wake the writer."""
+"""How often a full ring is checked for free space while messages wait: its reader does not wake the writer."""
 _FOREVER_S = float("inf")
-_NOBODYS_BLOCK: CounterBlock = memoryview(bytearray(8 * BLOCK_WORDS)).cast("Q")
+_UNUSED_BLOCK: CounterBlock = memoryview(bytearray(8 * BLOCK_WORDS)).cast("Q")
 
 
-def _look_at_inbox(_events: int) -> None:
-    """Every pass looks at the inbox: the edge only ends the wait."""
+def _ignore_edge(_events: int) -> None:
+    """Every pass checks the inbox; the edge only ends the wait."""
 
 
 class EventLoop:
     """`watch` descriptors, `watch_link` links, then `run_once` in a loop.
 
-    `others(fd, events)` gets what was registered with `epoll` directly: ten thousand connections need no callback
-    each. `falls_asleep` is called right before each wait and `wakes_up` right after it, before any callback: a
-    network process is at rest for its owners (process registry, grace periods) just in between. The time not spent
-    asleep is counted in `block`.
+    `others(fd, events)` gets the events of descriptors that were registered with `epoll` directly: ten thousand
+    connections without a callback each. `falls_asleep` is called right before each wait and `wakes_up` right after it,
+    before any callback: between the two a network process uses no files of the owners (process registry, grace
+    periods). `block` counts the time awake.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class EventLoop:
         self._falls_asleep = falls_asleep
         self._wakes_up = wakes_up
         self._inbox: Inbox | None = None
-        self._block = block if block is not None else _NOBODYS_BLOCK
+        self._block = block if block is not None else _UNUSED_BLOCK
         self._woke_ns = monotonic_ns()
         self.is_crowded = False
         """Whether more descriptors were ready than the pass has handled."""
@@ -89,10 +88,10 @@ class EventLoop:
     def attach(self, inbox: Inbox) -> None:
         """Check `inbox` in each pass."""
         self._inbox = inbox
-        self.watch(inbox.fd, _look_at_inbox, select.EPOLLIN | select.EPOLLET)
+        self.watch(inbox.fd, _ignore_edge, select.EPOLLIN | select.EPOLLET)
 
     def watch(self, fd: int, callback: Callable[[int], None], events: int = select.EPOLLIN) -> None:
-        """Call `callback(events)` whenever `fd` has some of them (level-triggered unless asked otherwise)."""
+        """Call `callback(events)` whenever `fd` has one of `events` (level-triggered by default)."""
         self.epoll.register(fd, events)
         self._callbacks[fd] = callback
 
@@ -100,27 +99,27 @@ class EventLoop:
         self.epoll.modify(fd, events)
 
     def unwatch(self, fd: int) -> None:
-        """Before `fd` is closed. Unknown descriptors are fine."""
+        """Call this before `fd` is closed. Unknown descriptors are ignored."""
         if self._callbacks.pop(fd, None) is not None:
             self.epoll.unregister(fd)
 
     def watch_link(self, link: Link, callback: Callable[[list[bytes]], None]) -> None:
-        """Call `callback(frames)` with received frames; the loop also sends frames that had to wait."""
+        """Call `callback(frames)` with received frames; the loop also sends queued frames."""
         self.epoll.register(link.fd, select.EPOLLIN)
         self._links[link.fd] = (link, callback)
 
     def unwatch_link(self, link: Link) -> None:
-        """Before the link is closed."""
+        """Call this before the link is closed."""
         if self._links.pop(link.fd, None) is not None:
             self.epoll.unregister(link.fd)
 
     def run_once(self, timeout_ms: float = IDLE) -> int:
-        """Wait for events, at most `timeout_ms`, and call back; the number of callbacks made."""
+        """Wait for events, at most `timeout_ms`, and call back; returns the number of callbacks."""
         touched = self._touched()
         if self._falls_asleep is not None:
             self._falls_asleep()
         ready = self._poll(timeout_ms, may_sleep=not touched)
-        self.is_crowded = len(ready) == EVENTS_A_PASS
+        self.is_crowded = len(ready) == MAX_EVENTS_PER_PASS
         if self._wakes_up is not None:
             self._wakes_up()
         links, callbacks = self._links, self._callbacks
@@ -136,9 +135,9 @@ class EventLoop:
                 calls += 1
         for fd in touched:
             # A callback may have closed a link that was ready.
-            known = links.get(fd)
-            if known is not None:
-                calls += self._serve(*known)
+            entry = links.get(fd)
+            if entry is not None:
+                calls += self._serve(*entry)
         if self._inbox is not None:
             calls += self._inbox.serve()
         return calls
@@ -148,7 +147,7 @@ class EventLoop:
         if inbox is not None:
             if not inbox.flush():
                 timeout_ms = _RETRY_MS if timeout_ms < 0 else min(timeout_ms, _RETRY_MS)
-            # Who does not sleep looks by itself when the pass ends: nobody has to ring.
+            # Without a sleep the end of the pass checks the inbox: senders must not wake this process.
             may_sleep = may_sleep and timeout_ms != 0 and inbox.falls_asleep()
         if error_counts.codes:
             for code, count in error_counts.take():
@@ -156,10 +155,10 @@ class EventLoop:
         timeout_s = 0 if not may_sleep else timeout_ms / 1000 if timeout_ms >= 0 else _FOREVER_S
         while True:
             self.beat()
-            most_s = standard_streams.RETRY_S if standard_streams.write_pending() else HEARTBEAT_S
-            ready = self.epoll.poll(min(timeout_s, most_s), EVENTS_A_PASS)
+            longest_s = standard_streams.RETRY_S if standard_streams.write_pending() else HEARTBEAT_S
+            ready = self.epoll.poll(min(timeout_s, longest_s), MAX_EVENTS_PER_PASS)
             self._woke_ns = monotonic_ns()
-            timeout_s -= most_s
+            timeout_s -= longest_s
             if ready or timeout_s <= 0:
                 break
         if inbox is not None:
@@ -167,7 +166,7 @@ class EventLoop:
         return ready
 
     def beat(self) -> None:
-        """A heartbeat: also between pieces of work in a pass that waits for a disk after each."""
+        """Send a heartbeat. Passes that wait for a disk several times also call this in between."""
         now_ns = monotonic_ns()
         self._block[BUSY_NS] += now_ns - self._woke_ns
         self._woke_ns = now_ns

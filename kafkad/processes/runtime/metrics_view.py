@@ -1,4 +1,4 @@
-"""A snapshot of all metrics, made from shared memory on request; it costs nothing in between."""
+"""A snapshot of all metrics, built from shared memory on request."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ class MetricsView:
         """The latest group metrics from each worker."""
 
     def snapshot(self) -> MetricsSnapshot:
-        """The metrics as they are now."""
+        """The present metrics."""
         registry, counters = self._shared.registry, self._shared.counters
         return self._builder.build(
             BrokerReading(
@@ -46,7 +46,7 @@ class MetricsView:
                 partitions=self._partitions(),
                 per_partition=self._per_partition,
                 group_lags=[row for rows in self.group_lags.values() for row in rows],
-                free_space=self._rooms(),
+                free_space=self._free_space(),
                 dead_cleaners=self._dead("cleaner"),
                 dead_fetchers=self._dead("fetcher"),
             )
@@ -56,8 +56,8 @@ class MetricsView:
         registry = self._shared.registry
         return sum(registry.state(key) is ProcessState.DEAD for key in registry.role(role))
 
-    def _rooms(self) -> dict[str, FreeSpace]:
-        """One that can't be asked is left out: its disk has failed."""
+    def _free_space(self) -> dict[str, FreeSpace]:
+        """The free space of each log directory, without those whose disk has failed."""
         free_space = {}
         for path in self._log_dirs:
             with suppress(StorageFailed, FileNotFoundError):

@@ -1,6 +1,6 @@
-"""Host names become addresses in a thread, so that a loop does not wait for a name server.
+"""A thread resolves host names, so that the event loop does not wait for a name server.
 
-A numeric address needs no thread. The threads are daemons: a name server that is silent delays nobody's end.
+A numeric address is resolved without a thread. The threads are daemons, so a slow name server delays no exit.
 """
 
 import socket
@@ -14,7 +14,7 @@ from kafkad.processes.runtime.event_loop import EventLoop
 
 Address = tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int]]
 Resolved = Callable[[list[Address], str], None]
-"""Called in the loop with the addresses, or none of them and the problem in words."""
+"""Called in the loop with the addresses, or with an empty list and the error as text."""
 
 
 class NameResolution:
@@ -25,7 +25,7 @@ class NameResolution:
     def resolve(self, host: str, port: int, resolved: Resolved) -> None:
         """`resolved` is called at once for a numeric address, else in a later pass of the loop."""
         if _is_numeric(host):
-            addresses, problem = _look_up(host, port)
+            addresses, problem = _lookup(host, port)
             resolved(addresses, problem)
             return
         if self._results is None:
@@ -33,13 +33,13 @@ class NameResolution:
             self._loop.watch(self._results.fileno(), self._deliver)
         results = self._results
 
-        def look_up() -> None:
-            results.put(partial(resolved, *_look_up(host, port)))
+        def lookup() -> None:
+            results.put(partial(resolved, *_lookup(host, port)))
 
-        threading.Thread(target=look_up, name=f"resolve {host}", daemon=True).start()
+        threading.Thread(target=lookup, name=f"resolve {host}", daemon=True).start()
 
     def _deliver(self, _events: int) -> None:
-        assert self._results is not None, "only a queue that was made is watched"
+        assert self._results is not None, "only an existing queue is watched"
         for deliver in self._results.drain():
             deliver()
 
@@ -58,9 +58,9 @@ def _is_numeric(host: str) -> bool:
     return True
 
 
-def _look_up(host: str, port: int) -> tuple[list[Address], str]:
+def _lookup(host: str, port: int) -> tuple[list[Address], str]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, ValueError) as error:
-        return [], f"its name can't be resolved: {error}"
+        return [], f"the host name can't be resolved: {error}"
     return [(family, address) for family, _type, _protocol, _name, address in found], ""  # type: ignore[misc]

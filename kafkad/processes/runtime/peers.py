@@ -1,8 +1,8 @@
-"""The processes that one process talks to: its ZeroMQ context, its links in its event loop, its process registry news.
+"""The peers of one process: its ZeroMQ context, its links, and changes in the process registry.
 
 `follow` is called at the start and at each `ProcessesChanged`; it returns which incarnations started and ended. The
-caller then fails the requests pending there, and `settle` marks in the process registry that nothing of the old
-incarnations is used any more.
+caller then fails the requests pending there, and calls `mark_seen`: the process registry gets a mark that this process
+no longer uses anything of the old incarnations.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.rings import RINGED_ROLES, Rings
 
 _THREADS = 2
-"""Those of a ZeroMQ context."""
+"""The threads of a ZeroMQ context."""
 
 
 class Sender(Protocol):
@@ -29,7 +29,7 @@ class Sender(Protocol):
 
 
 class Peers:
-    """The links of `me`; `on_frames(peer, frames)` is called by the loop with what came in."""
+    """The links of `me`; the loop calls `on_frames(peer, frames)` with received frames."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Peers:
         self._me = me
         self._on_frames = on_frames
         require_threads(_THREADS)
-        # Made after the fork: a context has threads.
+        # Created after the fork: a context has threads.
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._context.set(zmq.MAX_SOCKETS, 4096)
         self._links = LinkSet(
@@ -67,7 +67,7 @@ class Peers:
         self._loop.unwatch_link(link)
 
     def follow(self) -> list[PeerChange]:
-        """The changes since the last call, by the process registry as it is now."""
+        """The changes in the process registry since the last call."""
         changes = self._links.update(self._registry.entries())
         if self._rings is not None:
             for change in changes:
@@ -83,11 +83,11 @@ class Peers:
             incarnation = self._links.incarnation(change.peer)
             rings.open(change.peer, self._registry.incarnation(self._me), incarnation)
 
-    def settle(self, changes: Iterable[PeerChange]) -> None:
-        """Nothing of the incarnations that these changes ended is used any more."""
+    def mark_seen(self, changes: Iterable[PeerChange]) -> None:
+        """This process no longer uses anything of the incarnations that these changes ended."""
         for change in changes:
             if isinstance(change, PeerGone):
-                # The next incarnation is counted already, though it has not started.
+                # The next incarnation is already counted, although it has not started.
                 seen = change.incarnation + 1
             elif isinstance(change, PeerJoined):
                 seen = change.incarnation
@@ -99,13 +99,14 @@ class Peers:
         return self._links.link(peer)
 
     def incarnation(self, peer: ProcessKey) -> int:
-        """The incarnation that messages to `peer` go to; 0 while there is none."""
+        """The incarnation of `peer` that messages are sent to; 0 while there is none."""
         return self._links.incarnation(peer)
 
     def send(self, peer: ProcessKey, frame: bytes, *, wakes: bool = True) -> bool:
-        """False when `peer` has no incarnation to send to. Goes through a ring if there is one and the frame fits.
+        """Send a frame: through a ring if there is one and the frame fits, else through the link.
 
-        With `wakes` false, a peer that sleeps may read it only when something else wakes it (`wake`).
+        False when `peer` has no incarnation. With `wakes` false, a sleeping peer may read the frame only after another
+        event wakes it (`wake`).
         """
         if self._rings is not None and self._rings.send(peer, frame, wakes=wakes):
             return True
@@ -119,8 +120,8 @@ class Peers:
         if self._rings is not None:
             self._rings.wake(peer)
 
-    def ring(self) -> None:
-        """Whoever sleeps hears of what was sent to it now, not when the pass ends."""
+    def flush_rings(self) -> None:
+        """Wake sleeping receivers now instead of at the end of the pass."""
         if self._rings is not None:
             self._rings.flush()
 

@@ -1,4 +1,4 @@
-"""The replication quota of one process, from the plugin that is configured."""
+"""The replication quota of one process, from the configured plugin."""
 
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.config import BrokerConfig
@@ -19,7 +19,7 @@ class CountedQuota:
         self._block = block
 
     def configure(self, config: BrokerConfig) -> None:
-        """Apply the options of the broker."""
+        """Apply the broker's options."""
         self._manager.configure(config.texts.written, self._side, self._processes)
 
     @property

@@ -1,8 +1,8 @@
 """The mark, in shared memory, of the request that a thread of the controller process is handling.
 
-If the process dies meanwhile, the network process that sent the request finds the mark, and does not send the request
-to the next incarnation (`processes/network/controller_requests.py`): the process may have died of it. Requests that
-wait, and those that are answered when other processes have applied their change, are not marked.
+If the process dies meanwhile, the network process that sent the request finds the mark. It does not send the request
+to the next incarnation (`processes/network/controller_requests.py`), because the request may have caused the crash.
+Requests that wait, also for other processes to apply their change, are not marked.
 """
 
 from collections.abc import Iterator
@@ -15,32 +15,32 @@ from kafkad.core.ports import StorageFailed
 from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 
 LOOP, STORE_THREAD = 0, 1
-_NOT_ITS_FAULT = (MalformedRequest, UnencodableMessage, CoordinationError, StorageFailed, PartlyStored)
-"""Errors that end no process, or only because of the disk."""
+_HARMLESS_ERRORS = (MalformedRequest, UnencodableMessage, CoordinationError, StorageFailed, PartlyStored)
+"""Errors that the request itself did not cause, or that do not end the process."""
 
 
 class RequestMark:
-    """Of one thread."""
+    """The mark of one thread."""
 
     def __init__(self, registry: ProcessRegistry, thread: int) -> None:
         self._registry = registry
-        self._place = thread
+        self._index = thread
         self._is_set = False
 
     @contextmanager
     def handling(self, sender: ProcessKey, token: int) -> Iterator[None]:
-        """Mark the request while the block runs. A bug in the block leaves the mark, as it ends the process."""
+        """Mark the request while the block runs. The mark stays after a bug in the block, which ends the process."""
         if self._is_set:
             yield
             return
         self._set(sender, token)
         try:
             yield
-        except _NOT_ITS_FAULT:
+        except _HARMLESS_ERRORS:
             self._set(sender, 0)
             raise
         self._set(sender, 0)
 
     def _set(self, sender: ProcessKey, token: int) -> None:
         self._is_set = token != 0
-        self._registry.set_handled(sender, self._place, token)
+        self._registry.set_handled(sender, self._index, token)

@@ -7,7 +7,7 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 
 RINGED_ROLES = ("network", "fetcher")
-"""They talk to workers through rings."""
+"""These roles exchange messages with workers through rings."""
 
 
 def ring_count(others: int, workers: int) -> int:
@@ -16,8 +16,8 @@ def ring_count(others: int, workers: int) -> int:
 
 
 def ring_number(sender: ProcessKey, receiver: ProcessKey, workers: int, networks: int) -> int:
-    """The ring from `sender` to `receiver`, one of which is a worker. Those of fetchers come after those of network
-    processes.
+    """The ring from `sender` to `receiver`, of which one is a worker. First come the rings of network processes, then
+    the rings of fetchers.
     """
     other, worker = (receiver, sender) if sender.role == "worker" else (sender, receiver)
     row = other.index if other.role == "network" else networks + other.index
@@ -44,13 +44,13 @@ class Rings:
         self._writers: dict[ProcessKey, RingWriter] = {}
         self._readers: dict[ProcessKey, RingReader] = {}
         self._inputs: tuple[tuple[ProcessKey, RingReader], ...] = ()
-        """The same for the walk of every pass; a callback may open and close rings meanwhile."""
+        """`_readers` as a tuple for every pass, as a callback may open and close rings meanwhile."""
         self._is_flushed = True
-        """Nothing was sent since, and nothing waits for room."""
+        """No message was sent since the last flush, and none waits for free space."""
         self.fd = self._doorbell.fd
 
     def open(self, peer: ProcessKey, my_incarnation: int, incarnation: int) -> None:
-        """There is a (new) incarnation of `peer`: messages between earlier incarnations are skipped."""
+        """Open the rings to a new incarnation of `peer`; messages between earlier incarnations are skipped."""
         counts = self._workers, self._networks
         out, back = ring_number(self._me, peer, *counts), ring_number(peer, self._me, *counts)
         self._writers[peer] = RingWriter(self._region, out, (my_incarnation, incarnation), self._doorbells[peer])
@@ -63,7 +63,7 @@ class Rings:
         self._inputs = tuple(self._readers.items())
 
     def send(self, peer: ProcessKey, frame: bytes, *, wakes: bool = True) -> bool:
-        """False when there is no ring to `peer`, or the frame is too large for one; the caller must use a link then."""
+        """False when there is no ring to `peer`, or the frame is too large; then the caller must use a link."""
         writer = self._writers.get(peer)
         if writer is None or len(frame) > LARGEST_MESSAGE:
             return False
@@ -72,7 +72,7 @@ class Rings:
         return True
 
     def wake(self, peer: ProcessKey) -> None:
-        """Before it sleeps again, `peer` reads what was sent to it without waking it."""
+        """Make `peer` read the messages that were sent with `wakes=False`."""
         writer = self._writers.get(peer)
         if writer is not None:
             writer.rings_pending = True

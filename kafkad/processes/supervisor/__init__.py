@@ -1,7 +1,6 @@
-"""The supervisor: creates the resources of all processes, starts, watches and restarts them, and stops them in
-order.
+"""The supervisor: creates the resources of all processes, and starts, watches, restarts and stops the processes.
 
-It serves no request, and has no thread, no ZeroMQ context and no coordination client.
+It handles no request, and has no thread, no ZeroMQ context and no coordination client.
 """
 
 from kafkad.processes.supervisor.start import StartTimeouts, run_broker

@@ -1,7 +1,7 @@
-"""The children of the supervisor: starts an incarnation, notices its end, sends messages to all of them.
+"""The child processes of the supervisor: starting, messaging, killing and reaping incarnations.
 
-An incarnation is replaced only after it was reaped: a killed writer may finish a write late, so two incarnations of one
-process never overlap.
+An incarnation is replaced only after it was reaped, so two incarnations of one process never overlap: a killed writer
+may complete a write late.
 """
 
 import gc
@@ -23,9 +23,7 @@ from kafkad.processes.supervisor.forking import CannotFork, Process
 
 @dataclass(slots=True, kw_only=True)
 class Incarnation:
-    """One incarnation of a child: its process, a descriptor that gets readable at its end, and our end of the
-    channel.
-    """
+    """One incarnation of a child: process, pidfd (readable at its exit), and our end of the channel."""
 
     key: ProcessKey
     incarnation: int
@@ -34,7 +32,7 @@ class Incarnation:
     channel: Channel
     is_ready: bool = False
     is_clean: bool = False
-    """It has sent `Stopped` with all of its state on disk."""
+    """Whether `Stopped` was received and all state is on disk."""
     watchdog: Watchdog = field(default_factory=Watchdog)
     is_killed: bool = False
 
@@ -55,7 +53,7 @@ class Child:
 
 
 class Children:
-    """All of them, in the order of the process registry."""
+    """All children, in the order of the process registry."""
 
     def __init__(
         self,
@@ -76,7 +74,7 @@ class Children:
             # Before the first fork, so that each child finds all its peers in the process registry.
             registry.begin_incarnation(key)
         gc.collect()
-        # The garbage collector no longer touches these objects, so their pages stay shared between all processes.
+        # The garbage collector then ignores these objects, so their pages stay shared between all processes.
         gc.freeze()
 
     def __iter__(self) -> Iterator[Child]:
@@ -89,34 +87,34 @@ class Children:
         return [child.incarnation for child in self if child.incarnation is not None]
 
     def start(self, child: Child) -> Incarnation:
-        """Fork the incarnation that the process registry counts already.
+        """Fork the next incarnation, which the process registry already counts.
 
-        Raises `CannotFork`; then the same incarnation may be tried again.
+        Raises `CannotFork`; then the same incarnation may be started again.
         """
         assert child.incarnation is None, f"{child.key} is still alive"
         child.restart_at_ms = None
-        with ExitStack() as unless_begun:
+        with ExitStack() as on_failure:
             try:
-                child.incarnation = self._begin(child, unless_begun)
+                child.incarnation = self._begin(child, on_failure)
             except OSError as error:
                 raise CannotFork(error) from error
-            unless_begun.pop_all()
+            on_failure.pop_all()
         return child.incarnation
 
-    def _begin(self, child: Child, unless_begun: ExitStack) -> Incarnation:
-        """`unless_begun` undoes the preparations when the machine has no room for the incarnation."""
+    def _begin(self, child: Child, on_failure: ExitStack) -> Incarnation:
+        """`on_failure` undoes the preparations when the fork fails."""
         self._registry.set_state(child.key, ProcessState.STARTING)
-        unless_begun.callback(self._registry.set_state, child.key, ProcessState.DEAD)
+        on_failure.callback(self._registry.set_state, child.key, ProcessState.DEAD)
         ours, theirs = channel_pair()
-        unless_begun.callback(ours.close)
+        on_failure.callback(ours.close)
         try:
             process = self._fork(child, ours, theirs)
         finally:
             theirs.close()
         assert process.pid is not None, "a started process has a pid"
-        unless_begun.callback(process.close)
-        unless_begun.callback(process.join)
-        unless_begun.callback(process.kill)
+        on_failure.callback(process.close)
+        on_failure.callback(process.join)
+        on_failure.callback(process.kill)
         pidfd = os.pidfd_open(process.pid)
         self._registry.set_pid(child.key, process.pid)
         incarnation = self._registry.incarnation(child.key)
@@ -132,7 +130,7 @@ class Children:
             self._forget(child.key)
 
         process = Process(target=run_child, args=(context, child.main, forget), name=str(child.key))
-        # A signal that the child gets before it resets our handlers would be reported to us as ours.
+        # Until the child resets our handlers, its signals would appear in our signal queue.
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
         try:
             process.start()
@@ -141,7 +139,7 @@ class Children:
         return process
 
     def reap(self, child: Child) -> tuple[Incarnation, int]:
-        """The incarnation that ended and its exit code (negative: the signal). The next one is counted from here on."""
+        """The exited incarnation and its exit code (negative: the signal). The registry counts the next incarnation."""
         incarnation = child.incarnation
         assert incarnation is not None, f"{child.key} has no incarnation to reap"
         incarnation.process.join()
@@ -157,7 +155,7 @@ class Children:
         try:
             incarnation.channel.send(message)
         except ChannelClosed:
-            # It is dead already or hangs: its end is handled when its pidfd gets readable.
+            # The process has exited or hangs; its exit is handled when its pidfd becomes readable.
             self.kill(incarnation)
 
     def send_to_all(self, message: ToChild) -> None:
@@ -165,18 +163,18 @@ class Children:
             self.send(incarnation, message)
 
     def kill(self, incarnation: Incarnation) -> None:
-        """SIGKILL through the pidfd, which can't hit a stranger that got the same pid."""
+        """SIGKILL through the pidfd, which can't hit another process with a reused pid."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(incarnation.pidfd, signal.SIGKILL)
         incarnation.is_killed = True
 
-    def ask_for_stacks(self, incarnation: Incarnation) -> None:
-        """Make it write the stacks of its threads to stderr."""
+    def request_stacks(self, incarnation: Incarnation) -> None:
+        """Make the process write the stacks of its threads to stderr."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(incarnation.pidfd, STACKS_SIGNAL)
 
     def kill_all(self) -> None:
-        """Kill all that are left and wait for their ends."""
+        """Kill the remaining children and reap them."""
         for incarnation in self.incarnations():
             self.kill(incarnation)
         for child in self:

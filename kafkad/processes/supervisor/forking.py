@@ -1,6 +1,6 @@
-"""A process of multiprocess whose fork may fail without leaving anything behind, so that it can be tried again.
+"""A process of multiprocess whose failed fork can be retried without a leak.
 
-multiprocess makes two pipes before it forks, and leaks them when the fork fails. A limit of processes may last for
+multiprocess opens two pipes before it forks, and leaks them when the fork fails. A process limit may be reached for
 hours.
 """
 
@@ -14,10 +14,10 @@ from multiprocess.popen_fork import Popen
 from multiprocess.process import BaseProcess
 
 _HINTS = {
-    errno.EAGAIN: "no more processes may be started (ulimit -u, TasksMax=, pids.max)",
-    errno.ENOMEM: "there is not enough memory for another process",
-    errno.EMFILE: "no more files may be opened (ulimit -n, LimitNOFILE=)",
-    errno.ENFILE: "the machine has no more open files to give (fs.file-max)",
+    errno.EAGAIN: "the limit of processes is reached (ulimit -u, TasksMax=, pids.max)",
+    errno.ENOMEM: "not enough memory for another process",
+    errno.EMFILE: "the limit of open files is reached (ulimit -n, LimitNOFILE=)",
+    errno.ENFILE: "the machine's limit of open files is reached (fs.file-max)",
 }
 
 
@@ -25,17 +25,17 @@ class CannotFork(Exception):
     """Why the fork failed; one line."""
 
     def __init__(self, error: OSError) -> None:
-        known = _HINTS.get(error.errno or 0)
-        super().__init__(f"{known}: {error.strerror}" if known else str(error))
+        hint = _HINTS.get(error.errno or 0)
+        super().__init__(f"{hint}: {error.strerror}" if hint else str(error))
 
 
 class _Popen(Popen):  # type: ignore[misc]  # multiprocess has no types
     def _launch(self, process_obj: BaseProcess) -> None:
-        with ExitStack() as unless_forked:
-            ours, childs_end = _pipe(unless_forked)
-            childs, our_end = _pipe(unless_forked)
+        with ExitStack() as on_failure:
+            ours, childs_end = _pipe(on_failure)
+            childs, our_end = _pipe(on_failure)
             self.pid = os.fork()
-            unless_forked.pop_all()
+            on_failure.pop_all()
         if self.pid == 0:
             code = 1
             try:
@@ -58,7 +58,7 @@ def _pipe(stack: ExitStack) -> tuple[int, int]:
 
 
 class Process(ForkProcess):  # type: ignore[misc]
-    """As multiprocess's own, but it closes the pipes when the fork fails."""
+    """The process of multiprocess, but a failed fork closes the pipes."""
 
     @staticmethod
     def _Popen(process_obj: BaseProcess) -> Popen:

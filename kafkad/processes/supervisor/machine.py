@@ -1,14 +1,14 @@
-"""Can the broker run on this machine at all?"""
+"""Whether the broker supports this machine."""
 
-_KNOWN = ("x86_64", "amd64", "i686")
+_SUPPORTED = ("x86_64", "amd64", "i686")
 """Names of uname(2); linux32(8) gives the last one on the same processors."""
 
 
-def refusal(machine: str) -> str | None:
-    """`machine` is what `uname -m` prints. One line, or None if the machine is supported."""
-    if machine in _KNOWN:
+def unsupported_machine(machine: str) -> str | None:
+    """The error as one line, or None if the machine is supported. `machine` is the output of `uname -m`."""
+    if machine in _SUPPORTED:
         return None
     return (
-        f"this machine is {machine}, and kafkad runs on x86-64 only: its processes share memory without locks and rely "
-        "on the order in which that architecture writes"
+        f"unsupported architecture {machine}: kafkad requires x86-64, because its processes share memory without locks "
+        "and rely on the memory order of that architecture"
     )

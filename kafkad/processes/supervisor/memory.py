@@ -1,4 +1,4 @@
-"""Whether the limits of memory are enough for this configuration: a line with the number when they are not."""
+"""A warning with a recommended value when the memory limits are too low for this configuration."""
 
 import logging
 
@@ -9,18 +9,18 @@ log = logging.getLogger(__name__)
 
 
 def warn_of_little(processes: int, arena_bytes: int) -> None:
-    """The kernel enforces them in mid-service: what a broker needs depends on what its clients send."""
+    """A warning only: the memory that a broker requires depends on its clients, and the kernel enforces limits late."""
     together, least = group_limit(), recommended_memory(processes=processes, arena_bytes=arena_bytes)
     if together is not None and together < least:
         log.warning(
-            "the broker may use %d MB of memory (MemoryMax=, or that of its container): for %d processes and what "
-            "clients send %d are better, the kernel ends processes that need more",
-            *(together >> 20, processes, least >> 20),
+            "memory limit of the broker is %d MB (MemoryMax=, or its container's): at least %d MB are recommended for "
+            "%d processes, otherwise the kernel may kill processes",
+            *(together >> 20, least >> 20, processes),
         )
     each, least = data_limit(), required_by_process()
     if each is not None and each < least:
         log.warning(
-            "each process may have %d MB of memory of its own (ulimit -d, LimitDATA=): %d are better, processes that "
-            "get no more end and are started again",
+            "memory limit of each process is %d MB (ulimit -d, LimitDATA=): at least %d MB are recommended, otherwise "
+            "processes may exit and be restarted",
             *(each >> 20, least >> 20),
         )

@@ -1,4 +1,4 @@
-"""Whether the limit of open files is enough for this configuration: a line with the number when it is not."""
+"""An error or a warning with a recommended value when the limit of open files is too low for this configuration."""
 
 import logging
 from collections.abc import Sequence
@@ -13,12 +13,13 @@ log = logging.getLogger(__name__)
 _HOW = "(ulimit -n, LimitNOFILE=)"
 
 
-def refusal(open_files: OpenFiles) -> str | None:
+def too_few_open_files(open_files: OpenFiles) -> str | None:
+    """The error as one line; None if the broker can start with this limit."""
     if open_files.limit >= open_files.least:
         return None
     return (
-        f"each process may have {open_files.limit} files open {_HOW}, and a broker of {open_files.processes} "
-        f"processes needs at least {open_files.least}"
+        f"limit of open files is {open_files.limit} for each process {_HOW}, a broker of {open_files.processes} "
+        f"processes requires at least {open_files.least}"
     )
 
 
@@ -34,8 +35,9 @@ def warn_of_few(open_files: OpenFiles, config: BrokerConfig, directories: Sequen
     )
     if open_files.limit < recommended:
         log.warning(
-            "each process may have %d files open %s: for %d processes, %d partitions and %d connections %d are better",
-            *(open_files.limit, _HOW, open_files.processes, partitions, connections, recommended),
+            "limit of open files is %d for each process %s: at least %d are recommended for %d processes, "
+            "%d partitions and %d connections",
+            *(open_files.limit, _HOW, recommended, open_files.processes, partitions, connections),
         )
 
 
@@ -45,5 +47,5 @@ def _partitions(directory: LogDirectory) -> int:
     try:
         return sum(1 for _ in directory.partitions())
     except StorageFailed:
-        # The reader of its content reports the error.
+        # The controller reports the error when it reads the directory.
         return 0

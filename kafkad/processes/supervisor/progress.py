@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from kafkad.adapters.shared_memory.process_registry import ProcessRegistry
 from kafkad.core.supervision.stop_sequence import StopRole
 
-LEAVING = "stopping: other brokers take over the leadership"
+CONTROLLED_SHUTDOWN = "stopping: other brokers take over the leadership"
 STOPPING: Mapping[str, str] = {
-    "network": "stopping: answering what is under way",
-    "fetcher": "stopping: leaving the leaders",
-    "cleaner": "stopping: ending the round of the cleaner",
+    "network": "stopping: completing pending requests",
+    "fetcher": "stopping: ending fetches from leaders",
+    "cleaner": "stopping: ending the cleaning pass",
     "worker": "stopping: flushing {} partitions",
     "controller": "stopping: writing checkpoints",
-    "reporter": "stopping: the last metrics",
+    "reporter": "stopping: reporting the last metrics",
 }
 
 
@@ -25,13 +25,13 @@ def of_start(registry: ProcessRegistry, *, is_recovering: bool) -> str:
 def of_stop(registry: ProcessRegistry, stage: StopRole | None) -> str | None:
     """None if the text has not changed."""
     done, total = _partitions(registry)
-    # A worker that was just told to stop has not reported its count yet.
+    # Right after `Stop` a worker has not reported its count yet.
     if stage is None or (stage.role == "worker" and done == total):
         return None
     return STOPPING[stage.role].format(total - done)
 
 
 def _partitions(registry: ProcessRegistry) -> tuple[int, int]:
-    """The progress of all workers together."""
+    """The total progress of all workers."""
     rows = [registry.progress(key) for key in registry.role("worker")]
     return sum(row[0] for row in rows), sum(row[1] for row in rows)

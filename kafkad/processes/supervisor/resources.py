@@ -1,6 +1,6 @@
-"""The broker's resources before its first process: memory, addresses, log directories, the runtime directory.
+"""The broker's resources before the first fork: memory, addresses, log directories, the runtime directory.
 
-They are acquired together and released together; a missing one raises `StartupFailed` with one line.
+They are acquired and released together; a missing resource raises `StartupFailed` with one line.
 """
 
 import logging
@@ -44,12 +44,12 @@ LEADERS_AT_ONCE = 4
 
 
 class StartupFailed(Exception):
-    """Why the broker can't start here; one line for the person who starts it. The exit code is 2."""
+    """The reason why the broker can't start, as one line. The exit code is 2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Everything that children inherit; `close` releases it."""
+    """The resources that children inherit; `close` releases them."""
 
     shared: SharedState
     runtime_dir: Path
@@ -57,13 +57,11 @@ class Resources:
     endpoints: tuple[Endpoint, ...]
     log_directories: tuple[LogDirectory, ...]
     was_clean: tuple[bool, ...]
-    """For each log directory, also offline ones: whether it needs no recovery."""
+    """For each log directory, also offline ones: whether it requires no recovery."""
     stack: ExitStack
 
     def stop_listening(self) -> None:
-        """Close our copies of the listeners: while one is open, the kernel accepts connections that no process
-        serves.
-        """
+        """Close our copies of the listeners: with an open copy, the kernel accepts connections without a process."""
         for _, sock in self.listeners:
             sock.close()
 
@@ -72,7 +70,7 @@ class Resources:
 
 
 def process_keys(config: BrokerConfig) -> tuple[ProcessKey, ...]:
-    """The processes in the order in which they are started. Raises `StartupFailed`."""
+    """The processes in start order. Raises `StartupFailed`."""
     counts = (
         ("controller", 1),
         ("worker", config.network.num_io_threads),
@@ -92,21 +90,21 @@ def process_keys(config: BrokerConfig) -> tuple[ProcessKey, ...]:
 
 
 def fetcher_count(config: BrokerConfig) -> int:
-    """Only a broker of a cluster has leaders to follow."""
+    """Only brokers of a cluster have fetchers."""
     count = config.values["num.replica.fetchers"]
     assert isinstance(count, int), "it is an integer option"
     return count if config.cluster is not None else 0
 
 
 def _fetcher_arena_bytes(config: BrokerConfig) -> int:
-    """Room for the answers of some leaders at once; others wait for it. Only what was used costs memory."""
-    answer = config.values["replica.fetch.response.max.bytes"]
-    assert isinstance(answer, int), "it is an integer option"
-    return LEADERS_AT_ONCE * arena_bytes(answer + RESPONSE_SLACK, config.network.socket_request_max_bytes)
+    """Space for the responses of some leaders at once; other responses wait. Unused pages cost no memory."""
+    response_bytes = config.values["replica.fetch.response.max.bytes"]
+    assert isinstance(response_bytes, int), "it is an integer option"
+    return LEADERS_AT_ONCE * arena_bytes(response_bytes + RESPONSE_SLACK, config.network.socket_request_max_bytes)
 
 
-def take_resources(config: BrokerConfig, service: ServiceManager | None = None) -> Resources:
-    """All or nothing; raises `StartupFailed`. `service` keeps the listening sockets over a restart."""
+def acquire_resources(config: BrokerConfig, service: ServiceManager | None = None) -> Resources:
+    """All resources, or `StartupFailed`. `service` keeps the listening sockets over a restart."""
     keys = process_keys(config)
     with ExitStack() as stack:
         try:
@@ -130,14 +128,14 @@ def take_resources(config: BrokerConfig, service: ServiceManager | None = None) 
 def _bind(
     config: BrokerConfig, service: ServiceManager, stack: ExitStack
 ) -> tuple[tuple[Listener, socket.socket], ...]:
-    """Each listener's socket: one that the service manager has stored, or a new one that it stores from now on."""
+    """The socket of each listener: from the service manager's store, or a new one that is stored there."""
     inherited = InheritedSockets()
-    known = [(listener, inherited.take(listener.host, listener.port)) for listener in config.network.listeners]
+    sockets = [(listener, inherited.take(listener.host, listener.port)) for listener in config.network.listeners]
     # First, because a new listener may overlap with an old one's address.
     for name in inherited.close():
         service.drop(name)
     listeners, new = [], []
-    for listener, kept in known:
+    for listener, kept in sockets:
         sock = kept or bind_listener(listener.host, listener.port)
         stack.callback(sock.close)
         listeners.append((listener, sock))
@@ -157,32 +155,32 @@ def _endpoint(sock: socket.socket) -> Endpoint:
 
 
 def _lock(config: BrokerConfig, stack: ExitStack) -> tuple[LogDirectory, ...]:
-    """As in log.dirs. The first one holds the coordination store and must be usable; others may be offline."""
+    """Lock log.dirs. The first directory holds the coordination store and must be usable; others may be offline."""
     directories: list[LogDirectory] = []
     for path in config.log_dirs.log_dirs:
-        _refuse_twice(path, directories)
+        _reject_duplicate(path, directories)
         try:
             directory = _open(path)
         except LogDirectoryOffline as error:
             if not directories:
                 raise
-            log.error("log directory %s is offline, and so are its partitions: %s", path, error)
+            log.error("log directory %s and its partitions are offline: %s", path, error)
             directory = LogDirectory.offline(Path(path))
         stack.callback(directory.close)
         directories.append(directory)
     return tuple(directories)
 
 
-def _refuse_twice(path: str, before: Sequence[LogDirectory]) -> None:
-    """Whatever it is called: `..`, a symbolic link, a mount. Raises `LogDirectoryUnusable`."""
+def _reject_duplicate(path: str, before: Sequence[LogDirectory]) -> None:
+    """Compare directories, not names: `..`, a symbolic link, a mount. Raises `LogDirectoryUnusable`."""
     for other in before:
         try:
             is_same = other.is_online and os.path.samefile(os.path.realpath(path), other.path)
         except OSError:
-            # It is not there yet, or can't be used: opening it says so.
+            # The directory is missing or can't be used: opening it reports the error.
             continue
         if is_same:
-            raise LogDirectoryUnusable(f"{path} and {other.path} are one log directory: name it once in log.dirs")
+            raise LogDirectoryUnusable(f"{path} and {other.path} are the same directory: name it once in log.dirs")
 
 
 def _open(path: str) -> LogDirectory:
@@ -198,13 +196,13 @@ def _open(path: str) -> LogDirectory:
 def _share_memory(config: BrokerConfig, keys: tuple[ProcessKey, ...], stack: ExitStack) -> SharedState:
     def region(name: str, size: int) -> SharedRegion:
         try:
-            made = SharedRegion(name, size)
+            shared = SharedRegion(name, size)
         except OSError as error:
             raise StartupFailed(
-                f"{size >> 20} MiB of memory for what the processes share ({name}) can't be had: {error.strerror}"
+                f"can't allocate {size >> 20} MiB of shared memory ({name}): {error.strerror}"
             ) from error
-        stack.callback(made.close)
-        return made
+        stack.callback(shared.close)
+        return shared
 
     size = arena_bytes(config.runtime.arena_bytes, config.network.socket_request_max_bytes)
     networks = sum(key.role == "network" for key in keys)

@@ -1,4 +1,4 @@
-"""Signals as events: the handler only leaves a byte in a pipe that the supervisor's loop reads."""
+"""Signals as events: the handler only writes a byte to a pipe, which the supervisor's loop reads."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A broker from its configuration to its exit code: acquires resources, supervises, releases everything."""
+"""A broker from its configuration to its exit code: acquire resources, supervise, release resources."""
 
 import faulthandler
 import logging
@@ -32,7 +32,7 @@ from kafkad.processes.runtime.child import (
 )
 from kafkad.processes.supervisor import machine, memory, open_files
 from kafkad.processes.supervisor.children import Children
-from kafkad.processes.supervisor.resources import Resources, StartupFailed, process_keys, take_resources
+from kafkad.processes.supervisor.resources import Resources, StartupFailed, acquire_resources, process_keys
 from kafkad.processes.supervisor.signals import SignalQueue
 from kafkad.processes.supervisor.supervision import Supervision
 from kafkad.wire.api_table import serve_cluster
@@ -62,25 +62,25 @@ def run_broker(
     reread: Reread | None = None,
     timeouts: StartTimeouts | None = None,
 ) -> int:
-    """Run a broker in this process until it is told to stop; its exit code (0, 1 failed, 2 refused).
+    """Run a broker until it stops. Returns the exit code: 0, 1 (failed) or 2 (can't start).
 
-    `announce` is called once, when everything serves. `reread` reads the configuration again (SIGHUP).
-    `roles` are the mains of the processes; unless given, those of `kafkad.processes`.
+    `announce` is called once, when all processes are ready. `reread` reads the configuration again (SIGHUP).
+    `roles` are the main functions of the processes; by default those of `kafkad.processes`.
     """
     configure_logging("supervisor")
     faulthandler.enable()
     write_stacks_on_signals()
     process_limits.raise_open_files()
-    # Imported here, once, before the fork: a restarted child must not import again.
+    # Imported once, before the fork: a restarted child must not import again.
     mains = dict(roles) if roles is not None else load_roles()
     if config.cluster is not None:
         serve_cluster()
     service = ServiceManager()
     try:
-        _look_at_machine(config)
-        resources = take_resources(config, service)
-    except StartupFailed as refusal:
-        print(f"kafkad: {refusal}", file=sys.stderr, flush=True)
+        _check_machine(config)
+        resources = acquire_resources(config, service)
+    except StartupFailed as error:
+        print(f"kafkad: {error}", file=sys.stderr, flush=True)
         return REFUSED
     own_pid = os.getpid()
     try:
@@ -88,14 +88,15 @@ def run_broker(
         memory.warn_of_little(len(process_keys(config)) + 1, resources.shared.arena_bytes)
         return _Broker(config, plugins, resources, service, mains, announce, reread, timeouts or StartTimeouts()).run()
     finally:
-        # A child never gets here; if it did, it must not remove the directory of the others.
+        # A child never gets here; if it did, it must not remove the runtime directory.
         if os.getpid() == own_pid:
             resources.close()
 
 
-def _look_at_machine(config: BrokerConfig) -> None:
-    """Raises `StartupFailed` if no broker can run here with this configuration."""
-    for reason in (machine.refusal(os.uname().machine), open_files.refusal(_open_files(config))):
+def _check_machine(config: BrokerConfig) -> None:
+    """Raises `StartupFailed` if the broker can't run on this machine with this configuration."""
+    machine_error = machine.unsupported_machine(os.uname().machine)
+    for reason in (machine_error, open_files.too_few_open_files(_open_files(config))):
         if reason is not None:
             raise StartupFailed(reason)
 
@@ -113,11 +114,11 @@ def load_roles() -> Mapping[str, RoleMain]:
 
 
 CONTROLLED_SHUTDOWN_SLACK_MS = 5_000
-"""The controller process gives up each request so much before the supervisor has no more patience with it."""
+"""The controller process aborts each ControlledShutdown request this long before the supervisor's timeout."""
 
 
 class _Broker:
-    """The state that start, reload and end share: the present configuration and the resources."""
+    """The state of start, reload and stop: the present configuration and the resources."""
 
     def __init__(
         self,
@@ -136,7 +137,7 @@ class _Broker:
         self._mains = dict(mains)
         self._announce = announce
         self._reread = reread
-        self._patience = timeouts
+        self._timeouts = timeouts
         self._service = service
         self._close_in_children: tuple[Callable[[], None], ...] = ()
 
@@ -145,7 +146,7 @@ class _Broker:
         registry = resources.shared.registry
         with SignalQueue() as signals, select.epoll() as epoll:
             self._close_in_children = (signals.close, epoll.close)
-            children = Children(registry, self._mains, self._context, self._forget, self._patience.failures_allowed)
+            children = Children(registry, self._mains, self._context, self._forget, self._timeouts.failures_allowed)
             supervision = Supervision(
                 children=children,
                 registry=registry,
@@ -157,7 +158,7 @@ class _Broker:
                 on_ready=partial(self._announce, resources.endpoints),
                 on_stopping=resources.stop_listening,
                 reread=self._reload,
-                stage_ms=self._patience.stage_ms,
+                stage_ms=self._timeouts.stage_ms,
                 controlled_shutdown_ms=_controlled_shutdown_ms(self._config),
             )
             try:
@@ -176,7 +177,9 @@ class _Broker:
             try:
                 directory.mark_clean_shutdown()
             except StorageFailed as error:
-                log.error("%s can't be marked as closed, the next start checks its logs: %s", directory.path, error)
+                log.error(
+                    "can't mark the clean shutdown in %s, the next start recovers its logs: %s", directory.path, error
+                )
 
     def _context(self, key: ProcessKey, incarnation: int, channel: Channel) -> ChildContext:
         resources = self._resources
@@ -205,34 +208,34 @@ class _Broker:
                 sock.close()
 
     def _reload(self) -> Reload | None:
-        """Read the file again and keep the options that need no restart; None when nothing changes."""
+        """Read the file again and apply the options that require no restart; None when nothing changes."""
         if self._reread is None:
             log.info("SIGHUP: there is no properties file to read again")
             return None
         try:
-            found = dynamic.reloadable(self._config, self._reread())
-        except InvalidConfiguration as refusal:
-            for problem in refusal.problems:
-                log.error("the configuration stays as it is: %s", problem)
+            reloaded = dynamic.reloadable(self._config, self._reread())
+        except InvalidConfiguration as error:
+            for problem in error.problems:
+                log.error("configuration not reloaded: %s", problem)
             return None
         plugins = self._plugins
-        unknown = dynamic.unknown_policy(found.config, plugins.cleanup_policies if plugins is not None else ())
+        unknown = dynamic.unknown_policy(reloaded.config, plugins.cleanup_policies if plugins is not None else ())
         if unknown is not None:
-            log.error("the configuration stays as it is: %s", unknown)
+            log.error("configuration not reloaded: %s", unknown)
             return None
-        for name in found.applied:
+        for name in reloaded.applied:
             # Without the value: it may be a secret.
             log.info("%s has a new value", name)
-        for name in found.needs_restart:
-            log.warning("%s has changed in the file, but needs a restart", name)
-        if not found.applied:
+        for name in reloaded.needs_restart:
+            log.warning("%s has changed in the file, but requires a restart", name)
+        if not reloaded.applied:
             return None
-        self._config = found.config
-        return Reload(static=dict(found.config.texts.static))
+        self._config = reloaded.config
+        return Reload(static=dict(reloaded.config.texts.static))
 
 
 def _controlled_shutdown_ms(config: BrokerConfig) -> int:
-    """The longest that the controlled shutdown may take; 0: there is none."""
+    """The timeout of the controlled shutdown; 0: there is none."""
     values = config.values
     if config.cluster is None or not values["controlled.shutdown.enable"]:
         return 0

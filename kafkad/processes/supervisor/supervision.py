@@ -1,6 +1,6 @@
-"""The supervisor's loop: waits for signals, ends of children and their messages, and acts on them.
+"""The supervisor's loop: handles signals, exits of children and their messages.
 
-Rules of the core decide which restart is due, how a stop goes on and which broker states are legal.
+Rules of the core decide when a restart is due, the order of a stop and the legal broker states.
 """
 
 import logging
@@ -77,19 +77,19 @@ class Supervision:
         self._reread = reread
         self._stage_ms = stage_ms
         self._controlled_shutdown_ms = controlled_shutdown_ms
-        """The longest time for others to take over the leadership; 0: nobody could."""
-        self._leaves_by_ms: int | None = None
-        """While others take over; processes go on as before."""
+        """The timeout of the controlled shutdown; 0: there is none."""
+        self._shutdown_deadline_ms: int | None = None
+        """Set during the controlled shutdown, in which all processes continue."""
         self._on_event: dict[int, Callable[[], None]] = {}
         self._stopping: StopSequence | None = None
         self._was_ready = False
-        self._waits_for_log = False
+        self._has_pending_log = False
         self._watching = Watch(children, counters, registry, service, monotonic_ms())
         self.exit_code = OK
         self.unclean_workers = 0
 
     def run(self) -> int:
-        """Runs until all children have ended; returns the exit code."""
+        """Run until all children have exited; returns the exit code."""
         self._enter(BrokerState.STARTING)
         if self._is_recovering:
             self._enter(BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN)
@@ -97,12 +97,12 @@ class Supervision:
         self._start_all()
         while self._stopping is None or not self._stopping.is_over:
             for fd, _ in self._epoll.poll(self._wait_s()):
-                # An earlier event of this pass may have ended the incarnation of this descriptor.
+                # An earlier event of this pass may have closed this descriptor.
                 on_event = self._on_event.get(fd)
                 if on_event is not None:
                     on_event()
-            self._act_on_time(monotonic_ms())
-            self._waits_for_log = standard_streams.write_pending()
+            self._handle_deadlines(monotonic_ms())
+            self._has_pending_log = standard_streams.write_pending()
         self._enter(BrokerState.NOT_RUNNING)
         return self.exit_code
 
@@ -117,39 +117,37 @@ class Supervision:
     def _wait_s(self) -> float:
         """Until the next deadline."""
         deadlines = [self._watching.next_ms]
-        if self._leaves_by_ms is not None:
-            deadlines.append(self._leaves_by_ms)
+        if self._shutdown_deadline_ms is not None:
+            deadlines.append(self._shutdown_deadline_ms)
         deadlines += [child.restart_at_ms for child in self._children if child.restart_at_ms is not None]
         stage = self._stopping.current if self._stopping is not None else None
         if stage is not None and any(self._unkilled(stage)):
             deadlines.append(stage.deadline_ms)
-        most_s = standard_streams.RETRY_S if self._waits_for_log else math.inf
-        return min(max(0, min(deadlines) - monotonic_ms()) / 1000, most_s)
+        longest_s = standard_streams.RETRY_S if self._has_pending_log else math.inf
+        return min(max(0, min(deadlines) - monotonic_ms()) / 1000, longest_s)
 
-    def _act_on_time(self, now_ms: int) -> None:
+    def _handle_deadlines(self, now_ms: int) -> None:
         started = False
         for child in self._children:
             if child.restart_at_ms is not None and child.restart_at_ms <= now_ms:
-                started = self._start_again(child) or started
+                started = self._restart(child) or started
         if started:
-            self._tell_registry()
-        if self._leaves_by_ms is not None and self._leaves_by_ms <= now_ms:
-            log.error("the controlled shutdown takes too long: the broker stops although it leads partitions")
-            self._end_processes()
+            self._notify_registry_change()
+        if self._shutdown_deadline_ms is not None and self._shutdown_deadline_ms <= now_ms:
+            log.error("controlled shutdown timed out: stopping although the broker leads partitions")
+            self._stop_processes()
         stage = self._stopping.current if self._stopping is not None else None
         if stage is not None and stage.deadline_ms <= now_ms:
             for incarnation in self._unkilled(stage):
-                log.error("%s has not stopped in time and is killed", incarnation.key)
+                log.error("killing %s: it has not stopped in time", incarnation.key)
                 self._children.kill(incarnation)
         if self._watching.next_ms <= now_ms:
             is_stopping = self._stopping is not None
             is_starting = not (self._was_ready or is_stopping)
-            self._watching.look(now_ms, is_starting=is_starting, is_stopping=is_stopping, text=self._progress())
+            self._watching.check(now_ms, is_starting=is_starting, is_stopping=is_stopping, text=self._progress())
 
     def _unkilled(self, stage: StopRole) -> Iterator[Incarnation]:
-        """The children that the stop deadline applies to: one that was killed, but can't end yet, gets no further
-        signal.
-        """
+        """The children of this stage that were not killed yet: a killed child gets no more signals."""
         return (
             incarnation
             for incarnation in self._children.incarnations()
@@ -162,64 +160,64 @@ class Supervision:
         return None if self._was_ready else progress.of_start(self._registry, is_recovering=self._is_recovering)
 
     def _start_all(self) -> None:
-        """Start the first incarnations. If one of these can't start, the broker does not."""
+        """Start the first incarnations. If one can't be started, the broker stops."""
         for child in self._children:
             try:
                 self._start(child)
             except CannotFork as error:
-                self._abandon(f"{child.key} can't be started: {error}", REFUSED)
+                self._abandon(f"can't start {child.key}: {error}", REFUSED)
                 return
 
-    def _start_again(self, child: Child) -> bool:
-        """False when the machine has no room for it now; the other processes go on."""
+    def _restart(self, child: Child) -> bool:
+        """False when the fork failed; the other processes continue."""
         try:
             self._start(child)
         except CannotFork as error:
             child.restart_at_ms = child.backoff.not_begun(monotonic_ms())
             delay_ms = child.restart_at_ms - monotonic_ms()
-            log.error("%s can't be started, the next try is in %d ms: %s", child.key, delay_ms, error)
+            log.error("can't start %s, retrying in %d ms: %s", child.key, delay_ms, error)
             return False
         return True
 
     def _start(self, child: Child) -> None:
         incarnation = self._children.start(child)
-        self._watch(incarnation.pidfd, partial(self._on_end, child))
+        self._watch(incarnation.pidfd, partial(self._on_exit, child))
         self._watch(incarnation.channel.fd, partial(self._on_messages, child, incarnation))
 
-    def _on_end(self, child: Child) -> None:
+    def _on_exit(self, child: Child) -> None:
         incarnation = child.incarnation
-        assert incarnation is not None, "a pidfd is watched as long as its incarnation"
-        # Its last messages are still in the socket.
+        assert incarnation is not None, "the pidfd of an incarnation is watched until its exit"
+        # The last messages are still in the socket.
         self._on_messages(child, incarnation)
         self._unwatch(incarnation.pidfd)
         self._unwatch(incarnation.channel.fd)
         incarnation, code = self._children.reap(child)
         if child.key.role == "worker" and not (incarnation.is_clean and code == 0):
             self.unclean_workers += self._stopping is not None
-        if self._leaves_by_ms is not None and child.key == CONTROLLER:
-            log.error("the controller process has ended in the controlled shutdown, which ends with it")
-            self._end_processes()
+        if self._shutdown_deadline_ms is not None and child.key == CONTROLLER:
+            log.error("controlled shutdown aborted: the controller process exited")
+            self._stop_processes()
         elif self._stopping is None:
             self._replace(child, code)
-        self._tell_registry()
+        self._notify_registry_change()
         self._continue_stopping()
 
     def _replace(self, child: Child, code: int) -> None:
         decision = child.backoff.died(monotonic_ms(), has_served=self._was_ready)
         if isinstance(decision, CrashLoop):
             times = f"{decision.failures} times before the broker could serve"
-            self._abandon(f"{child.key} ended {times}, last with {_ending(code)}", FAILED)
+            self._abandon(f"{child.key} exited {times}, last with {_exit_text(code)}", FAILED)
             return
         child.restart_at_ms = decision.at_ms
         delay_ms = max(0, decision.at_ms - monotonic_ms())
-        often = f" ({decision.recent_deaths} times within ten minutes)" if decision.recent_deaths > 1 else ""
-        log.error("%s ended with %s%s; it is started again in %d ms", child.key, _ending(code), often, delay_ms)
+        times = f" ({decision.recent_deaths} times within ten minutes)" if decision.recent_deaths > 1 else ""
+        log.error("%s exited with %s%s; restarting it in %d ms", child.key, _exit_text(code), times, delay_ms)
 
     def _on_messages(self, child: Child, incarnation: Incarnation) -> None:
         try:
             messages = incarnation.channel.receive()
         except ChannelClosed:
-            # Its end follows or is being handled, through the pidfd.
+            # The pidfd reports the exit.
             self._unwatch(incarnation.channel.fd)
             return
         for message in messages:
@@ -231,29 +229,29 @@ class Supervision:
                 incarnation.is_ready = True
                 child.backoff.ready(monotonic_ms())
                 self._registry.set_state(child.key, ProcessState.READY)
-                self._look_whether_ready()
+                self._check_ready()
             case Stopped(is_clean=is_clean):
                 incarnation.is_clean = is_clean
             case Status(text=text):
                 log.info("%s: %s", child.key, text)
             case LeadershipMoved():
-                if self._leaves_by_ms is not None:
-                    self._end_processes()
+                if self._shutdown_deadline_ms is not None:
+                    self._stop_processes()
             case Fatal(text=text, exit_code=exit_code):
                 self._abandon(f"{child.key}: {text}", exit_code)
             case _:
-                raise AssertionError(f"{child.key} sent {message}, which only the supervisor says")
+                raise AssertionError(f"{child.key} sent {message}, which only the supervisor sends")
 
-    def _tell_registry(self) -> None:
+    def _notify_registry_change(self) -> None:
         self._children.send_to_all(ProcessesChanged())
 
     def _enter(self, state: BrokerState) -> None:
         self._registry.broker_state = enter(self._registry.broker_state, state)
         self._children.send_to_all(BrokerStateChanged(state=state))
 
-    def _look_whether_ready(self) -> None:
-        everybody = all(child.incarnation is not None and child.incarnation.is_ready for child in self._children)
-        if everybody and not self._was_ready and self._stopping is None:
+    def _check_ready(self) -> None:
+        all_ready = all(child.incarnation is not None and child.incarnation.is_ready for child in self._children)
+        if all_ready and not self._was_ready and self._stopping is None:
             self._was_ready = True
             self._enter(BrokerState.RUNNING_AS_BROKER)
             self._service.ready("serving")
@@ -264,12 +262,12 @@ class Supervision:
             if number == signal.SIGHUP and not has_hung_up():
                 self._reload()
             elif self._stopping is not None:
-                log.info("%s: the broker is stopping already", number.name)
-            elif self._leaves_by_ms is not None:
-                log.warning("%s again: the broker stops although it leads partitions", number.name)
-                self._end_processes()
+                log.info("%s ignored: the broker is already stopping", number.name)
+            elif self._shutdown_deadline_ms is not None:
+                log.warning("second %s: stopping although the broker leads partitions", number.name)
+                self._stop_processes()
             else:
-                log.info("%s: the broker stops", number.name)
+                log.info("%s: stopping the broker", number.name)
                 self._stop()
 
     def _reload(self) -> None:
@@ -280,25 +278,30 @@ class Supervision:
 
     def _abandon(self, reason: str, exit_code: int) -> None:
         if self.exit_code == OK:
-            log.critical("the broker stops: %s", reason)
+            log.critical("stopping the broker: %s", reason)
             self.exit_code = exit_code
         else:
-            # Often of the same cause, which was said.
-            log.error("%s, while the broker stops", reason)
+            # Often the cause is the same, and was logged.
+            log.error("%s, while the broker is stopping", reason)
         if self._stopping is None:
             self._stop()
 
     def _stop(self) -> None:
-        """In a cluster others take over the leadership first, while clients are still answered."""
-        if self._leaves_by_ms is None and self._was_ready and self._controlled_shutdown_ms and self.exit_code == OK:
-            self._leaves_by_ms = monotonic_ms() + self._controlled_shutdown_ms
-            self._service.stopping(progress.LEAVING)
+        """In a cluster a controlled shutdown comes first: other brokers take over the leadership."""
+        if (
+            self._shutdown_deadline_ms is None
+            and self._was_ready
+            and self._controlled_shutdown_ms
+            and self.exit_code == OK
+        ):
+            self._shutdown_deadline_ms = monotonic_ms() + self._controlled_shutdown_ms
+            self._service.stopping(progress.CONTROLLED_SHUTDOWN)
             self._enter(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
         else:
-            self._end_processes()
+            self._stop_processes()
 
-    def _end_processes(self) -> None:
-        self._leaves_by_ms = None
+    def _stop_processes(self) -> None:
+        self._shutdown_deadline_ms = None
         self._service.stopping(progress.STOPPING["network"])
         self._on_stopping()
         for state in leaving(self._registry.broker_state):
@@ -306,7 +309,7 @@ class Supervision:
         self._stopping = StopSequence(stage_ms=self._stage_ms)
         for child in self._children:
             if child.key.role == "worker" and child.incarnation is None:
-                # A process that never lived has changed nothing.
+                # A process without an incarnation has changed nothing.
                 self.unclean_workers += self._is_recovering or self._registry.incarnation(child.key) > FIRST_INCARNATION
             child.restart_at_ms = None
         self._continue_stopping()
@@ -325,5 +328,5 @@ class Supervision:
                     self._children.send(incarnation, Stop(deadline_ms=stage.deadline_ms))
 
 
-def _ending(code: int) -> str:
+def _exit_text(code: int) -> str:
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"

@@ -52,7 +52,7 @@ def forked(settings: Mapping[str, str]) -> Iterator[ChildContext]:
     with tempfile.TemporaryDirectory() as runtime:
         every = {**SMALL, "kafkad.runtime.dir": runtime, **settings}
         broker = OneThreadBroker(PORTS, load(None, list(every.items())), load_plugins(enabled=False))
-        broker.take_resources()
+        broker.acquire_resources()
         broker.registry.begin_incarnation(CONTROLLER)
         incarnation = broker.fork(CONTROLLER)
         try:

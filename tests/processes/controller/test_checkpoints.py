@@ -157,8 +157,8 @@ def test_a_damaged_checkpoint_says_what_follows(scene: Scene, caplog: pytest.Log
         (scene.data[0] / name).write_bytes(b"\xff" * 100)
     scene.checkpoints()
     lines = [record.getMessage() for record in caplog.records]
-    said = [line.partition(" and is written anew; ")[2].partition(":")[0] for line in lines]
-    assert [name for name in names if not any(f"{scene.data[0]}/{name} can't be read" in line for line in lines)] == []
+    said = [line.partition(", writing a new file; ")[2].partition(":")[0] for line in lines]
+    assert [name for name in names if not any(f"can't read {scene.data[0]}/{name}," in line for line in lines)] == []
     assert len(set(said)) == len(names) == len(lines)
 
 

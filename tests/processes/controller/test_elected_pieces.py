@@ -29,7 +29,7 @@ def controller(tmp_path: Path) -> Iterator[ElectableController]:
 
 
 def test_others_are_served_between_the_pieces(controller: ElectableController) -> None:
-    large, small = controller.answer(create(LARGE, MANY)), controller.answer(create(LARGE, ["small"]))
+    large, small = controller.handle_request(create(LARGE, MANY)), controller.handle_request(create(LARGE, ["small"]))
     first = next(large)
     assert (first.is_last, first.body) == (False, None)
     (only,) = small
@@ -41,7 +41,7 @@ def test_others_are_served_between_the_pieces(controller: ElectableController) -
 
 
 def test_a_controller_that_is_no_longer_elected_handles_no_further_piece(controller: ElectableController) -> None:
-    large, created = controller.answer(create(LARGE, MANY)), controller.auto_create([*MANY, "other"])
+    large, created = controller.handle_request(create(LARGE, MANY)), controller.auto_create([*MANY, "other"])
     assert not next(large).is_last
     assert not next(created).is_last
     controller.resign()

@@ -12,7 +12,7 @@ from kafkad.core.controller.image import Broker, Listener, MetadataImage
 from kafkad.core.controller.topics.topics import TopicResult
 from kafkad.core.errors import ErrorCode
 from kafkad.processes.controller.cluster.ports import Host
-from kafkad.processes.controller.cluster.requests.forwarding import RequestForwarding, as_if_made
+from kafkad.processes.controller.cluster.requests.forwarding import RequestForwarding, as_created
 from kafkad.processes.runtime.connection_timeouts import ConnectionTimeouts
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.wire import api_table
@@ -30,7 +30,7 @@ from kafkad.wire.cluster.broker_requests import CONTROLLED_SHUTDOWN
 )
 def test_a_topic_that_another_client_made_first_is_made(answered: ErrorCode, told: ErrorCode) -> None:
     """Metadata said TOPIC_ALREADY_EXISTS of a topic that this broker was not told of yet, which no client expects."""
-    assert as_if_made(TopicResult(name="orders", code=answered)).code is told
+    assert as_created(TopicResult(name="orders", code=answered)).code is told
 
 
 def test_what_a_broker_asks_by_itself_does_not_wait_for_the_answer_to_anything_else() -> None:
@@ -46,9 +46,9 @@ def test_what_a_broker_asks_by_itself_does_not_wait_for_the_answer_to_anything_e
             loop, cast(Host, host), ConnectionTimeouts(), LogRateLimit(), lambda _peer, _frame: True
         )
         shutdown = ControlledShutdownRequest(broker_id=1, broker_epoch=5)
-        forwarding.ask(api_table.CONTROLLED_SHUTDOWN, 3, CONTROLLED_SHUTDOWN, shutdown, lambda _answer: None)
+        forwarding.send_request(api_table.CONTROLLED_SHUTDOWN, 3, CONTROLLED_SHUTDOWN, shutdown, lambda _answer: None)
         alter = AlterPartitionRequest(broker_id=1, broker_epoch=5, topics=())
-        forwarding.ask(api_table.ALTER_PARTITION, 3, ALTER_PARTITION, alter, lambda _answer: None)
+        forwarding.send_request(api_table.ALTER_PARTITION, 3, ALTER_PARTITION, alter, lambda _answer: None)
         loop.run_once(0)
         asked = set()
         for _ in range(2):

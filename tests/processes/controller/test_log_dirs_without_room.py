@@ -16,7 +16,7 @@ from kafkad.core.controller.topics.placement import Placement, SlotTable
 from kafkad.core.errors import ErrorCode
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.types import TopicPartition
-from kafkad.processes.controller.cluster.requests.broker_responses import take_response
+from kafkad.processes.controller.cluster.requests.broker_responses import handle_broker_response
 from tests.amounts import seeds_of_tests
 from tests.core.controller.elected.test_elected import World, brokers
 
@@ -80,7 +80,7 @@ class Cluster:
         host, controller = self.hosts[broker], self.world.controller
         match request:
             case LeaderAndIsrRequest():
-                take_response(controller, broker, request, host.leader_and_isr(request, {}))
+                handle_broker_response(controller, broker, request, host.leader_and_isr(request, {}))
             case UpdateMetadataRequest():
                 host.update_metadata(request, {})
             case StopReplicaRequest():

@@ -21,7 +21,7 @@ from kafkad.core.controller.image import NO_SLOT
 from kafkad.core.errors import ErrorCode
 from kafkad.core.partition_slot import STATE_FREE, STATE_ONLINE, PartitionSlot
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS
-from kafkad.processes.controller.cluster.handed_requests import HandedRequests
+from kafkad.processes.controller.cluster.control_request_queue import ControlRequestQueue
 from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
 from tests.core.hosting.test_hosting import CONFIGS, ID, a_host, a_state, led, row, stopped
 
@@ -45,7 +45,7 @@ class Scene:
             self.table.publish(each.slot, PartitionSlot(topic_id=ID.bytes, state=STATE_ONLINE))
             (self.homes[each.log_dir].path / f"t-{each.index}").mkdir()
         self.answers: list[ControlResponse] = []
-        self.requests = HandedRequests(
+        self.requests = ControlRequestQueue(
             self.host, lambda *_: None, lambda _: None, self._publish, self.removals.under_way, lambda: True
         )
         self.published = self.host.image

@@ -60,7 +60,7 @@ class Broker:
         found = self.world.started.reconciliation
         assert (found.adopted, found.stray, found.missing) == ([], [], [])
         self.deletions = TopicDeletions(self.world.controller, self.table, self.homes)
-        self.deletions.take_back(found, is_first_incarnation=True)
+        self.deletions.complete_earlier_deletions(found, is_first_incarnation=True)
         self._finish()
 
     def _finish(self) -> None:

@@ -27,4 +27,4 @@ def test_who_waits_for_zookeeper_says_so_before_an_attempt_ends(caplog: pytest.L
         first = caplog.records[0].getMessage()
         sessions.stop()
         thread.join()
-    assert first == "ZooKeeper at 127.0.0.1:1 has not answered yet: the broker waits"
+    assert first == "no response from ZooKeeper at 127.0.0.1:1 yet: the broker waits"

@@ -105,7 +105,7 @@ def check_that_it_is_said_once(said: list[str], reason: str) -> None:
 @pytest.mark.parametrize(
     ("words", "hangs_up", "reason"),
     [
-        (b"", False, "it did not answer in time"),
+        (b"", False, "no response within the request timeout"),
         (b"", True, "the peer closed the connection"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", True, "it sent text that starts with 'HTTP'"),
         (struct.pack(">i", 2**31 - 1), False, "it sent a response length of 2147483647"),

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkad.core.metrics.catalogue import ARENA_EXHAUSTED, ARENA_USED
-from kafkad.processes.network.connections.connection_care import STALL_MS
+from kafkad.processes.network.connections.connection_maintenance import STALL_MS
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import api_versions, batch, fetch, metadata, produce, read_fetched, read_produced
 
@@ -15,7 +15,7 @@ NEVER_MS = 1 << 62
 def _fill(pieces: Pieces, *, is_looked_at: bool = False, sent: int = 50_000) -> tuple[Client, bytes]:
     """A producer whose begun request has taken nearly everything; what is left of its request."""
     if not is_looked_at:
-        pieces.network.care.slow_requests.next_check_ms = NEVER_MS
+        pieces.network.maintenance.slow_requests.next_check_ms = NEVER_MS
     client = pieces.connect()
     request = produce({(TOPIC, 0): batch(1, LARGEST)}, correlation=7)
     client.send(request[:sent])
@@ -107,7 +107,7 @@ def test_request_that_comes_slowly_is_taken_where_nobody_waits(pieces: Pieces) -
     for at in range(0, len(request), 20_000):
         client.send(request[at : at + 20_000])
         pieces.turn()
-        assert not pieces.network.care.slow_requests.is_requested
+        assert not pieces.network.maintenance.slow_requests.is_requested
     assert _error(client.reply()) == 0
 
 
@@ -128,7 +128,7 @@ def test_stalled_request_gives_its_space_to_those_who_wait(pieces: Pieces) -> No
     waiting.send(produce({(TOPIC, 0): batch(1, LARGEST)}))
     pieces.settle()
     pieces.network.clients.now_ms += STALL_MS
-    pieces.network.care.close_stalled(STALL_MS)
+    pieces.network.maintenance.close_stalled(STALL_MS)
     assert _error(waiting.reply()) == 0
 
 
@@ -138,7 +138,7 @@ def test_who_waits_for_space_is_not_called_stalled(pieces: Pieces) -> None:
     waiting.send(produce({(TOPIC, 0): batch(1, 500_000)}))
     pieces.settle()
     pieces.network.clients.now_ms += STALL_MS
-    pieces.network.care.close_stalled(STALL_MS)
+    pieces.network.maintenance.close_stalled(STALL_MS)
     pieces.settle()
     assert not waiting.is_closed
 

@@ -210,7 +210,7 @@ def test_request_that_a_controller_died_of_gets_an_error_and_only_others_are_sen
         assert NextController(handler, now_ms(pieces)).asked == [str(DELETE_TOPICS)], "it is sent until one answers"
         handler.disconnected()
     assert not queued.replies and not queued.is_closed
-    assert caplog.messages == [f"{bad.name}: the controller ended while it handled CreateTopics (version 2)"]
+    assert caplog.messages == [f"{bad.name}: the controller died while it handled CreateTopics (version 2)"]
 
 
 def test_request_of_an_earlier_incarnation_is_not_taken_for_one_of_the_next(pieces: Pieces) -> None:
@@ -250,7 +250,7 @@ def test_any_number_of_clients_may_wait_for_one_topic(pieces: Pieces) -> None:
     connection = any_connection(pieces)
     for _ in range(5_000):
         handler.create_topics(connection, frozenset({"wanted"}), answers.append, now_ms(pieces))
-    (token,) = handler._questions
+    (token,) = handler._pending
     handler.handle(AutoCreated(token, {"wanted": 0}))
     assert answers == [{"wanted": 0}] * 5_000
 

@@ -196,14 +196,14 @@ def test_a_worker_that_is_behind_is_asked_no_more_until_it_has_answered(
     with_offsets_topic(pieces)
     coordinators = pieces.network.request_handlers.coordinators
     sent = 0
-    ask = coordinators._ask
+    ask = coordinators._send_to_owner
 
     def counted(worker: int, frame: bytes) -> bool:
         nonlocal sent
         sent += 1
         return ask(worker, frame)
 
-    monkeypatch.setattr(coordinators, "_ask", counted)
+    monkeypatch.setattr(coordinators, "_send_to_owner", counted)
     api = KioApi("offset_fetch", 8)
     rows = tuple(api.part("OffsetFetchRequestGroup", group_id=f"g{number}", topics=None) for number in range(500))
     request = b"\0" + bytes(api.request(groups=rows, require_stable=False))
@@ -212,7 +212,7 @@ def test_a_worker_that_is_behind_is_asked_no_more_until_it_has_answered(
         client.send(framed(9, 8, request))
     for _ in range(200):
         pieces.turn(NETWORK)
-    assert sent == coordinator_requests.MOST_UNANSWERED
+    assert sent == coordinator_requests.MAX_UNANSWERED
     gone, *others = clients
     gone.sock.close()
     pieces.clients.remove(gone)
@@ -237,6 +237,6 @@ def test_requests_of_clients_that_are_gone_hold_up_nobody_behind_them(pieces: Pi
     for _ in range(100):
         pieces.turn(NETWORK)
     for connection in gone:
-        coordinators.connection_lost(connection)
+        coordinators.connection_closed(connection)
     assert len(api.read(last.reply()[1:]).groups) == 2
     pieces.run(lambda: not coordinators._paused and not coordinators._unanswered, "nothing is left of them")

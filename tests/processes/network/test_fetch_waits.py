@@ -9,7 +9,7 @@ from bench.brokers.processes import WITHIN_S
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.partition_slot import STATE_RECOVERING
-from kafkad.processes.network.fetch_requests import LOOKS_A_PASS
+from kafkad.processes.network.fetch_requests import CHECKS_PER_PASS
 from kafkad.processes.network.waiting_fetch import MANIFEST_TIMEOUT_MS
 from kafkad.processes.worker.owned import OwnedPartition
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
@@ -56,14 +56,14 @@ def test_produce_between_look_and_watch_is_noticed(pieces: Pieces, order: tuple[
 
 
 def test_one_append_that_wakes_many_gives_others_their_turn(pieces: Pieces) -> None:
-    readers = [pieces.connect() for _ in range(3 * LOOKS_A_PASS)]
+    readers = [pieces.connect() for _ in range(3 * CHECKS_PER_PASS)]
     writer, other = pieces.connect(), pieces.connect()
     for reader in readers:
         reader.send(fetch({(TOPIC, 0): 0}, max_wait_ms=LONG_MS))
     pieces.run(lambda: len(pieces.network.request_handlers.fetch) == len(readers), "all of them wait")
     writer.send(produce({(TOPIC, 0): batch()}))
     pieces.run(lambda: pieces.network.request_handlers.fetch.is_busy, "the first are answered")
-    assert len(pieces.network.request_handlers.fetch) == 2 * LOOKS_A_PASS
+    assert len(pieces.network.request_handlers.fetch) == 2 * CHECKS_PER_PASS
     assert pieces.network.timeout_ms() == 0
     assert other.ask(api_versions())
     for reader in readers:
@@ -407,7 +407,7 @@ def test_who_waits_for_more_than_the_old_records_waits_no_longer_than_it_said(pi
     handler = pieces.network.request_handlers.fetch
     waiting_fetches = handler._waiting
     pieces.run(
-        lambda: client.replies or any(not each.wants_manifest for each in waiting_fetches.values()), "it is known"
+        lambda: client.replies or any(not each.waits_for_manifest for each in waiting_fetches.values()), "it is known"
     )
     for waiting in handler._waiting.values():
         context = waiting.reply.context

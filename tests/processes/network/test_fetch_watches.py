@@ -7,7 +7,7 @@ import pytest
 
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE, PartitionSlot
 from kafkad.core.types import HIGH_WATERMARK, TXN_COMMITTED
-from kafkad.processes.network.fetch_watches import LOOKS, FetchWatches
+from kafkad.processes.network.fetch_watches import MAX_CHECKED, FetchWatches
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Pieces
 from tests.tools.raw_requests import batch, fetch, produce, read_fetched
 
@@ -38,7 +38,7 @@ def watches(slots: Slots) -> FetchWatches:
 def test_a_slot_that_stands_still_wakes_nobody(watches: FetchWatches) -> None:
     watches.watch(7, 5, HIGH_WATERMARK)
     watches.watch(7, 3, TXN_COMMITTED)
-    assert not watches.has_news(OWNER)
+    assert not watches.has_changes(OWNER)
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_a_slot_that_has_moved_meanwhile_wakes_its_owner(
 ) -> None:
     watches.watch(7, 5, HIGH_WATERMARK)
     slots.published = moved
-    assert watches.has_news(OWNER)
-    assert not watches.has_news(OWNER)
+    assert watches.has_changes(OWNER)
+    assert not watches.has_changes(OWNER)
 
 
 def test_what_moves_the_last_stable_offset_is_news_for_those_who_wait_for_it(
@@ -63,15 +63,15 @@ def test_what_moves_the_last_stable_offset_is_news_for_those_who_wait_for_it(
 ) -> None:
     watches.watch(7, 5, HIGH_WATERMARK)
     slots.published = ONLINE._replace(lso_offset=4)
-    assert not watches.has_news(OWNER)
+    assert not watches.has_changes(OWNER)
     watches.watch(7, 3, TXN_COMMITTED)
-    assert watches.has_news(OWNER)
+    assert watches.has_changes(OWNER)
 
 
 def test_an_owner_is_woken_rather_than_very_many_slots_looked_at(watches: FetchWatches) -> None:
-    for slot in range(LOOKS + 1):
+    for slot in range(MAX_CHECKED + 1):
         watches.watch(slot, 5, HIGH_WATERMARK)
-    assert watches.has_news(OWNER)
+    assert watches.has_changes(OWNER)
 
 
 def test_a_fetch_that_waits_lets_the_worker_sleep(pieces: Pieces) -> None:

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from kafkad.core.connections.peer_log_rate_limit import QUIET_MS
-from kafkad.processes.network.connections.connection_care import STALL_MS
+from kafkad.processes.network.connections.connection_maintenance import STALL_MS
 from tests.processes.pieces import TOPIC, Client, Pieces
 from tests.tools.raw_requests import api_versions, batch, fetch, framed, produce, read_produced
 
@@ -122,12 +122,12 @@ def test_half_a_request_and_silence_is_cut_off_after_the_stall_time(
         return connection.filling.got if connection.filling is not None else len(connection.head)
 
     pieces.run(lambda: received() == sent, "all of it has arrived")
-    pieces.network.care.close_stalled(STALL_MS)
+    pieces.network.maintenance.close_stalled(STALL_MS)
     assert not _lines(caplog)
     clients.now_ms += STALL_MS
-    pieces.network.care.close_stalled(STALL_MS)
+    pieces.network.maintenance.close_stalled(STALL_MS)
     came = f"{sent} of {len(request)}" if sent > 1000 else str(sent)
-    _cut_off(pieces, client, caplog, f"{came} bytes of a request came, then nothing")
+    _cut_off(pieces, client, caplog, f"{came} bytes of a request received, then the client stalled")
 
 
 def test_half_a_request_behind_a_long_poll_is_not_called_stalled(pieces: Pieces) -> None:
@@ -135,7 +135,7 @@ def test_half_a_request_behind_a_long_poll_is_not_called_stalled(pieces: Pieces)
     from_long_ago.send(fetch({(TOPIC, 0): 0}, max_wait_ms=60_000) + produce({(TOPIC, 0): batch()})[:50])
     pieces.settle()
     pieces.network.clients.now_ms += 2 * STALL_MS
-    pieces.network.care.close_stalled(STALL_MS)
+    pieces.network.maintenance.close_stalled(STALL_MS)
     assert len(pieces.network.clients) == 1
 
 
@@ -157,7 +157,7 @@ def test_peer_that_closed_its_sending_side_gets_its_replies(pieces: Pieces) -> N
 def test_acks_0_that_fails_closes_the_connection_and_says_why(pieces: Pieces, caplog: pytest.LogCaptureFixture) -> None:
     client = pieces.connect()
     client.send(produce({("unknown", 0): batch()}, acks=0))
-    _cut_off(pieces, client, caplog, "a Produce with acks=0 failed: 'unknown'-0 UNKNOWN_TOPIC_OR_PARTITION")
+    _cut_off(pieces, client, caplog, "a Produce request with acks=0 failed: 'unknown'-0 UNKNOWN_TOPIC_OR_PARTITION")
 
 
 def test_peer_that_does_not_read_its_replies_is_closed_when_no_byte_moves(
@@ -172,7 +172,7 @@ def test_peer_that_does_not_read_its_replies_is_closed_when_no_byte_moves(
     clients = pieces.network.clients
     pieces.run(lambda: any(each.out for each in clients.unread.connections()), "a part of the reply can't be sent")
     clients.now_ms += 600_001
-    pieces.network.care.close_idle(600_000)
+    pieces.network.maintenance.close_idle(600_000)
     (line,) = [line for line in _lines(caplog) if stuck.name in line]
     assert line.endswith("bytes of replies are not read")
     stuck.close()
@@ -206,5 +206,5 @@ def test_peer_that_is_cut_off_again_and_again_has_one_line_a_minute_and_a_count(
     assert len(_lines(caplog)) == 1
     pieces.network.tick(pieces.network._now_ms + QUIET_MS)
     (count,) = _lines(caplog)[1:]
-    assert count == "29 more connections from 127.0.0.1 were closed or turned away in the minute after that"
+    assert count == "29 more connections from 127.0.0.1 were closed or rejected in the minute after that"
     assert pieces.network._peer_log.next_ms is None

@@ -42,7 +42,7 @@ def test_partitions_without_a_replica_here_have_no_slot() -> None:
 def test_a_replica_that_moved_away_leaves_its_slot() -> None:
     copy = a_copy()
     moved = applied(copy, MetadataDelta(3, (ReplicasRemoved("t", ID, (a_row(0, NO_SLOT),), (5,)),)))
-    assert list(moved.gone) == [5]
+    assert list(moved.removed) == [5]
     assert copy.names == {6: ("t", 2)}
     assert list(copy.routing.by_name["t"].slots) == [NO_SLOT, NO_SLOT, 6]
 
@@ -51,7 +51,7 @@ def test_a_topic_may_go_together_with_its_last_replicas() -> None:
     copy = a_copy()
     gone = ReplicasRemoved("t", ID, (a_row(0, NO_SLOT), a_row(2, NO_SLOT)), (5, 6))
     moved = applied(copy, MetadataDelta(3, (gone, TopicDeleted("t", ID, ()))))
-    assert list(moved.gone) == [5, 6]
+    assert list(moved.removed) == [5, 6]
     assert (copy.names, dict(copy.routing.by_name)) == ({}, {})
 
 

@@ -17,7 +17,7 @@ def test_owners_are_told_how_long_the_client_waits(pieces: Pieces, timeout_ms: i
         asked.append(message)
         return True
 
-    pieces.network.request_handlers.owners._ask = overhear
+    pieces.network.request_handlers.owners._send_to_owner = overhear
     client = pieces.connect()
     before_ms = pieces.network.clients.now_ms
     client.send(delete_records(TOPIC, 0, 0, timeout_ms=timeout_ms))

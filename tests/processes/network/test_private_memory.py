@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kafkad.processes.network.connections.connection import Connection
-from kafkad.processes.network.connections.connection_care import STALL_MS
+from kafkad.processes.network.connections.connection_maintenance import STALL_MS
 from kafkad.processes.network.connections.request_memory import FIRST_STEP_BYTES, RequestMemory, next_step
 from tests.processes.pieces import TOPIC, Client, Pieces
 from tests.tools.raw_requests import api_versions, batch, create_topic, metadata, produce
@@ -69,7 +69,7 @@ def test_who_stops_in_the_middle_gives_its_place_to_the_next(bounded: Pieces) ->
     bounded.settle()
     assert not last.replies
     bounded.network.clients.now_ms += STALL_MS
-    bounded.network.care.close_stalled(STALL_MS)
+    bounded.network.maintenance.close_stalled(STALL_MS)
     bounded.run(lambda: last.replies, "the one that waited is served")
     assert not last.is_closed
 
@@ -90,7 +90,7 @@ def test_beginnings_of_small_requests_count(bounded: Pieces) -> None:
         client.send(begun)
         bounded.turn()
     bounded.run(lambda: any(client.is_closed for client in clients), "some are closed")
-    bounded.run(lambda: not bounded.network.care.slow_requests.is_requested, "there is room again")
+    bounded.run(lambda: not bounded.network.maintenance.slow_requests.is_requested, "there is room again")
     assert bounded.network.clients.reader.space.used <= LIMIT
     patient = bounded.connect()
     assert patient.ask(LARGE)
@@ -129,7 +129,7 @@ def test_of_many_large_requests_few_are_begun_at_once_and_all_are_answered(make_
     clients = [pieces.connect() for _ in range(6)]
     for client in clients:
         client.send(request)
-    answers, begun = pieces.network.request_handlers.answers, 0
+    answers, begun = pieces.network.request_handlers.responses, 0
 
     def all_answered() -> bool:
         nonlocal begun
@@ -144,7 +144,7 @@ def test_of_many_large_requests_few_are_begun_at_once_and_all_are_answered(make_
 def test_large_requests_of_clients_that_leave_are_forgotten(make_pieces: Callable[..., Pieces]) -> None:
     pieces = make_pieces(queued_max_request_bytes=str(8 << 20))
     request = metadata([TOPIC, *(f"{number:04}/" * 12 for number in range(8_000))])
-    answers = pieces.network.request_handlers.answers
+    answers = pieces.network.request_handlers.responses
     clients = [pieces.connect() for _ in range(6)]
     for client in clients:
         client.send(request)

@@ -250,7 +250,7 @@ def test_a_silent_peer_is_given_up(loop: EventLoop, connections: BrokerConnectio
     read_request(connection)
     clock.now_ms += 500
     connections.tick()
-    assert heard.failures == ["it did not answer in time"]
+    assert heard.failures == ["no response within the request timeout"]
     assert connection.recv(1) == b""
 
 
@@ -308,7 +308,7 @@ def test_a_name_that_does_not_resolve_fails_alone(
     correlation_id, _ = read_request(connection)
     answer(connection, correlation_id, b"done")
     run_until(loop, lambda: heard.replies != [])
-    assert unknown.failures[0].startswith("its name can't be resolved: ")
+    assert unknown.failures[0].startswith("the host name can't be resolved: ")
 
 
 def test_a_name_is_resolved_without_waiting(loop: EventLoop, connections: BrokerConnections, other: Other) -> None:
@@ -366,7 +366,7 @@ def test_an_answer_is_received_where_the_sender_wants_it(
 ) -> None:
     memory = bytearray(1_000)
     heard = Heard()
-    request = replace(heard.request(), place=lambda length: memoryview(memory)[:length])
+    request = replace(heard.request(), allocate=lambda length: memoryview(memory)[:length])
     connections.send(other.destination, request)
     connection = other.accept()
     loop.run_once(100)
@@ -416,10 +416,10 @@ def test_waits_are_those_of_the_options() -> None:
         ("socket.connection.setup.timeout.max.ms", "1000"),
         ("controller.socket.timeout.ms", "7"),
     )
-    patience = timeouts_of(config.values, "controller.socket.timeout.ms")
-    assert [patience.setup_after(each) for each in (0, 1, 2, 1_000_000)] == [300, 600, 1_000, 1_000]
-    assert patience.answer_ms == 7
-    assert replace(patience, setup_ms=5_000).setup_after(3) == 5_000, "the first wait is longer than the longest one"
+    timeouts = timeouts_of(config.values, "controller.socket.timeout.ms")
+    assert [timeouts.setup_after(each) for each in (0, 1, 2, 1_000_000)] == [300, 600, 1_000, 1_000]
+    assert timeouts.response_ms == 7
+    assert replace(timeouts, setup_ms=5_000).setup_after(3) == 5_000, "the first wait is longer than the longest one"
 
 
 def test_each_failed_attempt_to_connect_is_followed_by_a_more_patient_one(
@@ -479,4 +479,4 @@ def test_a_connection_that_is_not_accepted_is_given_up(connections: BrokerConnec
         connections.tick()
         for each in filling:
             each.close()
-    assert heard.failures == ["it did not accept the connection in time"]
+    assert heard.failures == ["no connection within the setup timeout"]

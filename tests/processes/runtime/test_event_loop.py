@@ -54,7 +54,7 @@ def test_readable_descriptor_is_called_back(loop: EventLoop) -> None:
 def test_a_pass_handles_some_of_very_many_ready_descriptors_and_the_next_ones_the_others(
     loop: EventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafkad.processes.runtime.event_loop.EVENTS_A_PASS", 4)
+    monkeypatch.setattr("kafkad.processes.runtime.event_loop.MAX_EVENTS_PER_PASS", 4)
     got: list[int] = []
     pipes = [os.pipe() for _ in range(10)]
     for number, (read_end, write_end) in enumerate(pipes):

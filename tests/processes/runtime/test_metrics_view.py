@@ -27,7 +27,7 @@ def shared(tmp_path: Path) -> Iterator[SharedState]:
     with tempfile.TemporaryDirectory() as runtime:
         options = {**SMALL, "log.dirs": str(tmp_path), "kafkad.runtime.dir": runtime}
         broker = OneThreadBroker(PORTS, load(None, list(options.items())), load_plugins(enabled=False))
-        broker.take_resources()
+        broker.acquire_resources()
         yield broker.shared
         broker.release_resources()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafkad.config import load
-from kafkad.processes.supervisor.resources import StartupFailed, take_resources
+from kafkad.processes.supervisor.resources import StartupFailed, acquire_resources
 
 
 def _refusal(log_dirs: str) -> str:
@@ -19,7 +19,7 @@ def _refusal(log_dirs: str) -> str:
             "kafkad.metrics.listener": "",
         }
         with pytest.raises(StartupFailed) as refused:
-            take_resources(load(None, list(settings.items()))).close()
+            acquire_resources(load(None, list(settings.items()))).close()
     (line,) = str(refused.value).splitlines()
     return line
 
@@ -49,4 +49,4 @@ def test_a_directory_that_is_there_twice_is_named_by_both_names(tmp_path: Path, 
     (tmp_path / "link").symlink_to("data")
     (tmp_path / "other").mkdir()
     line = _refusal(f"{tmp_path}/data,{tmp_path}/{again}")
-    assert f"{tmp_path}/data are one log directory" in line and again.rstrip("/.") in line
+    assert f"{tmp_path}/data are the same directory" in line and again.rstrip("/.") in line

@@ -7,7 +7,7 @@ import pytest
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.producers.entry import ProducerEntry
-from kafkad.processes.network.connections.loop_pass import TURNS_OF_A_PASS
+from kafkad.processes.network.connections.loop_pass import CONTINUED_PER_PASS
 from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker import partition_requests
 from kafkad.wire.steps import STEP
@@ -105,12 +105,12 @@ def test_nobody_is_told_who_has_died_meanwhile(paced: Pieces) -> None:
 
 def test_more_that_wait_than_have_their_turn_in_a_pass_do_not_wait_for_others(pieces: Pieces) -> None:
     """Those that had it need not be about producers any more: then nobody wakes the process for the rest."""
-    care, unread = pieces.network.care, pieces.network.clients.unread
-    for _ in range(TURNS_OF_A_PASS + 2):
+    maintenance, unread = pieces.network.maintenance, pieces.network.clients.unread
+    for _ in range(CONTINUED_PER_PASS + 2):
         pieces.connect()
     pieces.settle()
     unread.next_described.update(dict.fromkeys(list(unread.connections())))
     now_ms = monotonic_ms()
-    care.tick(now_ms)
+    maintenance.tick(now_ms)
     assert len(unread.next_described) == 2
-    assert care.next_deadline_ms(now_ms) == now_ms
+    assert maintenance.next_deadline_ms(now_ms) == now_ms

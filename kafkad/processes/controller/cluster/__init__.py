@@ -1,4 +1,4 @@
-"""The controller process of a broker in a cluster on ZooKeeper: the only one with a session.
+"""The controller process of a broker in a cluster on ZooKeeper: the only process with a session.
 
-What this broker hosts is followed here for the elected controller, whichever broker that is.
+It applies the elected controller's requests to this broker, and runs the controller while this broker is elected.
 """

@@ -30,7 +30,7 @@ MESSAGES: dict[int, Message[Any, Any]] = {
     api_table.STOP_REPLICA: STOP_REPLICA,
     api_table.UPDATE_METADATA: UPDATE_METADATA,
 }
-_REFUSALS: dict[int, Callable[..., ControlResponse]] = {
+_ERROR_RESPONSES: dict[int, Callable[..., ControlResponse]] = {
     api_table.LEADER_AND_ISR: LeaderAndIsrResponse,
     api_table.STOP_REPLICA: StopReplicaResponse,
     api_table.UPDATE_METADATA: UpdateMetadataResponse,
@@ -70,5 +70,5 @@ def write_control_response(
 
 
 def unauthorized(api_key: int, version: int) -> bytes:
-    refusal = _REFUSALS[api_key](error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return MESSAGES[api_key].encode_response(refusal, version)
+    response = _ERROR_RESPONSES[api_key](error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return MESSAGES[api_key].encode_response(response, version)

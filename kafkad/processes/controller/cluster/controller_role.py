@@ -1,7 +1,7 @@
-"""The elected part in the loop of the controller process: events go to the controller, its requests to the brokers.
+"""The controller role in the loop of the controller process: events go to the controller, its requests to the brokers.
 
-The controller works in the store's thread, one thing after the other; nothing here waits for it. A broker that is not
-elected passes requests on to the one that is.
+The controller runs in the store's thread, one call after the other; nothing here waits for it. A broker that is not
+elected forwards requests to the controller.
 """
 
 import logging
@@ -90,16 +90,16 @@ class ControllerRole:
         """None: not elected."""
         cluster, client_id = config.cluster, str(host.broker_id)
         assert cluster is not None, "only a broker in a cluster is elected"
-        patience = timeouts_of(config.values, "controller.socket.timeout.ms")
+        timeouts = timeouts_of(config.values, "controller.socket.timeout.ms")
         log_rate_limit = self._log_rate_limit = LogRateLimit()
         self._broker_channels = BrokerChannels(
-            loop, client_id, patience, log_rate_limit, cluster.versions, self._answered
+            loop, client_id, timeouts, log_rate_limit, cluster.versions, self._handle_response
         )
-        self._forwarding = RequestForwarding(loop, host, patience, log_rate_limit, send)
-        self._isr_changes = IsrChanges(host, send, self._forwarding, self._alter_here, cluster.versions)
+        self._forwarding = RequestForwarding(loop, host, timeouts, log_rate_limit, send)
+        self._isr_changes = IsrChanges(host, send, self._forwarding, self._alter_locally, cluster.versions)
         self._controlled_shutdown: ControlledShutdown | None = None
-        self._refusals = RefusedConnections(
-            loop, client_id, patience, log_rate_limit, cluster.suspect_refused_ms, self._refuses, self._answers
+        self._refused_connections = RefusedConnections(
+            loop, client_id, timeouts, log_rate_limit, cluster.suspect_refused_ms, self._on_refused, self._on_accepted
         )
         self._leader_balance = LeaderBalance(
             config, lambda percentage: self._do(lambda _store: controller.balance_leaders(percentage))
@@ -121,9 +121,9 @@ class ControllerRole:
         match event:
             case SessionChanged(SessionState.LOST):
                 self._broker = None
-                self._left(Outcome())
+                self._send_outcome(Outcome())
             case SessionChanged(SessionState.CONNECTED) if self._broker is not None:
-                # Every watch is gone: whatever happened meanwhile is read again.
+                # A reconnect loses all watches: read everything again.
                 self._run()
             case WatchFired(path=nodes.CONTROLLER | nodes.CONTROLLER_EPOCH) if self._broker is not None:
                 self._run_unless_elected()
@@ -158,66 +158,68 @@ class ControllerRole:
     def _done(self, future: "Future[Outcome]") -> None:
         outcome = self._result(future)
         if outcome is not None:
-            self._left(outcome)
+            self._send_outcome(outcome)
 
     def _result(self, future: "Future[Result]") -> Result | None:
-        """None: the store did not do it. Then the term may be over, and this broker runs for the next one."""
+        """The result; None after an error of the store: then the broker resigns and runs for the next term."""
         error = future.exception()
         if error is None:
             return future.result()
         if not isinstance(error, CoordinationError):
             raise error
-        log.warning("the term of this controller is over: %s", error)
-        self._left(Outcome())
+        log.warning("controller resigned: %s", error)
+        self._send_outcome(Outcome())
         self._next_term.ended(error)
         return None
 
-    def _left(self, outcome: Outcome, applied: Callable[[], object] | None = None) -> None:
-        """Send the requests; `applied` is called when this broker has applied those to itself."""
+    def _send_outcome(self, outcome: Outcome, applied: Callable[[], object] | None = None) -> None:
+        """Send the requests; `applied` is called when this broker has applied its own ones."""
         self._registered, self._has_deletions_to_retry = outcome.registered, outcome.has_deletions_to_retry
-        wanted = {broker: Destination(broker, *at) for broker, (_, at) in (outcome.registered or {}).items()}
-        self._broker_channels.are(wanted)
-        own = self._broker.id if self._broker is not None else None
-        last_own = max((at for at, told in enumerate(outcome.requests) if told.broker == own), default=-1)
-        for at, told in enumerate(outcome.requests):
-            then = applied if at == last_own else None
-            if told.broker == own:
-                self._host.transfer(told.request, partial(self._answered_here, told.broker, told.request, then))
+        destinations = {broker: Destination(broker, *at) for broker, (_, at) in (outcome.registered or {}).items()}
+        self._broker_channels.set_destinations(destinations)
+        own_id = self._broker.id if self._broker is not None else None
+        last_local = max((at for at, outgoing in enumerate(outcome.requests) if outgoing.broker == own_id), default=-1)
+        for at, outgoing in enumerate(outcome.requests):
+            then = applied if at == last_local else None
+            if outgoing.broker == own_id:
+                self._host.transfer(
+                    outgoing.request, partial(self._handle_local_response, outgoing.broker, outgoing.request, then)
+                )
             else:
-                self._broker_channels.tell(told)
-        if applied is not None and last_own < 0:
+                self._broker_channels.send(outgoing)
+        if applied is not None and last_local < 0:
             applied()
 
-    def _answered_here(
+    def _handle_local_response(
         self, broker: int, request: Request, then: Callable[[], object] | None, response: ControlResponse
     ) -> None:
-        self._answered(broker, request, lambda: response)
+        self._handle_response(broker, request, lambda: response)
         if then is not None:
             then()
 
-    def _answered(self, broker: int, request: Request, read: ReadResponse) -> None:
+    def _handle_response(self, broker: int, request: Request, read: ReadResponse) -> None:
         if isinstance(request, UpdateMetadataRequest):
-            # Nothing is in the answer but whether it was refused: then whoever refuses is told again by another term.
+            # The response has only an error code, and no error is retried before the next term.
             read()
         else:
-            self._do(lambda _store: self._controller.answered(broker, request, read()))
+            self._do(lambda _store: self._controller.handle_response(broker, request, read()))
 
     # Requests of clients and of other local processes.
 
-    def asked(self, peer: ProcessKey, request: AdminRequest, now_ms: int) -> None:
-        if self._own_configs.takes(peer, request):
+    def handle_request(self, peer: ProcessKey, request: AdminRequest, now_ms: int) -> None:
+        if self._own_configs.try_handle(peer, request):
             return
         if not self.is_elected:
             self._forwarding.forward(peer, request)
             return
-        self._answer_piece(peer, request, self._controller.answer(request))
+        self._handle_piece(peer, request, self._controller.handle_request(request))
 
-    def _answer_piece(self, peer: ProcessKey, request: AdminRequest, pieces: Iterator[Handled]) -> None:
-        """The next one waits until this broker has applied what this one changes: others are served meanwhile."""
-        answered = partial(self._piece_answered, peer, request, pieces)
-        self._membership.handle(peer, request.token, lambda _store: next(pieces), answered)
+    def _handle_piece(self, peer: ProcessKey, request: AdminRequest, pieces: Iterator[Handled]) -> None:
+        """Handle the next piece; the following one waits until this broker has applied the changes."""
+        on_response = partial(self._piece_handled, peer, request, pieces)
+        self._membership.handle(peer, request.token, lambda _store: next(pieces), on_response)
 
-    def _piece_answered(
+    def _piece_handled(
         self, peer: ProcessKey, request: AdminRequest, pieces: Iterator[Handled], future: "Future[Handled]"
     ) -> None:
         if isinstance(future.exception(), MalformedRequest | UnencodableMessage):
@@ -225,7 +227,7 @@ class ControllerRole:
             return
         handled = self._result(future)
         if handled is not None and not handled.is_last:
-            self._left(handled.outcome, partial(self._answer_piece, peer, request, pieces))
+            self._send_outcome(handled.outcome, partial(self._handle_piece, peer, request, pieces))
             return
         body = handled.body if handled is not None else None
         if handled is None or body is None:
@@ -233,19 +235,19 @@ class ControllerRole:
             return
         reply: Callable[[], object] = partial(self._send, peer, pack_message(AdminReply(request.token, body)))
         if request.context.api_key == api_table.UPDATE_FEATURES:
-            # Who asks this broker next is told the new levels; the others hear of them by their watches.
+            # This broker reads the new levels before it responds; the others read them by their watches.
             reply = partial(self._membership.read_features, reply)
-        self._left(handled.outcome, reply)
+        self._send_outcome(handled.outcome, reply)
 
     def handle(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> bool:
         match message:
             case IsrChangeRequest():
-                self._isr_changes.wanted(peer, message)
+                self._isr_changes.request_change(peer, message)
             case ProducerIdsRequest():
                 broker_id = self._host.broker_id
                 self._membership.read(
                     lambda store: ProducerIdControlManager(store, broker_id).allocate_block(),
-                    partial(self._give_producer_ids, peer, now_ms),
+                    partial(self._grant_producer_ids, peer, now_ms),
                 )
             case AutoCreateRequest(token, names):
                 if self.is_elected:
@@ -256,7 +258,7 @@ class ControllerRole:
                 return False
         return True
 
-    def _give_producer_ids(self, peer: ProcessKey, now_ms: int, future: "Future[range]") -> None:
+    def _grant_producer_ids(self, peer: ProcessKey, now_ms: int, future: "Future[range]") -> None:
         error = future.exception()
         if isinstance(error, UnreadableBlock) and self._log_rate_limit.is_due("no producer ids", now_ms):
             log.error("no producer ids can be allocated: %s", error)
@@ -276,12 +278,12 @@ class ControllerRole:
             self._send(peer, pack_message(AutoCreated(token, nowhere)))
         elif created.is_last:
             codes = self._forwarding.codes_of(created.results)
-            self._left(created.outcome, partial(self._send, peer, pack_message(AutoCreated(token, codes))))
+            self._send_outcome(created.outcome, partial(self._send, peer, pack_message(AutoCreated(token, codes))))
         else:
-            self._left(created.outcome, partial(self._create_piece, peer, token, names, pieces))
+            self._send_outcome(created.outcome, partial(self._create_piece, peer, token, names, pieces))
 
-    def _alter_here(
-        self, request: AlterPartitionRequest, answered: Callable[[AlterPartitionResponse | None], None]
+    def _alter_locally(
+        self, request: AlterPartitionRequest, on_response: Callable[[AlterPartitionResponse | None], None]
     ) -> bool:
         if not self.is_elected:
             return False
@@ -289,21 +291,21 @@ class ControllerRole:
         def done(future: "Future[tuple[Outcome, AlterPartitionResponse]]") -> None:
             result = self._result(future)
             if result is not None:
-                self._left(result[0])
-            answered(None if result is None else result[1])
+                self._send_outcome(result[0])
+            on_response(None if result is None else result[1])
 
         self._membership.read(lambda _store: self._controller.alter_partitions(request), done)
         return True
 
     def begin_controlled_shutdown(self, tries: int, pause_ms: int, done: Callable[[], None]) -> None:
-        """`done` is called when others lead in this broker's place, or after the last try."""
+        """`done` is called when other brokers lead instead, or after the last retry."""
         self._controlled_shutdown = ControlledShutdown(
-            *(self._host, self._forwarding, lambda: self._broker, self._shut_down_here, tries, pause_ms, done),
+            *(self._host, self._forwarding, lambda: self._broker, self._shut_down_locally, tries, pause_ms, done),
             has_store=lambda: self._membership.is_connected,
         )
 
-    def _shut_down_here(
-        self, request: ControlledShutdownRequest, answered: Callable[[ControlledShutdownResponse | None], None]
+    def _shut_down_locally(
+        self, request: ControlledShutdownRequest, on_response: Callable[[ControlledShutdownResponse | None], None]
     ) -> bool:
         if not self.is_elected:
             return False
@@ -311,17 +313,17 @@ class ControllerRole:
         def done(future: "Future[tuple[Outcome, ControlledShutdownResponse]]") -> None:
             result = self._result(future)
             if result is None:
-                answered(None)
+                on_response(None)
             else:
-                self._left(result[0], partial(answered, result[1]))
+                self._send_outcome(result[0], partial(on_response, result[1]))
 
         self._membership.read(lambda _store: self._controller.controlled_shutdown(request), done)
         return True
 
-    # Brokers that are gone although their sessions live.
+    # Brokers that refuse connections although their sessions are alive.
 
     def _watched(self) -> list[Watched]:
-        """All others by the controller, and the controller by all others."""
+        """The controller watches all other brokers, and they watch the controller."""
         if self._broker is None:
             return []
         if self._registered is not None:
@@ -329,39 +331,39 @@ class ControllerRole:
         to = self._forwarding.destination()
         return [] if to is None else [Watched(to, self._host.controller_epoch)]
 
-    def _refuses(self, watched: Watched) -> None:
+    def _on_refused(self, watched: Watched) -> None:
         broker = watched.destination.broker_id
         if self.is_elected:
-            self._do(lambda store: self._controller.broker_refuses(store, broker, watched.epoch))
+            self._do(lambda store: self._controller.connections_refused(store, broker, watched.epoch))
         else:
             cluster_id = self._host.image.cluster_id
             self._do(lambda store: self._controller.run_instead_of(store, cluster_id, broker))
 
-    def _answers(self, watched: Watched) -> None:
+    def _on_accepted(self, watched: Watched) -> None:
         if self.is_elected:
             broker = watched.destination.broker_id
-            self._do(lambda store: self._controller.broker_answers(store, broker, watched.epoch))
+            self._do(lambda store: self._controller.connections_accepted(store, broker, watched.epoch))
 
     def tick(self, now_ms: int) -> None:
         self._next_term.tick(now_ms)
-        self._refusals.watch(self._watched())
-        self._refusals.tick()
+        self._refused_connections.watch(self._watched())
+        self._refused_connections.tick()
         if self._controlled_shutdown is not None:
             self._controlled_shutdown.tick(now_ms)
         self._leader_balance.tick(self.is_elected, now_ms)
         self._deletion_retries.tick(self._has_deletions_to_retry, now_ms)
         self._broker_channels.tick()
-        self._forwarding.tick(partial(self.asked, now_ms=now_ms) if self.is_elected else None)
+        self._forwarding.tick(partial(self.handle_request, now_ms=now_ms) if self.is_elected else None)
         self._isr_changes.tick(now_ms)
 
     @property
     def next_deadline_ms(self) -> int | None:
         timers = self._next_term, self._leader_balance, self._deletion_retries, self._controlled_shutdown
-        asking = self._broker_channels, self._forwarding, self._isr_changes, self._refusals
-        deadlines = (each.next_deadline_ms for each in (*timers, *asking) if each is not None)
+        requesters = self._broker_channels, self._forwarding, self._isr_changes, self._refused_connections
+        deadlines = (each.next_deadline_ms for each in (*timers, *requesters) if each is not None)
         return min((each for each in deadlines if each is not None), default=None)
 
     def end(self) -> None:
         self._broker_channels.close()
         self._forwarding.close()
-        self._refusals.close()
+        self._refused_connections.close()

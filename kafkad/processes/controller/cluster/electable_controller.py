@@ -1,6 +1,6 @@
-"""The elected controller with its store: what of it waits for ZooKeeper, and so runs in the store's thread.
+"""The elected controller with its store. All methods wait for ZooKeeper, so they run in the store's thread.
 
-Each verb returns an `Outcome`: the requests that brokers are to get now, and where the brokers are.
+Each method returns an `Outcome`: the requests to send to brokers, and the addresses of the brokers.
 """
 
 import logging
@@ -44,7 +44,7 @@ from kafkad.handlers.controller.requests.pieces import joined, pieces_of, pieces
 from kafkad.handlers.controller.requests.responses import response_to
 from kafkad.plugin_loading import chosen
 from kafkad.processes.controller.cluster.requests.broker_channels import Outcome, encoded
-from kafkad.processes.controller.cluster.requests.broker_responses import retry_deletions, take_response
+from kafkad.processes.controller.cluster.requests.broker_responses import handle_broker_response, retry_deletions
 from kafkad.processes.controller.cluster.tree_reader import Configs, controller_id, finalized_features, may_replace
 from kafkad.processes.controller.startup import elected_settings, new_id
 from kafkad.processes.controller.tables import LiveTables
@@ -62,7 +62,7 @@ Work = Callable[[ZookeeperStore], "Outcome"]
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """A piece of a request. `body` is the answer after the last one; None then: this broker is not the controller."""
+    """A handled piece of a request. With the last piece, `body` is the response; None: this broker is no controller."""
 
     outcome: Outcome
     body: bytes | None = None
@@ -71,7 +71,7 @@ class Handled:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """Some of the topics, and the results so far; None: this broker is not the controller."""
+    """The results so far of a topic creation; None: this broker is not the controller."""
 
     outcome: Outcome
     results: TopicResults | None = None
@@ -79,7 +79,7 @@ class Created:
 
 
 class ElectableController:
-    """One for the life of the controller process; `controller` is None while this broker is not elected."""
+    """One for each controller process; `_controller` is None while this broker is not elected."""
 
     def __init__(self, context: ChildContext) -> None:
         assert context.config.cluster is not None, "only a broker in a cluster is elected"
@@ -95,8 +95,8 @@ class ElectableController:
             "kafkad.leader.election.strategy",
         )
         self._random = RandomSource(lambda limit: random.randrange(limit), new_id)
-        self._odd: dict[str, str] = {}
-        """By path what was said of a node."""
+        self._logged: dict[str, str] = {}
+        """The logged problem of a node, by path."""
         self._controller: ElectedController | None = None
         self._tree: MetadataTree | None = None
         self._orders: NodeOrders | None = None
@@ -105,25 +105,25 @@ class ElectableController:
         self._registered: Mapping[int, Broker] = {}
         self._log_rate_limit = LogRateLimit()
         self._shutting_down: dict[int, str] = {}
-        """By broker id what was said of its shutdown."""
-        self._refusing: set[tuple[int, int]] = set()
+        """The logged remaining partitions of a controlled shutdown, by broker id."""
+        self._refusing_brokers: set[tuple[int, int]] = set()
         """Ids and epochs of registered brokers whose hosts refuse connections."""
 
     def resign(self) -> None:
-        """Somebody else is elected, or may be."""
+        """Drop the controller state: another broker is elected, or may be."""
         self._controller = self._tree = self._tables = self._view = self._orders = None
 
     def run(self, store: ZookeeperStore, cluster_id: str, instead_of: int | None = None) -> Outcome:
-        """Be elected if nobody is, or only the broker `instead_of`; watch who is."""
+        """Run for controller if there is none, or only the broker `instead_of`; watch the controller's node."""
         self.resign()
         try:
             holder = store.exists(nodes.CONTROLLER, watch=True)
             if holder is not None and not may_replace(store, holder, instead_of):
-                self._look_at(holder)
+                self._check_holder(holder)
                 return Outcome()
             term = claim(store, self._broker_id, wall_clock_ms(), None if instead_of is None else holder)
         except UnreadableEpoch as error:
-            self._say({nodes.CONTROLLER_EPOCH: f"nobody can be the controller: {error}"})
+            self._log_once({nodes.CONTROLLER_EPOCH: f"no broker can be elected controller: {error}"})
             store.exists(nodes.CONTROLLER_EPOCH, watch=True)
             return Outcome()
         except (KafkaError, NodeExists, BadVersion, NoNode):
@@ -131,13 +131,13 @@ class ElectableController:
             return Outcome()
         store.exists(nodes.CONTROLLER, watch=True)
         cause = "" if instead_of is None else f", in place of broker {instead_of}, whose host refuses connections"
-        log.info("broker %d is the controller now, its epoch is %d%s", self._broker_id, term.epoch, cause)
-        brokers, gone = self._brokers(store)
-        ensure_paths(store)  # Somebody may have removed some.
+        log.info("broker %d is elected controller with epoch %d%s", self._broker_id, term.epoch, cause)
+        brokers, refusing = self._brokers(store)
+        ensure_paths(store)  # Some may have been removed.
         for path in (nodes.TOPICS, nodes.DELETIONS):
             store.children(path, watch=True)
         tree = self._tree = MetadataTree(store, term)
-        take_isr_changes(tree)  # All states are read after them.
+        take_isr_changes(tree)  # Before all states are read.
         self._tables = self._new_tables(tree.load_broker_configs())
         left_out = UnreadableNodes()
         self._controller = controller_failover(
@@ -150,51 +150,51 @@ class ElectableController:
                 controller_epoch=term.epoch,
                 listener=self._listener,
                 brokers=brokers,
-                unreachable=gone,
+                unreachable=refusing,
             ),
             cluster_id=cluster_id,
             new_topic_id=new_id,
             left_out=left_out,
         )
-        # All brokers are asked for their roles, and so for what they can't use.
+        # All brokers get LeaderAndIsr, and report their failed log directories in the responses.
         take_log_dir_events(tree)
-        self._say(_left_out(left_out.reasons))
+        self._log_once(_left_out(left_out.reasons))
         self._view = self._new_view(store, self._controller, self._tables)
-        self._orders = NodeOrders(self._controller, store, term, self._say)
+        self._orders = NodeOrders(self._controller, store, term, self._log_once)
         self._orders.carry_out()
         return self._outcome()
 
     def run_unless_elected(self, store: ZookeeperStore, cluster_id: str) -> Outcome:
-        """/controller has changed: that may have been this broker's own election."""
+        """/controller has changed, maybe by this broker's own election."""
         holder = store.exists(nodes.CONTROLLER, watch=True)
         if self._controller is not None and holder is not None and holder.ephemeral_owner == store.session_id:
             if not holder.version or controller_id(store) == self._broker_id:
                 return self._outcome()
-            log.warning("%s names another broker: the term ends, as if it were deleted", nodes.CONTROLLER)
+            log.warning("%s names another broker: resigning, as if the node were deleted", nodes.CONTROLLER)
             store.delete(nodes.CONTROLLER, holder.version)
         return self.run(store, cluster_id)
 
-    def run_instead_of(self, store: ZookeeperStore, cluster_id: str, gone: int) -> Outcome:
-        """The controller's host refuses connections: another broker takes its place before its session ends."""
+    def run_instead_of(self, store: ZookeeperStore, cluster_id: str, refusing: int) -> Outcome:
+        """The controller's host refuses connections: run for controller before its session expires."""
         if self._controller is not None:
             return self._outcome()
-        epoch = store.exists(f"{nodes.BROKER_IDS}/{gone}")
-        self._refusing = set() if epoch is None else {(gone, epoch.created_id)}
-        return self.run(store, cluster_id, gone)
+        epoch = store.exists(f"{nodes.BROKER_IDS}/{refusing}")
+        self._refusing_brokers = set() if epoch is None else {(refusing, epoch.created_id)}
+        return self.run(store, cluster_id, refusing)
 
-    def broker_refuses(self, store: ZookeeperStore, broker: int, epoch: int) -> Outcome:
-        """It is gone: elect as if its session had ended. If it lives all the same, epochs fence it."""
-        if self._controller is None or (broker, epoch) in self._refusing:
+    def connections_refused(self, store: ZookeeperStore, broker: int, epoch: int) -> Outcome:
+        """Treat the broker as failed, as if its session had expired. If it is alive, epochs fence it."""
+        if self._controller is None or (broker, epoch) in self._refusing_brokers:
             return self._outcome()
-        log.warning("broker %d counts as gone until it answers: its host refuses connections", broker)
-        self._refusing.add((broker, epoch))
+        log.warning("broker %d is treated as failed until it responds: its host refuses connections", broker)
+        self._refusing_brokers.add((broker, epoch))
         return self.brokers_changed(store)
 
-    def broker_answers(self, store: ZookeeperStore, broker: int, epoch: int) -> Outcome:
-        if self._controller is None or (broker, epoch) not in self._refusing:
+    def connections_accepted(self, store: ZookeeperStore, broker: int, epoch: int) -> Outcome:
+        if self._controller is None or (broker, epoch) not in self._refusing_brokers:
             return self._outcome()
         log.info("broker %d is back: its host accepts connections again", broker)
-        self._refusing.discard((broker, epoch))
+        self._refusing_brokers.discard((broker, epoch))
         return self.brokers_changed(store)
 
     def _new_tables(self, broker_configs: Mapping[str, Mapping[str, str]]) -> LiveTables:
@@ -215,26 +215,26 @@ class ElectableController:
         )
 
     def _brokers(self, store: ZookeeperStore) -> tuple[dict[int, Broker], frozenset[int]]:
-        """Those that are registered, and who of them is gone."""
-        brokers, odd = live_brokers(store, self._listener, watch=True)
-        odd |= remove_unsupported(brokers, finalized_features(store)[0])
-        self._say(_left_out({f"{nodes.BROKER_IDS}/{name}": reason for name, reason in odd.items()}))
-        self._refusing &= {(each.id, each.epoch) for each in brokers.values()}
+        """The registered brokers, and the ids of those that refuse connections."""
+        brokers, invalid = live_brokers(store, self._listener, watch=True)
+        invalid |= remove_unsupported(brokers, finalized_features(store)[0])
+        self._log_once(_left_out({f"{nodes.BROKER_IDS}/{name}": reason for name, reason in invalid.items()}))
+        self._refusing_brokers &= {(each.id, each.epoch) for each in brokers.values()}
         self._registered = brokers
-        return brokers, frozenset(broker for broker, _ in self._refusing)
+        return brokers, frozenset(broker for broker, _ in self._refusing_brokers)
 
-    def _look_at(self, holder: NodeStat) -> None:
-        """A node that ends with no session stays for ever."""
+    def _check_holder(self, holder: NodeStat) -> None:
+        """Log a controller node without a session: it would stay for ever."""
         if not holder.ephemeral_owner:
-            what = f"{nodes.CONTROLLER} in ZooKeeper is no broker's: there is no controller until it is deleted"
-            self._say({nodes.CONTROLLER: what})
+            what = f"{nodes.CONTROLLER} in ZooKeeper is not ephemeral: no controller is elected until it is deleted"
+            self._log_once({nodes.CONTROLLER: what})
 
-    def _say(self, lines: Mapping[str, str]) -> None:
-        """Each once."""
+    def _log_once(self, lines: Mapping[str, str]) -> None:
+        """Log each line once."""
         for path, line in lines.items():
-            if self._odd.get(path) != line:
+            if self._logged.get(path) != line:
                 log.error("%s", line)
-            self._odd[path] = line
+            self._logged[path] = line
 
     def brokers_changed(self, store: ZookeeperStore) -> Outcome:
         if self._controller is None:
@@ -255,30 +255,30 @@ class ElectableController:
         self._controller.isr_changed(stored_states(store, take_isr_changes(self._tree)))
         return self._outcome()
 
-    def answered(self, broker: int, request: Request, response: ControlResponse | None) -> Outcome:
-        """What a broker answers, or None, which can't be read."""
+    def handle_response(self, broker: int, request: Request, response: ControlResponse | None) -> Outcome:
+        """Handle a broker's response; None if it can't be read."""
         if self._controller is None:
             return Outcome()
-        take_response(self._controller, broker, request, response)
+        handle_broker_response(self._controller, broker, request, response)
         return self._outcome()
 
     def tree_changed(self, path: str, cluster_id: str, store: ZookeeperStore) -> Outcome:
-        """Somebody may have written a topic or a deletion: then a new term reads everything. Or a tool an order."""
+        """A foreign topic or deletion starts a new term, which reads everything. Or a tool wrote an order."""
         controller, orders = self._controller, self._orders
         if controller is None or orders is None:
             return Outcome()
         if path.startswith(f"{nodes.TOPICS}/"):
             return self.run(store, cluster_id) if orders.topics.have_grown(path) else self._outcome()
         topics, deletions = (set(store.children(each, watch=True)) for each in (nodes.TOPICS, nodes.DELETIONS))
-        dying = controller.deletions.keys() | controller.unreadable_topics
-        are_known = topics <= controller.image.topics.keys() | dying and deletions <= dying
+        being_deleted = controller.deletions.keys() | controller.unreadable_topics
+        are_known = topics <= controller.image.topics.keys() | being_deleted and deletions <= being_deleted
         if orders.topics.have_grown(path) or not are_known:
             return self.run(store, cluster_id)
         orders.carry_out()
         return self._outcome()
 
     def configs_changed(self, topics: Configs, brokers: Configs) -> Outcome:
-        """Some broker has changed these configurations."""
+        """These configurations were changed."""
         if self._controller is None or self._tables is None:
             return Outcome()
         if brokers:
@@ -311,53 +311,55 @@ class ElectableController:
         response = self._controller.controlled_shutdown(request)
         left = names_of(response.remaining_partitions) or "none"
         if response.error_code == ErrorCode.NONE and self._shutting_down.get(request.broker_id) != left:
-            # It may ask again and again.
+            # The broker may repeat the request.
             self._shutting_down[request.broker_id] = left
             log.info("broker %d is shutting down; partitions that it still leads: %s", request.broker_id, left)
         return self._outcome(), response
 
-    def answer(self, request: AdminRequest) -> Iterator[Handled]:
-        """One piece in each step. Also what other brokers ask the controller. Raises MalformedRequest."""
+    def handle_request(self, request: AdminRequest) -> Iterator[Handled]:
+        """Handle a request of a client or another broker, one piece in each step. Raises MalformedRequest."""
         context = request.context
         if context.api_key in DISPATCH:
-            yield from self._answer_in_pieces(request)
+            yield from self._handle_in_pieces(request)
         elif context.api_key == api_table.ALTER_PARTITION:
-            wanted = ALTER_PARTITION.decode_request(memoryview(request.body), context.version)
-            outcome, response = self.alter_partitions(wanted)
+            alter_request = ALTER_PARTITION.decode_request(memoryview(request.body), context.version)
+            outcome, response = self.alter_partitions(alter_request)
             yield Handled(outcome, ALTER_PARTITION.encode_response(response, context.version))
         elif context.api_key == api_table.CONTROLLED_SHUTDOWN:
-            leaving = CONTROLLED_SHUTDOWN.decode_request(memoryview(request.body), context.version)
-            outcome, answer = self.controlled_shutdown(leaving)
-            yield Handled(outcome, CONTROLLED_SHUTDOWN.encode_response(answer, context.version))
+            shutdown_request = CONTROLLED_SHUTDOWN.decode_request(memoryview(request.body), context.version)
+            outcome, result = self.controlled_shutdown(shutdown_request)
+            yield Handled(outcome, CONTROLLED_SHUTDOWN.encode_response(result, context.version))
         elif context.api_key == api_table.ALLOCATE_PRODUCER_IDS and self._view and self._controller:
-            asked = ALLOCATE_PRODUCER_IDS.decode_request(memoryview(request.body), context.version)
-            code = self._controller.check_sender(asked.broker_id, asked.broker_epoch)
+            allocate_request = ALLOCATE_PRODUCER_IDS.decode_request(memoryview(request.body), context.version)
+            code = self._controller.check_sender(allocate_request.broker_id, allocate_request.broker_epoch)
             code, ids = self._view.producer_ids.block_response(code)
-            given = AllocateProducerIdsResponse(error_code=code, producer_id_start=ids.start, producer_id_len=len(ids))
-            yield Handled(self._outcome(), ALLOCATE_PRODUCER_IDS.encode_response(given, context.version))
+            allocated = AllocateProducerIdsResponse(
+                error_code=code, producer_id_start=ids.start, producer_id_len=len(ids)
+            )
+            yield Handled(self._outcome(), ALLOCATE_PRODUCER_IDS.encode_response(allocated, context.version))
         else:
-            raise MalformedRequest("the controller does not answer it yet")
+            raise MalformedRequest("the controller does not support this request yet")
 
-    def _answer_in_pieces(self, request: AdminRequest) -> Iterator[Handled]:
-        """Somebody else may be elected between two pieces."""
+    def _handle_in_pieces(self, request: AdminRequest) -> Iterator[Handled]:
+        """Another broker may be elected between two pieces."""
         if self._controller is None:
             yield Handled(Outcome())
             return
         context = request.context
         bodies = pieces_of(context.api_key, context.version, memoryview(request.body), self._controller).bodies
-        answers: list[bytes] = []
+        responses: list[bytes] = []
         for body in bodies:
             if self._view is None:
                 yield Handled(Outcome())
                 return
-            answer = response_to(memoryview(body()), context, self._view)
-            answers.append(answer.body if isinstance(answer, ResponseAfter) else answer)
-            if len(answers) < len(bodies):
+            response = response_to(memoryview(body()), context, self._view)
+            responses.append(response.body if isinstance(response, ResponseAfter) else response)
+            if len(responses) < len(bodies):
                 yield Handled(self._outcome(), is_last=False)
-        yield Handled(self._outcome(), joined(context.api_key, context.version, answers))
+        yield Handled(self._outcome(), joined(context.api_key, context.version, responses))
 
     def auto_create(self, names: list[str]) -> Iterator[Created]:
-        """Topics that requests use, in pieces."""
+        """Auto-create topics, in pieces."""
         if self._controller is None:
             yield Created(Outcome())
             return
@@ -379,8 +381,8 @@ class ElectableController:
             log.log(level, "%s", line)
         brokers = self._registered.values()
         addresses = {each.id: (each.epoch, at) for each in brokers if (at := self._address(each)) is not None}
-        told = encoded(self._controller.take_requests(), self._broker_id, self._versions)
-        return Outcome(told, addresses, has_deletions_to_retry=self._controller.has_deletions_to_retry)
+        requests = encoded(self._controller.take_requests(), self._broker_id, self._versions)
+        return Outcome(requests, addresses, has_deletions_to_retry=self._controller.has_deletions_to_retry)
 
     def _address(self, broker: Broker) -> tuple[str, int] | None:
         at = {each.name: (each.host, each.port) for each in broker.listeners}

@@ -1,5 +1,5 @@
-"""How the controller process of a broker in a cluster handles messages: what the elected controller says is carried
-out and published, what other processes report is kept, and everything else goes to the elected part.
+"""How the controller process of a broker in a cluster handles messages: requests of the elected controller are applied
+and published, reports of other processes are stored, and all other messages go to the controller role.
 """
 
 import logging
@@ -24,10 +24,10 @@ from kafkad.processes.controller.cluster.control_api import (
     unauthorized,
     write_control_response,
 )
-from kafkad.processes.controller.cluster.handed_requests import HandedRequests
+from kafkad.processes.controller.cluster.control_request_queue import ControlRequestQueue
 from kafkad.processes.controller.cluster.membership import Membership
 from kafkad.processes.controller.cluster.opening import OpenedHost
-from kafkad.processes.controller.cluster.ports import Answered, Elected
+from kafkad.processes.controller.cluster.ports import Elected, OnResponse
 from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
 from kafkad.processes.controller.cluster.requests.log_dir_events import LogDirEvents
 from kafkad.processes.controller.cluster.tree_reader import Configs, configs_of_new, topic_names
@@ -87,8 +87,8 @@ class HostEvents:
         self._elected: Elected | None = None
         self._metadata_publisher = MetadataPublisher(context.registry, send)
         directories = context.log_directories
-        self._removals = ReplicaRemovals(context.table, directories, self._hosting.unremoved, opened.leaving_slots)
-        self._requests = HandedRequests(
+        self._removals = ReplicaRemovals(context.table, directories, self._hosting.unremoved, opened.unreferenced_slots)
+        self._requests = ControlRequestQueue(
             *(opened.hosting, self._read_configs, self._read_topics, self._publish, self._removals.under_way),
             lambda: membership.is_connected,
         )
@@ -96,14 +96,14 @@ class HostEvents:
             self._removals.remove_leftovers(opened.leftovers)
         self._log_dir_events = LogDirEvents(context.config.node_id, membership.read)
         if context.incarnation != FIRST_INCARNATION:
-            # The process before may have died before the controller was told, and the registration stays the same.
+            # The previous incarnation may have died before it notified the controller.
             opened.hosting.replicas_inherited()
             self._log_dir_events.send()
         self._checkpoints = checkpoints_of(context, opened.offline, now_ms, self._directory_failed)
         self._moves = DirectoryMoves(opened.hosting, self._checkpoints, directories, self._publish, send)
         self._gauges = PartitionGauges(context.block, context.config.node_id)
         self._without_space: dict[ProcessKey, frozenset[int]] = {}
-        """The log directories in which workers find no room."""
+        """The log directories without free space, by worker."""
         self._is_to_count = True
         self._reconfigure()
 
@@ -112,7 +112,7 @@ class HostEvents:
         self._keep()
         self._metadata_publisher.announce(self._first_version)
 
-    # What the elected part asks of its broker.
+    # The `Host` of the elected controller.
 
     @property
     def image(self) -> MetadataImage:
@@ -134,8 +134,8 @@ class HostEvents:
     def internal_topics(self) -> Mapping[str, NewTopic]:
         return internal_topics(self._config)
 
-    def transfer(self, request: ControlRequest, answered: Answered) -> None:
-        self._requests.add(request, answered, self._now_ms)
+    def transfer(self, request: ControlRequest, on_response: OnResponse) -> None:
+        self._requests.add(request, on_response, self._now_ms)
 
     def attach(self, elected: Elected) -> None:
         self._elected = elected
@@ -168,12 +168,12 @@ class HostEvents:
         self._now_ms = now_ms
         match message:
             case AdminRequest() if message.context.api_key in MESSAGES:  # Repeated until it is answered: no mark.
-                self._asked_by_controller(peer, message)
+                self._handle_control_request(peer, message)
             case AdminRequest():
                 with self._membership.mark.handling(peer, message.token):
-                    self._asked(peer, message)
+                    self._handle_request(peer, message)
             case SnapshotRequest(have_version):
-                self._metadata_publisher.asked(peer, have_version, self._hosting.image)
+                self._metadata_publisher.snapshot_requested(peer, have_version, self._hosting.image)
             case Applied():
                 return  # It only wakes the process: the end of the pass reads the process registry.
             case LogsMoved(lowered):
@@ -190,23 +190,23 @@ class HostEvents:
                 self._without_space[peer] = frozenset(log_dirs)
                 self._hosting.log_dirs_without_space(frozenset().union(*self._without_space.values()))
             case PartitionMoved():
-                self._moves.ended(message)
+                self._moves.completed(message)
             case _:
                 if self._elected is None or not self._elected.handle(peer, message, now_ms):
-                    log.debug("%s said %s, which nobody handles", peer, type(message).__name__)
+                    log.debug("unhandled message %s from %s", type(message).__name__, peer)
 
-    def _asked(self, peer: ProcessKey, message: AdminRequest) -> None:
+    def _handle_request(self, peer: ProcessKey, message: AdminRequest) -> None:
         context = message.context
-        if self._moves.takes(peer, message, self._offline, self._now_ms):
+        if self._moves.try_handle(peer, message, self._offline, self._now_ms):
             return
         if context.api_key in CLUSTER_APIS and context.connection.listener not in self._for_brokers:
-            self._reply(peer, AdminReply(message.token, None, "it is for brokers, not for clients"))
+            self._reply(peer, AdminReply(message.token, None, "this request is for brokers, not for clients"))
         elif self._elected is not None:
-            self._elected.asked(peer, message, self._now_ms)
+            self._elected.handle_request(peer, message, self._now_ms)
         else:
-            self._reply(peer, AdminReply(message.token, None, "this broker does not answer such requests in a cluster"))
+            self._reply(peer, AdminReply(message.token, None, "this broker does not support this request in a cluster"))
 
-    def _asked_by_controller(self, peer: ProcessKey, message: AdminRequest) -> None:
+    def _handle_control_request(self, peer: ProcessKey, message: AdminRequest) -> None:
         context = message.context
         if context.connection.listener not in self._for_brokers:
             self._reply(peer, AdminReply(message.token, unauthorized(context.api_key, context.version)))
@@ -228,7 +228,7 @@ class HostEvents:
         self._membership.read(topic_names, read)
 
     def configs_changed(self, topics: Configs, brokers: Configs, groups: Configs) -> None:
-        """Configurations were changed by some broker."""
+        """Configurations were changed."""
         for name, configs in topics.items():
             self._hosting.topic_config_changed(name, configs)
         for broker, configs in brokers.items():
@@ -244,9 +244,9 @@ class HostEvents:
         self._publish()
 
     def registered(self) -> None:
-        """The broker has a new registration, whose requests alone are taken."""
+        """The broker has a new registration; requests to earlier ones are rejected."""
         broker = self._membership.broker
-        assert broker is not None, "the membership says so after it registered"
+        assert broker is not None, "called after the registration"
         self._hosting.registered(broker.epoch, broker.listeners, broker.rack)
         self._publish()
         if self._elected is not None:
@@ -264,7 +264,7 @@ class HostEvents:
             self._elected.store_event(event, self._now_ms)
 
     def begin_controlled_shutdown(self, done: Callable[[], None]) -> None:
-        """`done` is called when others lead in this broker's place, as far as that is possible."""
+        """`done` is called when other brokers lead instead, as far as possible."""
         if self._elected is None:
             done()
             return
@@ -289,15 +289,14 @@ class HostEvents:
         self._publish()
         self._log_dir_events.send()
 
-    def _tell_of_room(self) -> None:
+    def _report_log_dir_space(self) -> None:
         event = self._hosting.take_space_event()
         if event is None:
             return
         if event.resigned:
-            what = "%d partition(s) are in a log directory without room: the controller is asked to elect others"
-            log.warning(what, len(event.resigned))
+            log.warning("log directory full: requesting other leaders for %d partition(s)", len(event.resigned))
         if event.regained:
-            log.info("%d partition(s) may be led by this broker again, as far as room goes", len(event.regained))
+            log.info("log directory has free space: this broker can lead %d partition(s) again", len(event.regained))
         self._log_dir_events.send()
 
     # Outgoing messages.
@@ -310,7 +309,7 @@ class HostEvents:
         self._keep()
         self._removals.began(before, changes)
         made = [each for each in created_partitions(changes) if self._hosting.has_replica(each)]
-        self._checkpoints.begin_anew(made)
+        self._checkpoints.remove_entries(made)
         self._metadata_publisher.publish(changes)
         if any(isinstance(change, BrokerConfigChanged) for delta in changes for change in delta.changes):
             self._reconfigure()
@@ -319,11 +318,11 @@ class HostEvents:
         self._is_to_count = True
 
     def _keep(self) -> None:
-        """Before any process hears of a slot, record it for the next controller process of this broker."""
+        """Record slots for the next controller process of this broker, before they are published."""
         self._handover.keep(self._hosting.slots_ever_used, self._offline)
 
     def _count(self) -> None:
-        """At the end of a request that is carried out in steps."""
+        """Count after all steps of a request."""
         if self._is_to_count and not self._requests.is_under_way:
             self._is_to_count = False
             count_offline(self._context.block, self._offline)
@@ -331,19 +330,19 @@ class HostEvents:
 
     def tick(self, now_ms: int) -> None:
         self._now_ms = now_ms
-        if self._membership.refused is not None:
-            raise self._membership.refused
+        if self._membership.fatal_error is not None:
+            raise self._membership.fatal_error
         for log_dir, cause in self._removals.take_failed().items():
             self._directory_failed(log_dir, cause)
         applied = self._metadata_publisher.applied()
         if applied >= self._first_version:
-            # The logs are loaded: Apache Kafka registers at that moment, too.
+            # Apache Kafka also registers after the logs are loaded.
             self._membership.begin_to_register()
         self._hosting.acknowledged(self._removals.reusable(applied))
         self._requests.tick(now_ms)
         self._requests.send_ready(applied, now_ms)
         self._moves.replies.send_ready(applied, (), now_ms)
-        self._tell_of_room()
+        self._report_log_dir_space()
         self._log_dir_events.tick(now_ms, is_registered=self._membership.broker is not None)
         if self._elected is not None:
             self._elected.tick(now_ms)
@@ -354,8 +353,8 @@ class HostEvents:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        parts = self._requests, self._checkpoints, self._moves.replies, self._log_dir_events, self._elected
-        deadlines = (each.next_deadline_ms for each in parts if each is not None)
+        sources = self._requests, self._checkpoints, self._moves.replies, self._log_dir_events, self._elected
+        deadlines = (each.next_deadline_ms for each in sources if each is not None)
         return min((each for each in deadlines if each is not None), default=None)
 
     def finish(self) -> bool:

@@ -1,7 +1,7 @@
-"""This broker's membership of the cluster: its session, its registration, and the changes that others notify.
+"""This broker's membership of the cluster: its session, its registration, and change notifications.
 
-*Suspended*: nothing is done, leaders serve on. *Lost*: all roles are given up, and a new session and registration
-follow, as often as it takes. One is registered when the node's owner is the session.
+*Suspended*: the broker waits, leaders continue. *Lost*: the broker loses all roles, and opens a new session and
+registers again. The broker is registered when its session owns the node.
 """
 
 import logging
@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 
 class Member(Protocol):
-    """Who is told."""
+    """The receiver of membership events."""
 
     def registered(self) -> None: ...
     def session_lost(self) -> None: ...
@@ -47,11 +47,11 @@ class Membership:
         sessions: Sessions,
         opened: OpenedHost,
         listeners: tuple[Listener, ...],
-        say: Callable[[str], None],
+        report_status: Callable[[str], None],
     ) -> None:
         self.broker: Broker | None = None
-        self.refused: UnusableMetadata | None = None
-        """Why the broker must end."""
+        self.fatal_error: UnusableMetadata | None = None
+        """The error that must stop the broker."""
         self.member: Member | None = None
         self._context = context
         self._loop = loop
@@ -60,7 +60,7 @@ class Membership:
         self._store = opened.store
         self._changes = opened.changes
         self._listeners = listeners
-        self._say = say
+        self._report_status = report_status
         self.mark = RequestMark(context.registry, LOOP)
         self._mark_in_thread = RequestMark(context.registry, STORE_THREAD)
         self._is_registering = False
@@ -76,13 +76,14 @@ class Membership:
         return self._store.state is SessionState.CONNECTED
 
     def begin_to_register(self) -> None:
-        """The broker can serve: register, unless that is done or under way."""
+        """Register the broker, unless it is registered or registering."""
         if self._is_registering or self.broker is not None or self._is_ending:
             return
         self._is_registering = True
         store = self._store
         self._store_thread.submit(
-            lambda: register(self._context, store, self._sessions, self._listeners, self._say), self._registered
+            lambda: register(self._context, store, self._sessions, self._listeners, self._report_status),
+            self._registered,
         )
 
     def read(self, work: Callable[[ZookeeperStore], Result], done: Callable[["Future[Result]"], None]) -> None:
@@ -103,11 +104,11 @@ class Membership:
             with self._mark_in_thread.handling(sender, token):
                 return work(store)
 
-        def told(future: "Future[Result]") -> None:
+        def marked_done(future: "Future[Result]") -> None:
             with self.mark.handling(sender, token):
                 done(future)
 
-        self.read(marked, told)
+        self.read(marked, marked_done)
 
     def read_features(self, then: Callable[[], object] | None = None) -> None:
         """Follow the finalized features of the store; `then` is called afterwards, even if they could not be read."""
@@ -123,7 +124,7 @@ class Membership:
             then()
 
     def end(self) -> None:
-        """End the session: the controller hears of it at once. Where no server answers, the next start ends it."""
+        """Close the session, which notifies the controller. If ZooKeeper does not respond, the next start closes it."""
         self._is_ending = True
         self._sessions.stop()
         self._store_thread.close()
@@ -142,7 +143,7 @@ class Membership:
                 self.member.registered()
             self.read_features()
         elif isinstance(error, UnusableMetadata):
-            self.refused = error
+            self.fatal_error = error
         elif not isinstance(error, CoordinationError | Stopped):
             raise error
 
@@ -150,9 +151,9 @@ class Membership:
         for event in self._store.events():
             match event:
                 case SessionChanged(SessionState.LOST):
-                    self._lost()
+                    self._session_lost()
                 case SessionChanged(SessionState.CONNECTED) | WatchFired(path=nodes.CONFIG_CHANGES):
-                    # After a break every watch is gone, and what was notified meanwhile is read now.
+                    # A reconnect loses all watches: read the notifications since then.
                     self.read(self._changes.read, self._changed)
                     self.read_features()
                 case WatchFired(path=nodes.FEATURES):
@@ -169,18 +170,18 @@ class Membership:
         elif error is not None and not isinstance(error, CoordinationError):
             raise error
 
-    def _lost(self) -> None:
+    def _session_lost(self) -> None:
         if self._is_ending:
             return
-        log.error("the session with ZooKeeper is lost: this broker leads nothing until it is registered again")
+        log.error("ZooKeeper session lost: this broker leads no partitions until it has registered again")
         self.broker = None
         self._is_registering = True
         self._loop.unwatch(self._store.fileno())
-        lost = self._store
+        lost_store = self._store
         self._changes.session_lost()
 
         def reopen() -> ZookeeperStore:
-            lost.close()
+            lost_store.close()
             return self._sessions.begin(lambda store: store)
 
         self._store_thread.submit(reopen, self._reopened)

@@ -1,6 +1,6 @@
-"""How the controller process of a broker in a cluster gets from a session to the first metadata, and registers later.
+"""The start of the controller process of a broker in a cluster: from a session to the first metadata, and registration.
 
-All of it waits for ZooKeeper, and so it runs in the store's thread.
+All functions wait for ZooKeeper, so they run in the store's thread.
 """
 
 import logging
@@ -40,7 +40,7 @@ from kafkad.processes.controller.cluster.tree_reader import (
     partition_states,
     read_topics,
 )
-from kafkad.processes.controller.failover_state import take_over
+from kafkad.processes.controller.failover_state import read_failover_state
 from kafkad.processes.controller.interrupted_moves import without_sources
 from kafkad.processes.controller.log_dirs import partition_counts, scan, unreadable
 from kafkad.processes.controller.startup import new_id, registered_listeners
@@ -54,13 +54,13 @@ _MOST_NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedHost:
-    """`leaving_slots` are published slots of partitions that nobody knows; `offline` are log directories by index."""
+    """`unreferenced_slots` are published slots of removed partitions; `offline` are log directories by index."""
 
     store: ZookeeperStore
     hosting: Hosting
     changes: ConfigChanges
     offline: frozenset[int]
-    leaving_slots: tuple[int, ...]
+    unreferenced_slots: tuple[int, ...]
     leftovers: tuple[Path, ...]
 
 
@@ -69,7 +69,7 @@ def open_host(context: ChildContext, handover: ControllerHandover, sessions: Ses
     directories = context.log_directories
     if any((directories[0].path / name).exists() for name in (FILE_NAME, COPY_NAME)):
         raise UnusableMetadata(
-            f"{directories[0].path} is that of a single broker, which keeps its topics there: use another log.dirs "
+            f"{directories[0].path} belongs to a single broker, which stores its topics there: use another log.dirs "
             "in a cluster, or remove zookeeper.connect"
         )
     failed = handover.offline | {at for at, each in enumerate(directories) if not each.is_online}
@@ -84,10 +84,10 @@ def _opened(
     assert config.cluster is not None, "only a broker in a cluster has this"
     directories = context.log_directories
     ensure_paths(store)
-    # Who is refused has marked and loaded nothing, and has not said that it is ready.
+    # First, so that a rejected broker has changed and loaded nothing.
     has_earlier_session(store, config.node_id, registered_listeners(context).values())
     online = [each for at, each in enumerate(directories) if at not in failed]
-    # Never that of the directories: a ZooKeeper that knows no cluster is another one, or has lost everything.
+    # Never the cluster id of the directories: a ZooKeeper without one is another ensemble, or has lost all data.
     cluster_id = ensure_cluster_id(store, urlsafe_b64encode(new_id().bytes).decode().rstrip("="))
     for each in online:
         each.claim_in_cluster(cluster_id=cluster_id, node_id=config.node_id)
@@ -95,12 +95,12 @@ def _opened(
     changes.watch(store)
     topics, unreadable = read_topics(store)
     found, offline = _scan(directories, frozenset(failed), topics)
-    # Their directories stay as they are: when the node is mended, the replica has its records.
+    # The directories of unreadable topics stay unchanged: after a repair of the node, the replicas have their records.
     found = [each for each in found if each.name.rpartition("-")[0] not in unreadable]
     is_first = context.incarnation == FIRST_INCARNATION
     found = without_sources(found, directories, is_first_incarnation=is_first)
     names = {topic.id: name for name, topic in topics.items()}
-    taken = None if is_first else take_over(context.table, handover, names, context.incarnation)
+    inherited = None if is_first else read_failover_state(context.table, handover, names, context.incarnation)
     started = start_host(
         broker_id=config.node_id,
         workers=len(context.registry.role("worker")),
@@ -113,7 +113,7 @@ def _opened(
             online=frozenset(range(len(directories))) - offline,
             offline=offline,
         ),
-        inherited=taken.inherited if taken is not None else None,
+        inherited=inherited.inherited if inherited is not None else None,
     )
     started.hosting.set_initial(*finalized_features(store), group_configs(store))
     _set_strays_aside(started, directories)
@@ -124,7 +124,7 @@ def _opened(
         hosting=started.hosting,
         changes=changes,
         offline=offline,
-        leaving_slots=taken.leaving if taken is not None else (),
+        unreferenced_slots=inherited.unreferenced if inherited is not None else (),
         leftovers=tuple(directories[each.log_dir].path / each.name for each in started.leftovers),
     )
 
@@ -132,7 +132,7 @@ def _opened(
 def _resume(
     context: ChildContext, store: CoordinationStore, hosting: Hosting, topics: Mapping[str, AssignedTopic]
 ) -> None:
-    """If the registration is this session's, the broker has its roles still."""
+    """If the registration belongs to this session, the broker keeps its roles."""
     config = context.config
     assert config.cluster is not None, "only a broker in a cluster has this"
     registration = store.exists(f"{nodes.BROKER_IDS}/{config.node_id}")
@@ -152,7 +152,7 @@ def _resume(
         states=partition_states(store, topics),
     )
     resume(hosting, config.node_id, stored)
-    log.info("the session of the controller process before goes on, and so do the roles of this broker")
+    log.info("resumed the session of the previous controller process: this broker keeps its roles")
 
 
 def _scan(
@@ -173,7 +173,7 @@ def _scan(
 
 
 def _set_strays_aside(started: HostStarted, directories: tuple[LogDirectory, ...]) -> None:
-    """Nothing is deleted: whoever deleted the topic, or moved its replica, may have done so by mistake."""
+    """Rename stray directories. They are not deleted, because the deletion or reassignment may have been a mistake."""
     renamed: list[TopicPartition] = []
     for log_dir, partition in started.strays:
         try:
@@ -185,7 +185,7 @@ def _set_strays_aside(started: HostStarted, directories: tuple[LogDirectory, ...
     if renamed:
         shown = ", ".join(str(each) for each in renamed[:_MOST_NAMED]) + (", …" if len(renamed) > _MOST_NAMED else "")
         log.error(
-            "%d director(ies) belong to no replica of this broker; they are set aside as …-stray: %s",
+            "%d director(ies) belong to no replica of this broker and are renamed to …-stray: %s",
             len(renamed),
             shown,
         )
@@ -196,22 +196,22 @@ def register(
     store: CoordinationStore,
     sessions: Sessions,
     listeners: tuple[Listener, ...],
-    say: Callable[[str], None],
+    report_status: Callable[[str], None],
 ) -> Broker:
     """Waits for an earlier session of this broker to end. Raises `UnusableMetadata`, `Stopped`, the store's errors."""
     config = context.config
-    has_said_so = False
+    has_logged = False
     while True:
         try:
             found = try_to_register(store, config.node_id, listeners, config.rack, wall_clock_ms())
         except CoordinationError:
-            # The next attempt comes at once.
+            # Pause, as the next attempt follows at once.
             sessions.pause(EARLIER_SESSION_CHECK_S)
             raise
         if not isinstance(found, RegistrationPending):
             return found
-        if not has_said_so:
-            log.warning("broker %d waits: %s, which ends within its timeout", config.node_id, found.value)
-            say("waiting for the end of an earlier session")
-        has_said_so = True
+        if not has_logged:
+            log.warning("broker %d waits for the session timeout: %s", config.node_id, found.value)
+            report_status("waiting for an earlier session to end")
+        has_logged = True
         sessions.pause(EARLIER_SESSION_CHECK_S)

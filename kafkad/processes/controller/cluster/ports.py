@@ -1,6 +1,6 @@
-"""What the elected controller and the host of one broker know of each other: the one is told, the other carries out.
+"""The interfaces between the elected controller and the host of one broker.
 
-Every broker of a cluster has both; the elected controller decides only while this broker is elected.
+Every broker of a cluster has both; the elected controller is active only while this broker is elected.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,19 +14,19 @@ from kafkad.core.coordination_store import Event
 from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.wire.processes.controller_messages import AdminRequest, ControllerMessage
 
-Answered = Callable[[ControlResponse], None]
+OnResponse = Callable[[ControlResponse], None]
 
 
 class Host(Protocol):
-    """What the elected part asks of its own broker."""
+    """The broker, for the elected controller."""
 
     @property
     def image(self) -> MetadataImage:
-        """Its `controller_id` is the broker whose UpdateMetadata came last: where AlterPartition goes."""
+        """Its `controller_id` is the sender of the latest UpdateMetadata: the destination of AlterPartition."""
 
     @property
     def controller_epoch(self) -> int:
-        """The epoch of the controller whose request came last."""
+        """The epoch of the controller of the latest request."""
 
     @property
     def broker_id(self) -> int: ...
@@ -36,34 +36,34 @@ class Host(Protocol):
 
     @property
     def internal_topics(self) -> Mapping[str, NewTopic]:
-        """The request with which an internal topic is created when it is first needed."""
+        """The configuration of internal topics, which are created when first required."""
 
-    def transfer(self, request: ControlRequest, answered: Answered) -> None:
-        """The elected controller's request to its own broker, without a wire; answered when it is applied."""
+    def transfer(self, request: ControlRequest, on_response: OnResponse) -> None:
+        """A request of the elected controller to its own broker; `on_response` is called when it is applied."""
 
 
 class Elected(Protocol):
-    """What the host tells the elected part."""
+    """The elected controller, for the host."""
 
     @property
     def is_elected(self) -> bool: ...
 
     def registered(self, broker: Broker, now_ms: int) -> None:
-        """The broker has a (new) registration: be a candidate, watch."""
+        """The broker has registered: become a candidate, and watch."""
 
     def store_event(self, event: Event, now_ms: int) -> None: ...
 
     def configs_changed(self, topics: Configs, brokers: Configs) -> None:
-        """Some broker has written these configurations, of topics and of brokers by name."""
+        """Configurations of topics and brokers, by name, were changed."""
 
-    def asked(self, peer: ProcessKey, request: AdminRequest, now_ms: int) -> None:
-        """A request that the host does not answer by itself; it is answered by AdminReply."""
+    def handle_request(self, peer: ProcessKey, request: AdminRequest, now_ms: int) -> None:
+        """Handle a request for the controller; the response is an AdminReply."""
 
     def handle(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> bool:
-        """A message of another local process that the host does not know; False if nobody does."""
+        """Handle another message of a local process; False if it is unknown."""
 
     def begin_controlled_shutdown(self, tries: int, pause_ms: int, done: Callable[[], None]) -> None:
-        """The broker is about to stop: let others lead in its place, then call `done`."""
+        """The broker will stop: move its leaders to other brokers, then call `done`."""
 
     def tick(self, now_ms: int) -> None: ...
 

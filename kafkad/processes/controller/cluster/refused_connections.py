@@ -1,8 +1,8 @@
-"""Brokers that are gone although their sessions live on: their hosts refuse connections.
+"""Detects failed brokers before their sessions expire: their hosts refuse connections.
 
-One idle connection is kept to each broker that matters. When it is closed, it is made again; when the host has refused
-that for `kafkad.suspect.refused.ms`, no process listens there. Only a broker that has answered before is judged so:
-Apache Kafka registers half a second before it listens. Nothing happens while all is well.
+One idle connection to each watched broker is kept open. When it is closed, it is opened again; when the host has
+refused connections for `kafkad.suspect.refused.ms`, no process listens there. This applies only after a first response:
+Apache Kafka registers half a second before it listens.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -24,21 +24,21 @@ from kafkad.wire.api_table import API_VERSIONS
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A broker at its address. Another `epoch` is another life of it, which has not answered yet."""
+    """A broker at its address. With another `epoch` it is a new incarnation without a first response."""
 
     destination: Destination
     epoch: int
 
 
 def watched_brokers(registered: Mapping[int, tuple[int, tuple[str, int]]], own_id: int) -> list[Watched]:
-    """All other brokers, of which the epochs and addresses are known."""
+    """All other registered brokers."""
     others = {each: at for each, at in registered.items() if each != own_id}
     return [Watched(Destination(each, *at), epoch) for each, (epoch, at) in others.items()]
 
 
 @dataclass(slots=True)
 class _State:
-    has_answered: bool = False
+    has_replied: bool = False
     refused_since_ms: int | None = None
     is_suspect: bool = False
 
@@ -50,35 +50,35 @@ class RefusedConnections:
         self,
         loop: EventLoop,
         client_id: str,
-        patience: ConnectionTimeouts,
+        timeouts: ConnectionTimeouts,
         log_rate_limit: LogRateLimit,
-        timeout_of_ms: int,
-        refuses: Callable[[Watched], None],
-        answers: Callable[[Watched], None],
+        suspect_after_ms: int,
+        on_suspect: Callable[[Watched], None],
+        on_recovered: Callable[[Watched], None],
         clock: Callable[[], int] = monotonic_ms,
     ) -> None:
-        """`refuses` is called again, once a second, until the broker is watched no more or `answers`."""
-        self._connections = BrokerConnections(loop, client_id, patience, clock, self._closed, log_rate_limit)
-        self._patience_ms = timeout_of_ms
-        self._refuses = refuses
-        self._answers = answers
+        """`on_suspect` is repeated once a second, until `on_recovered` or until the broker is no longer watched."""
+        self._connections = BrokerConnections(loop, client_id, timeouts, clock, self._closed, log_rate_limit)
+        self._suspect_after_ms = suspect_after_ms
+        self._on_suspect = on_suspect
+        self._on_recovered = on_recovered
         self._clock = clock
         self._states: dict[Destination, tuple[Watched, _State]] = {}
 
-    def watch(self, wanted: Collection[Watched]) -> None:
-        """These, and no others. Patience 0: none."""
-        if self._patience_ms == 0:
+    def watch(self, brokers: Collection[Watched]) -> None:
+        """Watch exactly these brokers; none if the timeout is 0."""
+        if self._suspect_after_ms == 0:
             return
         for to, (watched, _) in list(self._states.items()):
-            if watched not in wanted:
+            if watched not in brokers:
                 del self._states[to]
                 self._connections.drop(to)
-        for watched in wanted:
+        for watched in brokers:
             if watched.destination not in self._states:
                 self._states[watched.destination] = (watched, _State())
-                self._ask(watched.destination, FIRST_PAUSE_MS)
+                self._send_request(watched.destination, FIRST_PAUSE_MS)
 
-    def _ask(self, to: Destination, longest_pause_ms: int) -> None:
+    def _send_request(self, to: Destination, longest_pause_ms: int) -> None:
         watched, state = self._states[to]
         self._connections.send(
             to,
@@ -87,7 +87,7 @@ class RefusedConnections:
                 version=0,
                 is_flexible=False,
                 body=b"",
-                on_reply=lambda _body: self._answered(watched, state),
+                on_reply=lambda _body: self._on_reply(watched, state),
                 on_failure=lambda _reason: None,
                 on_refused=lambda: self._refused(watched, state),
                 repeats=True,
@@ -97,26 +97,26 @@ class RefusedConnections:
 
     def _closed(self, to: Destination) -> None:
         if to in self._states:
-            self._ask(to, FIRST_PAUSE_MS)
+            self._send_request(to, FIRST_PAUSE_MS)
 
-    def _answered(self, watched: Watched, state: _State) -> None:
-        state.has_answered, state.refused_since_ms, state.is_suspect = True, None, False
-        self._answers(watched)
+    def _on_reply(self, watched: Watched, state: _State) -> None:
+        state.has_replied, state.refused_since_ms, state.is_suspect = True, None, False
+        self._on_recovered(watched)
 
     def _refused(self, watched: Watched, state: _State) -> None:
-        if not state.has_answered:
+        if not state.has_replied:
             return
         now_ms = self._clock()
         if state.refused_since_ms is None:
             state.refused_since_ms = now_ms
-        if now_ms - state.refused_since_ms < self._patience_ms:
+        if now_ms - state.refused_since_ms < self._suspect_after_ms:
             return
         if not state.is_suspect:
-            # From now on it is asked less often.
+            # From now on with a longer backoff.
             state.is_suspect = True
             self._connections.drop(watched.destination)
-            self._ask(watched.destination, LONGEST_PAUSE_MS)
-        self._refuses(watched)
+            self._send_request(watched.destination, LONGEST_PAUSE_MS)
+        self._on_suspect(watched)
 
     def tick(self) -> None:
         self._connections.tick()

@@ -27,12 +27,12 @@ class ReplicaRemovals:
         table: PartitionTable,
         directories: Sequence[LogDirectory],
         unremoved: set[TopicPartition],
-        leaving_slots: Iterable[int] = (),
+        unreferenced_slots: Iterable[int] = (),
     ) -> None:
         """`unremoved` are the replicas whose directories can't be renamed, as far as that is known."""
         self._table = table
         self._directories = directories
-        self._leaving_slots = list(leaving_slots)
+        self._unreferenced_slots = list(unreferenced_slots)
         self._removals = DirectoryRemovals()
         self._pending: dict[int, tuple[int, UUID, TopicPartition, Partition]] = {}
         """By slot: the version that removed it, topic id, partition, and its row before."""
@@ -114,9 +114,9 @@ class ReplicaRemovals:
 
     def reusable(self, applied: int) -> int:
         """The version up to which slots that were given back may be used again."""
-        while self._leaving_slots and self._table.read(self._leaving_slots[-1]).state == STATE_FREE:
-            self._leaving_slots.pop()
-        if self._leaving_slots:
+        while self._unreferenced_slots and self._table.read(self._unreferenced_slots[-1]).state == STATE_FREE:
+            self._unreferenced_slots.pop()
+        if self._unreferenced_slots:
             return 0
         oldest = min((version for version, *_ in self._pending.values()), default=applied + 1)
         return min(applied, oldest - 1)

@@ -1,7 +1,7 @@
-"""A session with ZooKeeper: opened when a server answers, however long that takes, and said once while none does.
+"""The session with ZooKeeper: opened when a server responds, without a time limit; the wait is logged once.
 
-The first one of a broker ends the session of the broker's process before it, which had no time to do so. The first one
-of a controller process that was replaced is the session of the one before: the broker has lived on.
+The first session of a broker closes the session of an earlier process of the broker, if that was killed. A restarted
+controller process resumes the session of its previous incarnation.
 """
 
 import logging
@@ -22,11 +22,11 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 RETRY_S = 1.0
-SAYS_SO_AFTER_S = 2.0
-"""Before the first attempt to connect is given up, which takes as long as zookeeper.connection.timeout.ms."""
+LOG_WAIT_AFTER_S = 2.0
+"""Shorter than the timeout of the first attempt (zookeeper.connection.timeout.ms)."""
 
 
-NOBODY_YET = "ZooKeeper at %s has not answered yet: the broker waits"
+NOT_CONNECTED_YET = "no response from ZooKeeper at %s yet: the broker waits"
 
 
 def opened_store(
@@ -43,7 +43,7 @@ def opened_store(
         raise ZookeeperUnreachable(str(error)) from error
     return ZookeeperStore(
         cluster.zookeeper_connect,
-        # kazoo waits for a silent server as long as this, whatever the time to connect.
+        # kazoo waits this long for a server without a response, for any connection timeout.
         session_timeout_s=min(within_s, cluster.zookeeper_session_timeout_ms / 1000),
         connect_timeout_s=min(within_s, cluster.zookeeper_connection_timeout_ms / 1000),
         session=session,
@@ -69,11 +69,11 @@ def zookeeper_tls(cluster: ClusterConfig) -> ssl.SSLContext | None:
 
 
 class Stopped(Exception):
-    """The broker stops; nobody waits for the session any more."""
+    """The broker stops, and the session is no longer required."""
 
 
 class Sessions:
-    """Opens one session after the other; every method but `stop` belongs to the store's thread."""
+    """Opens one session after the other; all methods except `stop` run in the store's thread."""
 
     def __init__(self, cluster: ClusterConfig, file: SessionFile | None, *, resumes: bool) -> None:
         self._cluster = cluster
@@ -83,7 +83,7 @@ class Sessions:
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """Nobody waits any more for a server that is silent."""
+        """End all waits for ZooKeeper."""
         self._stopping.set()
 
     def pause(self, seconds: float = RETRY_S) -> None:
@@ -92,9 +92,9 @@ class Sessions:
             raise Stopped
 
     def begin(self, work: Callable[[ZookeeperStore], Result]) -> Result:
-        """Do `work` in a new session, and in another one when that breaks meanwhile.
+        """Do `work` in a new session, and again in another one after a connection error.
 
-        Raises `Stopped`, UnusableMetadata where ZooKeeper permits nothing, and what `work` raises otherwise: then the
+        Raises `Stopped`, UnusableMetadata if ZooKeeper's ACLs forbid changes, and other errors of `work`; then the
         session is closed.
         """
         while True:
@@ -106,7 +106,7 @@ class Sessions:
                 raise UnusableMetadata(f"ZooKeeper does not let this broker change its nodes: {refused}") from refused
             except CoordinationError as error:
                 store.close()
-                log.warning("ZooKeeper was away while the session began, which begins again: %s", error)
+                log.warning("lost the connection to ZooKeeper during the start of the session, retrying: %s", error)
                 self.pause()
             except BaseException:
                 store.close()
@@ -114,27 +114,29 @@ class Sessions:
 
     def _open(self) -> ZookeeperStore:
         """Raises `Stopped`."""
-        waits = threading.Timer(SAYS_SO_AFTER_S, log.warning, (NOBODY_YET, self._cluster.zookeeper_connect))
-        waits.daemon = True
-        waits.start()
+        wait_timer = threading.Timer(
+            LOG_WAIT_AFTER_S, log.warning, (NOT_CONNECTED_YET, self._cluster.zookeeper_connect)
+        )
+        wait_timer.daemon = True
+        wait_timer.start()
         try:
-            return self._opened(waits)
+            return self._opened(wait_timer)
         finally:
-            waits.cancel()
+            wait_timer.cancel()
 
-    def _opened(self, waits: threading.Timer) -> ZookeeperStore:
-        has_said_so = False
+    def _opened(self, wait_timer: threading.Timer) -> ZookeeperStore:
+        has_logged = False
         while True:
             try:
                 store = self._earlier_session() or self._connect(None)
             except (ZookeeperUnreachable, CoordinationError) as error:
-                if not has_said_so:
-                    log.error("the broker waits for ZooKeeper: %s", error)
-                has_said_so = True
+                if not has_logged:
+                    log.error("waiting for ZooKeeper: %s", error)
+                has_logged = True
                 self.pause()
             else:
-                if has_said_so or waits.finished.is_set():
-                    log.info("ZooKeeper answers")
+                if has_logged or wait_timer.finished.is_set():
+                    log.info("connected to ZooKeeper")
                 if self._file is not None:
                     self._file.write(store.session)
                 return store
@@ -145,19 +147,19 @@ class Sessions:
             self._file.remove()
 
     def _earlier_session(self) -> ZookeeperStore | None:
-        """That of the process before, if it is to go on; otherwise it is ended. Raises ZookeeperUnreachable."""
+        """Resume the session of the earlier process, or close it (None). Raises ZookeeperUnreachable."""
         if self._earlier is None:
             return None
         found = None
         try:
             found = self._connect(self._earlier)
         except SessionLost:
-            log.debug("the session of the process before has ended by itself")
+            log.debug("the session of the earlier process has expired")
         if found is not None and not self._resumes:
             found.close()
             if found.is_left_open:
-                raise ZookeeperUnreachable(f"ZooKeeper at {self._cluster.zookeeper_connect} does not answer any more")
-            log.warning("the session of this broker's process before was still alive; it is ended now")
+                raise ZookeeperUnreachable(f"no response from ZooKeeper at {self._cluster.zookeeper_connect}")
+            log.warning("closed the ZooKeeper session of an earlier process of this broker")
             found = None
         self._earlier = None
         return found

@@ -1,6 +1,6 @@
-"""The one thread of the controller process that waits for ZooKeeper: the loop never does.
+"""The thread of the controller process that waits for ZooKeeper, so that the loop never does.
 
-Work is done in order, and what it gives is told in the loop. The thread ends with the process.
+Work is done in order; callbacks with the results run in the loop. The thread ends with the process.
 """
 
 from collections.abc import Callable
@@ -20,19 +20,19 @@ class StoreThread:
         self._loop = loop
         self._threads = HelperThreads(1, "zookeeper")
         self._done: EventQueue[Callable[[], None]] = EventQueue()
-        loop.watch(self._done.fileno(), self._tell)
+        loop.watch(self._done.fileno(), self._run_callbacks)
 
     def submit(self, work: Callable[[], Result], done: Callable[["Future[Result]"], None]) -> None:
         """`done` gets the finished future in a later pass of the loop."""
         future = self._threads.submit(work)
         future.add_done_callback(lambda finished: self._done.put(partial(done, finished)))
 
-    def _tell(self, _events: int) -> None:
-        for tell in self._done.drain():
-            tell()
+    def _run_callbacks(self, _events: int) -> None:
+        for callback in self._done.drain():
+            callback()
 
     def close(self) -> None:
-        """Waits for the work that has begun, which gives up as soon as the session is away."""
+        """Wait for the work in progress, which is aborted when the session is suspended."""
         self._threads.close(cancel=True)
         self._loop.unwatch(self._done.fileno())
         self._done.close()

@@ -78,15 +78,15 @@ def partition_states(
 ) -> dict[TopicPartition, PartitionState]:
     """Those that are stored, of topics that are not being deleted."""
     deleted = set(store.children(nodes.DELETIONS))
-    places = [
+    partitions = [
         TopicPartition(name, index)
         for name, topic in topics.items()
         if name not in deleted
         for index in range(len(topic.assignments))
     ]
-    paths = [nodes.state_path(at.topic, at.partition) for at in places]
+    paths = [nodes.state_path(at.topic, at.partition) for at in partitions]
     states = {}
-    for at, path, node in zip(places, paths, store.get_many(paths), strict=True):
+    for at, path, node in zip(partitions, paths, store.get_many(paths), strict=True):
         state = None if node is None else _decoded(path, node.data, nodes.read_state)
         if node is not None and state is not None:
             states[at] = stored_state(state, node.stat.version)
@@ -111,9 +111,9 @@ def finalized_features(store: CoordinationStore) -> tuple[dict[str, int], int]:
 
 
 def topic_configs(store: CoordinationStore, names: Iterable[str]) -> Configs:
-    wanted = list(names)
-    found = _read(store, [nodes.topic_config_path(name) for name in wanted], nodes.decode_config)
-    return {name: {} if node is None else node.config for name, node in zip(wanted, found, strict=True)}
+    requested = list(names)
+    found = _read(store, [nodes.topic_config_path(name) for name in requested], nodes.decode_config)
+    return {name: {} if node is None else node.config for name, node in zip(requested, found, strict=True)}
 
 
 def configs_of_new(store: CoordinationStore, names: Iterable[str]) -> Configs:
@@ -138,9 +138,9 @@ def broker_configs(store: CoordinationStore) -> Configs:
 
 def group_configs(store: CoordinationStore, names: Iterable[str] | None = None) -> Configs:
     """Of all groups that have any, or of these."""
-    wanted = _group_ids(store) if names is None else list(names)
-    found = _read(store, [nodes.group_config_path(name) for name in wanted], nodes.decode_config)
-    return {name: {} if node is None else node.config for name, node in zip(wanted, found, strict=True)}
+    requested = _group_ids(store) if names is None else list(names)
+    found = _read(store, [nodes.group_config_path(name) for name in requested], nodes.decode_config)
+    return {name: {} if node is None else node.config for name, node in zip(requested, found, strict=True)}
 
 
 def _group_ids(store: CoordinationStore) -> list[str]:
@@ -192,9 +192,9 @@ class ConfigChanges:
         entities = {_entity(note) for note in notes if note is not None}
         # Anybody may write anything there: a path with it may be none.
         topics = topic_configs(store, {name for kind, name in entities if kind == "topics" and is_legal(name)})
-        wanted = {name for kind, name in entities if kind == "brokers"}
-        brokers = broker_configs(store) if wanted else {}
-        keys = {"" if name == nodes.DEFAULT_ENTITY else name for name in wanted}
+        requested = {name for kind, name in entities if kind == "brokers"}
+        brokers = broker_configs(store) if requested else {}
+        keys = {"" if name == nodes.DEFAULT_ENTITY else name for name in requested}
         groups = group_configs(store, {name for kind, name in entities if kind == "groups" and name})
         if new:
             self._purge(store)

@@ -1,4 +1,4 @@
-"""When is the copy of the coordination store written? A few seconds after a change, and at the stop."""
+"""Writes the copy of the coordination store: a few seconds after a change, and at the stop."""
 
 import logging
 from collections.abc import Callable
@@ -14,7 +14,7 @@ COPY_AFTER_MS = 5_000
 
 
 class StoreCopies:
-    """`failed` is called when the log directory can't be written any more."""
+    """`failed` is called when the log directory can no longer be written."""
 
     def __init__(self, store: EmbeddedStore, folder: Path, failed: Callable[[str], None]) -> None:
         self._store = store
@@ -40,6 +40,6 @@ class StoreCopies:
         try:
             write_copy(self._store, self._folder)
         except NoSpaceLeft as no_space:
-            log.error("the copy of the coordination store stays as it was: %s", no_space)
+            log.error("can't write the copy of the coordination store, keeping the old one: %s", no_space)
         except StorageFailed as failure:
             self._failed(str(failure))

@@ -45,14 +45,14 @@ def _restore(paths: Sequence[Path], session_id: int, node_id: int) -> None:
             first, session_id, partial(adjust_restored, on_disk=topics, broker_id=node_id, wall_ms=wall_clock_ms())
         )
     except FileNotFoundError:
-        _refuse_another_first(paths)
+        _reject_other_store(paths)
         # A new broker that is killed in its first moment leaves an empty store, too, but no claim.
         if (first / META_PROPERTIES).exists() and (how == "empty" or (first / RESERVED).exists()):
-            _say_lost(first, how, f"there is no {COPY_NAME}")
+            _log_lost(first, how, f"there is no {COPY_NAME}")
     except NoSpaceLeft:
         raise
     except StorageFailed as damage:
-        _say_lost(first, how, f"its copy can't be read: {damage}")
+        _log_lost(first, how, f"its copy can't be read: {damage}")
     else:
         written = datetime.fromtimestamp(written_s, UTC).isoformat(timespec="seconds")
         log.error(
@@ -64,17 +64,17 @@ def _restore(paths: Sequence[Path], session_id: int, node_id: int) -> None:
         )
 
 
-def _say_lost(first: Path, how: str, why: str) -> None:
+def _log_lost(first: Path, how: str, cause: str) -> None:
     log.error(
         "%s is %s, and %s: configurations of topics, brokers and groups are lost; topics are taken over from their "
         "directories",
         first / FILE_NAME,
         how,
-        why,
+        cause,
     )
 
 
-def _refuse_another_first(paths: Sequence[Path]) -> None:
+def _reject_other_store(paths: Sequence[Path]) -> None:
     """The topics would be taken over without their configurations."""
     for other in paths[1:]:
         if not is_lost(other):

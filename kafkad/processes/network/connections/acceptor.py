@@ -1,7 +1,7 @@
-"""New connections: which process takes them, how many there may be, and which address of the broker they get.
+"""New connections: accepting, the limits of connections, and the advertised address.
 
-Every network process is woken by a new connection; the one with the fewest takes it. The others look again a moment
-later, so that a stuck process delays a client only briefly. Nothing here wakes an idle broker.
+A new connection wakes every network process; the process with the fewest connections accepts it. The others check again
+a moment later, so that a hung process delays a client only briefly. Nothing here wakes an idle broker.
 """
 
 import logging
@@ -27,31 +27,31 @@ FAILED_PAUSE_MS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """How many connections the broker has at most; the configuration may change them at any time."""
+    """The limits of connections; the configuration may change them at any time."""
 
     all_together: int
     per_ip: int
     per_ip_overrides: Mapping[str, int]
     per_second: int
-    """New connections a second, at all network processes together."""
+    """New connections per second, of all network processes together."""
 
 
 class Accepted:
-    """An accepted socket; `context` has its listener and the address that its client gets.
+    """An accepted socket; `context` has its listener and the advertised address.
 
-    `takes_place` is the limit that the connection of a broker exceeds: one of a client has to be closed.
+    `exceeded_limit` is set for a broker's connection above the limit: then a client connection has to be closed.
     """
 
-    __slots__ = ("context", "host", "peer", "sock", "takes_place")
+    __slots__ = ("context", "exceeded_limit", "host", "peer", "sock")
 
     def __init__(
-        self, sock: socket.socket, host: str, peer: str, context: ConnectionContext, takes_place: str | None
+        self, sock: socket.socket, host: str, peer: str, context: ConnectionContext, exceeded_limit: str | None
     ) -> None:
         self.sock = sock
         self.host = host
         self.peer = peer
         self.context = context
-        self.takes_place = takes_place
+        self.exceeded_limit = exceeded_limit
 
 
 class Acceptor:
@@ -69,7 +69,7 @@ class Acceptor:
         peer_log: PeerLog,
         protected: Collection[str] = (),
     ) -> None:
-        """Connections at the listeners in `protected` are never too many together, only from one address."""
+        """The listeners in `protected` have no limit of the total, only the limit of one address."""
         self.protected = protected
         self._listeners = {sock.fileno(): (listener, sock) for listener, sock in listeners}
         self._epoll = epoll
@@ -79,7 +79,7 @@ class Acceptor:
         self.limits = limits
         self._peer_log = peer_log
         self._open: set[int] = set()
-        """The listeners that epoll reports."""
+        """The listeners registered with epoll."""
         self._postponed: set[int] = set()
         self.next_check_ms: int | None = None
 
@@ -111,7 +111,7 @@ class Acceptor:
         return fd in self._listeners
 
     def postpone(self, fd: int, now_ms: int) -> None:
-        """Leave the connection to another process with fewer connections, for a moment."""
+        """Leave the connection for a moment, so that a process with fewer connections can accept it."""
         self.pause(fd, now_ms + SECOND_CHECK_MS)
 
     def pause(self, fd: int, until_ms: int) -> None:
@@ -122,7 +122,7 @@ class Acceptor:
         self.next_check_ms = min(until_ms, self.next_check_ms or until_ms)
 
     def second_check(self) -> list[int]:
-        """Look again at the listeners whose connections were left to other processes."""
+        """Listen again on postponed listeners, and return them."""
         waiting = list(self._postponed)
         for fd in waiting:
             self._listen(fd)
@@ -131,7 +131,7 @@ class Acceptor:
         return waiting
 
     def accept(self, fd: int, now_ms: int) -> Accepted | None:
-        """The next connection waiting at `fd`; None when there is none, or it was refused."""
+        """Accept the next connection of `fd`; None when there is none, or it was rejected."""
         listener, listening = self._listeners[fd]
         try:
             sock, address = listening.accept()
@@ -145,35 +145,35 @@ class Acceptor:
         peer = f"{host}:{port}"
         self._counts.enter(host)
         excess = self._excess()
-        refusal = self._refusal_of_address(host) or (None if self.is_protected(fd) else excess)
-        if refusal is not None:
+        reason = self._address_excess(host) or (None if self.is_protected(fd) else excess)
+        if reason is not None:
             self._counts.leave(host)
-            self._peer_log.say(host, now_ms, "%s is turned away: %s", peer, refusal)
+            self._peer_log.log(host, now_ms, "connection from %s rejected: %s", peer, reason)
             sock.close()
             return None
         self._configure(sock)
         advertised = self._advertised(listener, sock)
         context = ConnectionContext(listener.name, listener.protocol, advertised)
-        return Accepted(sock, host, peer, context, takes_place=excess)
+        return Accepted(sock, host, peer, context, exceeded_limit=excess)
 
     def is_protected(self, fd: int) -> bool:
-        """Whether brokers connect there, and clients have other listeners."""
+        """Whether the listener is for brokers only."""
         return self._listeners[fd][0].name in self.protected
 
-    def _refusal_of_address(self, host: str) -> str | None:
-        """Why a connection that is counted already must be closed."""
+    def _address_excess(self, host: str) -> str | None:
+        """The reason to reject a connection, which is already counted; None below the limit."""
         most = self.limits.per_ip_overrides.get(host, self.limits.per_ip)
         if most < NO_LIMIT and self._counts.from_host(host) > most:
-            return f"from one address there may be {most} connections"
+            return f"the limit of {most} connections from one address is reached"
         return None
 
     def _excess(self) -> str | None:
-        """The limit that all connections exceed together, the newest one included."""
+        """The total limit that the newest connection exceeds."""
         limits, counts = self.limits, self._counts
         if limits.all_together < NO_LIMIT and counts.total() > limits.all_together:
-            return f"there may be {limits.all_together} connections"
+            return f"the limit of {limits.all_together} connections is reached"
         if counts.here > self._most_here:
-            return f"this process has descriptors for {self._most_here} connections"
+            return f"the limit of {self._most_here} connections of this process is reached (open files)"
         return None
 
     def _configure(self, sock: socket.socket) -> None:
@@ -192,5 +192,5 @@ class Acceptor:
             return listener.advertised.host, listener.advertised.port or name[1]
         return without_mapping(name[0]), name[1]
 
-    def left(self, host: str) -> None:
+    def closed(self, host: str) -> None:
         self._counts.leave(host)

@@ -1,12 +1,12 @@
-"""Which network process takes a new connection, and from when on?
+"""The choice of the network process that accepts a new connection, and the start of accepting.
 
-The one with the fewest connections does; the others look again a moment later. No connection is accepted before the
-process has metadata, before a starting broker has loaded its logs, or while a worker may still read the arena of the
-previous incarnation.
+The process with the fewest connections accepts; the others check again a moment later. No connection is accepted before
+the process has metadata, before a starting broker has loaded its logs, or while a worker may still read the arena of
+the previous incarnation.
 
-Limits on all connections together are for clients: where brokers have a listener of their own, they connect there at
-any time, and the client that was idle for longest loses its place (Apache Kafka's protected listener, KIP-402). The
-process that accepts has about as many clients as any other, so it closes one of its own.
+The total limit of connections is for clients: brokers always connect at a listener of their own, and then the
+connection of the client that was idle for longest is closed (Apache Kafka's protected listener, KIP-402). The accepting
+process has about as many clients as any other, so it closes one of its own.
 """
 
 from kafkad.adapters.shared_memory.process_registry import ProcessState
@@ -19,13 +19,13 @@ from kafkad.processes.runtime.child import ChildContext
 NOT_YET_MS = 2
 SECOND_MS = 1_000
 ACCEPTS_PER_PASS = 64
-"""Connections accepted in one pass; more wait for the next pass, after the requests of open connections."""
+"""The limit of accepted connections in one pass; others wait until open connections were served."""
 SLACK = 16
-"""One process may have more connections than another by this share of its own. With many, balance matters less."""
+"""A process may have this share of its connections more than another one. With many, balance matters less."""
 
 
 class Admission:
-    """Between the listening sockets and the connections of this process."""
+    """Accepts connections from the listening sockets for `clients`."""
 
     def __init__(self, context: ChildContext, acceptor: Acceptor, clients: Clients) -> None:
         self._key = context.key
@@ -43,16 +43,16 @@ class Admission:
         if self._has_more_than_others():
             self._acceptor.postpone(fd, now_ms)
         else:
-            self._take(fd, now_ms)
+            self._accept_share(fd, now_ms)
 
-    def look(self, now_ms: int) -> None:
-        """Take newcomers now: with very many ready connections, a listening socket would wait long for its turn."""
+    def accept_now(self, now_ms: int) -> None:
+        """Accept now: with very many ready connections, epoll reports a listening socket late."""
         if self.is_open and not self._has_more_than_others():
             for fd in self._acceptor.listening:
-                self._take(fd, now_ms)
+                self._accept_share(fd, now_ms)
 
     def tick(self, now_ms: int, *, has_metadata: bool) -> None:
-        """In each pass: open when it is time, and look again at connections that were left to others."""
+        """In each pass: open the listeners when the process may accept, and check postponed connections again."""
         if not self.is_open:
             if has_metadata and self._registry.is_seen_by_all(self._key, "worker") and self._are_logs_loaded():
                 self.is_open = True
@@ -60,7 +60,7 @@ class Admission:
                     self._acceptor.open()
         elif self._acceptor.next_check_ms is not None and self._acceptor.next_check_ms <= now_ms:
             for fd in self._acceptor.second_check():
-                self._take_all(fd, now_ms)
+                self._accept_all(fd, now_ms)
 
     def _are_logs_loaded(self) -> bool:
         """As in Apache Kafka, a starting broker loads its logs first; a running one waits for no worker."""
@@ -76,27 +76,27 @@ class Admission:
         self._is_closed = True
         self._acceptor.close()
 
-    def _take(self, fd: int, now_ms: int) -> None:
+    def _accept_share(self, fd: int, now_ms: int) -> None:
         """Accept until this process has more connections than the others."""
         for _ in range(ACCEPTS_PER_PASS):
-            if not self._take_one(fd, now_ms) or self._has_more_than_others():
+            if not self._accept_one(fd, now_ms) or self._has_more_than_others():
                 return
 
-    def _take_all(self, fd: int, now_ms: int) -> None:
-        """The other processes had their chance; if all waited longer, a burst could overflow the kernel's queue."""
+    def _accept_all(self, fd: int, now_ms: int) -> None:
+        """Accept for the other processes, too: in a burst, the kernel's queue could overflow."""
         for _ in range(ACCEPTS_PER_PASS):
-            if not self._take_one(fd, now_ms):
+            if not self._accept_one(fd, now_ms):
                 return
 
-    def _take_one(self, fd: int, now_ms: int) -> bool:
+    def _accept_one(self, fd: int, now_ms: int) -> bool:
         has_rate = self._acceptor.limits.per_second < NO_LIMIT and not self._acceptor.is_protected(fd)
         if has_rate and self._must_wait(fd, now_ms):
             return False
         accepted = self._acceptor.accept(fd, now_ms)
         if accepted is None:
             return False
-        if accepted.takes_place is not None:
-            self._close_idlest_client(f"{accepted.takes_place}, and a broker needs the place")
+        if accepted.exceeded_limit is not None:
+            self._close_idlest_client(f"{accepted.exceeded_limit}, closed in favor of a broker's connection")
         self._clients.add(accepted)
         return True
 
@@ -108,7 +108,7 @@ class Admission:
             self._clients.close(idlest, reason)
 
     def _must_wait(self, fd: int, now_ms: int) -> bool:
-        """Whether the limit of new connections a second is reached. Then others wait until the second is over."""
+        """Whether the limit of new connections per second is reached; then the listener pauses until the next one."""
         created = self._counters.sum(CONNECTIONS_CREATED)
         if now_ms >= self._second_ends_ms:
             self._second_ends_ms, self._created_before = now_ms + SECOND_MS, created
@@ -118,13 +118,13 @@ class Admission:
         return True
 
     def _has_more_than_others(self) -> bool:
-        mine = len(self._clients)
-        mine -= mine // SLACK
-        if not mine:
+        own = len(self._clients)
+        own -= own // SLACK
+        if not own:
             return False
         counters, registry = self._counters, self._registry
         return any(
-            counters.block(registry.slot(key))[CONNECTIONS] < mine
+            counters.block(registry.slot(key))[CONNECTIONS] < own
             for key in registry.role("network")
             if key != self._key and registry.is_live(key)
         )

@@ -1,9 +1,9 @@
-"""Which Produce request gets a place in the arena, and which connection has to wait for one?
+"""The allocation of arena space for Produce requests, and the queue of connections that wait for space.
 
-An incomplete request gets its whole place at once and is received right there. Such requests together take only a part
+An incomplete request gets its whole space at once and is received right there. Such requests together get only a part
 of the arena, as their clients decide how long the rest takes. Beyond that they are received into private memory and
-copied when they are complete, so claimed lengths block no other client. Complete requests may take all of the arena.
-They are written soon, so the queue of them moves, whatever clients do.
+copied when they are complete, so claimed lengths block no other client. Complete requests may fill the whole arena:
+they are written soon, so their queue always moves.
 """
 
 from kafkad.adapters.shared_memory.arena import Arena
@@ -11,11 +11,11 @@ from kafkad.core.waiting.memory_queue import MemoryQueue
 from kafkad.processes.network.connections.connection import Connection
 
 UNFINISHED_SHARE = 2
-"""Incomplete requests together take one of this many parts of the arena; a single larger one may take more."""
+"""Incomplete requests together get 1/n of the arena; a single larger request may get more."""
 
 
 class ArenaPlaces:
-    """The places in the arena of a network process."""
+    """The arena space of a network process."""
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
@@ -23,21 +23,21 @@ class ArenaPlaces:
         self.unfinished_bytes = 0
         """Bytes of incomplete requests."""
         self.is_short = False
-        """An incomplete request got no place; reset when slow requests are looked at."""
+        """Whether an incomplete request got no space; reset by the check of slow requests."""
         self.queue: MemoryQueue[Connection] = MemoryQueue()
-        """Connections whose complete requests wait for space. Meanwhile no other request begins in the arena."""
+        """Connections whose complete requests wait for space. Meanwhile no other request gets space."""
         self.times_starved = 0
 
     def may_begin(self, size: int) -> bool:
-        """Whether an incomplete request may get a place, if there is one."""
-        taken = self.unfinished_bytes
-        if self.queue.waiting or (taken and taken + size > self._most_unfinished):
+        """Whether an incomplete request may get free space."""
+        used = self.unfinished_bytes
+        if self.queue.waiting or (used and used + size > self._most_unfinished):
             self.is_short = True
             return False
         return True
 
     def begin(self, size: int) -> int | None:
-        """A place for the whole of an incomplete request."""
+        """Allocate the whole space of an incomplete request."""
         extent = self._arena.reserve(size)
         if extent is None:
             self.is_short = True
@@ -45,17 +45,17 @@ class ArenaPlaces:
             self.unfinished_bytes += size
         return extent
 
-    def became_whole(self, size: int) -> None:
-        """The request is complete and keeps its place until it is written."""
+    def completed(self, size: int) -> None:
+        """The request is complete and keeps its space until it is written."""
         self.unfinished_bytes -= size
 
     def abandon(self, extent: int, size: int) -> None:
-        """The request will not be completed, or not in the arena."""
+        """Release the space of an incomplete request."""
         self.unfinished_bytes -= size
         self._arena.release(extent)
 
     def take(self, connection: Connection, size: int) -> int | None:
-        """A place for a complete request. None when its connection has to wait in the queue."""
+        """Allocate space for a complete request. None when its connection has to wait in the queue."""
         queue = self.queue
         if not queue.may_take(connection, size):
             return None

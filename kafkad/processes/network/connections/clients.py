@@ -1,7 +1,7 @@
-"""All connections of a network process: requests go in order to their handlers, replies in order to the socket.
+"""All connections of a network process: requests go to their handlers in order, replies to the socket in order.
 
-A faulty connection is closed here, with one log line that names the peer and the cause, once a minute for each address.
-Other connections are not affected.
+A faulty connection is closed with a log line of peer and cause, one a minute for each address. Other connections are
+not affected.
 """
 
 import heapq
@@ -18,8 +18,8 @@ from kafkad.processes.network.connections.acceptor import Accepted
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.frame_reader import FrameReader
 from kafkad.processes.network.connections.frames import Frame, Unacceptable
-from kafkad.processes.network.connections.graceful_close import is_awaited, mark_end, part
-from kafkad.processes.network.connections.loop_pass import TURNS_OF_A_PASS, ReadyConnections
+from kafkad.processes.network.connections.graceful_close import close_gracefully, is_awaited, shut_down_writing
+from kafkad.processes.network.connections.loop_pass import CONTINUED_PER_PASS, ReadyConnections
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch
 from kafkad.processes.runtime.peer_log import PeerLog, reason_of
@@ -29,11 +29,11 @@ from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 
 _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
 STARVED_MISSES = 16
-"""Failed attempts in one pass for connections that wait for the arena. Room too small for one may do for another."""
+"""The limit of failed allocations in one pass: space that is too small for one request may be enough for another."""
 _HANG_UP = select.EPOLLHUP | select.EPOLLERR
 
 Start = Callable[[Connection, Frame, RequestContext], None]
-"""Begins to answer a request. Sets `exclusive_in_flight` when the answer comes later. Raises MalformedRequest."""
+"""Starts a request. Sets `exclusive_in_flight` when the response comes later. Raises MalformedRequest."""
 
 
 class Clients:
@@ -48,7 +48,7 @@ class Clients:
         *,
         reader: FrameReader,
         ready: ReadyConnections,
-        lost: Callable[[Connection], None],
+        on_closed: Callable[[Connection], None],
         release: Callable[[int], object],
         prefetch: PageCachePrefetch,
         unread: UnreadReplies,
@@ -62,14 +62,14 @@ class Clients:
         self._ready = ready
         self.unread = unread
         unread.connections = self._by_fd.values
-        self._lost = lost
+        self._on_closed = on_closed
         self._release = release
         self.prefetch = prefetch
         self._turns = turns
-        self._in_line: set[Connection] = set()
-        """Connections whose parked request starts in its turn."""
+        self._queued: set[Connection] = set()
+        """Connections with a queued parked request."""
         self.queued_bytes = 0
-        """The total size of those requests."""
+        """The total size of the queued requests."""
         self._peer_log = peer_log
         self._numbers = 0
         self._muted: list[tuple[int, int, Connection]] = []
@@ -83,7 +83,7 @@ class Clients:
         return iter(self._by_fd.values())
 
     def serve(self, start: Start) -> None:
-        """Set `start`, which begins requests. It is made last, as it needs the connections that it may close."""
+        """Set `start`, the last part of the composition: it depends on this object."""
         self._start = start
 
     def get(self, fd: int) -> Connection | None:
@@ -106,7 +106,7 @@ class Clients:
                 for frame in self.reader.receive(connection, self.now_ms):
                     self._arrived(connection, frame)
                 if connection.is_finished:
-                    self._finished(connection)
+                    self._stop_receiving(connection)
                     return
                 if connection.is_blocked() or self.reader.starved or self.reader.space.crowded:
                     self._ready.add(connection)
@@ -120,12 +120,12 @@ class Clients:
                     connection.last_active_ms = self.now_ms
                 self._ready.add(connection)
         except Unacceptable as problem:
-            self._refuse(connection, str(problem))
+            self._reject(connection, str(problem))
         except OSError as error:
             self.close(connection, reason_of(error))
 
-    def _finished(self, connection: Connection) -> None:
-        """The peer sends no more. Its earlier requests are still answered, as it may have closed one direction only."""
+    def _stop_receiving(self, connection: Connection) -> None:
+        """Stop reading. Earlier requests are still completed: the peer may have closed only its sending direction."""
         self.reader.forget(connection)
         if connection.replies or connection.out:
             connection.is_finished = True
@@ -133,13 +133,13 @@ class Clients:
         else:
             self.close(connection, None)
 
-    def _refuse(self, connection: Connection, reason: str) -> None:
-        """Its last bytes are no valid request, and nothing more is read. Its earlier requests are still answered."""
+    def _reject(self, connection: Connection, reason: str) -> None:
+        """Stop reading after an invalid request. Earlier requests are still completed."""
         self._peer_log.closing(connection.host, self.now_ms, connection.peer, reason)
-        self._finished(connection)
+        self._stop_receiving(connection)
 
     def _arrived(self, connection: Connection, frame: Frame) -> None:
-        """A complete request: start it, or keep it until those before it are answered."""
+        """Start a complete request, or park it until earlier requests are completed."""
         connection.received_ns = monotonic_ns()
         if not connection.may_start(frame.request_class) or self.unread.must_wait(connection, frame.header.api_key):
             connection.parked = frame
@@ -150,17 +150,17 @@ class Clients:
             self._begin(connection, frame)
 
     def _queue(self, connection: Connection, size: int) -> None:
-        if connection not in self._in_line:
-            self._in_line.add(connection)
+        if connection not in self._queued:
+            self._queued.add(connection)
             self.queued_bytes += size
-            self._turns.add(size, self._in_turn(connection, size))
+            self._turns.add(size, self._start_parked(connection, size))
 
-    def _in_turn(self, connection: Connection, size: int) -> Iterator[None]:
-        """Start its parked request in its turn, unless that has to wait for something else again."""
-        self._in_line.discard(connection)
+    def _start_parked(self, connection: Connection, size: int) -> Iterator[None]:
+        """Start the parked request, unless it has to wait again."""
+        self._queued.discard(connection)
         self.queued_bytes -= size
         frame = connection.parked
-        if frame is None or not self._takes_more(connection) or not connection.may_start(frame.request_class):
+        if frame is None or not self._accepts_requests(connection) or not connection.may_start(frame.request_class):
             return
         if not self.unread.must_wait(connection, frame.header.api_key):
             connection.parked = None
@@ -174,10 +174,10 @@ class Clients:
         api = APIS.get(header.api_key)
         if api is None:
             self._discard(frame)
-            self._refuse(connection, f"unknown API key {header.api_key} (version {header.version})")
+            self._reject(connection, f"unknown API key {header.api_key} (version {header.version})")
         elif not api.min_version <= header.version <= api.max_version and header.api_key != API_VERSIONS:
             self._discard(frame)
-            self._refuse(connection, f"{api.name} version {header.version} is not supported")
+            self._reject(connection, f"{api.name} version {header.version} is not supported")
         else:
             self._block[request_index(header.api_key, header.version)] += 1
             self._start_request(connection, frame)
@@ -188,8 +188,8 @@ class Clients:
             self._start(connection, frame, connection.context_of(frame.header, self.now_ms))
         except (MalformedRequest, UnencodableMessage) as error:
             connection.keep_replies(before)
-            self._refuse(connection, reason_to_close(frame.header, error))
-        except Exception as bug:  # noqa: BLE001  this process only reads what others share
+            self._reject(connection, reason_to_close(frame.header, error))
+        except Exception as bug:  # noqa: BLE001  this process only reads shared state
             self.close(connection, reason_to_close(frame.header, bug))
 
     def _discard(self, frame: Frame) -> None:
@@ -197,7 +197,7 @@ class Clients:
             self._release(frame.arena_extent)
 
     def flush(self) -> None:
-        """End of a loop pass: send the replies that are ready, continue requests that waited for them."""
+        """End of a loop pass: send ready replies, and continue requests that waited for them."""
         while self._ready:
             now_ns = monotonic_ns()
             for connection in self._ready.take():
@@ -218,12 +218,12 @@ class Clients:
         if connection.is_finished and not (connection.replies or connection.out or connection.parked):
             self.close(connection, None)
             return
-        if connection.is_quiet and not self._takes_more(connection):
-            mark_end(connection.sock)
+        if connection.is_quiet and not self._accepts_requests(connection):
+            shut_down_writing(connection.sock)
         self._set_interest(connection)
 
     def _start_next(self, connection: Connection) -> None:
-        """Start requests that waited for earlier ones, if they may start now."""
+        """Start requests that waited for earlier requests, if allowed now."""
         if connection in self.reader.next_pass or not connection.may_start(connection.waiting_class()):
             return
         if self.unread.must_wait(connection, connection.waiting_key()):
@@ -238,13 +238,13 @@ class Clients:
             self._begin(connection, parked)
 
     def _resume(self, connection: Connection) -> bool:
-        """Take the requests that had to wait; False if they have to wait for space again."""
+        """Continue waiting requests; False if they have to wait for space again."""
         try:
             for frame in self.reader.resume(connection):
                 self._arrived(connection, frame)
         except Unacceptable as problem:
-            self._refuse(connection, str(problem))
-        return not self.reader.waits(connection)
+            self._reject(connection, str(problem))
+        return not self.reader.is_waiting(connection)
 
     def _set_interest(self, connection: Connection) -> None:
         interest = _WRITE if connection.out and not connection.is_prefetching else 0
@@ -254,7 +254,7 @@ class Clients:
             interest |= _READ
         if interest != connection.interest:
             if interest & _READ and not connection.interest & _READ:
-                # Until now the broker did not read from it, so its silence does not count.
+                # The broker did not read from the connection until now, so the time does not count as idle.
                 connection.last_active_ms = self.now_ms
             connection.interest = interest
             self._epoll.modify(connection.fd, interest)
@@ -262,18 +262,18 @@ class Clients:
     def _is_read(self, connection: Connection) -> bool:
         reader = self.reader
         waits_for_memory = connection in reader.starved or connection in reader.space.crowded
-        if not self._takes_more(connection) or connection.is_finished or waits_for_memory:
+        if not self._accepts_requests(connection) or connection.is_finished or waits_for_memory:
             return False
         return connection.filling is not None or not connection.is_blocked()
 
-    def take_turns(self, waiting: dict[Connection, None]) -> None:
-        """When the pass ends, continue some of the connections that gave way to others."""
-        for connection in list(islice(waiting, TURNS_OF_A_PASS)):
+    def continue_some(self, waiting: dict[Connection, None]) -> None:
+        """At the end of the pass, continue some of the waiting connections."""
+        for connection in list(islice(waiting, CONTINUED_PER_PASS)):
             del waiting[connection]
             self._ready.add(connection)
 
-    def feed_starved(self) -> None:
-        """There may be space in the arena again: waiting connections go on, in the order in which they came."""
+    def resume_starved(self) -> None:
+        """Continue connections that wait for arena space, in order."""
         queue, misses = self.reader.places.queue, 0
         for connection, size in list(queue.waiting.items()):
             if misses == STARVED_MISSES or not queue.may_take(connection, size):
@@ -283,8 +283,8 @@ class Clients:
             else:
                 misses += 1
 
-    def feed_crowded(self) -> None:
-        """The same for private memory."""
+    def resume_crowded(self) -> None:
+        """Continue connections that wait for private memory, in order."""
         reader = self.reader
         while reader.space.crowded:
             connection = next(iter(reader.space.crowded))
@@ -292,11 +292,11 @@ class Clients:
                 if not (self._resume(connection) if connection.filling is None else reader.grow(connection)):
                     return
             except Unacceptable as problem:
-                self._refuse(connection, str(problem))
+                self._reject(connection, str(problem))
             self._ready.add(connection)
 
     def unmute(self) -> None:
-        """Go on with clients whose pause is over, when the pass ends."""
+        """Continue throttled connections after their pause."""
         while self._muted and self._muted[0][0] <= self.now_ms:
             connection = heapq.heappop(self._muted)[2]
             if not connection.closed and connection.is_muted and connection.muted_until_ms <= self.now_ms:
@@ -308,21 +308,21 @@ class Clients:
         return self._muted[0][0] if self._muted else None
 
     def stop_reading(self) -> None:
-        """Take no further requests: a client that has all its replies sees the end at once, whatever others do."""
+        """Accept no further requests. A connection without pending replies is shut down at once."""
         self.is_closing = True
         for connection in self._by_fd.values():
             self._ready.add(connection)
 
     def is_quiet(self) -> bool:
-        return all(each.is_quiet and not self._takes_more(each) for each in self._by_fd.values())
+        return all(each.is_quiet and not self._accepts_requests(each) for each in self._by_fd.values())
 
-    def _takes_more(self, connection: Connection) -> bool:
-        """Whether requests of it are read: at a stop the first one only, so that a restart refuses nobody."""
+    def _accepts_requests(self, connection: Connection) -> bool:
+        """Whether requests are read: at a stop only the first one of a new connection."""
         return not self.is_closing or is_awaited(connection, self.now_ms)
 
-    def part(self) -> None:
-        """Close all connections when their replies have arrived."""
-        part([connection.sock for connection in self._by_fd.values()], lambda: monotonic_ns() // 1_000_000)
+    def close_gracefully(self) -> None:
+        """Close all connections after their replies have arrived."""
+        close_gracefully([connection.sock for connection in self._by_fd.values()], lambda: monotonic_ns() // 1_000_000)
         self.close_all()
 
     def close_all(self) -> None:
@@ -330,7 +330,7 @@ class Clients:
             self.close(connection, None)
 
     def close(self, connection: Connection, reason: str | None) -> None:
-        """Drop a connection; log `reason` unless the peer has closed it normally."""
+        """Close a connection; log `reason`, which is None after a normal close by the peer."""
         if connection.closed:
             return
         if reason is not None:
@@ -345,4 +345,4 @@ class Clients:
         connection.drop()
         self._block[CONNECTIONS_CLOSED] += 1
         self._block[CONNECTIONS] = len(self._by_fd)
-        self._lost(connection)
+        self._on_closed(connection)

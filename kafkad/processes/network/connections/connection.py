@@ -1,7 +1,7 @@
-"""One client's connection: its requests that are not answered yet, and its replies that are not sent yet.
+"""One client's connection: its pending requests and unsent replies.
 
-Invariant: replies leave in the order of their requests, even if they get ready in another order. Requests of one class
-may be under way together (`request_class_of`); any other request waits until it is alone.
+Invariant: replies are sent in the order of their requests, even if they are ready in another order. Requests of one
+class may be in flight together (`request_class_of`); any other request waits until it is exclusive.
 """
 
 import os
@@ -22,9 +22,9 @@ from kafkad.wire.messages.fetch import FileSlice, Piece
 OUT_LIMIT_BYTES = 1 << 20
 """Unsent bytes beyond which no further request is read from the connection."""
 JOINED_BYTES = 16 * 1024
-"""Larger pieces are sent without joining: copying them costs more than another system call."""
+"""Larger pieces are not joined: a copy costs more than another system call."""
 CLASS_LIMIT = 64
-"""Requests of one connection that may be under way at once."""
+"""The limit of requests in flight on one connection."""
 KEPT_CLIENT_ID = 256
 """A connection caches its last client id, unless it is longer than this."""
 _LENGTH_AND_KEY = Struct(">ih")
@@ -32,7 +32,7 @@ _SEND_MORE = socket.MSG_MORE | socket.MSG_NOSIGNAL
 
 
 class Reply:
-    """The place of one request in the order of replies; `pieces` is None until it is ready."""
+    """The reply of one request, in the order of replies; `pieces` is None until it is ready."""
 
     __slots__ = ("connection", "context", "pieces", "received_ns")
 
@@ -95,31 +95,31 @@ class Connection:
         self.last_active_ms = now_ms
         self.is_new = True  # No request of it has begun.
         self.is_muted = False
-        """Throttled: no request is read before `muted_until_ms`, as its client is over its quota."""
+        """Throttled: no request is read before `muted_until_ms`, as the client exceeds its quota."""
         self.is_prefetching = False
         """A thread reads the next file slice into the page cache; meanwhile nothing is sent."""
         self.muted_until_ms = 0
         self.interest = 0
         self.head = b""
-        """Bytes that are not handed on yet: a part of a request, or requests that wait."""
+        """Received bytes: an incomplete request, or waiting requests."""
         self.has_waiting_requests = False
         self.parked: Frame | None = None
-        """A large request that is complete but may not start yet; meanwhile the connection is not read."""
+        """A complete request that may not start yet; meanwhile the connection is not read."""
         self.filling: Filling | None = None
         self.large_frames = False
         self.frames_read = 0
         self.received_ns = 0
-        """The time at which the last request was complete."""
+        """When the last request was complete."""
         self.replies: deque[Reply] = deque()
         self.out: deque[Piece | memoryview] = deque()
         self.out_bytes = 0
-        """Bytes of replies that are ready and not sent, including those behind replies that are not ready."""
+        """Unsent bytes of ready replies, including replies behind pending ones."""
         self.request_class = ALONE
         self.class_in_flight = 0
-        """How many requests of `request_class` are under way."""
+        """The number of requests of `request_class` in flight."""
         self.exclusive_in_flight = False
         self.is_finished = False
-        """The peer sends nothing more, or is not read any more; it may still wait for replies."""
+        """The peer sends no more requests, or is no longer read; it may still wait for replies."""
         self.closed = False
 
     @property
@@ -143,9 +143,9 @@ class Connection:
 
     @property
     def is_quiet(self) -> bool:
-        """No request is under way and no reply is unsent.
+        """Whether no request is in flight and no reply is unsent.
 
-        A Produce with acks=0 has no reply, but may not be written yet.
+        A Produce with acks=0 has no reply, but is in flight until it is written.
         """
         return not (self.replies or self.out or self.class_in_flight)
 
@@ -161,12 +161,12 @@ class Connection:
         )
 
     def may_start(self, request_class: int) -> bool:
-        """The barrier rule: beside requests of its own class, or alone. A request starts when all of these agree:
+        """The barrier rule: a request starts beside requests of its class, or alone. All conditions of a start:
 
-        - this rule, asked when a request is complete (`FrameReader._split`, `Clients._arrived`) and when one ended;
-        - `UnreadReplies.must_wait`: replies that nobody reads fill the memory, and this one may be large, too;
+        - this rule, checked when a request is complete (`FrameReader._split`, `Clients._arrived`) and after another;
+        - `UnreadReplies.must_wait`: unread replies fill the memory, and the reply of this request may be large;
         - its turn (`Clients._queue`), if it is large and no Produce.
-        `is_blocked` says, before the request is known, that reading more of the connection would start nothing.
+        `is_blocked` is the check before the request is read: no request could start now.
         """
         if self.exclusive_in_flight or self.is_muted or self.out_bytes > OUT_LIMIT_BYTES:
             return False
@@ -174,7 +174,7 @@ class Connection:
         return in_flight == 0 or (in_flight < CLASS_LIMIT and request_class == self.request_class != ALONE)
 
     def waiting_class(self) -> int:
-        """The class of the next waiting request: the parked one, or the first of those that are held."""
+        """The class of the next waiting request: the parked one, or the first in `head`."""
         if self.parked is not None:
             return self.parked.request_class
         length, api_key = _LENGTH_AND_KEY.unpack_from(self.head)
@@ -188,27 +188,27 @@ class Connection:
         return api_key
 
     def begin(self, request_class: int) -> None:
-        """A request starts; it is under way until `ended`."""
+        """A request starts; it is in flight until `request_completed`."""
         if request_class == ALONE:
             self.exclusive_in_flight = True
         else:
             self.request_class = request_class
             self.class_in_flight += 1
 
-    def ended(self) -> None:
-        """A request that was under way is answered."""
+    def request_completed(self) -> None:
+        """A request in flight has completed."""
         if self.exclusive_in_flight:
             self.exclusive_in_flight = False
         else:
             self.class_in_flight -= 1
 
-    def answer(self, reply: Reply, pieces: Sequence[Piece], size: int) -> None:
-        """Fill in `reply` with `size` bytes. They count as unsent from now on, and too many delay further requests."""
+    def complete_reply(self, reply: Reply, pieces: Sequence[Piece], size: int) -> None:
+        """Fill in `reply` with `size` bytes. They count as unsent; too many unsent bytes delay further requests."""
         reply.pieces = pieces
         self.out_bytes += size
 
     def keep_replies(self, count: int) -> None:
-        """Keep only the first `count` replies: the request after them turned out to be malformed."""
+        """Keep only the first `count` replies: the next request was malformed."""
         while len(self.replies) > count:
             self.replies.pop()
 
@@ -225,10 +225,10 @@ class Connection:
             out.extend(pieces)
 
     def send(self, is_cached: Callable[["Connection", FileSlice], bool], check: Callable[[FileSlice], None]) -> bool:
-        """Send as much as the socket takes; True when nothing is left. Raises OSError when the peer is gone.
+        """Send until the socket blocks; True when all is sent. Raises OSError when the peer has disconnected.
 
-        A file slice waits until `is_cached` has it in memory. If `check` says that its bytes are gone, or the file is
-        shorter than when the reply was made, the connection ends (`ConnectionAbortedError`).
+        A file slice waits until it `is_cached`. Raises ConnectionAbortedError if `check` finds that the log was
+        truncated, or the file is shorter than when the reply was built.
         """
         out = self.out
         while out and not self.is_prefetching:
@@ -259,13 +259,13 @@ class Connection:
         if sent == len(piece):
             out.popleft()
         else:
-            # Not a copy: a large body may be the reply to many clients.
+            # Not a copy: many replies may share a large body.
             out[0] = memoryview(piece)[sent:]
         return sent
 
     def _send_records(self, head: bytes | memoryview, records: FileSlice, check: Callable[[FileSlice], None]) -> int:
-        """Few records, with what stands before and behind them: two system calls instead of five, and nothing is kept;
-        0 when they have to be read from the disk.
+        """Send few records with the pieces around them: two system calls instead of five. Returns 0 when the records
+        are not cached.
         """
         check(records)
         out = self.out
@@ -284,7 +284,7 @@ class Connection:
         return sent
 
     def _drop_sent(self, sent: int) -> None:
-        """So many bytes of the first pieces have left."""
+        """Remove `sent` bytes from the first pieces."""
         out = self.out
         self.out_bytes -= sent
         while sent:
@@ -303,20 +303,20 @@ class Connection:
             sent -= left
 
     def _join_bytes(self) -> bytes | memoryview:
-        """Make one piece of the leading byte pieces: one system call for many small replies."""
+        """Join the leading byte pieces: one system call for many small replies."""
         out = self.out
-        parts: list[bytes | memoryview] = []
-        room = JOINED_BYTES
-        while out and not isinstance(piece := out[0], FileSlice) and (room >= len(piece) or not parts):
-            parts.append(piece)
-            room -= len(piece)
+        joined_pieces: list[bytes | memoryview] = []
+        space_left = JOINED_BYTES
+        while out and not isinstance(piece := out[0], FileSlice) and (space_left >= len(piece) or not joined_pieces):
+            joined_pieces.append(piece)
+            space_left -= len(piece)
             out.popleft()
-        joined = b"".join(parts) if len(parts) > 1 else parts[0]
+        joined = b"".join(joined_pieces) if len(joined_pieces) > 1 else joined_pieces[0]
         out.appendleft(joined)
         return joined
 
     def unsent_pieces(self) -> Iterator[object]:
-        """The unsent bytes that it holds in memory, each as its object."""
+        """The objects of the unsent bytes in memory."""
         for reply in self.replies:
             yield from reply.pieces or ()
         for piece in self.out:

@@ -1,9 +1,9 @@
-"""From socket to whole requests: where received bytes are put, and when a connection has to wait.
+"""From socket to complete requests: the memory of received bytes, and the conditions under which a connection waits.
 
 A Produce is received into the shared arena and stays there until its owner has written it. Small requests share a
-window of the arena; a larger one gets its whole space at once, if arena_places.py has some for it. Everything else is
-read into private memory (request_memory.py). A whole Produce for which the arena has no space waits in a queue: that is
-the back-pressure. Idle connections hold nothing, and neither does a request that may not start yet.
+window of the arena; a larger one gets its whole space at once, if arena_places.py has free space. All other requests
+are read into private memory (request_memory.py). A complete Produce without space in the arena waits in a queue: this
+is the back-pressure. Idle connections and requests that may not start yet hold no memory.
 """
 
 from collections.abc import Generator, Iterator
@@ -13,7 +13,7 @@ from kafkad.processes.network.connections import request_memory
 from kafkad.processes.network.connections.arena_places import ArenaPlaces
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.frames import SMALLEST_FRAME, Filling, Frame, Unacceptable, request_class_of
-from kafkad.processes.network.connections.loop_pass import PASS_BYTES, has_had_its_turn
+from kafkad.processes.network.connections.loop_pass import PASS_BYTES, exceeds_pass
 from kafkad.processes.network.connections.request_memory import RequestMemory, memory_for, next_step
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.wire.api_table import PRODUCE
@@ -24,7 +24,7 @@ from kafkad.wire.request_limits import LARGEST_BYTES
 WINDOW_BYTES = 256 * 1024
 READ_BYTES = 32 * 1024
 PEEK_BYTES = 512
-"""How much is read first where the last request was large: what follows goes straight to its place."""
+"""The first read after a large request: the rest of the next large one is received right into its space."""
 LARGE_FRAME_BYTES = READ_BYTES
 _ALIGN = 63
 
@@ -44,55 +44,55 @@ class FrameReader:
         self.places = ArenaPlaces(arena)
         self.starved = self.places.queue.waiting
         self.next_pass: dict[Connection, None] = {}
-        """Connections that have more requests here, but give way to others first."""
-        self.came = 0
-        """Bytes of large requests that were received since the last look."""
+        """Connections with more received requests, which continue in the next pass."""
+        self.received_bytes = 0
+        """Bytes of large requests that were received since the last check."""
         self.unfinished: set[Connection] = set()
-        """Connections with an incomplete request: the peer decides how long the rest takes."""
+        """Connections with an incomplete request; the peer decides how long the rest takes."""
 
     @property
-    def lent_bytes(self) -> int:
-        """The places of requests in the arena."""
+    def used_bytes(self) -> int:
+        """The arena space of requests."""
         spare = WINDOW_BYTES if self._window is not None and self._window_used == 0 else 0
         return self._arena.used_bytes - spare
 
     def reuse_window(self) -> None:
-        """No Produce is under way: the window is free."""
+        """Free the window, as no Produce is in flight."""
         self._window_used = 0
 
     def receive(self, connection: Connection, now_ms: int) -> Iterator[Frame]:
-        """Read what is there: whole requests, one by one. A peer that has closed leaves the connection `is_finished`.
+        """Read available bytes; yields complete requests one by one. Sets `is_finished` if the peer has closed.
 
-        Who takes a frame begins it, or parks it, before the next: what may follow depends on that.
+        The caller starts or parks each frame before the next one, which may depend on it.
         Raises Unacceptable, OSError.
         """
         budget = PASS_BYTES
         while budget > 0 and not (connection.closed or connection.is_finished):
             filling = connection.filling
             if filling is not None and filling.got < filling.total:
-                wanted, got = self._receive_rest(connection, filling, now_ms)
+                requested, got = self._receive_rest(connection, filling, now_ms)
                 if filling.got == filling.total:
                     yield from self._filled(connection, filling)
-            elif filling is not None or connection.is_blocked() or self.waits(connection):
+            elif filling is not None or connection.is_blocked() or self.is_waiting(connection):
                 return
             else:
-                wanted, got = yield from self._receive_first(connection, now_ms)
+                requested, got = yield from self._receive_first(connection, now_ms)
             if got == 0:
                 connection.is_finished = True
                 return
-            if got < wanted:
+            if got < requested:
                 return
             budget -= got
             if filling is not None and connection.filling is None and filling.arena_extent is None:
-                # It was a large request, mostly no Produce: other connections have their turn.
+                # After a large request, usually no Produce, other connections have their turn.
                 return
 
-    def waits(self, connection: Connection) -> bool:
-        """Whether it is in a queue for space, in the arena or in private memory."""
+    def is_waiting(self, connection: Connection) -> bool:
+        """Whether the connection is queued for space in the arena or in private memory."""
         return connection in self.starved or connection in self.space.crowded
 
     def resume(self, connection: Connection) -> Iterator[Frame]:
-        """Requests that had to wait, as from `receive`; the connection `waits` if it has to again.
+        """Waiting requests, as from `receive`; afterwards the connection may be `is_waiting` again.
 
         Raises Unacceptable.
         """
@@ -111,7 +111,7 @@ class FrameReader:
             self.space.hold(connection, len(head))
 
     def _keep_waiting(self, connection: Connection, head: bytes) -> None:
-        """Keep complete requests that have to wait."""
+        """Keep complete requests that may not start yet."""
         self._keep_head(connection, head)
         connection.has_waiting_requests = True
 
@@ -122,7 +122,7 @@ class FrameReader:
         return head
 
     def _receive_first(self, connection: Connection, now_ms: int) -> Generator[Frame, None, tuple[int, int]]:
-        """The size that was asked for, and the size that came; -1 when nothing is there, 0 when nothing will come."""
+        """The requested and the received size; received is -1 when the socket is empty, 0 at its end."""
         head = connection.head
         window = self._window if self._has_window(len(head) + READ_BYTES) else None
         if window is not None:
@@ -130,23 +130,23 @@ class FrameReader:
         else:
             view, start = self._private_space(len(head) + READ_BYTES), 0
         at = start + len(head)
-        wanted = PEEK_BYTES if connection.large_frames else READ_BYTES
+        requested = PEEK_BYTES if connection.large_frames else READ_BYTES
         try:
-            got = connection.sock.recv_into(view[at : at + wanted])
+            got = connection.sock.recv_into(view[at : at + requested])
         except BlockingIOError:
-            return wanted, -1
+            return requested, -1
         if got == 0:
-            return wanted, 0
+            return requested, 0
         if head:
             view[start:at] = self._take_head(connection)
             self.unfinished.discard(connection)
         connection.last_active_ms = now_ms
         yield from self._split(connection, view, start, at + got, window)
-        return wanted, got
+        return requested, got
 
-    def _has_window(self, needed: int) -> bool:
+    def _has_window(self, size: int) -> bool:
         if self._window is not None:
-            if WINDOW_BYTES - self._window_used >= needed:
+            if WINDOW_BYTES - self._window_used >= size:
                 return True
             self._drop_window()
         if self.starved:
@@ -159,19 +159,19 @@ class FrameReader:
             self._arena.release(self._window)
         self._window, self._window_used = None, 0
 
-    def _private_space(self, needed: int) -> memoryview:
-        if len(self._private) < needed:
-            self._private = memoryview(bytearray(needed))
+    def _private_space(self, size: int) -> memoryview:
+        if len(self._private) < size:
+            self._private = memoryview(bytearray(size))
         return self._private
 
     def _split(
         self, connection: Connection, view: memoryview, start: int, end: int, window: int | None
     ) -> Generator[Frame, None, bool]:
-        """Every complete request between `start` and `end` that may start; the rest is kept.
+        """Yield each complete request between `start` and `end` that may start; the rest is kept.
 
-        `window` is None when `view` is not the arena. In the end False: the connection has to wait for space.
+        `window` is None when `view` is not the arena. Returns False if the connection has to wait for space.
         """
-        at, begun, unread = start, 0, self._unread
+        at, started, unread = start, 0, self._unread
         while end - at >= 4:
             (length,) = LENGTH.unpack_from(view, at)
             if not SMALLEST_FRAME <= length <= self._max_request_bytes:
@@ -179,13 +179,13 @@ class FrameReader:
             if end - at - 4 < length:
                 break
             (api_key,) = I16.unpack_from(view, at + 4)
-            # A request that waits for its turn stays ahead of all later ones.
-            waits = connection.parked is not None or not connection.may_start(request_class_of(api_key, length))
-            if waits or (unread.is_over and unread.must_wait(connection, api_key)):
+            # A parked request stays before all later requests.
+            is_waiting = connection.parked is not None or not connection.may_start(request_class_of(api_key, length))
+            if is_waiting or (unread.is_exceeded and unread.must_wait(connection, api_key)):
                 self._keep_waiting(connection, bytes(view[at:end]))
                 return True
-            begun += 1
-            if has_had_its_turn(begun, at - start + connection.out_bytes, is_produce=api_key == PRODUCE):
+            started += 1
+            if exceeds_pass(started, at - start + connection.out_bytes, is_produce=api_key == PRODUCE):
                 self.next_pass[connection] = None
                 self._keep_waiting(connection, bytes(view[at:end]))
                 return True
@@ -209,7 +209,7 @@ class FrameReader:
         return self._keep_rest(connection, view[at:end]) if at < end else True
 
     def _copied(self, connection: Connection, frame: memoryview) -> Frame | None:
-        """A complete Produce outside of the arena gets a place of its own there. None when it has to wait."""
+        """Copy a complete Produce into the arena. None when it has to wait for space."""
         size = len(frame)
         extent = self.places.take(connection, size)
         if extent is None and self._window is not None:
@@ -233,12 +233,12 @@ class FrameReader:
         return Frame(header, view, extent, offset)
 
     def _keep_rest(self, connection: Connection, rest: memoryview) -> bool:
-        """Keep a part of a request, or make room for the whole when it is a large one."""
+        """Keep a part of a request, or allocate the space of a large one."""
         if len(rest) >= 6:
             total = LENGTH.unpack_from(rest)[0] + 4
-            if connection.frames_read == 0 and (stranger := foreign_protocol(bytes(rest[:16]))):
-                raise Unacceptable(f"this looks like {stranger}")
-            # Nothing is reserved for a request that may not start: a long poll before it can take any time.
+            if connection.frames_read == 0 and (protocol := foreign_protocol(bytes(rest[:16]))):
+                raise Unacceptable(f"this looks like {protocol}")
+            # No space is reserved for a request that may not start: an earlier long poll can take any time.
             if total > LARGE_FRAME_BYTES // 2 and not connection.is_blocked():
                 return self._start_filling(connection, rest, total)
         self._keep_head(connection, bytes(rest))
@@ -253,7 +253,7 @@ class FrameReader:
         if is_produce and self.places.may_begin(total):
             extent = self.places.begin(total)
             if extent is None and self._window is not None:
-                # The largest request has to fit when all others are done: the window with its rest goes first.
+                # The largest request has to fit when all others have completed: release the window first.
                 rest = memoryview(bytes(rest))
                 self._drop_window()
                 extent = self.places.begin(total)
@@ -275,24 +275,24 @@ class FrameReader:
     def _receive_rest(self, connection: Connection, filling: Filling, now_ms: int) -> tuple[int, int]:
         if filling.got == len(filling.view) and not self.grow(connection):
             return 1, -1
-        wanted = len(filling.view) - filling.got
+        requested = len(filling.view) - filling.got
         try:
             got = connection.sock.recv_into(filling.view[filling.got :])
         except BlockingIOError:
-            return wanted, -1
+            return requested, -1
         if got:
             filling.got += got
-            self.came += got
+            self.received_bytes += got
             connection.last_active_ms = now_ms
         if filling.got == filling.total:
             self.unfinished.discard(connection)
-        return wanted, got
+        return requested, got
 
     def _filled(self, connection: Connection, filling: Filling) -> Iterator[Frame]:
-        """A large request that is complete now, unless it has to wait for space."""
+        """Yield a large request that is now complete, unless it has to wait for space."""
         extent, frame = filling.arena_extent, filling.view[4:]
         if extent is not None:
-            self.places.became_whole(filling.total)
+            self.places.completed(filling.total)
             connection.filling = None
             yield self._frame(connection, frame, extent, extent + 4)
             return
@@ -307,7 +307,7 @@ class FrameReader:
         self.space.release(connection)
 
     def move_out(self, connection: Connection) -> bool:
-        """Move an incomplete request out of the arena; False when private memory has no room for it."""
+        """Move an incomplete request out of the arena; False when private memory has no space."""
         filling = connection.filling
         assert filling is not None and filling.arena_extent is not None, "only a request in the arena is moved"
         size = next_step(filling.got, filling.total)
@@ -324,20 +324,20 @@ class FrameReader:
         return True
 
     def grow(self, connection: Connection) -> bool:
-        """More room for a request in private memory; False when its connection has to wait for it."""
+        """Grow the private memory of a request; False when its connection has to wait for memory."""
         filling = connection.filling
-        assert filling is not None, "only a request that has begun grows"
+        assert filling is not None, "only an incomplete request grows"
         size = next_step(filling.got, filling.total)
         if not self.space.grow(connection, size):
             return False
-        # Into a view, as a bytearray first makes a copy of what is assigned to a slice of it.
+        # Into a view: assigning to a slice of a bytearray makes another copy.
         grown = memoryview(memory_for(size))
         grown[: filling.got] = filling.view
         filling.view = grown
         return True
 
     def forget(self, connection: Connection) -> None:
-        """The connection ends: give back its place in the arena."""
+        """The connection closes: release its arena space."""
         self.unfinished.discard(connection)
         self.places.queue.leave(connection)
         self.space.release(connection)

@@ -1,6 +1,6 @@
-"""Requests as they arrive: their class, their place in memory, and which length one may claim.
+"""Received requests: their class, their memory, and the check of their length.
 
-No length from the network is believed before it was checked here.
+No length from the network is used before this check.
 """
 
 from kafkad.wire.api_table import APIS, CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_COMMIT, PRODUCE
@@ -12,39 +12,39 @@ SMALLEST_FRAME = 8
 ALONE = -1
 _CLASSES = frozenset({PRODUCE, OFFSET_COMMIT, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT})
 _CLASS_BYTES = 32 * 1024
-"""Larger requests to groups may not fit into the ring and take the link, where smaller ones could overtake them."""
+"""Larger group requests may not fit into the ring: they use the link, where smaller ones could overtake them."""
 
 
 class Unacceptable(Exception):
-    """What the peer sent can't be a request: the connection is closed with this reason in one log line."""
+    """The peer sent an invalid request: the connection is closed with this reason in one log line."""
 
     @classmethod
     def length(cls, length: int, most_bytes: int, first: bytes) -> "Unacceptable":
-        """`first` is what came first, length included: it may be another protocol's."""
-        stranger = foreign_protocol(first)
-        if stranger is not None:
-            return cls(f"this looks like {stranger}")
+        """`first` are the first bytes, including the length; they may belong to another protocol."""
+        protocol = foreign_protocol(first)
+        if protocol is not None:
+            return cls(f"this looks like {protocol}")
         return cls(f"a request length of {length} bytes is outside {SMALLEST_FRAME} to {most_bytes}")
 
     @classmethod
     def size(cls, length: int, rest: memoryview) -> "Unacceptable":
-        """Any request but Produce; `rest` is what came first, length included."""
+        """For any request except Produce; `rest` are the first bytes, including the length."""
         api = APIS.get(I16.unpack_from(rest, 4)[0])
         name = "" if api is None else f" for {api.name}"
-        return cls(f"a request length of {length} bytes{name} is more than the {LARGEST_BYTES} that are taken")
+        return cls(f"a request length of {length} bytes{name} exceeds the limit of {LARGEST_BYTES}")
 
 
 def request_class_of(api_key: int, size: int) -> int:
     """The class of a request of `size` bytes.
 
-    Requests of the same class may be under way together; one with `ALONE` is alone. Workers handle requests of a class
-    in the order in which they came, for one partition or one group.
+    Requests of the same class may be in flight together; `ALONE` requests are exclusive. Workers handle the requests of
+    a class for one partition or one group in the order of arrival.
     """
     return api_key if api_key in _CLASSES and (size <= _CLASS_BYTES or api_key == PRODUCE) else ALONE
 
 
 class Frame:
-    """A complete request in memory. `arena_extent` is its place in the arena, or None in private memory."""
+    """A complete request. `arena_extent` is its extent in the arena, or None in private memory."""
 
     __slots__ = ("arena_extent", "arena_offset", "header", "view")
 

@@ -1,8 +1,8 @@
-"""How does a connection end so that the last replies arrive? At a stop, when nothing more is read or answered.
+"""Closes connections at a stop such that the last replies arrive.
 
-The kernel throws away what it has not delivered yet when a socket is closed with input that nobody read. So first
-the end of our replies is marked, then what the client has sent meanwhile is read and forgotten until the client
-has got everything. That is a few milliseconds for clients that read, and bounded for those that don't.
+When a socket with unread input is closed, the kernel discards undelivered output. So first the writing direction is
+shut down, then input is read and discarded until the client has received all replies. That takes a few milliseconds for
+clients that read, and is bounded for others.
 """
 
 import fcntl
@@ -15,48 +15,48 @@ from struct import Struct
 from kafkad.processes.network.connections.connection import Connection
 
 FIRST_REQUEST_MS = 2_000
-"""How long a new connection is given for its first request: its client has sent it, or is about to. Clients that come a
-moment later wait in the kernel's queue for the next start, and this one was accepted too early for that.
+"""The timeout for the first request of a new connection at a stop: its client has sent it, or is about to. Later
+clients wait in the kernel's queue for the next start.
 """
 LINGER_MS = 400
 _CHECK_INTERVAL_MS = 10
-_FORGOTTEN_BYTES = 1 << 16
+_DISCARD_BYTES = 1 << 16
 _INT = Struct("i")
 
 
 def is_awaited(connection: Connection, now_ms: int) -> bool:
-    """Whether the first request of the connection may still come."""
+    """Whether the first request of the connection may still arrive."""
     return connection.is_new and now_ms < connection.last_active_ms + FIRST_REQUEST_MS
 
 
 def next_abandoned_ms(connections: Iterable[Connection], now_ms: int) -> int | None:
-    """When the first of those whose requests are awaited is given up."""
+    """When the next wait for a first request times out."""
     active_ms = min((each.last_active_ms for each in connections if is_awaited(each, now_ms)), default=None)
     return None if active_ms is None else active_ms + FIRST_REQUEST_MS
 
 
-def part(sockets: Iterable[socket.socket], now_ms: Callable[[], int]) -> None:
-    """Mark the end on all of them, and wait for those that would lose something if they were closed now."""
+def close_gracefully(sockets: Iterable[socket.socket], now_ms: Callable[[], int]) -> None:
+    """Shut down writing on all sockets, and wait for those that would lose data if they were closed now."""
     poll = select.poll()
     lingering: dict[int, socket.socket] = {}
     for sock in sockets:
-        # Before: the mark itself is something that has not arrived yet.
+        # Checked first, as the shutdown itself counts as undelivered.
         would_lose = _pending(sock, termios.FIONREAD) or _pending(sock, termios.TIOCOUTQ)
-        if mark_end(sock) and would_lose:
+        if shut_down_writing(sock) and would_lose:
             lingering[sock.fileno()] = sock
             poll.register(sock, select.POLLIN)
     until_ms = now_ms() + LINGER_MS
     while lingering and now_ms() < until_ms:
         readable = {fd for fd, _ in poll.poll(_CHECK_INTERVAL_MS)}
         for fd, sock in list(lingering.items()):
-            is_over = not _forget_input(sock) if fd in readable else not _pending(sock, termios.TIOCOUTQ)
-            if is_over:
+            is_done = not _discard_input(sock) if fd in readable else not _pending(sock, termios.TIOCOUTQ)
+            if is_done:
                 poll.unregister(fd)
                 del lingering[fd]
 
 
-def mark_end(sock: socket.socket) -> bool:
-    """Mark the end of the replies for the peer; False when it is gone."""
+def shut_down_writing(sock: socket.socket) -> bool:
+    """Signal the end of the replies to the peer; False when the peer has disconnected."""
     try:
         sock.shutdown(socket.SHUT_WR)
     except OSError:
@@ -64,10 +64,10 @@ def mark_end(sock: socket.socket) -> bool:
     return True
 
 
-def _forget_input(sock: socket.socket) -> bool:
+def _discard_input(sock: socket.socket) -> bool:
     """False when the client has closed."""
     try:
-        while sock.recv(_FORGOTTEN_BYTES):
+        while sock.recv(_DISCARD_BYTES):
             continue
     except BlockingIOError:
         return True
@@ -76,10 +76,10 @@ def _forget_input(sock: socket.socket) -> bool:
     return False
 
 
-def _pending(sock: socket.socket, question: int) -> int:
-    """Bytes that are received and not read, or sent and not acknowledged."""
+def _pending(sock: socket.socket, request: int) -> int:
+    """Bytes received and not read, or sent and not acknowledged."""
     try:
-        (count,) = _INT.unpack(fcntl.ioctl(sock, question, bytes(_INT.size)))
+        (count,) = _INT.unpack(fcntl.ioctl(sock, request, bytes(_INT.size)))
     except OSError:
         return 0
     return int(count)

@@ -1,29 +1,29 @@
-"""A pass of the loop: how much it handles of one connection, and which connections it continues at its end."""
+"""The limits of one loop pass for a connection, and the connections that continue at the end of the pass."""
 
 from kafkad.processes.network.connections.connection import Connection
 
 PASS_BYTES = 1 << 20
 """Bytes that are received from one connection in one pass."""
-REQUESTS_OF_A_PASS = 32
-"""Requests of one piece that are started."""
-PRODUCES_OF_A_PASS = 8
-"""The same of a Produce: more than clients that keep to their order have under way. After one that closes its
-connection (acks=0) the worker gets no more than these."""
-WORK_OF_A_PASS_BYTES = 8 * 1024
+REQUESTS_PER_PASS = 32
+"""Requests of one read that are started in a pass."""
+PRODUCES_PER_PASS = 8
+"""The same for Produce: more than idempotent clients have in flight. After a Produce that closes its connection
+(acks=0) the worker gets no more than these."""
+WORK_PER_PASS_BYTES = 8 * 1024
 """Bytes of requests and replies after which no further request is started."""
-TURNS_OF_A_PASS = 8
-"""Connections that gave way and are continued in one pass: newcomers do not wait for all of them."""
+CONTINUED_PER_PASS = 8
+"""Waiting connections that continue in one pass: new connections do not wait for all of them."""
 
 
-def has_had_its_turn(begun: int, worked_bytes: int, *, is_produce: bool) -> bool:
-    """Whether the `begun`-th request waits for the next pass; `worked_bytes` counts earlier requests and replies."""
+def exceeds_pass(count: int, handled_bytes: int, *, is_produce: bool) -> bool:
+    """Whether the `count`-th request waits for the next pass; `handled_bytes` counts earlier requests and replies."""
     if is_produce:
-        return begun > PRODUCES_OF_A_PASS
-    return begun > REQUESTS_OF_A_PASS or (begun > 1 and worked_bytes > WORK_OF_A_PASS_BYTES)
+        return count > PRODUCES_PER_PASS
+    return count > REQUESTS_PER_PASS or (count > 1 and handled_bytes > WORK_PER_PASS_BYTES)
 
 
 class ReadyConnections:
-    """Connections with a ready reply, or whose wait may be over. Each is here once, in the order of getting ready."""
+    """Connections with a ready reply, or that may continue. Each is here once, in order."""
 
     __slots__ = ("_connections",)
 
@@ -37,6 +37,6 @@ class ReadyConnections:
         self._connections[connection] = None
 
     def take(self) -> dict[Connection, None]:
-        """Take all of them; connections that get ready from now on are taken the next time."""
+        """Take all connections; those that become ready from now on are taken the next time."""
         taken, self._connections = self._connections, {}
         return taken

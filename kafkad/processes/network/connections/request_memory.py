@@ -1,8 +1,8 @@
-"""How much memory may requests outside of the arena take, and which connection has to wait for some?
+"""The limit of memory for requests outside the arena, and the queue of connections that wait for memory.
 
-A claimed length reserves nothing: a request takes memory as its bytes arrive, in steps. Beyond the limit connections
-wait in line, unread, and one at a time may go on: the total never exceeds the limit plus one largest request.
-`slow_request_eviction` handles connections that hold memory for long.
+A claimed length reserves nothing: the memory of a request grows in steps as its bytes arrive. Beyond the limit
+connections are queued, unread, and one at a time may continue: the total never exceeds the limit plus one largest
+request. `slow_request_eviction` handles connections that hold memory for long.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,11 +12,11 @@ from kafkad.processes.network.connections.frames import Unacceptable
 
 FIRST_STEP_BYTES = 16 * 1024
 COUNTED_HEAD_BYTES = 1024
-"""A small incomplete request counts from this size on: ten thousand clients may have one each."""
+"""Incomplete requests below this size are not counted."""
 
 
 class RequestMemory:
-    """The memory of each connection's incomplete request. `elsewhere` is that of complete, unanswered ones."""
+    """The memory of each connection's incomplete request. `elsewhere` returns the memory of complete, pending ones."""
 
     def __init__(self, limit: int, elsewhere: Callable[[], int]) -> None:
         self._limit = limit
@@ -35,7 +35,7 @@ class RequestMemory:
 
     @property
     def is_short(self) -> bool:
-        """A connection waits, or the next one would have to."""
+        """Whether a connection waits, or the next one would have to."""
         return bool(self.crowded) or self.used > self._limit
 
     @property
@@ -46,7 +46,7 @@ class RequestMemory:
         return self._held.get(connection, 0)
 
     def grow(self, connection: Connection, size: int) -> bool:
-        """Let its request hold `size` bytes; False when the connection has to wait in line."""
+        """Let the request hold `size` bytes; False when the connection has to wait."""
         if not self._may(connection, size):
             self.crowded[connection] = None
             return False
@@ -55,19 +55,19 @@ class RequestMemory:
         return True
 
     def take(self, connection: Connection, size: int) -> bool:
-        """As `grow`, but optional: the connection does not wait for it, and it never exceeds the limit."""
+        """As `grow`, but the connection does not wait, and the limit is never exceeded."""
         if self.used + self._elsewhere() + size > self._limit:
             return False
         self.hold(connection, size)
         return True
 
     def hold(self, connection: Connection, size: int) -> None:
-        """Count `size` bytes, which have arrived already."""
+        """Count `size` received bytes."""
         self.used += size - self._held.get(connection, 0)
         self._held[connection] = size
 
     def drop(self, connection: Connection) -> None:
-        """It holds nothing now; it may still wait in line."""
+        """The connection holds no memory now; it may still be queued."""
         self.used -= self._held.pop(connection, 0)
 
     def _may(self, connection: Connection, size: int) -> bool:
@@ -82,7 +82,7 @@ class RequestMemory:
         return connection is self._continues
 
     def release(self, connection: Connection) -> None:
-        """Its request is complete, or never will be."""
+        """The request of the connection is complete or aborted."""
         self.drop(connection)
         self.crowded.pop(connection, None)
         if connection is self._continues:
@@ -90,13 +90,13 @@ class RequestMemory:
 
 
 def next_step(got: int, total: int) -> int:
-    """The memory for a request of which `got` of `total` bytes are here: at most twice what has arrived."""
+    """The memory for a request with `got` of `total` bytes: at most twice the received bytes."""
     return min(total, max(FIRST_STEP_BYTES, 2 * got))
 
 
 def memory_for(size: int) -> bytearray:
-    """Where the machine has none, the request costs its own connection."""
+    """Allocate memory. Raises Unacceptable if the machine has none."""
     try:
         return bytearray(size)
     except MemoryError:
-        raise Unacceptable(f"there is no memory for {size} bytes of a request") from None
+        raise Unacceptable(f"not enough memory for {size} bytes of a request") from None

@@ -1,8 +1,8 @@
-"""Slow incomplete requests give way when other requests wait for their memory.
+"""Slow incomplete requests are evicted when other requests wait for their memory.
 
-This is checked only while a connection waits: otherwise slow clients do no harm. Requests in the arena move to private
-memory, where they take only as much as has arrived. There, and if there is no room, the slowest connections are closed
-until half of the memory is free: their clients begin again.
+This is checked only while a connection waits: otherwise slow clients do no harm. Requests in the arena are moved to
+private memory, where they hold only their received bytes. If private memory is short, the slowest connections are
+closed until half of the memory is free; their clients retry.
 """
 
 import logging
@@ -22,7 +22,7 @@ from kafkad.processes.network.connections.frame_reader import FrameReader
 
 log = logging.getLogger(__name__)
 
-SAID_AGAIN_MS = 60_000
+LOG_INTERVAL_MS = 60_000
 NAMED = 5
 
 _Transfer = Transfer[Connection]
@@ -35,12 +35,12 @@ class SlowRequestEviction:
         self._reader = reader
         self._close = close
         self._requests: SlowRequests[Connection] = SlowRequests()
-        self._said_at_ms: int | None = None
+        self._logged_at_ms: int | None = None
         self.next_check_ms: int | None = None
 
     @property
     def is_requested(self) -> bool:
-        """A connection waits, or did at the last look."""
+        """Whether a connection waits, or did at the last check."""
         reader = self._reader
         return bool(reader.places.is_short or reader.starved or reader.space.is_short or self.next_check_ms is not None)
 
@@ -57,17 +57,17 @@ class SlowRequestEviction:
         is_first = self.next_check_ms is None
         self.next_check_ms = now_ms + CHECK_INTERVAL_MS
         # If the queue waits for the worker, no client is at fault.
-        came = STUCK_BYTES if reader.starved else reader.came
-        reader.came = 0
-        begun = list(self._begun())
-        seen = self._requests.check(begun, came)
+        received_bytes = STUCK_BYTES if reader.starved else reader.received_bytes
+        reader.received_bytes = 0
+        transfer = list(self._transfers())
+        checked = self._requests.check(transfer, received_bytes)
         if not is_first:
-            self._say(begun, now_ms)
-            abandoned = self._clear_arena(seen) + self._clear_private(seen)
+            self._log_shortage(transfer, now_ms)
+            abandoned = self._clear_arena(checked) + self._clear_private(checked)
             self._abandon(abandoned)
             reader.places.is_short = False
 
-    def _begun(self) -> Iterator[_Transfer]:
+    def _transfers(self) -> Iterator[_Transfer]:
         space = self._reader.space
         for connection in {**dict.fromkeys(self._reader.unfinished), **dict.fromkeys(space.holders)}:
             filling = connection.filling
@@ -80,49 +80,52 @@ class SlowRequestEviction:
                 held = space.held_by(connection) if filling.arena_extent is None else filling.total
             yield Transfer(connection, connection.frames_read, got, held, not connection.is_read)
 
-    def _clear_arena(self, seen: Sequence[CheckedTransfer[Connection]]) -> list[_Transfer]:
+    def _clear_arena(self, checked: Sequence[CheckedTransfer[Connection]]) -> list[_Transfer]:
         """Move slow requests out of the arena, and all incomplete ones if complete requests wait.
 
-        Returns those without room.
+        Returns the requests that can't be moved.
         """
         reader = self._reader
         abandoned = []
-        for begun, _progress, is_slow in reversed(seen):
-            filling = begun.owner.filling
+        for transfer, _progress, is_slow in reversed(checked):
+            filling = transfer.owner.filling
             if filling is None or filling.arena_extent is None or not (is_slow or reader.starved):
                 continue
-            if not reader.move_out(begun.owner) and is_slow and reader.starved:
-                abandoned.append(begun)
+            if not reader.move_out(transfer.owner) and is_slow and reader.starved:
+                abandoned.append(transfer)
         return abandoned
 
-    def _clear_private(self, seen: Sequence[CheckedTransfer[Connection]]) -> list[_Transfer]:
+    def _clear_private(self, checked: Sequence[CheckedTransfer[Connection]]) -> list[_Transfer]:
         space = self._reader.space
         if not space.is_short:
             return []
-        slow = [each.transfer._replace(held_bytes=space.held_by(each.transfer.owner)) for each in seen if each.is_slow]
-        return select_for_bytes([begun for begun in slow if begun.held_bytes], space.surplus)
+        slow = [
+            each.transfer._replace(held_bytes=space.held_by(each.transfer.owner)) for each in checked if each.is_slow
+        ]
+        return select_for_bytes([transfer for transfer in slow if transfer.held_bytes], space.surplus)
 
     def _abandon(self, abandoned: Sequence[_Transfer]) -> None:
-        for begun in abandoned:
+        for transfer in abandoned:
             self._close(
-                begun.owner, f"its request of {begun.held_bytes} bytes comes too slowly while others wait for memory"
+                transfer.owner,
+                f"its request of {transfer.held_bytes} bytes comes too slowly while others wait for memory",
             )
 
-    def _say(self, begun: Sequence[_Transfer], now_ms: int) -> None:
-        """Log this once, and again when it lasts."""
-        if not begun or (self._said_at_ms is not None and now_ms - self._said_at_ms < SAID_AGAIN_MS):
+    def _log_shortage(self, transfer: Sequence[_Transfer], now_ms: int) -> None:
+        """Log the shortage once, and once a minute while it lasts."""
+        if not transfer or (self._logged_at_ms is not None and now_ms - self._logged_at_ms < LOG_INTERVAL_MS):
             return
-        self._said_at_ms = now_ms
+        self._logged_at_ms = now_ms
         log.warning(
-            "memory for requests is short: %d requests that have begun hold %d bytes of it: %s",
-            len(begun),
-            sum(each.held_bytes for each in begun),
-            _names(begun),
+            "memory for requests is short: %d incomplete requests hold %d bytes: %s",
+            len(transfer),
+            sum(each.held_bytes for each in transfer),
+            _names(transfer),
         )
 
 
-def _names(begun: Sequence[Transfer[Connection]]) -> str:
-    """The connections with the most unread bytes, and how many."""
-    most = sorted(begun, key=lambda each: each.held_bytes, reverse=True)
+def _names(transfer: Sequence[Transfer[Connection]]) -> str:
+    """The connections with the most bytes."""
+    most = sorted(transfer, key=lambda each: each.held_bytes, reverse=True)
     named = ", ".join(f"{each.owner.peer} {each.held_bytes} bytes" for each in most[:NAMED])
     return named + (f" and {len(most) - NAMED} more" if len(most) > NAMED else "")

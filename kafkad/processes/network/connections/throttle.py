@@ -1,8 +1,7 @@
-"""Quotas of clients: which connections this network process does not read, for how long, and what it reports.
+"""Client quotas: throttling connections of this network process, and exchanging counts with the others.
 
 A client's quota holds for the whole broker, and its connections are spread over network processes. So each process
-sends its counts to the others, about once a second while clients with quotas have traffic, and decides by the sum.
-Otherwise nothing is sent.
+sends its counts to the others, about once a second while clients with quotas have traffic, and throttles by the sum.
 """
 
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ EXCHANGE_MS = 1_000
 
 
 class Throttle:
-    """The quota manager of this process. Check `manager.is_unlimited` first: then nothing else has to be called."""
+    """The quota manager of this process. If `manager.is_unlimited`, no other call is required."""
 
     def __init__(self, manager: QuotaManager, block: CounterBlock, *, has_others: bool) -> None:
         self.manager = manager
@@ -31,14 +30,14 @@ class Throttle:
         self.manager.configure(written)
 
     def produced(self, connection: Connection, client: ClientIdentity, size: int, now_ms: int) -> None:
-        """Count a Produce of `size` bytes; its connection is muted when that exceeds the quota."""
+        """Count a Produce of `size` bytes; mute its connection when the quota is exceeded."""
         self._mute(connection, self.manager.record_produce(client, size, now_ms), now_ms)
 
     def fetched(self, connection: Connection, client: ClientIdentity, size: int, now_ms: int) -> int:
-        """Count a Fetch whose answer would have `size` bytes.
+        """Count a Fetch whose response would have `size` bytes.
 
-        Returns the milliseconds for which its connection is muted: then it is not counted and has to be answered
-        without records.
+        Returns the throttle time of its connection in ms. If it is not 0, the fetch is not counted, and its response
+        must have no records.
         """
         pause_ms = self.manager.record_fetch(client, size, now_ms)
         if pause_ms > 0:
@@ -47,7 +46,7 @@ class Throttle:
         return pause_ms
 
     def fetch_limit(self, client: ClientIdentity, most: int) -> int:
-        """The most bytes of an answer, `most` at the largest: with more it would be throttled in any case."""
+        """The byte limit of a response, at most `most`: a larger response would be throttled in any case."""
         if self.manager.is_unlimited:
             return most
         largest = self.manager.max_fetch_bytes(client)
@@ -65,7 +64,7 @@ class Throttle:
         self.next_exchange_ms = None
         return [row for row in self.manager.drain_local() if row[1] or row[2]]
 
-    def heard(self, rows: list[QuotaRow], now_ms: int) -> None:
+    def handle(self, rows: list[QuotaRow], now_ms: int) -> None:
         """Add the counts of another process."""
         for client, produced, fetched in rows:
             self.manager.record_remote(client, produced, fetched, now_ms)

@@ -1,8 +1,8 @@
-"""How much memory may replies take that their clients do not read?
+"""The limit of memory for replies that clients do not read.
 
-Replies are made as fast as requests come, and stay until they are sent. Beyond the limit, requests wait: those of
-clients with unread replies, and those whose replies may be large. Then connections that have read nothing since the
-last look are closed, those with the most unread bytes first. Below the limit nothing is checked or counted.
+Replies stay in memory until they are sent. Beyond the limit, requests of clients with unread replies and requests with
+possibly large replies wait. Then connections that have read nothing since the last check are closed, those with the
+most unread bytes first. Below the limit nothing is checked or counted.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from kafkad.wire.api_table import API_VERSIONS, DESCRIBE_PRODUCERS, FETCH, PRODU
 UNREAD_BYTES = 32 << 20
 
 _SMALL_REPLIES = frozenset({PRODUCE, FETCH, API_VERSIONS})
-"""Their replies take little memory: fetched records stay in files."""
+"""APIs with small replies: fetched records stay in files."""
 
 
 class UnreadReplies:
@@ -24,19 +24,19 @@ class UnreadReplies:
     def __init__(self, limit: int = UNREAD_BYTES) -> None:
         self._limit = limit
         self._most = 0
-        """An upper bound of unread bytes: those at the last count and all replies since."""
+        """An upper bound of unread bytes: the last count plus all replies since."""
         self._requests: SlowRequests[Connection] = SlowRequests()
         self.connections: Callable[[], Iterable[Connection]] = tuple
         self.is_describing: Callable[[], bool] = bool
-        """Whether a reply to DescribeProducers is being made: it may take megabytes, so one is made at a time."""
+        """Whether a DescribeProducers request is in progress: one at a time, as its reply may have megabytes."""
         self.next_described: dict[Connection, None] = {}
-        """Connections that wait for that alone: nobody is closed for their sake."""
+        """Connections that wait only for `is_describing`: no connection is closed for them."""
         self.waiting: dict[Connection, None] = {}
         self.next_check_ms: int | None = None
 
     @property
-    def is_over(self) -> bool:
-        """More than the limit may be unread."""
+    def is_exceeded(self) -> bool:
+        """Whether the unread bytes may exceed the limit."""
         return self._most > self._limit
 
     @property
@@ -48,17 +48,17 @@ class UnreadReplies:
         self._most += size
 
     def must_wait(self, connection: Connection, api_key: int) -> bool:
-        """Whether its next request has to wait; then it is in `waiting`, or in `next_described`."""
+        """Whether the next request has to wait; then its connection is in `waiting` or `next_described`."""
         if api_key == DESCRIBE_PRODUCERS and self.is_describing():
             self.next_described[connection] = None
             return True
-        if not self.is_over or (not connection.out_bytes and api_key in _SMALL_REPLIES):
+        if not self.is_exceeded or (not connection.out_bytes and api_key in _SMALL_REPLIES):
             return False
         self.waiting[connection] = None
         return True
 
     def _holders(self) -> list[Transfer[Connection]]:
-        """The unread bytes of each connection. Bytes that several connections share count for one of them."""
+        """The unread bytes of each connection. Shared bytes count for one connection."""
         counted: set[int] = set()
         holders = []
         for connection in self.connections():
@@ -72,13 +72,13 @@ class UnreadReplies:
             holders.append(Transfer(connection, 0, -connection.out_bytes, held, False))
         return holders
 
-    def begin_pass(self) -> bool:
-        """Count, once in each pass while `is_over`, as sent bytes are not tracked otherwise.
+    def recount(self) -> bool:
+        """Count the unread bytes, once in each pass while `is_exceeded`, as sent bytes are not tracked.
 
-        Returns whether there is room now.
+        Returns whether the limit is no longer exceeded.
         """
         self._most = sum(each.held_bytes for each in self._holders())
-        return not self.is_over
+        return not self.is_exceeded
 
     def forget(self, connection: Connection) -> None:
         self.waiting.pop(connection, None)
@@ -94,10 +94,13 @@ class UnreadReplies:
             release_free_memory()
             return
         self.next_check_ms = now_ms + CHECK_INTERVAL_MS
-        seen = self._requests.check(self._holders(), STUCK_BYTES)
+        checked = self._requests.check(self._holders(), STUCK_BYTES)
         slow = sorted(
-            (each.transfer for each in seen if each.is_slow), key=lambda begun: begun.held_bytes, reverse=True
+            (each.transfer for each in checked if each.is_slow), key=lambda transfer: transfer.held_bytes, reverse=True
         )
-        closed = select_for_bytes([begun for begun in slow if begun.held_bytes], self._most - self._limit // 2)
-        for begun in closed:
-            close(begun.owner, f"it does not read its replies, {begun.held_bytes} bytes, while others wait for memory")
+        closed = select_for_bytes([transfer for transfer in slow if transfer.held_bytes], self._most - self._limit // 2)
+        for transfer in closed:
+            close(
+                transfer.owner,
+                f"it does not read its replies, {transfer.held_bytes} bytes, while others wait for memory",
+            )

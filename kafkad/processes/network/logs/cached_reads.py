@@ -1,11 +1,11 @@
-"""Reads from files that do not wait for a disk (RWF_NOWAIT): what the page cache has, or nothing."""
+"""Reads from the page cache only, without waiting for a disk (RWF_NOWAIT)."""
 
 import errno
 import os
 
 
 def is_cached(fd: int, position: int) -> bool:
-    """Also true where the file system can't say: then the read is simply made."""
+    """Whether the byte is cached; also True if the file system does not support RWF_NOWAIT."""
     try:
         os.preadv(fd, [bytearray(1)], position, os.RWF_NOWAIT)
     except OSError as error:
@@ -14,7 +14,7 @@ def is_cached(fd: int, position: int) -> bool:
 
 
 def read_cached(fd: int, position: int, length: int) -> bytearray | None:
-    """All of it; None when some is not in the page cache, or the file system can't say."""
+    """The bytes; None unless all are in the page cache and the file system supports RWF_NOWAIT."""
     content = bytearray(length)
     try:
         return content if os.preadv(fd, [content], position, os.RWF_NOWAIT) == length else None

@@ -1,4 +1,4 @@
-"""One partition's log in a network process: its present reader, and the look-ups that a thread made ahead."""
+"""One partition's log in a network process: its present reader, and the state of reads ahead."""
 
 from kafkad.core.log.reading.log_reader import LogReader
 from kafkad.core.log.reading.segment_facts import SegmentFacts
@@ -7,10 +7,10 @@ from kafkad.core.types import LogPosition
 
 
 class LogHandle:
-    """A partition's reader; `is_whole` once it has the owner's manifest instead of the newest segment alone.
+    """A partition's reader; `is_whole` if it has the owner's manifest, not only the newest segment.
 
-    `ahead` holds the offsets that a thread looks up, or (True) has looked up, so that this process need not wait;
-    `touched` the older segments that were opened before. `learnt` holds the last whole reader's facts about segments.
+    `ahead` has the offsets whose pages a thread reads, or (True) has read, so that this process does not wait.
+    `touched` has the older segments that were opened before. `learnt` has the last whole reader's facts about segments.
     """
 
     __slots__ = ("ahead", "generation", "is_whole", "learnt", "reader", "topic_id", "touched")
@@ -25,7 +25,7 @@ class LogHandle:
         self.learnt: tuple[LogManifest, SegmentFacts] | None = (reader.manifest, reader.facts) if is_whole else None
 
     def follow(self, before: "LogHandle") -> None:
-        """Take over the facts of `before`, a handle of the same log."""
+        """Inherit the facts of `before`, a handle of the same log."""
         if before.learnt is None:
             return
         if self.is_whole:
@@ -36,7 +36,7 @@ class LogHandle:
 
     @property
     def segments(self) -> int:
-        """The number of segments that it keeps in memory."""
+        """The number of segments in memory."""
         return len(self.learnt[0].segment_bases) if self.learnt is not None else 1
 
     def has(self, offset: int, upper: LogPosition) -> bool:
@@ -45,7 +45,7 @@ class LogHandle:
         return self.is_whole or (manifest.segment_bases[0] <= offset and manifest.has_segment(upper.segment_base))
 
     def is_untouched(self, offset: int) -> bool:
-        """Whether `offset` is in an older segment that was not opened yet: opening it may wait for a disk."""
+        """Whether `offset` is in an older segment that is not open: opening it may wait for a disk."""
         bases = self.reader.manifest.segment_bases
         if offset >= bases[-1]:
             return False

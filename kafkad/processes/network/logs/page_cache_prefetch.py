@@ -1,13 +1,11 @@
-"""What must hold before a file slice is sent: its bytes are in the page cache, and they are still those of the reply.
+"""Checks before a file slice is sent: its bytes are in the page cache, and the log was not truncated.
 
-Threads make reads that the page cache does not have: one cold consumer must not delay all others.
+`sendfile` would wait for the disk in the middle of the loop, and one cold consumer would delay all others. So before
+the first byte of a file slice is sent, its first and last page are read without waiting (RWF_NOWAIT). If one is
+missing, a thread reads the whole slice, and then the connection continues.
 
-`sendfile` would wait for the disk in the middle of the loop. So before the first byte of a file slice is sent, its
-first and last page are read without waiting (RWF_NOWAIT). If one is missing, a thread reads the whole slice, and the
-connection goes on when that is done.
-
-A log that was truncated gets other bytes where the reply's were, so a reply from before ends with its connection. The
-owner of the log says so in its slot, and truncates when the passes of before are over.
+A truncated log may get other bytes at the positions of a reply, so an earlier reply is aborted with its connection. The
+owner of the log marks the truncation in the slot, and truncates after all passes that began before.
 """
 
 import os
@@ -25,9 +23,9 @@ Probe = Callable[[int, int], bool]
 
 
 class PageCachePrefetch:
-    """The cold reads of one network process. `ready` is called with a connection that may go on sending.
+    """The cold reads of one network process. `ready` is called with a connection that may continue to send.
 
-    `truncated_in` is the generation in which the log of a slot was truncated last.
+    `truncated_in` returns the generation of the last truncation of a slot's log.
     """
 
     def __init__(
@@ -43,26 +41,26 @@ class PageCachePrefetch:
         self._probe = probe
 
     def check(self, piece: FileSlice) -> None:
-        """Raises ConnectionAbortedError if the log is truncated since the reply was made, at any place."""
+        """Raises ConnectionAbortedError if the log was truncated since the reply was built."""
         if self._truncated_in(piece.slot) > piece.generation:
             raise ConnectionAbortedError("the log was truncated while records were sent")
 
     def is_cached(self, connection: Connection, piece: FileSlice) -> bool:
-        """Whether `piece` can be sent now. If not, a thread reads it, and `connection` is marked as waiting for it."""
+        """Whether `piece` can be sent now. If not, a thread reads it, and `connection` is marked as waiting."""
         last = piece.position + piece.length - 1
         if self._probe(piece.fd, piece.position) and self._probe(piece.fd, last):
             piece.is_cached = True
             return True
 
         def done(_: object) -> None:
-            # If the slice can't be read, `sendfile` will raise the same error.
+            # After a failed read, `sendfile` raises the same error.
             connection.is_prefetching = False
             if not connection.closed:
                 self._ready(connection)
 
-        # A descriptor of its own: the connection may be gone, and its file closed, before the disk has answered.
+        # With its own descriptor: the connection and its file may be closed before the read completes.
         self._threads.submit(done, _read_through, os.dup(piece.fd), piece.position, piece.length)
-        # Once is enough, also if memory is so short that the pages are gone again.
+        # Prefetch only once, even if the pages were evicted again.
         piece.is_cached = True
         connection.is_prefetching = True
         return False

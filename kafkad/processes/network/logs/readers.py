@@ -1,9 +1,9 @@
-"""How a network process reads logs: one reader for a slot and generation, its files, its manifest.
+"""The log readers of a network process: one reader for a slot and generation, with its files and its manifest.
 
-The newest segment needs no manifest: its name is in the slot. For older segments the owner is asked once in each
-generation, and requests that need them wait (`None`). A handle belongs to (slot, generation, topic id): when one of
-them changes, the reader is made anew. No look-up here waits for a disk: where one would, a thread makes it first, to
-fill the page cache.
+The newest segment requires no manifest: its name is in the slot. For older segments the manifest is requested from the
+owner once in each generation, and fetches of them wait (`None`). A handle belongs to (slot, generation, topic id): when
+one of them changes, a new reader is created. No lookup here waits for a disk: if it would, a thread first reads the
+pages into the page cache.
 """
 
 import logging
@@ -33,70 +33,68 @@ _EMPTY = SegmentRange(0, 0, 0)
 
 
 MOST_SEGMENTS = 1_000_000
-"""Segments of all cached manifests: beyond that the oldest manifests are dropped and requested again when needed."""
+"""The limit of segments in all cached manifests; beyond it the oldest manifests are dropped."""
 _MOST_AHEAD = 1_000
 
 
-LookAhead = Callable[[LogReader, Callable[[LogReader], object], Callable[[object], None]], None]
-"""(reader, the work with a reader like it, the callback in the loop when that is done)."""
+ReadAhead = Callable[[LogReader, Callable[[LogReader], object], Callable[[object], None]], None]
+"""(reader, the work with an equal reader, the callback in the loop)."""
 
 
 class LogReaders:
-    """Implements the `Logs` port of the fetch handler, and hands readers to the look-ups by time and epoch.
+    """Implements the `Logs` port of the fetch handler, and has the readers for lookups by time and epoch.
 
-    `directory_of` names the directory of a slot's partition, None when the metadata has none in that slot any more;
-    `ask` sends a control frame to an owner; `look_ahead` has a thread look into a log, and says when it has;
-    `generation_of` is what a slot says now.
+    `directory_of` returns the directory of a slot's partition, None when the metadata has no partition in the slot;
+    `send_to_owner` sends a control frame to an owner; `read_ahead` runs a lookup in a thread; `generation_of` returns
+    the present generation of a slot.
     """
 
     def __init__(
         self,
         files: FileCache,
         directory_of: Callable[[int, PartitionSlot], str | None],
-        ask: Callable[[int, bytes], bool],
-        look_ahead: LookAhead,
+        send_to_owner: Callable[[int, bytes], bool],
+        read_ahead: ReadAhead,
         generation_of: Callable[[int], int],
     ) -> None:
         files.may_wait = False
         self._files = files
-        self._look_ahead = look_ahead
+        self._read_ahead = read_ahead
         self._generation_of = generation_of
-        self.has_news = False
-        """A manifest or pages of an index have come, which requests may wait for."""
+        self.has_changes = False
+        """Whether a manifest or index pages have arrived since the last pass."""
         self._segments = 0
         """The number of segments in all manifests."""
         self._directory_of = directory_of
-        self._ask = ask
+        self._send_to_owner = send_to_owner
         self._handles: dict[int, LogHandle] = {}
-        self._asked: dict[int, int] = {}
-        """Generation asked for, by slot."""
+        self._requested: dict[int, int] = {}
+        """The requested generation by slot."""
         self._unreadable: dict[int, int] = {}
-        """Generation in which a slot's files were found damaged, which is logged once."""
+        """The generation with a logged read error, by slot."""
         self._missing: dict[int, int] = {}
-        """Generation whose files were missing: its manifest is requested once more, then the log can't be read."""
+        """The generation with missing files, by slot: its manifest is requested once more, then the read fails."""
         self._wrong_indexes: dict[int, tuple[int, int]] = {}
-        """(generation, segment) of which an index was found wrong: its owner has looked, or will, and then the log is
-        damaged.
-        """
+        """(generation, segment) of a wrong index, by slot: the owner checks it once; then the log counts as damaged."""
 
-    def locate(self, slot: int, published: PartitionSlot, wanted: RequestedRecords) -> SegmentRange | None:
-        handle = self._handle(slot, published)
+    def locate(self, slot: int, published: PartitionSlot, requested: RequestedRecords) -> SegmentRange | None:
+        handle = self._current_handle(slot, published)
         if handle is None:
             return _EMPTY
-        offset = wanted.offset
-        if not handle.has(offset, wanted.upper):
-            self._want(slot, published)
+        offset = requested.offset
+        if not handle.has(offset, requested.upper):
+            self._request_manifest(slot, published)
             return None
-        was_looked_up = handle.ahead.pop(offset, None) if handle.ahead else None
-        if was_looked_up is False or (was_looked_up is None and handle.is_untouched(offset)):
-            self._prepare(handle, wanted, is_under_way=was_looked_up is False)
+        was_read_ahead = handle.ahead.pop(offset, None) if handle.ahead else None
+        if was_read_ahead is False or (was_read_ahead is None and handle.is_untouched(offset)):
+            self._prepare(handle, requested, is_under_way=was_read_ahead is False)
             return None
-        # Once is enough, also if memory is so short that the pages are gone again.
-        self._files.may_wait = was_looked_up is True
+        # Read ahead only once, even if the pages were evicted again.
+        self._files.may_wait = was_read_ahead is True
         try:
-            extent = _locate(handle.reader, wanted)
+            extent = _locate(handle.reader, requested)
         except NotInMemory:
-            self._prepare(handle, wanted, is_under_way=False)
+            self._prepare(handle, requested, is_under_way=False)
             return None
         except ManifestStale:
             self.refresh_manifest(slot, published)
@@ -105,7 +103,7 @@ class LogReaders:
             self.recheck_index(slot, published, wrong)
             return None
         except KafkaError:
-            # During a truncation the slot and the files differ for a moment: nothing can be read now.
+            # During a truncation the slot and the files differ for a moment: no records now.
             return _EMPTY
         except DAMAGE as error:
             raise self.unreadable(slot, published, error) from error
@@ -113,31 +111,31 @@ class LogReaders:
             self._files.may_wait = False
         return SegmentRange(*extent)
 
-    def _prepare(self, handle: LogHandle, wanted: RequestedRecords, *, is_under_way: bool) -> None:
-        """Have a thread read the pages of the look-up; waiting requests continue with the next manifests."""
-        handle.ahead[wanted.offset] = False
+    def _prepare(self, handle: LogHandle, requested: RequestedRecords, *, is_under_way: bool) -> None:
+        """Let a thread read the pages of the lookup; waiting requests continue as after a manifest."""
+        handle.ahead[requested.offset] = False
         if is_under_way:
             return
         if len(handle.ahead) > _MOST_AHEAD:
-            handle.ahead = {wanted.offset: False}
+            handle.ahead = {requested.offset: False}
 
         def done(_: object) -> None:
-            # An error is raised again when this process makes the look-up itself.
-            handle.ahead[wanted.offset] = True
+            # The lookup in this process raises the same error again.
+            handle.ahead[requested.offset] = True
             manifest = handle.reader.manifest
-            handle.touched.add(manifest.segment_bases[manifest.segment_number(wanted.offset)])
-            self.has_news = True
+            handle.touched.add(manifest.segment_bases[manifest.segment_number(requested.offset)])
+            self.has_changes = True
 
-        self._look_ahead(handle.reader, partial(_look_up, wanted), done)
+        self._read_ahead(handle.reader, partial(_read_records_ahead, requested), done)
 
     def aborted(
         self, slot: int, published: PartitionSlot, offset: int, place: SegmentRange, upper: LogPosition
     ) -> list[tuple[int, int]] | None:
-        handle = self._handle(slot, published)
+        handle = self._current_handle(slot, published)
         if handle is None or not handle.has(offset, upper):
-            # The log was dropped since the place was found: nothing is sent rather than too much.
+            # The log was dropped since it was located: send no records.
             return None
-        # Mostly a thread has read it together with the place.
+        # Usually a thread has read the index together with the log.
         self._files.may_wait = True
         try:
             return handle.reader.aborted(offset, Extent(*place), upper)
@@ -158,23 +156,25 @@ class LogReaders:
     def refresh_manifest(self, slot: int, published: PartitionSlot) -> None:
         self._forget(slot)
         if self._missing.get(slot) == published.generation:
-            gone = StorageFailed("files that its owner names are not there")
-            raise self.unreadable(slot, published, gone)
+            missing = StorageFailed("files that its owner names are not there")
+            raise self.unreadable(slot, published, missing)
         self._missing[slot] = published.generation
-        self._want(slot, published, ManifestRequest(slot, short_topic_id(published.topic_id), files_missing=True))
+        self._request_manifest(
+            slot, published, ManifestRequest(slot, short_topic_id(published.topic_id), files_missing=True)
+        )
 
     def recheck_index(self, slot: int, published: PartitionSlot, error: WrongIndex) -> None:
-        """An index contradicts the log: its owner compares both, and answers with a manifest. Raises `KafkaError` when
-        that was done already.
+        """An index contradicts the log: the owner checks both and responds with a manifest. Raises `KafkaError` after
+        a previous check.
         """
         generation = published.generation
-        if self._asked.get(slot) == generation:
+        if self._requested.get(slot) == generation:
             return
         if self._wrong_indexes.get(slot) == (generation, error.base_offset):
             raise self.unreadable(slot, published, CorruptBatch(error.position, error.reason))
         short_id = short_topic_id(published.topic_id)
-        self._want(slot, published, ManifestRequest(slot, short_id, False, error.base_offset, generation))
-        if self._asked.get(slot) == generation:
+        self._request_manifest(slot, published, ManifestRequest(slot, short_id, False, error.base_offset, generation))
+        if self._requested.get(slot) == generation:
             self._wrong_indexes[slot] = (generation, error.base_offset)
 
     def epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
@@ -185,11 +185,11 @@ class LogReaders:
         return reader.epoch_end_offset(epoch, published.leo_offset, leader_epoch)
 
     def reader(self, slot: int, published: PartitionSlot) -> LogReader | None:
-        """A reader with the owner's manifest; None when that was requested and is not here yet."""
-        handle = self._handle(slot, published)
+        """A reader with the owner's manifest; None while the manifest is requested."""
+        handle = self._current_handle(slot, published)
         if handle is not None and handle.is_whole:
             return handle.reader
-        self._want(slot, published)
+        self._request_manifest(slot, published)
         return None
 
     def open(self, slot: int, published: PartitionSlot, place: SegmentRange) -> FileSlice | None:
@@ -209,41 +209,39 @@ class LogReaders:
         return FileSlice(fd, place.position, place.length, file.unpin, slot, published.generation)
 
     def _was_replaced(self, slot: int, handle: LogHandle, published: PartitionSlot, place: SegmentRange) -> bool:
-        """Whether the place may be in another file of the same name: it was found in an earlier pass of the loop, and
-        compaction has replaced sealed segments since.
-        """
+        """Whether compaction may have replaced the segment file since `place` was located in an earlier pass."""
         if handle.reader.manifest.segment_bases[-1] == place.segment_base:
             return False
         return not handle.generation == published.generation == self._generation_of(slot)
 
     def arrived(self, message: Manifest, published: PartitionSlot) -> None:
-        """Take the owner's answer. If it is outdated, it is requested again when needed."""
-        self.has_news = True
-        self._asked.pop(message.slot, None)
+        """Use the owner's manifest, unless it is outdated."""
+        self.has_changes = True
+        self._requested.pop(message.slot, None)
         is_current = message.found and message.generation == published.generation
         if is_current and short_topic_id(published.topic_id) == message.short_id:
             self._put(message.slot, published, _unpack(message), is_whole=True)
 
     def owner_lost(self) -> None:
-        """A worker died: it will not answer open requests."""
-        self._asked.clear()
+        """A worker died: pending manifest requests get no response."""
+        self._requested.clear()
 
     def forget(self, slot: int) -> None:
-        """The partition is gone or moved: close its files, so that their disk space becomes free."""
+        """The partition was removed or moved: close its files, so that their disk space is freed."""
         self._forget(slot)
-        self._asked.pop(slot, None)
+        self._requested.pop(slot, None)
         self._unreadable.pop(slot, None)
         self._missing.pop(slot, None)
         self._wrong_indexes.pop(slot, None)
 
     def files_removed(self, slots: list[int], table: SlotReader) -> None:
-        """Their owner has unlinked files: close those of earlier generations."""
+        """The owner has unlinked files: close files of earlier generations."""
         for slot in slots:
             handle = self._handles.get(slot)
             if handle is not None and handle.generation != table.read(slot).generation:
                 self._forget(slot)
 
-    def _handle(self, slot: int, published: PartitionSlot) -> LogHandle | None:
+    def _current_handle(self, slot: int, published: PartitionSlot) -> LogHandle | None:
         handle = self._handles.get(slot)
         if handle is None or handle.generation != published.generation or handle.topic_id != published.topic_id:
             newest = LogManifest(generation=published.generation, segment_bases=(published.hw_segment,), epochs=())
@@ -254,7 +252,7 @@ class LogReaders:
         before = self._forget(slot)
         directory = self._directory_of(slot, published)
         if directory is None:
-            # Its topic is deleted: the owner's answer or a client's request was under way at that time.
+            # The topic was deleted while the owner's manifest or a client's request was in flight.
             return None
         store = SegmentFiles(directory, self._files)
         reader = LogReader(store, manifest)
@@ -274,21 +272,21 @@ class LogReaders:
             self._segments -= handle.segments
         return handle
 
-    def _want(self, slot: int, published: PartitionSlot, question: ManifestRequest | None = None) -> None:
-        if self._asked.get(slot) != published.generation and published.owner >= 0:
-            question = question or ManifestRequest(slot, short_topic_id(published.topic_id))
-            if self._ask(published.owner, pack_control(question)):
-                self._asked[slot] = published.generation
+    def _request_manifest(self, slot: int, published: PartitionSlot, request: ManifestRequest | None = None) -> None:
+        if self._requested.get(slot) != published.generation and published.owner >= 0:
+            request = request or ManifestRequest(slot, short_topic_id(published.topic_id))
+            if self._send_to_owner(published.owner, pack_control(request)):
+                self._requested[slot] = published.generation
 
 
-def _locate(reader: LogReader, wanted: RequestedRecords) -> Extent:
-    return reader.locate(wanted.offset, wanted.upper, wanted.max_bytes, minimum_one_batch=wanted.whole)
+def _locate(reader: LogReader, requested: RequestedRecords) -> Extent:
+    return reader.locate(requested.offset, requested.upper, requested.max_bytes, minimum_one_batch=requested.whole)
 
 
-def _look_up(wanted: RequestedRecords, reader: LogReader) -> None:
-    extent = _locate(reader, wanted)
-    if wanted.isolation == TXN_COMMITTED:
-        reader.aborted(wanted.offset, extent, wanted.upper)
+def _read_records_ahead(requested: RequestedRecords, reader: LogReader) -> None:
+    extent = _locate(reader, requested)
+    if requested.isolation == TXN_COMMITTED:
+        reader.aborted(requested.offset, extent, requested.upper)
 
 
 def _unpack(message: Manifest) -> LogManifest:

@@ -1,4 +1,4 @@
-"""Searches in logs that may wait for a disk: threads make them, with files of their own."""
+"""Searches in logs that may wait for a disk: threads run them, with their own open files."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -9,27 +9,27 @@ from kafkad.adapters.files.segment_files import SegmentFiles
 from kafkad.core.log.reading.log_reader import LogReader
 from kafkad.processes.network.logs.reading_threads import ReadingThreads
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class LogSearches:
-    """`files` makes the open files of one search; a `FileCache` belongs to one thread at a time."""
+    """`files` creates the file cache of one search; a `FileCache` belongs to one thread at a time."""
 
     def __init__(self, threads: ReadingThreads, files: Callable[[], FileCache]) -> None:
         self._threads = threads
         self._files = files
 
     def begin(
-        self, reader: LogReader, look: Callable[[LogReader], Found], ended: Callable[["Future[Found]"], None]
+        self, reader: LogReader, search: Callable[[LogReader], Result], on_result: Callable[["Future[Result]"], None]
     ) -> None:
-        """`look` gets a reader like `reader`; `ended` is called in the loop."""
-        self._threads.submit(ended, _look, reader, look, self._files())
+        """`search` gets an equal reader; `on_result` is called in the loop."""
+        self._threads.submit(on_result, _run_search, reader, search, self._files())
 
 
-def _look(reader: LogReader, look: Callable[[LogReader], Found], files: FileCache) -> Found:
+def _run_search(reader: LogReader, search: Callable[[LogReader], Result], files: FileCache) -> Result:
     store = reader.store
     assert isinstance(store, SegmentFiles), "a network process reads files"
     try:
-        return look(reader.with_store(SegmentFiles(store.directory, files)))
+        return search(reader.with_store(SegmentFiles(store.directory, files)))
     finally:
         files.close_all()

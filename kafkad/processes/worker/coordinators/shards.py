@@ -341,7 +341,7 @@ class _Recipient:
         self._coordinator_shards.order_markers(self._owned, requested)
 
     def log_line(self, line: str, host: str) -> None:
-        self._coordinator_shards.events.say(host or "timers", moment_now().monotonic_ms, "%s", line)
+        self._coordinator_shards.events.log(host or "timers", moment_now().monotonic_ms, "%s", line)
 
     def rebalanced(self, elapsed_ms: int) -> None:
         observe_rebalance(self._coordinator_shards.block, elapsed_ms)

@@ -55,5 +55,5 @@ def test_a_copy_that_can_not_be_written_stays_as_it_was(
     assert (tmp_path / COPY_NAME).read_bytes() == before
     is_full = isinstance(error, NoSpaceLeft)
     assert failures == ([] if is_full else [str(error)])
-    assert any("stays as it was" in record.getMessage() for record in caplog.records) == is_full
+    assert any("keeping the old one" in record.getMessage() for record in caplog.records) == is_full
     store.close()

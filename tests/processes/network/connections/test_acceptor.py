@@ -14,7 +14,7 @@ from kafkad.adapters.shared_memory.connection_counts import TABLE_BYTES, Connect
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.config.listeners import Listener
 from kafkad.processes.network.connections.acceptor import FAILED_PAUSE_MS, Acceptor, ConnectionLimits
-from kafkad.processes.runtime.peer_log import refusals
+from kafkad.processes.runtime.peer_log import closed_connections_log
 from tests.processes.pieces import NETWORK, Pieces
 from tests.tools.raw_requests import api_versions
 
@@ -62,7 +62,7 @@ def _acceptor(
             per_ip_overrides=overrides or {},
             per_second=1000,
         ),
-        peer_log=refusals(),
+        peer_log=closed_connections_log(),
         protected=protected,
     )
     return acceptor, sock
@@ -103,9 +103,9 @@ def test_connection_beyond_a_limit_is_turned_away_with_a_line(
         assert acceptor.accept(fd, NOW_MS) is None
         assert second.recv(1) == b""
         (line,) = [record.getMessage() for record in caplog.records]
-        assert "{}:{} is turned away".format(*second.getsockname()) in line
+        assert "connection from {}:{} rejected".format(*second.getsockname()) in line
         accepted.sock.close()
-        acceptor.left("127.0.0.1")
+        acceptor.closed("127.0.0.1")
         with socket.create_connection(sock.getsockname()):
             again = acceptor.accept(fd, NOW_MS)
             assert again is not None
@@ -122,8 +122,8 @@ def test_connection_of_a_broker_beyond_a_limit_of_all_together_takes_the_place_o
     with socket.create_connection(sock.getsockname()), socket.create_connection(sock.getsockname()):
         ((fd, _),) = epoll.poll(5)
         first, second = acceptor.accept(fd, NOW_MS), acceptor.accept(fd, NOW_MS)
-        assert first is not None and first.takes_place is None
-        assert second is not None and second.takes_place is not None
+        assert first is not None and first.exceeded_limit is None
+        assert second is not None and second.exceeded_limit is not None
         first.sock.close()
         second.sock.close()
     acceptor.close()
@@ -196,7 +196,7 @@ def test_idle_connections_hold_nothing_but_themselves(make_pieces: Callable[...,
 def test_newcomer_is_let_in_though_more_connections_are_ready_than_a_pass_handles(
     pieces: Pieces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafkad.processes.runtime.event_loop.EVENTS_A_PASS", 2)
+    monkeypatch.setattr("kafkad.processes.runtime.event_loop.MAX_EVENTS_PER_PASS", 2)
     crowd = [pieces.connect() for _ in range(8)]
     pieces.settle()
     for client in crowd:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bench.brokers.processes import WITHIN_S
-from kafkad.processes.network.connections.graceful_close import LINGER_MS, part
+from kafkad.processes.network.connections.graceful_close import LINGER_MS, close_gracefully
 
 REPLY = bytes(range(256)) * 300
 
@@ -46,7 +46,7 @@ def test_reply_arrives_though_the_client_has_sent_what_nobody_reads(
     client.sendall(b"a request that came too late")
 
     def end() -> None:
-        part([broker], _now_ms)
+        close_gracefully([broker], _now_ms)
         broker.close()
 
     with ThreadPoolExecutor(1) as other:
@@ -71,7 +71,7 @@ def test_client_that_does_not_read_is_waited_for_only_so_long(ends: tuple[socket
     broker.send(REPLY)
     client.sendall(b"more")
     began = _now_ms()
-    part([broker], _now_ms)
+    close_gracefully([broker], _now_ms)
     assert LINGER_MS <= _now_ms() - began < 20 * LINGER_MS
 
 
@@ -80,7 +80,7 @@ def test_idle_connections_are_not_waited_for() -> None:
         clients = [socket.create_connection(listening.getsockname()) for _ in range(100)]
         ends = [listening.accept()[0] for _ in clients]
         times = iter(range(0, 100 * LINGER_MS, LINGER_MS))
-        part(ends, lambda: next(times))
+        close_gracefully(ends, lambda: next(times))
         # The clock was looked at once: nobody lingered.
         assert next(times) == LINGER_MS
         assert {client.recv(1) for client in clients} == {b""}

@@ -5,7 +5,7 @@ import pytest
 from kafkad.core.controller.deltas import TopicCreated
 from kafkad.core.metrics.catalogue import request_index
 from kafkad.processes.network.connections.connection import OUT_LIMIT_BYTES, Connection
-from kafkad.processes.network.connections.loop_pass import PRODUCES_OF_A_PASS, REQUESTS_OF_A_PASS
+from kafkad.processes.network.connections.loop_pass import PRODUCES_PER_PASS, REQUESTS_PER_PASS
 from tests.processes.pieces import NETWORK, TOPIC, Client, Pieces
 from tests.tools.raw_requests import (
     METADATA,
@@ -109,11 +109,11 @@ def test_producers_and_consumers_do_not_wait_for_those_who_do_not_read(big: Piec
 
 def test_who_sends_many_requests_at_once_lets_others_go_first(pieces: Pieces) -> None:
     client, other = pieces.connect(), pieces.connect()
-    count = 10 * REQUESTS_OF_A_PASS
+    count = 10 * REQUESTS_PER_PASS
     client.send(b"".join(api_versions(correlation=at) for at in range(count)))
     pieces.turn(NETWORK)
     client.pump()
-    assert 0 < len(client.replies) <= 2 * REQUESTS_OF_A_PASS
+    assert 0 < len(client.replies) <= 2 * REQUESTS_PER_PASS
     other.ask(api_versions())
     assert len(client.replies) < count
     pieces.run(lambda: len(client.replies) == count, "all are answered")
@@ -123,11 +123,11 @@ def test_who_sends_many_requests_at_once_lets_others_go_first(pieces: Pieces) ->
 def test_who_sends_many_produce_requests_at_once_lets_others_go_first(pieces: Pieces) -> None:
     client, other = pieces.connect(), pieces.connect()
     begun = pieces.network.request_handlers.produce
-    count = 5 * PRODUCES_OF_A_PASS
+    count = 5 * PRODUCES_PER_PASS
     client.send(b"".join(produce({(TOPIC, 0): batch()}, correlation=at) for at in range(count)))
     for passes in range(1, 4):
         pieces.turn(NETWORK)
-        assert 0 < len(begun) <= (passes + 1) * PRODUCES_OF_A_PASS
+        assert 0 < len(begun) <= (passes + 1) * PRODUCES_PER_PASS
     other.ask(api_versions())
     assert len(begun) < count
     pieces.run(lambda: len(client.replies) == count, "all are answered")
@@ -143,4 +143,4 @@ def test_of_a_client_whose_record_is_refused_no_further_ones_are_read(pieces: Pi
     client.send(produce({(TOPIC, 0): bytes(damaged)}, acks=0) * 100)
     counted = request_index(PRODUCE, 7)
     pieces.run(lambda: client.is_closed, "its connection is closed")
-    assert 0 < pieces.network.clients._block[counted] <= 3 * PRODUCES_OF_A_PASS
+    assert 0 < pieces.network.clients._block[counted] <= 3 * PRODUCES_PER_PASS

@@ -90,7 +90,7 @@ def test_client_that_goes_away_in_the_middle_of_its_look_up_leaves_nothing(piece
     network = pieces.network
     pieces.run(lambda: not network._turns and len(pieces.network.clients) == 1, "the connection is gone")
     assert other.ask(api_versions())
-    assert not network.request_handlers.answers._waiting_for_news
+    assert not network.request_handlers.responses._waiting_for_manifest
 
 
 def _of_all_partitions(topic: str, partitions: int, timestamp: int) -> bytes:

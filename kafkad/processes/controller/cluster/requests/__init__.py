@@ -1,1 +1,1 @@
-"""What this broker asks of the controller, whoever that is, and what it asks of all while it is the controller."""
+"""Requests of this broker to the controller, and requests of the controller to all brokers."""

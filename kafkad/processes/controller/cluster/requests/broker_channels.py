@@ -1,6 +1,6 @@
-"""The brokers that the elected controller tells something, over connections of its own: each gets all, in order.
+"""The connections of the elected controller to all brokers. Each broker gets its requests in order.
 
-A request is sent again until it is answered, or the broker has another registration or none.
+A request is sent again until its response arrives, or the broker has another registration or none.
 """
 
 import logging
@@ -26,12 +26,12 @@ log = logging.getLogger(__name__)
 
 
 ReadResponse = Callable[[], ControlResponse | None]
-"""Decodes the answer, which for thousands of partitions takes long; None: it can't be read."""
+"""Decodes the response, which is slow with thousands of partitions; None: the response can't be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerRequest:
-    """A request with its bytes; none for this broker itself."""
+    """A request with its encoded body, which is empty for this broker itself."""
 
     broker: int
     request: Request
@@ -54,7 +54,7 @@ class Outcome:
 
 
 def encoded(requests: Sequence[tuple[int, Request]], own_id: int, versions: ProtocolVersions) -> list[BrokerRequest]:
-    """With thousands of partitions it takes long: for the thread in which the requests are made."""
+    """Encode the requests, in the store's thread: it is slow with thousands of partitions."""
     numbers = _versions_of(versions)
 
     def body_of(request: Request) -> bytes:
@@ -78,7 +78,7 @@ def _read(broker: int, message: Message[Any, Any], version: int, body: bytes) ->
     try:
         response: ControlResponse = message.decode_response(memoryview(body), version)
     except MalformedRequest as error:
-        log.warning("broker %d answered %s with what can't be read: %s", broker, message.name, error)
+        log.warning("broker %d sent an unreadable %s response: %s", broker, message.name, error)
         return None
     return response
 
@@ -88,26 +88,26 @@ class BrokerChannels:
         self,
         loop: EventLoop,
         client_id: str,
-        patience: ConnectionTimeouts,
+        timeouts: ConnectionTimeouts,
         log_rate_limit: LogRateLimit,
         versions: ProtocolVersions,
-        answered: Callable[[int, Request, ReadResponse], None],
+        on_response: Callable[[int, Request, ReadResponse], None],
     ) -> None:
         self._versions = _versions_of(versions)
-        self._connections = BrokerConnections(loop, client_id, patience, log_rate_limit=log_rate_limit)
+        self._connections = BrokerConnections(loop, client_id, timeouts, log_rate_limit=log_rate_limit)
         self._destinations: dict[int, Destination] = {}
-        self._answered = answered
+        self._on_response = on_response
 
-    def are(self, wanted: Mapping[int, Destination]) -> None:
+    def set_destinations(self, destinations: Mapping[int, Destination]) -> None:
         for broker, destination in list(self._destinations.items()):
-            if wanted.get(broker) != destination:
+            if destinations.get(broker) != destination:
                 del self._destinations[broker]
                 self._connections.drop(destination)
-        self._destinations.update(wanted)
+        self._destinations.update(destinations)
 
-    def tell(self, told: BrokerRequest) -> None:
-        """Nothing, if the broker is none of them."""
-        broker, request = told.broker, told.request
+    def send(self, outgoing: BrokerRequest) -> None:
+        """Send a request; it is dropped if the broker has no destination."""
+        broker, request = outgoing.broker, outgoing.request
         destination = self._destinations.get(broker)
         if destination is None:
             return
@@ -115,7 +115,7 @@ class BrokerChannels:
         message, version = MESSAGES[key], self._versions[key]
 
         def replied(body: memoryview) -> None:
-            self._answered(broker, request, partial(_read, broker, message, version, bytes(body)))
+            self._on_response(broker, request, partial(_read, broker, message, version, bytes(body)))
 
         self._connections.send(
             destination,
@@ -123,7 +123,7 @@ class BrokerChannels:
                 api_key=key,
                 version=version,
                 is_flexible=message.is_flexible(version),
-                body=told.body,
+                body=outgoing.body,
                 on_reply=replied,
                 on_failure=lambda _reason: None,
                 repeats=True,

@@ -1,4 +1,4 @@
-"""What the elected controller makes of brokers' answers: replicas that are offline or online, and that were deleted."""
+"""The responses of brokers to the elected controller: offline, online and deleted replicas."""
 
 import logging
 
@@ -16,14 +16,14 @@ from kafkad.core.errors import ErrorCode
 log = logging.getLogger(__name__)
 
 
-def take_response(
+def handle_broker_response(
     controller: ElectedController, broker: int, request: Request, response: ControlResponse | None
 ) -> None:
-    """None: the answer can't be read."""
+    """`response` is None if it can't be read."""
     if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
         offline = replicas_with(ErrorCode.KAFKA_STORAGE_ERROR, request, response)
         if count := controller.replicas_offline(broker, request.broker_epoch, offline):
-            log.warning("broker %d can't use the log directory of %d partition(s), or it has no room", broker, count)
+            log.warning("broker %d: the log directory of %d partition(s) has failed or is full", broker, count)
         online = replicas_with(ErrorCode.NONE, request, response)
         controller.replicas_online(broker, request.broker_epoch, online)
     elif isinstance(request, StopReplicaRequest):
@@ -37,4 +37,4 @@ def take_response(
 
 def retry_deletions(controller: ElectedController) -> None:
     for broker, names in controller.retry_deletions().items():
-        log.warning("broker %d could not delete its replicas of %d topic(s) and is asked again", broker, len(names))
+        log.warning("broker %d could not delete its replicas of %d topic(s), retrying", broker, len(names))

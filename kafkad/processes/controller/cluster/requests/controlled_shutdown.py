@@ -1,4 +1,4 @@
-"""Asks the controller, whichever broker it is, to let others lead before this broker stops."""
+"""Requests the controlled shutdown of this broker: the controller moves its leaders before the broker stops."""
 
 import logging
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from kafkad.wire.cluster.broker_requests import CONTROLLED_SHUTDOWN
 log = logging.getLogger(__name__)
 
 VERSION = 3
-Answered = Callable[[ControlledShutdownResponse | None], None]
+OnResponse = Callable[[ControlledShutdownResponse | None], None]
 
 
 class ControlledShutdown:
-    """`here` takes the request if this broker is the controller. A broker that is not registered, as its controller
-    process has only just started or its session is lost, waits for that as for the store.
+    """`handle_locally` handles the request if this broker is the controller. While the broker is not registered, it
+    waits as for the store.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class ControlledShutdown:
         host: Host,
         forwarding: RequestForwarding,
         broker: Callable[[], Broker | None],
-        here: Callable[[ControlledShutdownRequest, Answered], bool],
+        handle_locally: Callable[[ControlledShutdownRequest, OnResponse], bool],
         tries: int,
         pause_ms: int,
         done: Callable[[], None],
@@ -37,27 +37,27 @@ class ControlledShutdown:
         self._host = host
         self._forwarding = forwarding
         self._broker = broker
-        self._here = here
+        self._handle_locally = handle_locally
         self._done = done
         self._has_store = has_store
         self._state = ShutdownTries(tries, pause_ms, monotonic_ms())
-        self._is_told = False
+        self._is_reported = False
 
     @property
     def next_deadline_ms(self) -> int | None:
-        if self._is_told:
+        if self._is_reported:
             return None
         return self._state.wait_deadline_ms if self._broker() is None else self._state.next_deadline_ms
 
     def tick(self, now_ms: int) -> None:
-        if self._is_told:
+        if self._is_reported:
             return
         broker = self._broker()
         self._state.tick(now_ms, has_store=self._has_store() and broker is not None)
         self._state.metadata_changed(self._host.image, self._host.broker_id, now_ms)
         if self._state.is_over:
             log.info("controlled shutdown: %s", self._state.outcome)
-            self._is_told = True
+            self._is_reported = True
             self._done()
         elif broker is not None and self._state.next_try_ms is not None and self._state.next_try_ms <= now_ms:
             self._try(broker)
@@ -65,9 +65,9 @@ class ControlledShutdown:
     def _try(self, broker: Broker) -> None:
         self._state.request_sent()
         request = ControlledShutdownRequest(broker_id=broker.id, broker_epoch=broker.epoch)
-        if self._here(request, self._answered):
+        if self._handle_locally(request, self._on_response):
             return
-        self._forwarding.ask(API_KEY, VERSION, CONTROLLED_SHUTDOWN, request, self._answered)
+        self._forwarding.send_request(API_KEY, VERSION, CONTROLLED_SHUTDOWN, request, self._on_response)
 
-    def _answered(self, response: ControlledShutdownResponse | None) -> None:
+    def _on_response(self, response: ControlledShutdownResponse | None) -> None:
         self._state.response_received(response, self._host.image, self._host.broker_id, monotonic_ms())

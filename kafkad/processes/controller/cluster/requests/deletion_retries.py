@@ -1,7 +1,6 @@
-"""When does the elected controller ask brokers again to delete replicas that they could not delete?
+"""When the elected controller retries failed replica deletions: a minute later, after a full or a failed disk.
 
-A minute later, whatever refused them: a full or a failed disk. Apache Kafka asks when the broker starts again, or when
-there is another controller.
+Apache Kafka retries when the broker restarts, or when another controller is elected.
 """
 
 from collections.abc import Callable
@@ -10,8 +9,8 @@ RETRY_MS = 60_000
 
 
 class DeletionRetries:
-    def __init__(self, ask: Callable[[], None]) -> None:
-        self._ask = ask
+    def __init__(self, retry: Callable[[], None]) -> None:
+        self._retry = retry
         self.next_deadline_ms: int | None = None
 
     def tick(self, are_there_any: bool, now_ms: int) -> None:
@@ -21,4 +20,4 @@ class DeletionRetries:
             self.next_deadline_ms = now_ms + RETRY_MS
         elif self.next_deadline_ms <= now_ms:
             self.next_deadline_ms = None
-            self._ask()
+            self._retry()

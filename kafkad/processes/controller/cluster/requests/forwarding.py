@@ -1,8 +1,7 @@
-"""Requests that only the elected controller answers, passed on to it by a broker that is not: body there, body back.
+"""Forwards requests for the elected controller: the body to the controller, the response to the client.
 
-Clients need not find the controller, whichever broker it is and however often it changes. What this broker asks by
-itself has connections of its own, one for each kind: the controller answers one request of a connection after the
-other, and many of them only when brokers have done what was asked for.
+So clients do not have to find the controller. Requests of this broker itself use separate connections, one for each
+API: the controller handles the requests of a connection one after the other, and many responses wait for other brokers.
 """
 
 from collections import deque
@@ -33,64 +32,64 @@ from kafkad.wire.cluster.schema import Message
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, AutoCreated, pack_message
 
-Asked = TypeVar("Asked")
-Answered = TypeVar("Answered")
-AnswerHere = Callable[[ProcessKey, AdminRequest], None]
-NO_ONE = "no controller is elected"
+RequestMessage = TypeVar("RequestMessage")
+ResponseMessage = TypeVar("ResponseMessage")
+HandleLocally = Callable[[ProcessKey, AdminRequest], None]
+NOT_ELECTED = "no controller is elected"
 _TIMEOUT_MS = 60_000
 HELD_MS = 10_000
-"""How long a request waits for a controller: an election, or the first word of one to a new broker."""
+"""How long a request waits for a controller: an election, or the first UpdateMetadata to a new broker."""
 _CHECK_INTERVAL_MS = 50
 
 
 class RequestForwarding:
     def __init__(
-        self, loop: EventLoop, host: Host, patience: ConnectionTimeouts, log_rate_limit: LogRateLimit, send: Send
+        self, loop: EventLoop, host: Host, timeouts: ConnectionTimeouts, log_rate_limit: LogRateLimit, send: Send
     ) -> None:
         self._host = host
         self._send = send
-        self._connect = partial(BrokerConnections, loop, str(host.broker_id), patience, log_rate_limit=log_rate_limit)
+        self._connect = partial(BrokerConnections, loop, str(host.broker_id), timeouts, log_rate_limit=log_rate_limit)
         self._connections = self._connect()
-        self._own: dict[int, BrokerConnections] = {}
-        """By the kind of request (api key)."""
+        self._own_connections: dict[int, BrokerConnections] = {}
+        """By API key."""
         self._held: deque[tuple[int, ProcessKey, AdminRequest]] = deque()
-        self._refusals = CreationFailures()
+        self._creation_failures = CreationFailures()
 
     def destination(self) -> Destination | None:
-        """Where the controller is, as far as this broker was told; None: it is this one, or unknown."""
+        """The controller by the latest metadata; None if it is this broker, or unknown."""
         image = self._host.image
         if image.controller_id in (NO_CONTROLLER, self._host.broker_id):
             return None
         return inter_broker_destination(image.brokers, image.controller_id, self._host.inter_broker_listener)
 
     def _to_controller(self, request: Request, connections: BrokerConnections) -> None:
-        """To the controller, or `on_failure` at once."""
+        """Send to the controller; without one call `on_failure`."""
         to = self.destination()
         if to is None:
-            request.on_failure(NO_ONE)
+            request.on_failure(NOT_ELECTED)
         else:
             connections.send(to, request)
 
-    def ask(
+    def send_request(
         self,
         api_key: int,
         version: int,
-        message: Message[Asked, Answered],
-        request: Asked,
-        answered: Callable[[Answered | None], None],
+        message: Message[RequestMessage, ResponseMessage],
+        request: RequestMessage,
+        on_response: Callable[[ResponseMessage | None], None],
     ) -> None:
-        """A request of this broker's own; None: there is no answer, or none that can be read."""
+        """Send a request of this broker itself. `on_response` gets None without a readable response."""
 
         def replied(body: memoryview) -> None:
             try:
-                answer = message.decode_response(body, version)
+                response = message.decode_response(body, version)
             except MalformedRequest:
-                answered(None)
+                on_response(None)
             else:
-                answered(answer)
+                on_response(response)
 
-        if api_key not in self._own:
-            self._own[api_key] = self._connect()
+        if api_key not in self._own_connections:
+            self._own_connections[api_key] = self._connect()
         self._to_controller(
             Request(
                 api_key=api_key,
@@ -98,13 +97,13 @@ class RequestForwarding:
                 is_flexible=message.is_flexible(version),
                 body=message.encode_request(request, version),
                 on_reply=replied,
-                on_failure=lambda _reason: answered(None),
+                on_failure=lambda _reason: on_response(None),
             ),
-            self._own[api_key],
+            self._own_connections[api_key],
         )
 
     def forward(self, peer: ProcessKey, message: AdminRequest) -> None:
-        """To the controller, or held until one is known."""
+        """Forward to the controller, or hold the request until there is one."""
         to = self.destination()
         if to is None:
             self._held.append((monotonic_ms() + HELD_MS, peer, message))
@@ -119,7 +118,7 @@ class RequestForwarding:
             is_flexible=context.version >= APIS[context.api_key].flexible_from,
             body=message.body,
             on_reply=lambda body: self._reply(peer, message.token, body),
-            on_failure=partial(self._refuse, peer, message.token),
+            on_failure=partial(self._reject, peer, message.token),
             timeout_ms=_TIMEOUT_MS,
         )
         self._connections.send(to, request)
@@ -127,26 +126,30 @@ class RequestForwarding:
     def _reply(self, peer: ProcessKey, token: int, body: memoryview) -> None:
         self._send(peer, pack_message(AdminReply(token, bytes(body))))
 
-    def _refuse(self, peer: ProcessKey, token: int, reason: str) -> None:
-        """The client tries again on another connection."""
-        self._send(peer, pack_message(AdminReply(token, None, f"the controller did not answer: {reason}")))
+    def _reject(self, peer: ProcessKey, token: int, reason: str) -> None:
+        """The client retries on another connection."""
+        self._send(peer, pack_message(AdminReply(token, None, f"no response from the controller: {reason}")))
 
     def create_topics(self, peer: ProcessKey, token: int, names: list[str]) -> None:
-        """Topics that a client named, or internal ones that it needs."""
+        """Request the auto-creation of topics, also of internal ones."""
         internal = self._host.internal_topics
         rows = []
         for name in names:
-            known = internal.get(name)
-            partitions, factor = (known.partitions, known.replication_factor) if known is not None else (-1, -1)
-            configs = tuple(known.configs) if known is not None else ()
+            internal_topic = internal.get(name)
+            partitions, factor = (
+                (internal_topic.partitions, internal_topic.replication_factor)
+                if internal_topic is not None
+                else (-1, -1)
+            )
+            configs = tuple(internal_topic.configs) if internal_topic is not None else ()
             rows.append(TopicToCreate(name=name, num_partitions=partitions, replication_factor=factor, configs=configs))
 
         def created(body: memoryview) -> None:
             try:
-                answers = CREATE_TOPICS_4.decode_response(body, 4)
+                responses = CREATE_TOPICS_4.decode_response(body, 4)
             except MalformedRequest:
-                answers = {}
-            results = {name: _result_of(name, answers) for name in names}
+                responses = {}
+            results = {name: _result_of(name, responses) for name in names}
             self._send(peer, pack_message(AutoCreated(token, self.codes_of(results))))
 
         def failed(_reason: str) -> None:
@@ -167,23 +170,23 @@ class RequestForwarding:
         )
 
     def codes_of(self, results: TopicResults) -> dict[str, int]:
-        """By topic. Clients never get the reason why an internal one can't be made, so it is logged."""
-        made = {name: as_if_made(result) for name, result in results.items()}
-        self._refusals.tell(made.values(), self._host.internal_topics)
-        return {name: int(result.code) for name, result in made.items()}
+        """The error codes by topic. Errors of internal topics are logged, as clients get no reason."""
+        created_results = {name: as_created(result) for name, result in results.items()}
+        self._creation_failures.report(created_results.values(), self._host.internal_topics)
+        return {name: int(result.code) for name, result in created_results.items()}
 
-    def tick(self, answer_here: AnswerHere | None) -> None:
-        """`answer_here`: this broker was elected, so that it answers what was held for a controller."""
+    def tick(self, handle_locally: HandleLocally | None) -> None:
+        """`handle_locally` is set if this broker is elected: it handles the held requests itself."""
         held, self._held = self._held, deque()
         now_ms = monotonic_ms()
         to = self.destination() if held else None
         for until_ms, peer, message in held:
-            if answer_here is not None:
-                answer_here(peer, message)
+            if handle_locally is not None:
+                handle_locally(peer, message)
             elif to is not None:
                 self._forward(to, peer, message)
             elif until_ms <= now_ms:
-                self._refuse(peer, message.token, NO_ONE)
+                self._reject(peer, message.token, NOT_ELECTED)
             else:
                 self._held.append((until_ms, peer, message))
         for connections in self._all():
@@ -196,18 +199,18 @@ class RequestForwarding:
         return min((each for each in deadlines if each is not None), default=None)
 
     def _all(self) -> tuple[BrokerConnections, ...]:
-        return self._connections, *self._own.values()
+        return self._connections, *self._own_connections.values()
 
     def close(self) -> None:
         for connections in self._all():
             connections.close()
 
 
-def _result_of(name: str, answers: Mapping[str, TopicError]) -> TopicResult:
-    code, reason = answers.get(name, (ErrorCode.UNKNOWN_SERVER_ERROR, None))
+def _result_of(name: str, responses: Mapping[str, TopicError]) -> TopicResult:
+    code, reason = responses.get(name, (ErrorCode.UNKNOWN_SERVER_ERROR, None))
     return TopicResult(name=name, code=code, message=reason)
 
 
-def as_if_made(result: TopicResult) -> TopicResult:
-    """Somebody else has made the topic, which this broker was not told of yet: that is as good."""
+def as_created(result: TopicResult) -> TopicResult:
+    """An existing topic counts as created: this broker's metadata does not have it yet."""
     return TopicResult(name=result.name) if result.code is ErrorCode.TOPIC_ALREADY_EXISTS else result

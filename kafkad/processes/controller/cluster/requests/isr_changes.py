@@ -1,6 +1,6 @@
-"""Changes of in-sync replicas that this broker's leaders want: one AlterPartition under way, the rest waits for it.
+"""ISR changes requested by this broker's leaders: one AlterPartition request in flight, later changes are pending.
 
-Whoever is the controller gets it; without an answer it is sent again soon, with what the leaders want by then.
+Without a response from the controller, the request is sent again soon, with the latest changes.
 """
 
 from collections.abc import Callable
@@ -29,74 +29,79 @@ from kafkad.wire.cluster.alter_partition import ALTER_PARTITION
 from kafkad.wire.processes.controller_messages import IsrChangeDone, IsrChangeRequest, pack_message
 
 RETRY_MS = 50
-MOST = 500
-"""Partitions in one request: what is written, and answered, holds up the loop for a few milliseconds."""
-Answered = Callable[[AlterPartitionResponse | None], None]
-AlterHere = Callable[[AlterPartitionRequest, Answered], bool]
+MAX_PARTITIONS = 500
+"""The limit of partitions in one request, so that encoding it blocks the loop for a few milliseconds only."""
+OnResponse = Callable[[AlterPartitionResponse | None], None]
+AlterLocally = Callable[[AlterPartitionRequest, OnResponse], bool]
 Key = tuple[bytes, int]
 
 
 class IsrChanges:
-    """`alter_here` takes the request if this broker is the controller; None as its answer: send it again. Its old
+    """`alter_locally` takes the request if this broker is the controller; None as its answer: send it again. Its old
     versions name topics, the new ones have ids, so it has both.
     """
 
     def __init__(
-        self, host: Host, send: Send, forwarding: RequestForwarding, alter_here: AlterHere, versions: ProtocolVersions
+        self,
+        host: Host,
+        send: Send,
+        forwarding: RequestForwarding,
+        alter_locally: AlterLocally,
+        versions: ProtocolVersions,
     ) -> None:
         self._host = host
         self._send = send
         self._version = versions.alter_partition
         self._forwarding = forwarding
-        self._alter_here = alter_here
+        self._alter_locally = alter_locally
         self._broker: Broker | None = None
-        self._waiting: dict[Key, tuple[ProcessKey, IsrChangeRequest]] = {}
+        self._pending: dict[Key, tuple[ProcessKey, IsrChangeRequest]] = {}
         self._sent: dict[Key, tuple[ProcessKey, IsrChangeRequest]] = {}
         self._retry_ms: int | None = None
 
     def registered(self, broker: Broker) -> None:
-        """The broker has a new epoch, which the controller asks for."""
+        """The broker has a new epoch, which the controller requires."""
         self._broker = broker
         self._retry_ms = None
 
-    def wanted(self, peer: ProcessKey, message: IsrChangeRequest) -> None:
-        self._waiting[message.topic_id, message.partition] = (peer, message)
+    def request_change(self, peer: ProcessKey, message: IsrChangeRequest) -> None:
+        self._pending[message.topic_id, message.partition] = (peer, message)
 
     @property
     def next_deadline_ms(self) -> int | None:
-        return self._retry_ms if self._waiting else None
+        return self._retry_ms if self._pending else None
 
     def tick(self, now_ms: int) -> None:
-        if self._sent or not self._waiting or self._broker is None:
+        if self._sent or not self._pending or self._broker is None:
             return
         if self._retry_ms is not None and now_ms < self._retry_ms:
             return
         self._retry_ms = None
-        self._sent = dict(islice(self._waiting.items(), MOST))
+        self._sent = dict(islice(self._pending.items(), MAX_PARTITIONS))
         for key in self._sent:
-            del self._waiting[key]
+            del self._pending[key]
         request = self._request(self._broker)
-        if self._alter_here(request, self._answered):
+        if self._alter_locally(request, self._on_response):
             return
-        self._forwarding.ask(API_KEY, self._version, ALTER_PARTITION, request, self._answered)
+        self._forwarding.send_request(API_KEY, self._version, ALTER_PARTITION, request, self._on_response)
 
     def _name_of(self, topic_id: UUID) -> str:
-        """Nothing when it is gone."""
+        """Empty for a deleted topic."""
         topic = self._host.image.topic_by_id(topic_id)
         return "" if topic is None else topic.name
 
     def _request(self, broker: Broker) -> AlterPartitionRequest:
         topics: dict[bytes, list[AlterPartitionPartition]] = {}
-        for _, wanted in self._sent.values():
-            topics.setdefault(wanted.topic_id, []).append(
+        for _, change in self._sent.values():
+            topics.setdefault(change.topic_id, []).append(
                 AlterPartitionPartition(
-                    partition_index=wanted.partition,
-                    leader_epoch=wanted.leader_epoch,
+                    partition_index=change.partition,
+                    leader_epoch=change.leader_epoch,
                     new_isr_with_epochs=tuple(
                         IsrMember(broker_id=each, broker_epoch=epoch)
-                        for each, epoch in zip(wanted.isr, wanted.broker_epochs, strict=True)
+                        for each, epoch in zip(change.isr, change.broker_epochs, strict=True)
                     ),
-                    partition_epoch=wanted.partition_epoch,
+                    partition_epoch=change.partition_epoch,
                 )
             )
         return AlterPartitionRequest(
@@ -112,7 +117,7 @@ class IsrChanges:
             ),
         )
 
-    def _answered(self, response: AlterPartitionResponse | None) -> None:
+    def _on_response(self, response: AlterPartitionResponse | None) -> None:
         sent, self._sent = self._sent, {}
         done: set[Key] = set()
         if response is not None and response.error_code is ErrorCode.NONE:
@@ -121,32 +126,32 @@ class IsrChanges:
                 # A controller on this broker answers with ids, whatever version others get.
                 has_name = topic.topic_id == NO_TOPIC_ID
                 topic_id = ids.get(topic.topic_name, b"") if has_name else topic.topic_id.bytes
-                for answer in topic.partitions:
-                    key = (topic_id, answer.partition_index)
+                for result in topic.partitions:
+                    key = (topic_id, result.partition_index)
                     if key in sent:
                         done.add(key)
-                        self._tell(*sent[key], answer)
+                        self._notify_leader(*sent[key], result)
         for key, row in sent.items():
             if key not in done:
-                # A newer wish of the same leader counts more.
-                self._waiting.setdefault(key, row)
-        if self._waiting and not (sent and len(done) == len(sent)):
+                # A newer change of the same leader replaces this one.
+                self._pending.setdefault(key, row)
+        if self._pending and not (sent and len(done) == len(sent)):
             self._retry_ms = monotonic_ms() + RETRY_MS
 
-    def _tell(self, peer: ProcessKey, wanted: IsrChangeRequest, answer: AlteredPartition) -> None:
-        refused = answer.error_code is not ErrorCode.NONE
+    def _notify_leader(self, peer: ProcessKey, change: IsrChangeRequest, result: AlteredPartition) -> None:
+        is_rejected = result.error_code is not ErrorCode.NONE
         self._send(
             peer,
             pack_message(
                 IsrChangeDone(
-                    slot=wanted.slot,
-                    topic_id=wanted.topic_id,
-                    partition=wanted.partition,
-                    code=int(answer.error_code),
-                    leader=answer.leader_id,
-                    leader_epoch=wanted.leader_epoch if refused else answer.leader_epoch,
-                    isr=wanted.isr if refused else list(answer.isr),
-                    partition_epoch=wanted.partition_epoch if refused else answer.partition_epoch,
+                    slot=change.slot,
+                    topic_id=change.topic_id,
+                    partition=change.partition,
+                    code=int(result.error_code),
+                    leader=result.leader_id,
+                    leader_epoch=change.leader_epoch if is_rejected else result.leader_epoch,
+                    isr=change.isr if is_rejected else list(result.isr),
+                    partition_epoch=change.partition_epoch if is_rejected else result.partition_epoch,
                 )
             ),
         )

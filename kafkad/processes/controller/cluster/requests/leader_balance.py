@@ -1,5 +1,5 @@
-"""When does the elected controller look whether preferred replicas should lead again? Soon after it was elected, and
-then now and then (auto.leader.rebalance.enable).
+"""When the elected controller moves leaders back to preferred replicas (auto.leader.rebalance.enable): soon after its
+election, then periodically.
 """
 
 from collections.abc import Callable
@@ -11,9 +11,9 @@ FIRST_CHECK_MS = 5_000
 
 
 class LeaderBalance:
-    """`look` gets the percentage of partitions that a broker need not lead."""
+    """`balance` gets the percentage of partitions that a broker need not lead."""
 
-    def __init__(self, config: BrokerConfig, look: Callable[[int], None]) -> None:
+    def __init__(self, config: BrokerConfig, balance: Callable[[int], None]) -> None:
         values = config.values
         interval_s, percentage = (
             values["leader.imbalance.check.interval.seconds"],
@@ -23,7 +23,7 @@ class LeaderBalance:
         self._is_enabled = values["auto.leader.rebalance.enable"] is True
         self._interval_ms = interval_s * 1000
         self._percentage = percentage
-        self._look = look
+        self._balance = balance
         self.next_deadline_ms: int | None = None
 
     def tick(self, is_elected: bool, now_ms: int) -> None:
@@ -33,4 +33,4 @@ class LeaderBalance:
             self.next_deadline_ms = now_ms + FIRST_CHECK_MS
         elif self.next_deadline_ms <= now_ms:
             self.next_deadline_ms = now_ms + self._interval_ms
-            self._look(self._percentage)
+            self._balance(self._percentage)

@@ -1,7 +1,7 @@
-"""Tells the controller to send this broker its roles once more: by a node in ZooKeeper, again until it is made.
+"""Notifies the controller of log directories that have failed, are full, or have free space again.
 
-A log directory has failed, has no room, or has room again. By the answers the controller elects others for the replicas
-that this broker can't use.
+The notification is a node in ZooKeeper; its creation is retried. The controller then sends LeaderAndIsr again, and by
+the error codes in the response it elects other replicas.
 """
 
 import logging
@@ -28,11 +28,11 @@ class LogDirEvents:
         self._data = nodes.encode(nodes.LogDirEventNode(broker=broker_id))
         self._read = read
         self._clock = clock
-        self._has_said_so = False
+        self._has_logged = False
         self.next_deadline_ms: int | None = None
 
     def send(self) -> None:
-        """One more change: the controller may have asked before about the others."""
+        """Send a notification of one more change."""
         self.next_deadline_ms = self._clock()
 
     def tick(self, now_ms: int, *, is_registered: bool) -> None:
@@ -42,17 +42,17 @@ class LogDirEvents:
             self.next_deadline_ms = now_ms + RETRY_MS
             return
         self.next_deadline_ms = None
-        self._read(lambda store: store.create(nodes.LOG_DIR_EVENT, self._data, sequence=True), self._told)
+        self._read(lambda store: store.create(nodes.LOG_DIR_EVENT, self._data, sequence=True), self._on_created)
 
-    def _told(self, future: "Future[str]") -> None:
+    def _on_created(self, future: "Future[str]") -> None:
         error = future.exception()
         if error is None:
-            self._has_said_so = False
+            self._has_logged = False
             return
         if not isinstance(error, CoordinationError):
             raise error
-        if not self._has_said_so:
-            log.error("the controller is told of the log directories when ZooKeeper answers: %s", error)
-        self._has_said_so = True
+        if not self._has_logged:
+            log.error("can't notify the controller of the log directories, retrying: %s", error)
+        self._has_logged = True
         if self.next_deadline_ms is None:
             self.next_deadline_ms = self._clock() + RETRY_MS

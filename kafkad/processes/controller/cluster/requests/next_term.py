@@ -1,6 +1,4 @@
-"""When does a broker run for the next term of a controller? At once, or after a pause where the reason for which the
-term ended may be there still: otherwise it would run again and again.
-"""
+"""When a broker is a candidate for the next controller term: at once, or after a pause if the error may persist."""
 
 from collections.abc import Callable
 

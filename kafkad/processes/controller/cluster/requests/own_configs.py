@@ -1,7 +1,7 @@
-"""Requests about the configuration of this broker by its id: it answers them itself, as every broker of Apache Kafka.
+"""Requests for the configuration of this broker by its id: this broker handles them, as in Apache Kafka.
 
-Clients send them to the broker that they name. A change is written under the present controller's node, and reaches
-this broker like all others by its notification. All other configurations are the elected controller's to answer.
+Clients send these requests to the named broker. A change is written with a check of the controller's node, and reaches
+this broker by a notification, like all changes. The elected controller handles all other configurations.
 """
 
 import random
@@ -64,8 +64,8 @@ class OwnConfigs:
         self._send = send
         self._log_rate_limit = LogRateLimit()
 
-    def takes(self, peer: ProcessKey, request: AdminRequest) -> bool:
-        """Whether this request is answered here."""
+    def try_handle(self, peer: ProcessKey, request: AdminRequest) -> bool:
+        """Handle the request if it is for this broker's configuration; returns whether it is."""
         try:
             if not _names_a_broker(request):
                 return False
@@ -76,25 +76,25 @@ class OwnConfigs:
         self._membership.handle(
             peer,
             request.token,
-            lambda store: self._answer(store, request, image),
-            partial(self._answered, peer, request.token),
+            lambda store: self._respond(store, request, image),
+            partial(self._on_response, peer, request.token),
         )
         return True
 
-    def _answered(self, peer: ProcessKey, token: int, future: "Future[bytes]") -> None:
+    def _on_response(self, peer: ProcessKey, token: int, future: "Future[bytes]") -> None:
         error = future.exception()
         if error is None:
             self._send(peer, pack_message(AdminReply(token, future.result())))
         elif isinstance(error, CoordinationError | MalformedRequest):
-            # The client tries again on another connection.
+            # The client retries on another connection.
             self._send(peer, pack_message(AdminReply(token, None, str(error))))
         else:
             raise error
 
-    def _answer(self, store: ZookeeperStore, request: AdminRequest, image: MetadataImage) -> bytes:
+    def _respond(self, store: ZookeeperStore, request: AdminRequest, image: MetadataImage) -> bytes:
         """In the store's thread. Raises MalformedRequest, and the errors of the store."""
         config = self._context.config
-        # What was written a moment ago may not have reached this broker yet.
+        # The latest changes may not have reached this broker yet.
         image = replace(image, broker_configs=broker_configs(store))
         tables = LiveTables(config, frozenset(self._plugins.cleanup_policies), self._plugins.topic_configs)
         tables.overlay(image)
@@ -106,11 +106,11 @@ class OwnConfigs:
             log_dirs=config.log_dirs.log_dirs,
             log_rate_limit=self._log_rate_limit,
         )
-        answer = response_to(memoryview(request.body), request.context, view)
-        return answer.body if isinstance(answer, ResponseAfter) else answer
+        response = response_to(memoryview(request.body), request.context, view)
+        return response.body if isinstance(response, ResponseAfter) else response
 
     def _writer(self, store: ZookeeperStore, image: MetadataImage) -> Controller:
-        """Its writes need an elected controller, whoever that is."""
+        """A controller whose writes require that the elected controller does not change."""
         holder = store.exists(nodes.CONTROLLER)
         guard = Check(nodes.CONTROLLER, 0 if holder is None else holder.version)
         strategies = self._plugins.leader_election_strategies

@@ -93,7 +93,7 @@ class TxnMarkerChannel:
             self._shards.markers_written(completed.source, completed.transactional_id, completed.producer_epoch)
         rejected, self._marking.rejected = self._marking.rejected, []
         for line in rejected:
-            self._shards.events.say("transaction markers", now_ms, "%s", line)
+            self._shards.events.log("transaction markers", now_ms, "%s", line)
 
     def _notify_shard(self, advanced: MarkersAdvanced) -> None:
         def rule(caller: Caller, shard: TransactionShard, _moment: Moment) -> Outcome[AnyTransactionRecord]:

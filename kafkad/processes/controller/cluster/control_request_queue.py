@@ -1,12 +1,11 @@
-"""The controller's requests to this broker, in the order in which they came, a few milliseconds of work in each pass.
+"""The queue of the controller's requests to this broker: handled in order, a few milliseconds in each pass.
 
-A request waits for the configurations of topics that are new here, and for the directory of an earlier replica to lose
-its name; all later ones wait behind it. Its answer waits until the local processes have applied what it changed, so
-that the controller then finds it everywhere, or until they have tried to: a replica is deleted when its directory is
-renamed.
+A request waits for the configurations of new topics, and for the directory of an earlier replica to be renamed; later
+requests wait behind it. Its response waits until the local processes have applied the changes, or have failed to: a
+replica counts as deleted when its directory is renamed.
 
-With the first request of a controller, or to a registration of this broker, the topics are compared with the store's:
-of a deletion that ended before that, nobody tells this broker any more.
+After the first request of a controller epoch or a registration, the topics are compared with the store: the controller
+sends no StopReplica for deletions that completed earlier.
 """
 
 from collections import deque
@@ -24,26 +23,26 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.types import TopicPartition
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS
-from kafkad.processes.controller.cluster.ports import Answered
+from kafkad.processes.controller.cluster.ports import OnResponse
 from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.processes.runtime.turns import STEP_NS
 
-Reading = Generator[None, None, ControlRequest | None]
-"""Gives the request in steps; None: it can't be read, and is answered."""
-Answering = Callable[[ControlResponse], Generator[None, None, Callable[[], object]]]
-"""Prepares the answer in steps; what it gives is called when the answer is due."""
+RequestSteps = Generator[None, None, ControlRequest | None]
+"""Decodes the request in steps; None: it can't be read, and the error was sent."""
+ResponseSteps = Callable[[ControlResponse], Generator[None, None, Callable[[], object]]]
+"""Encodes the response in steps; the returned function sends it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _PendingResponse:
     version: int
     deadline_ms: int
     response: ControlResponse
-    answer: Callable[[], object]
-    answering: Answering
+    send: Callable[[], object]
+    response_steps: ResponseSteps
 
 
-class HandedRequests:
+class ControlRequestQueue:
     """`read_configs` reads the configurations of topics by name, `read_topics` which there are; both call back later.
 
     `is_connected`: whether the store can be read. Once it can again, call `connected`. `publish` tells the local
@@ -66,35 +65,37 @@ class HandedRequests:
         self._removals = removals
         self._is_connected = is_connected
         self._queue: deque[Generator[None, None, None]] = deque()
-        """The first is under way."""
+        """The first request is in progress."""
         self._configs: Configs = {}
-        """What was read for the first request."""
+        """The configurations for the first request."""
         self._is_reading = False
         self._is_read_due = False
-        """The store could not be read: again when the session goes on."""
+        """Reading the store failed: retry when the session is connected."""
         self._awaits_removal = False
-        self._compared = self._told_by
-        """For whom the topics were compared with the store's."""
+        self._compared = self._epochs
+        """The epochs for which the topics were compared with the store."""
         self._is_comparing = False
-        self._waiting: list[_Waiting] = []
+        self._pending: list[_PendingResponse] = []
         self._now_ms = 0
 
-    def add(self, request: ControlRequest, answered: Answered, now_ms: int) -> None:
-        self.add_in_steps(_at_once(request), lambda response: _answering(answered, response), now_ms)
+    def add(self, request: ControlRequest, on_response: OnResponse, now_ms: int) -> None:
+        self.add_in_steps(
+            _without_steps(request), lambda response: _response_without_steps(on_response, response), now_ms
+        )
 
-    def add_in_steps(self, reading: Reading, answering: Answering, now_ms: int) -> None:
-        """A request that is still to be read, and whose answer is to be written."""
-        self._queue.append(self._carry_out(reading, answering))
+    def add_in_steps(self, request_steps: RequestSteps, response_steps: ResponseSteps, now_ms: int) -> None:
+        """Add a request that is decoded and encoded in steps."""
+        self._queue.append(self._handle_in_steps(request_steps, response_steps))
         self.tick(now_ms)
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a request is carried out, and waits for nothing."""
+        """Whether a request is in progress and does not wait."""
         is_waiting = self._is_reading or self._is_read_due or self._awaits_removal
         return bool(self._queue) and not is_waiting
 
     def tick(self, now_ms: int) -> None:
-        """Go on with what waits for nothing else, for the time of one step."""
+        """Continue the request in progress, for the time of one step."""
         self._now_ms = now_ms
         self._awaits_removal = False
         end_ns = monotonic_ns() + STEP_NS
@@ -106,8 +107,10 @@ class HandedRequests:
             if monotonic_ns() >= end_ns:
                 return
 
-    def _carry_out(self, reading: Reading, answering: Answering) -> Generator[None, None, None]:
-        request = yield from reading
+    def _handle_in_steps(
+        self, request_steps: RequestSteps, response_steps: ResponseSteps
+    ) -> Generator[None, None, None]:
+        request = yield from request_steps
         if request is None:
             return
         configs: Configs = {}
@@ -118,22 +121,22 @@ class HandedRequests:
                 self._read_configs(missing, self._read)
                 yield
                 configs = self._configs
-        while isinstance(request, LeaderAndIsrRequest) and self._is_still_leaving(request):
+        while isinstance(request, LeaderAndIsrRequest) and self._is_being_removed(request):
             self._awaits_removal = True
             yield
         responses = []
-        for part in split_request(request):
-            responses.append(self._carried_out(part, configs))
+        for piece in split_request(request):
+            responses.append(self._apply(piece, configs))
             self._publish()
             yield
         version, deadline_ms = self._hosting.image.version, self._now_ms + LONGEST_WAIT_MS
         response = merged_response(responses)
-        answer = yield from answering(response)
-        self._waiting.append(_Waiting(version, deadline_ms, response, answer, answering))
+        send = yield from response_steps(response)
+        self._pending.append(_PendingResponse(version, deadline_ms, response, send, response_steps))
         self._compare()
 
-    def _is_still_leaving(self, request: LeaderAndIsrRequest) -> bool:
-        """Whether a replica comes back while a worker may still rename its directory of before."""
+    def _is_being_removed(self, request: LeaderAndIsrRequest) -> bool:
+        """Whether a replica is added again while a worker may still rename its earlier directory."""
         removals = self._removals() - self._hosting.unremoved
         return any(
             TopicPartition(topic.topic_name, state.partition_index) in removals
@@ -152,22 +155,22 @@ class HandedRequests:
         self.tick(self._now_ms)
 
     @property
-    def _told_by(self) -> tuple[int, int]:
+    def _epochs(self) -> tuple[int, int]:
         """The epochs of the controller and of this broker's registration."""
         return self._hosting.controller_epoch, self._hosting.broker_epoch
 
     def _compare(self) -> None:
-        if self._compared != self._told_by and not self._is_comparing:
+        if self._compared != self._epochs and not self._is_comparing:
             self._is_comparing = True
-            self._read_topics(partial(self._topics_read, self._told_by, self._hosting.image.topics))
+            self._read_topics(partial(self._topics_read, self._epochs, self._hosting.image.topics))
 
     def _topics_read(
-        self, told_by: tuple[int, int], known: Mapping[str, Topic], future: "Future[frozenset[str]]"
+        self, epochs: tuple[int, int], known: Mapping[str, Topic], future: "Future[frozenset[str]]"
     ) -> None:
         self._is_comparing = False
         error = future.exception()
         if error is None:
-            self._compared = told_by
+            self._compared = epochs
             self._hosting.remove_missing_topics(future.result(), known)
             self._publish()
         elif not isinstance(error, CoordinationError):
@@ -176,21 +179,18 @@ class HandedRequests:
             self._compare()
 
     def connected(self) -> None:
-        """What could not be read while the session was suspended is read now.
-
-        Unanswered, the controller would wait for its whole timeout, and nobody would lead or follow meanwhile.
-        """
+        """The session is connected again: repeat failed reads, so that the controller's request does not time out."""
         self._is_read_due = False
         self.tick(self._now_ms)
         self._compare()
 
     def abandon(self) -> None:
-        """Drop what waits, unanswered: the session is over, and its controller tells the next one everything again."""
+        """Drop all requests: the session is lost, and the controller sends all again to the next registration."""
         self._queue.clear()
-        self._waiting.clear()
+        self._pending.clear()
         self._is_read_due = False
 
-    def _carried_out(self, request: ControlRequest, configs: Configs) -> ControlResponse:
+    def _apply(self, request: ControlRequest, configs: Configs) -> ControlResponse:
         if isinstance(request, LeaderAndIsrRequest):
             return self._hosting.leader_and_isr(request, configs)
         if isinstance(request, UpdateMetadataRequest):
@@ -200,31 +200,31 @@ class HandedRequests:
     def send_ready(self, applied: int, now_ms: int) -> None:
         """`applied` is the version that every live local process has."""
         self._now_ms = now_ms
-        ready = [each for each in self._waiting if each.version <= applied or each.deadline_ms <= now_ms]
-        self._waiting = [each for each in self._waiting if each.version > applied and each.deadline_ms > now_ms]
+        ready = [each for each in self._pending if each.version <= applied or each.deadline_ms <= now_ms]
+        self._pending = [each for each in self._pending if each.version > applied and each.deadline_ms > now_ms]
         for each in ready:
-            self._answer(each, is_late=each.version > applied)
+            self._respond(each, is_late=each.version > applied)
 
-    def _answer(self, waiting: _Waiting, *, is_late: bool) -> None:
-        """Only now is it known which directories of deleted replicas could be renamed."""
+    def _respond(self, pending: _PendingResponse, *, is_late: bool) -> None:
+        """Send the response, with errors for replicas whose directories could not be renamed."""
         unremoved: Set[TopicPartition] = self._hosting.unremoved
         if is_late:
             unremoved = unremoved | self._removals()
-        response = waiting.response
+        response = pending.response
         if unremoved and isinstance(response, StopReplicaResponse):
-            _done(waiting.answering(_without(response, unremoved)))()
+            _run_to_end(pending.response_steps(_without(response, unremoved)))()
         else:
-            waiting.answer()
+            pending.send()
 
     @property
     def next_deadline_ms(self) -> int | None:
         if self.is_under_way:
             return self._now_ms
-        return min((each.deadline_ms for each in self._waiting), default=None)
+        return min((each.deadline_ms for each in self._pending), default=None)
 
 
 def _without(response: StopReplicaResponse, unremoved: Set[TopicPartition]) -> StopReplicaResponse:
-    """These are still on a disk: the deletion waits for it, as for a broker that is away."""
+    """Set an error for replicas that are still on disk: the deletion waits, as for an offline broker."""
     errors = tuple(
         replace(each, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
         if TopicPartition(each.topic_name, each.partition_index) in unremoved
@@ -234,20 +234,22 @@ def _without(response: StopReplicaResponse, unremoved: Set[TopicPartition]) -> S
     return replace(response, partition_errors=errors)
 
 
-def _done(steps: Generator[None, None, Callable[[], object]]) -> Callable[[], object]:
+def _run_to_end(steps: Generator[None, None, Callable[[], object]]) -> Callable[[], object]:
     try:
         while True:
             next(steps)
     except StopIteration as finished:
-        answer: Callable[[], object] = finished.value
-        return answer
+        send: Callable[[], object] = finished.value
+        return send
 
 
-def _at_once(request: ControlRequest) -> Reading:
+def _without_steps(request: ControlRequest) -> RequestSteps:
     yield from ()
     return request
 
 
-def _answering(answered: Answered, response: ControlResponse) -> Generator[None, None, Callable[[], object]]:
+def _response_without_steps(
+    on_response: OnResponse, response: ControlResponse
+) -> Generator[None, None, Callable[[], object]]:
     yield from ()
-    return partial(answered, response)
+    return partial(on_response, response)

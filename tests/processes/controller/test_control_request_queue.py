@@ -9,7 +9,7 @@ import pytest
 from kafkad.core.cluster.control_requests import LeaderAndIsrResponse, UpdateMetadataPartition, UpdateMetadataResponse
 from kafkad.core.cluster.request_parts import ControlRequest, ControlResponse
 from kafkad.core.coordination_store import SessionSuspended
-from kafkad.processes.controller.cluster.handed_requests import HandedRequests
+from kafkad.processes.controller.cluster.control_request_queue import ControlRequestQueue
 from kafkad.processes.controller.cluster.tree_reader import Configs
 from tests.core.hosting.test_hosting import CONFIGS, EPOCH, HERE, OTHER_ID, PLAINTEXT, a_host, a_state, known, led, told
 
@@ -27,7 +27,7 @@ class Handed:
         self.answers: list[ControlResponse] = []
         self.host = a_host(slots=MANY)
         self.comparisons: list[Callable[[Future[frozenset[str]]], None]] = []
-        self.requests = HandedRequests(
+        self.requests = ControlRequestQueue(
             self.host, self._read, self.comparisons.append, tuple, frozenset, lambda: self.is_connected
         )
 
