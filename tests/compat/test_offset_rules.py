@@ -301,7 +301,7 @@ def nameless(offsets: Offsets) -> None:
     offsets.forget(("orders", 0), group_id="")
 
 
-def foreign_files(offsets: Offsets) -> None:
+def strangers(offsets: Offsets) -> None:
     """Members of a group that is not there, and of one that nobody is in."""
     for made in (False, True):
         if made:
@@ -477,7 +477,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     nothing_there,
     metadata,
     nameless,
-    foreign_files,
+    strangers,
     members,
     members_of_the_new_protocol,
     not_consumers,

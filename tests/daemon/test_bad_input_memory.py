@@ -63,15 +63,15 @@ class Watched(Served):
         """An address of which the broker has not complained yet: it does so once a minute."""
         return f"127.0.3.{next(self._sources)}"
 
-    def serves_others(self, size: int, foreign_files: str) -> None:
-        """Another producer gets its acknowledgements, and not because `foreign_files` were given up."""
+    def serves_others(self, size: int, others: str) -> None:
+        """Another producer gets its acknowledgements, and not because `others` were given up."""
         with self.connect(patience_s=WITHIN_S) as other:
             for _ in range(5):
                 assert read_produced(other.ask(produce({("t", 0): batch(1, size)})))["t", 0].error == 0
-        self.has_given_up_none_of(foreign_files)
+        self.has_given_up_none_of(others)
 
-    def has_given_up_none_of(self, foreign_files: str) -> None:
-        assert not [line for line in self.lines(STALLED) if f"from {foreign_files}:" in line]
+    def has_given_up_none_of(self, others: str) -> None:
+        assert not [line for line in self.lines(STALLED) if f"from {others}:" in line]
 
 
 @pytest.fixture(scope="module")
@@ -200,14 +200,14 @@ def test_requests_for_which_the_machine_has_no_memory_cost_their_own_connections
         data = next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:"))
         subprocess.run(["prlimit", "--pid", str(network.pid), f"--data={data + (2 << 20)}:"], check=True)
         request = metadata([f"nobody-{number}" for number in range(100_000)])
-        foreign_files = [stack.enter_context(served.connect()) for _ in range(20)]
-        for stranger in foreign_files:
-            stranger.sock.setblocking(False)
+        others = [stack.enter_context(served.connect()) for _ in range(20)]
+        for other in others:
+            other.sock.setblocking(False)
             with suppress(BlockingIOError, ConnectionError):
-                stranger.send(request)
-        eventually(lambda: served.lines("there is no memory"), what="a connection is closed")
-        for stranger in foreign_files:
-            stranger.sock.close()
+                other.send(request)
+        eventually(lambda: served.lines("not enough memory"), what="a connection is closed")
+        for other in others:
+            other.sock.close()
         with served.connect() as client:
             client.ask(api_versions())
         assert network.pid in {process.pid for process in served.broker.tree()}

@@ -102,7 +102,7 @@ def test_partitions_of_an_unusable_directory_are_offline_and_come_back_with_it(
     here, lost = _partitions_in(broker.one, "t"), _partitions_in(broker.two, "t")
     assert (len(here), len(lost)) == (2, 2)
     with hide(broker), broker:
-        lines = [line for line in broker.output.read_text().splitlines() if "is offline" in line]
+        lines = [line for line in broker.output.read_text().splitlines() if "offline" in line]
         assert len(lines) == 1 and str(broker.two) in lines[0] and "irectory" in lines[0]
         _serves_only(broker, here, lost)
         assert [row["error"] for row in _printed(broker)] == [None, "KAFKA_STORAGE_ERROR"]

@@ -197,7 +197,7 @@ def test_stored_changes_of_an_earlier_version_are_named_once_and_ignored(tmp_pat
         alter(broker, "1", "log.retention.ms", "6")
         broker.stop()
         broker.start()
-        assert broker.output.read_text().count("are ignored") == 1
+        assert broker.output.read_text().count("ignoring stored dynamic values") == 1
 
 
 def test_a_file_with_a_mistake_changes_nothing(broker: FiledBroker) -> None:

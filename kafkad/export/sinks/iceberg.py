@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ try:
     from pyiceberg.exceptions import ValidationException as ConflictError
     from pyiceberg.table import Table, Transaction
     from sqlalchemy.engine import URL
-    from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+    from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError, SQLAlchemyError
 
     from kafkad.export.sinks.iceberg_files import (
         TRANSFORMS,
@@ -62,6 +62,8 @@ except ImportError as error:
 
 _IDENTITY = "kafkad.export"
 _CATALOG = "_catalog.db"
+_CREATIONS = 5
+"""Attempts to open a SQL catalog whose tables other processes create."""
 _LATER_STATE = re.compile(r"metadata/(?!00000)\d{5}-.+\.metadata\.json")
 """Metadata after the first commit. A run that was killed before it updated the catalog may leave the first file."""
 # The library warns of each column without statistics in each file; statistics are omitted on purpose.
@@ -293,7 +295,7 @@ class IcebergSink:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 # A path may have special characters of a URL.
                 address = URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
-            self._opened = _open_catalog(address)
+            self._opened = open_catalog(address)
         return self._opened
 
 
@@ -320,11 +322,16 @@ def _reason(error: Exception) -> str:
     return str(error).partition("\n")[0] if isinstance(error, SQLAlchemyError) else str(error)
 
 
-def _open_catalog(address: str) -> Catalog:
+def open_catalog(address: str) -> Catalog:
     if "://" not in address:
         return load_catalog(address)
-    kind = "rest" if address.startswith(("http://", "https://")) else "sql"
-    return load_catalog("kafkad", type=kind, uri=address, **_store_options())
+    if address.startswith(("http://", "https://")):
+        return load_catalog("kafkad", type="rest", uri=address, **_store_options())
+    # A SQL catalog creates its tables; that fails if another process creates them at the same time.
+    for _ in range(_CREATIONS - 1):
+        with suppress(OperationalError, ProgrammingError, IntegrityError):
+            return load_catalog("kafkad", type="sql", uri=address, **_store_options())
+    return load_catalog("kafkad", type="sql", uri=address, **_store_options())
 
 
 def _store_options() -> dict[str, str]:

@@ -179,8 +179,13 @@ class ChildProcess:
         if image is not self.image:
             before, self.image = self.image, image
             if any(isinstance(change, BrokerConfigChanged | Snapshot) for change in delta.changes):
-                configs = image.broker_configs
-                own = configs.get(str(self.config.node_id), {})
-                self.configure(apply_dynamic(self.config, configs.get(DEFAULT_BROKER, {}), own))
+                self._apply_broker_configs()
             self.metadata_changed(before, delta)
         self.metadata_applied()
+
+    def _apply_broker_configs(self) -> None:
+        configs = self.image.broker_configs
+        own = configs.get(str(self.config.node_id), {})
+        config = apply_dynamic(self.config, configs.get(DEFAULT_BROKER, {}), own)
+        if config != self.config:
+            self.configure(config)

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
-from kafkad.export.sinks.iceberg import make_namespace
+from kafkad.export.sinks.iceberg import make_namespace, open_catalog
 
 
 class Raced(SqlCatalog):
@@ -36,3 +37,19 @@ def test_another_export_may_make_it_meanwhile(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError):
         catalog(Raced, tmp_path).create_namespace("lake")
     make_namespace(catalog(Raced, tmp_path), "lake")
+
+
+def test_a_catalog_whose_tables_another_process_creates_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[str] = []
+
+    def load(name: str, **properties: str) -> Catalog:
+        attempts.append(name)
+        if len(attempts) == 1:
+            raise OperationalError("CREATE TABLE", {}, Exception("table iceberg_tables already exists"))
+        return load_catalog(name, **properties)
+
+    monkeypatch.setattr("kafkad.export.sinks.iceberg.load_catalog", load)
+    assert open_catalog(f"sqlite:///{tmp_path}/catalog.db").list_namespaces() == []
+    assert len(attempts) == 2
