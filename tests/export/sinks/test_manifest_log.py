@@ -306,15 +306,15 @@ def test_files_of_other_names_are_somebody_elses(name: str, tmp_path: Path) -> N
     with_commits(PARQUET, path, range(2))
     shortened(path)
     with_commits(PARQUET, path, [2])
-    foreign_files = {path / folder / name.format(number) for folder, number in ((LOG, 1), (LOG, 2), (CHECKPOINTS, 1))}
-    for each in foreign_files:
+    copies = {path / folder / name.format(number) for folder, number in ((LOG, 1), (LOG, 2), (CHECKPOINTS, 1))}
+    for each in copies:
         each.write_bytes((each.parent / f"{1:020d}.json").read_bytes())
     assert offsets_of(PARQUET, path) == [0, 1, 2]
     assert begun(PARQUET, path)[1].offsets == {0: 3}
     assert shortened(path) == 1
     assert offsets_of(PARQUET, path) == [0, 1, 2]
     there = {each for each in (path / LOG).rglob("*") if each.is_file()}
-    assert there == {*foreign_files, manifest(path, 2), path / CHECKPOINTS / f"{2:020d}.json"}
+    assert there == {*copies, manifest(path, 2), path / CHECKPOINTS / f"{2:020d}.json"}
 
 
 class WithoutSizes(TableFolder):

@@ -1,13 +1,14 @@
 """A compactor with real files, and a test in the place of the owner of the log."""
 
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from uuid import UUID
 
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.segment_files import SegmentFiles
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.config import BrokerConfig
 from kafkad.core.cleaning.cleanable import cleanable_range
 from kafkad.core.cleaning.latest_of_each_key import latest_of_each_key
 from kafkad.core.cleaning.record_filter import RecordFilter
@@ -151,13 +152,12 @@ class Compacting:
 
     def __init__(self, folder: Path, *, cleaners: int = 1, **options: str) -> None:
         self._folder = folder
-        self.configure(**options)
         self.block = [0] * BLOCK_WORDS
         self.logs: dict[int, OwnedLog] = {}
         self._heard: list[ControlMessage] = []
         self.early_checks = EarlyChecks()
         self.compactor = Compactor(
-            self._config,
+            self._configured(options),
             cleaners,
             self,
             self.block,
@@ -166,10 +166,11 @@ class Compacting:
         )
 
     def configure(self, **options: str) -> None:
+        self.compactor.config = self._configured(options)
+
+    def _configured(self, options: Mapping[str, str]) -> BrokerConfig:
         named = [(name.replace("_", "."), text) for name, text in options.items()]
-        self._config = configured(("log.dirs", str(self._folder)), *named)
-        if hasattr(self, "compactor"):
-            self.compactor.config = self._config
+        return configured(("log.dirs", str(self._folder)), *named)
 
     def log(self, topic: str) -> OwnedLog:
         owned = OwnedLog(self._folder, len(self.logs), topic)
