@@ -20,10 +20,10 @@ def responds(port: int, host: str = "127.0.0.1", *, timeout: float = 1.0) -> boo
     return len(head) == 10 and struct.unpack(">iih", head)[1:] == (1, 0)
 
 
-def has_controller(port: int, *, timeout: float = 1.0) -> bool:
+def has_controller(port: int, host: str = "127.0.0.1", *, timeout: float = 1.0) -> bool:
     """Whether a Metadata v1 response has a controller and brokers."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=timeout) as connection:
+        with socket.create_connection((host, port), timeout=timeout) as connection:
             connection.sendall(METADATA_OF_NO_TOPIC)
             (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
             body = connection.recv(size, socket.MSG_WAITALL)
