@@ -7,18 +7,20 @@ that can share it (`SharedCluster`, the fixture `cluster`).
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from click.testing import CliRunner
 from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic  # type: ignore[import-untyped]
-from kafka.errors import KafkaError  # type: ignore[import-untyped]
+from kafka.errors import KafkaConnectionError, KafkaError  # type: ignore[import-untyped]
 from kazoo.client import KazooClient
 
 from bench.brokers.processes import WITHIN_S, eventually
 from bench.brokers.zookeeper import ZookeeperServer
 from kafkad.cli import main
 from tests.daemon.cluster_broker import KafkadInCluster
+
+Result = TypeVar("Result")
 
 
 class Zookeeper(Protocol):
@@ -89,19 +91,31 @@ class Cluster:
     def admin(self, broker: int) -> KafkaAdminClient:
         return KafkaAdminClient(bootstrap_servers=self.brokers[broker].bootstrap)
 
+    def response(self, broker: int, request: Callable[[KafkaAdminClient], Result]) -> Result:
+        """The client may connect to any broker in the Metadata, also to a killed one until its session ends: then it
+        starts again.
+        """
+        responses: list[Result] = []
+
+        def responds() -> bool:
+            client = self.admin(broker)
+            try:
+                responses.append(request(client))
+            except KafkaConnectionError:
+                return False
+            finally:
+                client.close()
+            return True
+
+        eventually(responds, what=f"a client of broker {broker} gets a response")
+        return responses[0]
+
     def known(self, broker: int) -> set[int]:
-        client = self.admin(broker)
-        try:
-            return {each["broker_id"] for each in client.describe_cluster()["brokers"]}
-        finally:
-            client.close()
+        described = self.response(broker, KafkaAdminClient.describe_cluster)
+        return {each["broker_id"] for each in described["brokers"]}
 
     def controller(self, broker: int) -> int:
-        client = self.admin(broker)
-        try:
-            return int(client.describe_cluster()["controller_id"])
-        finally:
-            client.close()
+        return int(self.response(broker, KafkaAdminClient.describe_cluster)["controller_id"])
 
     def kill_for_good(self, broker: int) -> None:
         """Nobody waits for its session, also not a controller that it has never answered."""
@@ -118,11 +132,7 @@ class Cluster:
         return first, second, third
 
     def rows(self, broker: int, name: str) -> list[dict[str, Any]]:
-        client = self.admin(broker)
-        try:
-            (topic,) = client.describe_topics([name])
-        finally:
-            client.close()
+        (topic,) = self.response(broker, lambda client: client.describe_topics([name]))
         return sorted(topic["partitions"], key=lambda row: int(row["partition_index"]))
 
     def leaders(self, broker: int, name: str) -> list[int]:
@@ -165,27 +175,15 @@ class Cluster:
         return sorted(found)
 
     def elect_preferred_leaders(self, broker: int) -> None:
-        client = self.admin(broker)
-        try:
-            client.elect_leaders(0, {self.topic: [0, 1, 2]})
-        finally:
-            client.close()
+        self.response(broker, lambda client: client.elect_leaders(0, {self.topic: [0, 1, 2]}))
 
     def create(self, broker: int, name: str, assignments: dict[int, list[int]]) -> None:
-        client = self.admin(broker)
-        try:
-            client.create_topics(
-                [NewTopic(name, num_partitions=-1, replication_factor=-1, replica_assignments=assignments)]
-            )
-        finally:
-            client.close()
+        topic = NewTopic(name, num_partitions=-1, replication_factor=-1, replica_assignments=assignments)
+        self.response(broker, lambda client: client.create_topics([topic]))
 
     def configure(self, broker: int, topic: str, name: str, value: str) -> None:
-        client = self.admin(broker)
-        try:
-            client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs={name: value})])
-        finally:
-            client.close()
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs={name: value})
+        self.response(broker, lambda client: client.alter_configs([resource]))
 
     def create_led(self, broker: int, name: str, assignments: dict[int, list[int]]) -> None:
         """Create it; every broker knows its leaders, which are the preferred ones."""
@@ -207,9 +205,7 @@ class Cluster:
         names = set(self.zookeeper.get_children("/brokers/topics"))
         made = {name for name in names if not name.startswith(INTERNAL)}
         if made:
-            client = self.admin(1)
-            client.delete_topics(sorted(made))
-            client.close()
+            self.response(1, lambda client: client.delete_topics(sorted(made)))
         self.wait_until(lambda: made.isdisjoint(self.zookeeper.get_children("/brokers/topics")), "topics are deleted")
         for name in names - made:
             self.wait_until(

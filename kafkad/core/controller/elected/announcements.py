@@ -3,7 +3,7 @@
 As from Apache Kafka's controller, replicas get their roles first, then every live broker gets the metadata.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkad.core.cluster.control_requests import (
@@ -36,8 +36,8 @@ Rows = Sequence[tuple[Topic, Sequence[Partition]]]
 class Announcer:
     """Builds the requests of one term. `listener` is the name of the inter-broker listener.
 
-    All registered `brokers` get requests. UpdateMetadata omits `unreachable` brokers, whose hosts refuse connections
-    while their sessions live, so that clients stop connecting to them.
+    All registered `brokers` get requests, and UpdateMetadata names all of them. `unreachable` brokers don't lead: their
+    hosts refuse connections, but their sessions live.
     `offline` are replicas whose log directory is offline or full.
     """
 
@@ -100,13 +100,12 @@ class Announcer:
         return LiveLeader(broker_id=broker_id, host_name=found.host, port=found.port)
 
     def metadata(self, rows: Rows, only: Iterable[int] | None = None) -> list[tuple[int, Request]]:
-        """UpdateMetadata with all live brokers and these partitions, to every broker (`only` to these)."""
-        live = self.live.keys()
+        """UpdateMetadata with all registered brokers and these partitions, to every broker (`only` to these)."""
         states = tuple(
             UpdateMetadataTopic(
                 topic_name=topic.name,
                 topic_id=topic.id,
-                partition_states=tuple(self._state(topic, row, live) for row in partitions),
+                partition_states=tuple(self._state(topic, row) for row in partitions),
             )
             for topic, partitions in rows
         )
@@ -114,10 +113,7 @@ class Announcer:
 
     def deleted(self, topic: Topic, only: Iterable[int] | None = None) -> list[tuple[int, Request]]:
         """UpdateMetadata that removes the topic from every broker's metadata (`only` from these)."""
-        live = self.live.keys()
-        states = tuple(
-            self._state(topic, row, live, leader=LEADER_DURING_DELETE, leader_epoch=0) for row in topic.partitions
-        )
+        states = tuple(self._state(topic, row, leader=LEADER_DURING_DELETE, leader_epoch=0) for row in topic.partitions)
         return self._updates(
             (UpdateMetadataTopic(topic_name=topic.name, topic_id=topic.id, partition_states=states),), only
         )
@@ -125,7 +121,7 @@ class Announcer:
     def _updates(
         self, states: tuple[UpdateMetadataTopic, ...], only: Iterable[int] | None
     ) -> list[tuple[int, Request]]:
-        live = tuple(_live(broker) for _, broker in sorted(self.live.items()))
+        registered = tuple(_live(broker) for _, broker in sorted(self.brokers.items()))
         to = self.brokers.keys() if only is None else self.brokers.keys() & set(only)
         return [
             (
@@ -135,7 +131,7 @@ class Announcer:
                     controller_epoch=self.controller_epoch,
                     broker_epoch=self.brokers[broker].epoch,
                     topic_states=states,
-                    live_brokers=live,
+                    live_brokers=registered,
                 ),
             )
             for broker in sorted(to)
@@ -145,7 +141,6 @@ class Announcer:
         self,
         topic: Topic,
         row: Partition,
-        live: Collection[int],
         leader: int | None = None,
         leader_epoch: int | None = None,
     ) -> UpdateMetadataPartition:
@@ -158,7 +153,7 @@ class Announcer:
             isr=row.isr,
             zk_version=row.partition_epoch,
             replicas=row.replicas,
-            offline_replicas=tuple(each for each in row.replicas if each not in live or each in offline),
+            offline_replicas=tuple(each for each in row.replicas if each not in self.brokers or each in offline),
         )
 
     def stops(self, broker: int, rows: Rows) -> list[tuple[int, Request]]:

@@ -156,15 +156,15 @@ def test_a_broker_that_goes_leaves_leadership_and_every_isr(world: World) -> Non
     assert {broker for broker, _ in world.sent()} == {2, 3}
 
 
-def test_a_broker_whose_host_refuses_leads_nothing_and_is_named_to_nobody(world: World) -> None:
+def test_a_broker_whose_host_refuses_connections_leads_nothing_and_stays_in_metadata(world: World) -> None:
     world.create((1, 2, 3))
     world.sent()
     world.controller.brokers_changed(brokers(1, 2, 3), frozenset({1}))
     assert (world.row().leader, world.row().isr) == (2, (2, 3))
     updates = [each for _, each in world.sent() if isinstance(each, UpdateMetadataRequest)]
-    assert {tuple(broker.id for broker in each.live_brokers) for each in updates} == {(2, 3)}
+    assert {tuple(broker.id for broker in each.live_brokers) for each in updates} == {(1, 2, 3)}
     (state,) = next(each for each in updates if each.topic_states).topic_states[0].partition_states
-    assert (state.leader, state.offline_replicas) == (2, (1,))
+    assert (state.leader, state.isr, state.offline_replicas) == (2, (2, 3), ())
 
 
 def test_a_broker_with_another_address_is_named_to_all_and_nobody_is_elected(world: World) -> None:
