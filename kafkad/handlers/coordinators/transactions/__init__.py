@@ -1,1 +1,0 @@
-"""The APIs of transaction coordinators, one module each."""
