@@ -1,6 +1,6 @@
-"""Options of SASL logins."""
+"""Options of security: authorization, principals and delegation tokens; TLS; SASL logins."""
 
-from kafkad.config.rows.reasons import SASL
+from kafkad.config.rows.reasons import AUTHORIZER, ENCODER, JVM, SASL, SECURITY, TLS, TOKENS
 from kafkad.core.settings.limits import Between, OneOf
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import (
@@ -22,7 +22,95 @@ from kafkad.core.settings.rows import (
 )
 
 # fmt: off
-SETTINGS: tuple[Setting, ...] = (
+AUTHORIZATION_SETTINGS: tuple[Setting, ...] = (
+    row("authorizer.class.name", STRING, "", None, LOW, READ_ONLY,
+        "Class that decides what each principal may do.", status=AUTHORIZER),
+    row("super.users", STRING, None, None, MEDIUM, READ_ONLY,
+        "Principals that may do everything.", status=AUTHORIZER),
+    row("allow.everyone.if.no.acl.found", BOOLEAN, False, None, LOW, READ_ONLY,
+        "Allows everything on a resource that has no access rule.", status=SECURITY),
+    row("principal.builder.class", CLASS,
+        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+        None, MEDIUM, PER_BROKER,
+        "JVM class that determines the principal of a connection.", status=SECURITY),
+    row("security.providers", STRING, None, None, LOW, READ_ONLY,
+        "JVM classes that add security algorithms.", status=JVM),
+    row("connections.max.reauth.ms", LONG, 0, None, MEDIUM, READ_ONLY,
+        "How long a login lasts before a client has to repeat it.", status=SECURITY),
+    row("delegation.token.master.key", PASSWORD, None, None, MEDIUM, READ_ONLY,
+        "Old name of delegation.token.secret.key.", status=TOKENS),
+    row("delegation.token.secret.key", PASSWORD, None, None, MEDIUM, READ_ONLY,
+        "Secret that delegation tokens are signed with.", status=TOKENS),
+    row("delegation.token.expiry.check.interval.ms", LONG, 3_600_000, Between(1), LOW, READ_ONLY,
+        "Interval of checks for expired tokens.", status=TOKENS),
+    row("delegation.token.expiry.time.ms", LONG, 86_400_000, Between(1), MEDIUM, READ_ONLY,
+        "Lifetime of a token without renewal.", status=TOKENS),
+    row("delegation.token.max.lifetime.ms", LONG, 604_800_000, Between(1), MEDIUM, READ_ONLY,
+        "Maximum lifetime of a token.", status=TOKENS),
+    row("password.encoder.secret", PASSWORD, None, None, MEDIUM, READ_ONLY,
+        "Secret for passwords that are kept in the store.", status=ENCODER),
+    row("password.encoder.old.secret", PASSWORD, None, None, MEDIUM, READ_ONLY,
+        "Previous secret for passwords that are kept in the store.", status=ENCODER),
+    row("password.encoder.cipher.algorithm", STRING, "AES/CBC/PKCS5Padding", None, LOW, READ_ONLY,
+        "Cipher for passwords that are kept in the store.", status=ENCODER),
+    row("password.encoder.iterations", INT, 4096, Between(1024), LOW, READ_ONLY,
+        "Rounds of the key derivation for stored passwords.", status=ENCODER),
+    row("password.encoder.key.length", INT, 128, Between(8), LOW, READ_ONLY,
+        "Key length for stored passwords.", status=ENCODER),
+    row("password.encoder.keyfactory.algorithm", STRING, None, None, LOW, READ_ONLY,
+        "Key derivation for stored passwords.", status=ENCODER),
+)
+
+TLS_SETTINGS: tuple[Setting, ...] = (
+    row("ssl.allow.dn.changes", BOOLEAN, False, None, LOW, READ_ONLY,
+        "Allows a renewed certificate to have another subject.", status=TLS),
+    row("ssl.allow.san.changes", BOOLEAN, False, None, LOW, READ_ONLY,
+        "Allows a renewed certificate to have other alternative names.", status=TLS),
+    row("ssl.cipher.suites", LIST, (), None, MEDIUM, PER_BROKER,
+        "Cipher suites that are offered.", status=TLS),
+    row("ssl.client.auth", STRING, "none", OneOf(("required", "requested", "none")), MEDIUM, PER_BROKER,
+        "Whether clients have to show a certificate.", status=TLS),
+    row("ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3"), None, MEDIUM, PER_BROKER,
+        "TLS versions that are offered.", status=TLS),
+    row("ssl.endpoint.identification.algorithm", STRING, "https", None, LOW, PER_BROKER,
+        "How a server's name is checked against its certificate.", status=TLS),
+    row("ssl.engine.factory.class", CLASS, None, None, LOW, PER_BROKER,
+        "JVM class that creates TLS engines.", status=JVM),
+    row("ssl.key.password", PASSWORD, None, None, MEDIUM, PER_BROKER,
+        "Password of the private key.", status=TLS),
+    row("ssl.keymanager.algorithm", STRING, "SunX509", None, MEDIUM, PER_BROKER,
+        "Java's algorithm for key managers.", status=TLS),
+    row("ssl.keystore.certificate.chain", PASSWORD, None, None, MEDIUM, PER_BROKER,
+        "Certificate chain in PEM form.", status=TLS),
+    row("ssl.keystore.key", PASSWORD, None, None, MEDIUM, PER_BROKER,
+        "Private key in PEM form.", status=TLS),
+    row("ssl.keystore.location", STRING, None, None, MEDIUM, PER_BROKER,
+        "File with the broker's key and certificate.", status=TLS),
+    row("ssl.keystore.password", PASSWORD, None, None, MEDIUM, PER_BROKER,
+        "Password of the key file.", status=TLS),
+    row("ssl.keystore.type", STRING, "JKS", None, MEDIUM, PER_BROKER,
+        "Format of the key file.", status=TLS),
+    row("ssl.principal.mapping.rules", STRING, "DEFAULT", None, LOW, READ_ONLY,
+        "Rules that map a certificate's subject to a user name.", status=TLS),
+    row("ssl.protocol", STRING, "TLSv1.3", None, MEDIUM, PER_BROKER,
+        "TLS version of outgoing connections.", status=TLS),
+    row("ssl.provider", STRING, None, None, MEDIUM, PER_BROKER,
+        "Java's security provider.", status=TLS),
+    row("ssl.secure.random.implementation", STRING, None, None, LOW, PER_BROKER,
+        "Java's source of random numbers.", status=TLS),
+    row("ssl.trustmanager.algorithm", STRING, "PKIX", None, MEDIUM, PER_BROKER,
+        "Java's algorithm for trust managers.", status=TLS),
+    row("ssl.truststore.certificates", PASSWORD, None, None, MEDIUM, PER_BROKER,
+        "Trusted certificates in PEM form.", status=TLS),
+    row("ssl.truststore.location", STRING, None, None, MEDIUM, PER_BROKER,
+        "File with the trusted certificates.", status=TLS),
+    row("ssl.truststore.password", PASSWORD, None, None, MEDIUM, PER_BROKER,
+        "Password of the file with the trusted certificates.", status=TLS),
+    row("ssl.truststore.type", STRING, "JKS", None, MEDIUM, PER_BROKER,
+        "Format of the file with the trusted certificates.", status=TLS),
+)
+
+SASL_SETTINGS: tuple[Setting, ...] = (
     row("sasl.enabled.mechanisms", LIST, ("GSSAPI",), None, MEDIUM, PER_BROKER,
         "SASL mechanisms that are offered.", status=SASL),
     row("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", None, MEDIUM, PER_BROKER,
