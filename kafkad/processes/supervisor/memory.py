@@ -3,7 +3,7 @@
 import logging
 
 from kafkad.adapters.operating_system.memory_limits import data_limit, group_limit
-from kafkad.core.supervision.memory import recommended_memory, required_by_process
+from kafkad.core.supervision.machine_limits import recommended_memory, required_by_process
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from kafkad.adapters.files.log_directory import LogDirectory
 from kafkad.config import BrokerConfig
 from kafkad.core.ports import StorageFailed
-from kafkad.core.supervision.open_files import USUAL_CONNECTIONS, OpenFiles
+from kafkad.core.supervision.machine_limits import USUAL_CONNECTIONS, OpenFiles
 
 log = logging.getLogger(__name__)
 

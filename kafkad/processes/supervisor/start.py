@@ -19,7 +19,7 @@ from kafkad.config import BrokerConfig, Endpoint, InvalidConfiguration, dynamic
 from kafkad.core.ports import StorageFailed
 from kafkad.core.settings.values import integer
 from kafkad.core.supervision.exit_codes import REFUSED
-from kafkad.core.supervision.open_files import OpenFiles
+from kafkad.core.supervision.machine_limits import OpenFiles
 from kafkad.core.supervision.restart_backoff import FAILURES_ALLOWED
 from kafkad.core.supervision.stop_sequence import STAGE_MS
 from kafkad.plugin_loading import Plugins

@@ -23,8 +23,7 @@ from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
-from kafkad.core.controller.elected.node_orders import NodeOrders
-from kafkad.core.controller.elected.notifications import stored_states, take_isr_changes, take_log_dir_events
+from kafkad.core.controller.elected.node_orders import NodeOrders, stored_states, take_isr_changes, take_log_dir_events
 from kafkad.core.controller.elected.registrations import live_brokers, remove_unsupported
 from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager

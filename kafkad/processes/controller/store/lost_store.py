@@ -12,7 +12,7 @@ from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
 from kafkad.adapters.stores.store_copy import COPY_NAME, is_lost, restore
 from kafkad.core.controller.startup.reconciliation import parse_directory
-from kafkad.core.controller.startup.restored import adjust_restored
+from kafkad.core.controller.startup.repair import adjust_restored
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 
 log = logging.getLogger(__name__)

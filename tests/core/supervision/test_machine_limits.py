@@ -1,8 +1,14 @@
-"""How a limit of open files is divided, and which limit is enough."""
+"""The limits of open files and memory that are enough for a broker."""
 
 import random
 
-from kafkad.core.supervision.open_files import FEWEST_CONNECTIONS, SEARCHES, OpenFiles
+from kafkad.core.supervision.machine_limits import (
+    FEWEST_CONNECTIONS,
+    SEARCHES,
+    OpenFiles,
+    recommended_memory,
+    required_by_process,
+)
 from tests.amounts import random_seeds
 
 
@@ -37,3 +43,18 @@ def test_what_a_network_process_shares_out_is_within_the_limit() -> None:
 
 def test_small_limit_still_serves_more_than_a_handful() -> None:
     assert OpenFiles(limit=256, processes=6).connections == 92
+
+
+MB = 1 << 20
+
+
+def test_what_clients_can_make_a_broker_hold_is_in_every_limit() -> None:
+    assert required_by_process() > 200 * MB
+    assert recommended_memory(processes=6, arena_bytes=0) > 200 * MB
+
+
+def test_arenas_and_processes_count() -> None:
+    few = recommended_memory(processes=6, arena_bytes=100 * MB)
+    assert few == 420 * MB
+    assert recommended_memory(processes=7, arena_bytes=100 * MB) > few
+    assert recommended_memory(processes=6, arena_bytes=200 * MB) == few + 100 * MB

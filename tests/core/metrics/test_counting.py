@@ -12,7 +12,7 @@ from kafkad.core.metrics.catalogue import (
     INVALID_SEQUENCE,
     NO_KEY_COMPACTED,
 )
-from kafkad.core.metrics.rejections import count_rejected, count_storage_failure
+from kafkad.core.metrics.counting import count_rejected, count_storage_failure
 
 KEYLESS = InvalidRecords(ErrorCode.INVALID_RECORD, "", [RecordError(0, "no key"), RecordError(2, "no key")])
 

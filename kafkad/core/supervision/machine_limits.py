@@ -1,7 +1,10 @@
-"""The number of files that a process of the broker may have open, and their division.
+"""The limits of the machine that are enough for a broker: open files and memory.
 
-The limit applies to each process (RLIMIT_NOFILE). A network process uses most for client sockets, a worker for segment
-files; both reserve some for the links and locks of every process.
+The limit of open files applies to each process (RLIMIT_NOFILE). A network process uses most for client sockets, a
+worker for segment files; both reserve some for the links and locks of every process.
+
+The memory that clients can make a broker use is bounded: the requests and replies of all connections together. Under a
+lower limit the kernel kills processes, or allocations fail, when clients send much.
 """
 
 from dataclasses import dataclass
@@ -61,3 +64,22 @@ class OpenFiles:
     def _limit_for(self, connections: int) -> int:
         """The lowest limit that allows a network process this number of connections."""
         return (connections + self.besides - 1) * _FILES_SHARE // (_FILES_SHARE - 1) + 1
+
+
+_MB = 1024 * 1024
+_FOR_CLIENTS = 200 * _MB
+"""The memory that clients can make a process use besides the arena."""
+_RESIDENT = 20 * _MB
+"""The resident memory of an idle process, with its share of shared memory."""
+_MAPPED = 80 * _MB
+"""The private mappings of an idle process, including the stacks of its threads."""
+
+
+def recommended_memory(*, processes: int, arena_bytes: int) -> int:
+    """The bytes for all `processes` together; `arena_bytes` is the size of all arenas."""
+    return processes * _RESIDENT + arena_bytes + _FOR_CLIENTS
+
+
+def required_by_process() -> int:
+    """The bytes for each process alone."""
+    return _MAPPED + _FOR_CLIENTS
