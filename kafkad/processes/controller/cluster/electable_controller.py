@@ -42,8 +42,12 @@ from kafkad.handlers.controller.requests.controller_view import ControllerView, 
 from kafkad.handlers.controller.requests.pieces import joined, pieces_of, pieces_of_names
 from kafkad.handlers.controller.requests.responses import response_to
 from kafkad.plugin_loading import chosen
-from kafkad.processes.controller.cluster.requests.broker_channels import Outcome, encoded
-from kafkad.processes.controller.cluster.requests.broker_responses import handle_broker_response, retry_deletions
+from kafkad.processes.controller.cluster.requests.broker_channels import (
+    Outcome,
+    encoded,
+    handle_broker_response,
+    retry_deletions,
+)
 from kafkad.processes.controller.cluster.tree_reader import Configs, controller_id, finalized_features, may_replace
 from kafkad.processes.controller.startup import elected_settings, new_id
 from kafkad.processes.controller.tables import LiveTables

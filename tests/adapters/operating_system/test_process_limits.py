@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkad.adapters.operating_system.memory_limits import data_limit, group_limit
+from kafkad.adapters.operating_system.process_limits import data_limit, group_limit
 
 MB = 1 << 20
 
@@ -49,7 +49,7 @@ def test_a_machine_without_control_groups_has_no_limit(tmp_path: Path) -> None:
 
 
 def test_the_limit_of_this_process() -> None:
-    program = "from kafkad.adapters.operating_system.memory_limits import data_limit; print(data_limit())"
+    program = "from kafkad.adapters.operating_system.process_limits import data_limit; print(data_limit())"
     command = ["prlimit", f"--data={300 * MB}:", sys.executable, "-c", program]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == f"{300 * MB}\n"
     soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
