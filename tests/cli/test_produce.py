@@ -4,7 +4,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkad.cli.lines import GROUP_BYTES, line_groups
+from kafkad.cli.commands.produce import GROUP_BYTES, line_groups
 
 
 def _groups_of(pieces: list[bytes]) -> list[list[bytes]]:
