@@ -26,8 +26,7 @@ _CODES_OF_APPEND_ERRORS = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-
-
+"""The code for a client when an append failed. Clients do not know the coordinator's partition."""
 STEP_RECORDS = 50
 """Records per step of loading: well below the 5 ms that a loop pass may take."""
 RETRY_MS = 500

@@ -39,7 +39,8 @@ from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsOf, short_
 
 
 class TopicSettings:
-    """Parsed settings with their configurations: each change of one creates a new object.
+    """The settings for cleaning the logs of a topic, parsed when a configuration changes: each change creates a new
+    object. A topic with an unreadable value is not cleaned, because its retention is unknown.
 
     `topic_configs`: the topic configs of plugins.
     """

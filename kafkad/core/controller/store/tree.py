@@ -350,7 +350,9 @@ def _topic_data(topic_id: UUID, assignments: Sequence[ReplicaAssignment]) -> byt
 
 
 def _remove(store: CoordinationStore, paths: Sequence[str], guard: Check) -> None:
-    """Remove the nodes in this order; a missing node is no error. Raises the errors of the store."""
+    """Remove the nodes in this order, with all nodes that others created below them (Apache Kafka: deleteRecursive). A
+    missing node is no error. Raises the errors of the store.
+    """
     outcomes = store.pipelined([Delete(path) for path in paths], guard=guard)
     for path, outcome in zip(paths, outcomes, strict=True):
         if isinstance(outcome, NotEmpty):

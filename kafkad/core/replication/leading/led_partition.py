@@ -261,7 +261,9 @@ class LedPartition:
 def add_isr_change(
     lines: PartitionLines, at: TopicPartition, before: tuple[int, ...], led: LedPartition, log_end: int
 ) -> None:
-    """`before` is the ISR before the change; `log_end` is the leader's log end offset."""
+    """Add the log line of an ISR change that the leader requested. `before` is the ISR before the change; `log_end` is
+    the leader's log end offset.
+    """
     isr = led.state.isr
     change = f"{at} from {shown(before)} to {shown(isr)}"
     removed, joined = _named(before, isr), _named(isr, before)

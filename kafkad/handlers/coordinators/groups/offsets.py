@@ -38,6 +38,8 @@ from kafkad.wire.steps import Reading
 
 
 class OffsetShard(Protocol):
+    """A group shard, as the APIs about offsets use it."""
+
     @property
     def offsets(self) -> GroupOffsets: ...
 

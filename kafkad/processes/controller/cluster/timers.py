@@ -13,6 +13,8 @@ TERM_RETRY_MS = 1_000
 
 
 class NextTerm:
+    """The broker is a candidate again at once, or after a pause if the error may persist."""
+
     def __init__(self, run: Callable[[], None], clock: Callable[[], int] = monotonic_ms) -> None:
         self._run = run
         self._clock = clock
@@ -35,7 +37,9 @@ FIRST_CHECK_MS = 5_000
 
 
 class LeaderBalance:
-    """`balance` gets the percentage of partitions that a broker need not lead."""
+    """Moves leaders back to preferred replicas (auto.leader.rebalance.enable): soon after the controller's election,
+    then periodically. `balance` gets the percentage of partitions that a broker need not lead.
+    """
 
     def __init__(self, config: BrokerConfig, balance: Callable[[int], None]) -> None:
         values = config.values
@@ -64,6 +68,11 @@ DELETION_RETRY_MS = 60_000
 
 
 class DeletionRetries:
+    """Retries failed deletions of replicas a minute later, after a full or a failed disk.
+
+    Apache Kafka retries when the broker restarts, or when another controller is elected.
+    """
+
     def __init__(self, retry: Callable[[], None]) -> None:
         self._retry = retry
         self.next_deadline_ms: int | None = None
