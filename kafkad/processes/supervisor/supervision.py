@@ -338,21 +338,21 @@ def _exit_text(code: int) -> str:
 
 
 def _start_progress(registry: ProcessRegistry, *, is_recovering: bool) -> str:
-    done, total = _partitions(registry)
+    done, total = _loaded_partitions(registry)
     percent = 100 * done // total if total else 0
     return f"recovering {percent} %" if is_recovering else f"loading {percent} %"
 
 
 def _stop_progress(registry: ProcessRegistry, stage: StopRole | None) -> str | None:
     """None if the text has not changed."""
-    done, total = _partitions(registry)
+    done, total = _loaded_partitions(registry)
     # Right after `Stop` a worker has not reported its count yet.
     if stage is None or (stage.role == "worker" and done == total):
         return None
     return _STOPPING[stage.role].format(total - done)
 
 
-def _partitions(registry: ProcessRegistry) -> tuple[int, int]:
+def _loaded_partitions(registry: ProcessRegistry) -> tuple[int, int]:
     """The total progress of all workers."""
     rows = [registry.progress(key) for key in registry.role("worker")]
     return sum(row[0] for row in rows), sum(row[1] for row in rows)

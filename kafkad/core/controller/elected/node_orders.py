@@ -57,12 +57,12 @@ class TopicNodes:
         self._watched.update(names)
         read = self._store.get_many([nodes.topic_path(name) for name in names], watch=True)
         return any(
-            node is not None and _partitions(node.data) > (len(topics[name].partitions) if name in topics else 0)
+            node is not None and _partitions_in(node.data) > (len(topics[name].partitions) if name in topics else 0)
             for name, node in zip(names, read, strict=True)
         )
 
 
-def _partitions(data: bytes) -> int:
+def _partitions_in(data: bytes) -> int:
     """0 for an unreadable node: the topic stays as it is until the next term."""
     try:
         return len(nodes.read_topic(data).partitions)

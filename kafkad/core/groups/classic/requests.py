@@ -152,7 +152,7 @@ def _rejoin(group: ClassicGroup, member: ClassicMember, request: JoinGroup, toke
 
 def sync(group: ClassicGroup, request: SyncGroup, token: int, step: Step) -> None:
     """Raises `KafkaError` if the client is not a member of this generation."""
-    _check(group, request)
+    _check_sync(group, request)
     member = group.members[request.member_id]
     match group.state:
         case ClassicState.PREPARING_REBALANCE:
@@ -169,7 +169,7 @@ def sync(group: ClassicGroup, request: SyncGroup, token: int, step: Step) -> Non
             step.reply(token, _assigned(group, member.assignment))
 
 
-def _check(group: ClassicGroup, request: SyncGroup) -> None:
+def _check_sync(group: ClassicGroup, request: SyncGroup) -> None:
     if group.state is ClassicState.DEAD:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     group.check_member(request.member_id, request.instance_id)
