@@ -5,7 +5,7 @@ The core decides. The wire translates. Handlers connect. Processes act. Plugins 
 core/       the rules, pure: log, cleaning, replication, controller, hosting, coordinator, groups, transactions,
             waiting, sessions, quotas
 wire/       bytes to messages and back: framing, headers, the API table, frequent responses
-handlers/   the APIs: request to response, or to a pending operation
+handlers/   one module per API: request to response, or to a pending operation
 adapters/   access to one external resource each: files, shared memory, ZeroMQ links, coordination stores
 export/     topics to tables, from segment files or with a client; not part of the broker
 client/     a synchronous Kafka client for kafkad's commands; not part of the broker

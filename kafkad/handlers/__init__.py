@@ -1,4 +1,1 @@
-"""The APIs: their versions, and how a request becomes a response or a pending operation.
-
-APIs that are used together are in one module, others have a module each.
-"""
+"""One module per API: its versions, and how a request becomes a response or a pending operation."""

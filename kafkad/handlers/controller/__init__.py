@@ -1,4 +1,4 @@
-"""The APIs of the controller process, by what they change: request body in, response body or pending response out.
+"""The APIs of the controller process, one module each: request body in, response body or pending response out.
 
-`requests.apis_of_controller` maps API keys to functions. They do not depend on the transport.
+`requests.apis_of_controller` maps API keys to modules. The modules do not depend on the transport.
 """

@@ -8,7 +8,7 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS
-from kafkad.handlers.controller.replicas import move_replicas
+from kafkad.handlers.controller.alter_replica_log_dirs import move_replicas
 from kafkad.handlers.controller.requests.controller_view import ResponseAfter
 from kafkad.handlers.controller.requests.responses import unencodable_response
 from kafkad.processes.controller.checkpoints import Checkpoints

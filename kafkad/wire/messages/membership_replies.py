@@ -1,14 +1,11 @@
-"""Packs responses of JoinGroup, SyncGroup and ConsumerGroupHeartbeat by hand.
+"""Packs responses of JoinGroup and SyncGroup by hand: a rebalance of a thousand members sends a thousand of each.
 
-A rebalance of a thousand members sends a thousand responses to JoinGroup and SyncGroup, and the leader's contains all
-members; packing it by schema would block the worker's loop for too long. Each member of a KIP-848 group gets a response
-to ConsumerGroupHeartbeat every few seconds; packing it by schema took longer than handling the heartbeat. The throttle
-time is always 0. Tests compare every version with kio's schemas.
+The leader's response contains all members; packing it by schema would block the worker's loop for too long. The
+throttle time is always 0. Tests compare every version with kio's schemas.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from struct import Struct
-from uuid import UUID
 
 from kafkad.wire.error_counts import count_error
 from kafkad.wire.primitives import EMPTY_TAGS, I16, I32, NOT_THROTTLED, array_length, compact_string, string, uvarint
@@ -76,37 +73,3 @@ def _flexible_rows(members: Members) -> list[bytes]:
         compact_string(member_id) + compact_string(instance_id) + uvarint(len(metadata) + 1) + metadata + EMPTY_TAGS
         for member_id, instance_id, metadata in members
     ]
-
-
-_NOT_THROTTLED_AND_CODE = Struct(">ih")
-_EPOCH_AND_INTERVAL = Struct(">ii")
-_UNCHANGED = b"\xff"
-_ASSIGNED = b"\x01"
-
-
-def pack_consumer_heartbeat(
-    code: int,
-    message: str | None,
-    *,
-    member_id: str | None,
-    member_epoch: int,
-    heartbeat_interval_ms: int,
-    assignment: Mapping[UUID, Collection[int]] | None,
-) -> bytes:
-    """ConsumerGroupHeartbeat, versions 0 and 1. `assignment` is None if it has not changed."""
-    count_error(code)
-    head = _NOT_THROTTLED_AND_CODE.pack(0, code) + compact_string(message) + compact_string(member_id)
-    head += _EPOCH_AND_INTERVAL.pack(member_epoch, heartbeat_interval_ms)
-    if assignment is None:
-        return head + _UNCHANGED + EMPTY_TAGS
-    # Comparing numbers is faster than comparing UUIDs.
-    ordered = sorted(assignment.items(), key=lambda row: row[0].int)
-    rows = [_topic(topic_id, partitions) for topic_id, partitions in ordered]
-    assigned = _ASSIGNED + array_length(len(rows), flexible=True) + b"".join(rows) + EMPTY_TAGS
-    return head + assigned + EMPTY_TAGS
-
-
-def _topic(topic_id: UUID, partitions: Collection[int]) -> bytes:
-    count = len(partitions)
-    indexes = Struct(f">{count}i").pack(*sorted(partitions))
-    return topic_id.bytes + array_length(count, flexible=True) + indexes + EMPTY_TAGS

@@ -7,21 +7,28 @@ from typing import Any
 from kafkad.core.coordinator.shard import Caller, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.records import GroupRecord
-from kafkad.handlers.coordinators.groups.administration import DeleteGroupsApi, DescribeGroupsApi, ListGroupsApi
-from kafkad.handlers.coordinators.groups.membership import HeartbeatApi, JoinGroupApi, LeaveGroupApi, SyncGroupApi
+from kafkad.handlers.coordinators.groups import (
+    delete_groups,
+    describe_groups,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    sync_group,
+)
 from kafkad.wire.kio_codec import codec
 from tests.core.coordinator.memory_log import Refused
 from tests.core.groups.classic_bed import GROUP, ClassicBed
 from tests.handlers.kio_calls import KioApi
 
 MODULES: dict[str, Any] = {
-    "join_group": JoinGroupApi,
-    "sync_group": SyncGroupApi,
-    "heartbeat": HeartbeatApi,
-    "leave_group": LeaveGroupApi,
-    "describe_groups": DescribeGroupsApi,
-    "list_groups": ListGroupsApi,
-    "delete_groups": DeleteGroupsApi,
+    "join_group": join_group,
+    "sync_group": sync_group,
+    "heartbeat": heartbeat,
+    "leave_group": leave_group,
+    "describe_groups": describe_groups,
+    "list_groups": list_groups,
+    "delete_groups": delete_groups,
 }
 
 

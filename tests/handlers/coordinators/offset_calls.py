@@ -6,21 +6,16 @@ from typing import Any
 from kafkad.core.coordinator.shard import Caller, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.records import GroupRecord
-from kafkad.handlers.coordinators.groups.offsets import (
-    OffsetCommitApi,
-    OffsetDeleteApi,
-    OffsetFetchApi,
-    TxnOffsetCommitApi,
-)
+from kafkad.handlers.coordinators.groups import offset_commit, offset_delete, offset_fetch, txn_offset_commit
 from kafkad.wire.kio_codec import codec
 from tests.core.coordinator.memory_log import Bed, Refused
 from tests.handlers.kio_calls import KioApi
 
 MODULES: dict[str, Any] = {
-    "offset_commit": OffsetCommitApi,
-    "offset_delete": OffsetDeleteApi,
-    "offset_fetch": OffsetFetchApi,
-    "txn_offset_commit": TxnOffsetCommitApi,
+    "offset_commit": offset_commit,
+    "offset_delete": offset_delete,
+    "offset_fetch": offset_fetch,
+    "txn_offset_commit": txn_offset_commit,
 }
 
 

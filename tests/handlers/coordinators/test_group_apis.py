@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.coordinators.groups.administration import GROUP_OPERATIONS
+from kafkad.handlers.coordinators.groups.describe_groups import GROUP_OPERATIONS
 from kafkad.wire.api_table import DELETE_GROUPS, DESCRIBE_GROUPS, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS
 from tests.core.groups.classic_bed import DELAY_MS, GROUP, ClassicBed
 from tests.handlers.coordinators.group_calls import Call, beat, join, leave, sync

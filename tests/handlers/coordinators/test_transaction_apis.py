@@ -8,7 +8,7 @@ import pytest
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import TransactionDescription, TransactionsDescribed
 from kafkad.handlers.coordinators.requests import routing
-from kafkad.handlers.coordinators.transactions import DescribeTransactionsApi
+from kafkad.handlers.coordinators.transactions import describe_transactions
 from kafkad.wire.api_table import DESCRIBE_TRANSACTIONS
 from tests.core.transactions.bed import TransactionBed
 from tests.handlers.coordinators.transaction_calls import call, refuse
@@ -177,10 +177,10 @@ def test_descriptions_of_several_shards_become_one(sizes: tuple[int, ...]) -> No
         tuple(TransactionDescription(transactional_id=f"{shard}-{number}", start_ms=-1) for number in range(size))
         for shard, size in enumerate(sizes)
     ]
-    answers = [DescribeTransactionsApi.pack(TransactionsDescribed(transactions=each), 0) for each in rows]
+    answers = [describe_transactions.pack(TransactionsDescribed(transactions=each), 0) for each in rows]
     together = TransactionsDescribed(transactions=tuple(row for each in rows for row in each))
     joined = routing.merge(DESCRIBE_TRANSACTIONS, "describe_transactions", 0, answers)
-    assert joined == DescribeTransactionsApi.pack(together, 0)
+    assert joined == describe_transactions.pack(together, 0)
 
 
 @pytest.mark.parametrize("version", range(3))

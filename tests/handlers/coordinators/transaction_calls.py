@@ -6,12 +6,12 @@ from typing import Any
 from kafkad.core.coordinator.shard import Caller
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.coordinators.transactions import (
-    AddOffsetsToTxnApi,
-    AddPartitionsToTxnApi,
-    DescribeTransactionsApi,
-    EndTxnApi,
-    InitProducerIdApi,
-    ListTransactionsApi,
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    describe_transactions,
+    end_txn,
+    init_producer_id,
+    list_transactions,
 )
 from kafkad.wire.kio_codec import codec
 from tests.core.coordinator.memory_log import Refused
@@ -19,12 +19,12 @@ from tests.core.transactions.bed import TransactionBed
 from tests.handlers.kio_calls import KioApi
 
 MODULES: dict[str, Any] = {
-    "add_offsets_to_txn": AddOffsetsToTxnApi,
-    "add_partitions_to_txn": AddPartitionsToTxnApi,
-    "describe_transactions": DescribeTransactionsApi,
-    "end_txn": EndTxnApi,
-    "init_producer_id": InitProducerIdApi,
-    "list_transactions": ListTransactionsApi,
+    "add_offsets_to_txn": add_offsets_to_txn,
+    "add_partitions_to_txn": add_partitions_to_txn,
+    "describe_transactions": describe_transactions,
+    "end_txn": end_txn,
+    "init_producer_id": init_producer_id,
+    "list_transactions": list_transactions,
 }
 _NO_TIME = Struct(">q").pack(-1)
 

@@ -1,1 +1,1 @@
-"""Code that the APIs of the controller share: handlers by API, the view, large requests, timeouts."""
+"""Code that the APIs of the controller share: modules by API, the view, large requests, timeouts."""

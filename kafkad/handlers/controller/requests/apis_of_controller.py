@@ -3,24 +3,38 @@
 from collections.abc import Callable
 
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller import configs, init_producer_id, replicas, topics, update_features
+from kafkad.handlers.controller import (
+    alter_configs,
+    alter_partition_reassignments,
+    alter_replica_log_dirs,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_configs,
+    elect_leaders,
+    incremental_alter_configs,
+    init_producer_id,
+    list_config_resources,
+    list_partition_reassignments,
+    update_features,
+)
 from kafkad.handlers.controller.requests.controller_view import ControllerView, Response
 from kafkad.wire import api_table
 
 Handler = Callable[[memoryview, RequestContext, ControllerView], Response]
 
 DISPATCH: dict[int, Handler] = {
-    api_table.CREATE_TOPICS: topics.handle_create_topics,
-    api_table.DELETE_TOPICS: topics.handle_delete_topics,
+    api_table.CREATE_TOPICS: create_topics.handle,
+    api_table.DELETE_TOPICS: delete_topics.handle,
     api_table.INIT_PRODUCER_ID: init_producer_id.handle,
-    api_table.DESCRIBE_CONFIGS: configs.handle_describe_configs,
-    api_table.ALTER_CONFIGS: configs.handle_alter_configs,
-    api_table.ALTER_REPLICA_LOG_DIRS: replicas.handle_alter_replica_log_dirs,
-    api_table.CREATE_PARTITIONS: topics.handle_create_partitions,
-    api_table.ELECT_LEADERS: replicas.handle_elect_leaders,
-    api_table.INCREMENTAL_ALTER_CONFIGS: configs.handle_incremental_alter_configs,
-    api_table.ALTER_PARTITION_REASSIGNMENTS: replicas.handle_alter_partition_reassignments,
-    api_table.LIST_PARTITION_REASSIGNMENTS: replicas.handle_list_partition_reassignments,
-    api_table.LIST_CONFIG_RESOURCES: configs.handle_list_config_resources,
+    api_table.DESCRIBE_CONFIGS: describe_configs.handle,
+    api_table.ALTER_CONFIGS: alter_configs.handle,
+    api_table.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs.handle,
+    api_table.CREATE_PARTITIONS: create_partitions.handle,
+    api_table.ELECT_LEADERS: elect_leaders.handle,
+    api_table.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
+    api_table.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.handle,
+    api_table.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments.handle,
+    api_table.LIST_CONFIG_RESOURCES: list_config_resources.handle,
     api_table.UPDATE_FEATURES: update_features.handle,
 }

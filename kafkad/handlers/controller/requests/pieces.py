@@ -20,7 +20,8 @@ from kafkad.core.controller.topics.topics import (
     requests_too_many_partitions,
 )
 from kafkad.core.types import NO_TOPIC_ID
-from kafkad.handlers.controller.topics import new_partitions, new_topic
+from kafkad.handlers.controller.create_partitions import new_partitions
+from kafkad.handlers.controller.create_topics import new_topic
 from kafkad.wire import api_table
 from kafkad.wire.api_table import APIS
 from kafkad.wire.joining import join_arrays

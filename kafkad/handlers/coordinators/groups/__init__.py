@@ -1,1 +1,1 @@
-"""The APIs of group coordinators: membership, committed offsets, administration."""
+"""The APIs of group coordinators, one module each: membership, descriptions, committed offsets."""

@@ -1,1 +1,1 @@
-"""Code that the APIs of coordinators share: functions by API, routing by internal partition, joined responses."""
+"""Code that the APIs of coordinators share: modules by API, routing by internal partition, joined responses."""

@@ -2,10 +2,6 @@
 
 A request about one group or transactional id is forwarded unchanged: only its key is read. A request with several keys
 is split into one request per internal partition with the keys of this partition.
-
-Requests about very many partitions are split into portions, so that the worker serves other requests in between. Each
-portion is a separate request whose offsets are committed all or none. Apache Kafka writes all offsets of a request in
-one batch, and rejects more than fit into `message.max.bytes`, by default some 20,000 offsets.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,37 +12,13 @@ from typing import Any, NamedTuple
 from kafkad.core.controller.topics.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.errors import ErrorCode
+from kafkad.handlers.coordinators.requests import lists
+from kafkad.handlers.coordinators.requests.portions import LARGE_BYTES, PORTION, portions_of
 from kafkad.wire import api_table
 from kafkad.wire.api_table import APIS
-from kafkad.wire.joining import join_arrays, join_groups, join_lists, join_portions
+from kafkad.wire.joining import join_arrays, join_groups, join_portions
 from kafkad.wire.kio_codec import Codec, codec
 from kafkad.wire.primitives import MalformedRequest, read_compact_string, read_string
-
-PORTION = 1_000
-"""Partitions in one portion: about ten milliseconds of a worker."""
-LARGE_BYTES = 32 * 1024
-"""Smaller requests are not split."""
-
-
-def portions_of(topics: Sequence[Any], field: str) -> list[tuple[Any, ...]]:
-    """`topics` in portions of at most `PORTION` topics and partitions; `field` is the name of a topic's partitions."""
-    portions: list[tuple[Any, ...]] = []
-    portion: list[Any] = []
-    remaining = PORTION
-    for topic in topics:
-        partitions = getattr(topic, field)
-        at = 0
-        while True:
-            if remaining <= 1:
-                portions.append(tuple(portion))
-                portion, remaining = [], PORTION
-            chunk = partitions[at : at + remaining - 1]
-            portion.append(topic if len(chunk) == len(partitions) else replace(topic, **{field: chunk}))
-            remaining -= 1 + len(chunk)
-            at += len(chunk)
-            if at >= len(partitions):
-                break
-    return [*portions, tuple(portion)] if portion else portions
 
 
 class Piece(NamedTuple):
@@ -303,7 +275,7 @@ def merge(api_key: int, name: str, version: int, responses: Sequence[bytes]) -> 
         return join_arrays(responses, shape.head, flexible=flexible)
     if not responses:
         return messages.encode(**{"error_code": ErrorCode.NONE, "unknown_state_filters": (), shape.results: ()})
-    return join_lists(api_key, version, responses)
+    return lists.joined(api_key, version, responses)
 
 
 def is_for_all_shards(api_key: int) -> bool:

@@ -60,7 +60,7 @@ def test_others_have_their_turn_while_a_group_is_told_of_very_many_offsets(
     client.ask(commit(partitions=50))
     for name in (
         "core.groups.offsets.fetch.MAX_BUILT_ROWS",
-        "handlers.coordinators.groups.offsets.MAX_BUILT_ROWS",
+        "handlers.coordinators.groups.offset_fetch.MAX_BUILT_ROWS",
     ):
         monkeypatch.setattr(f"kafkad.{name}", 10, raising=False)
     monkeypatch.setattr("kafkad.wire.messages.offset_replies.STEP", 10, raising=False)

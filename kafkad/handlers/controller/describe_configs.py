@@ -1,17 +1,15 @@
-"""The APIs about configurations: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources."""
+"""DescribeConfigs, versions 1 to 4: topics, this broker, the defaults of all brokers, and the broker's loggers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kafkad.core.controller.admin import alter_configs
-from kafkad.core.controller.configs import Alteration, AlterEntry, AlterOperation, AlterResult, ResourceType
-from kafkad.core.controller.image import MetadataImage
+from kafkad.core.controller.configs import ResourceType
 from kafkad.core.controller.topics.names import check_topic_name
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.quoting import quoted
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.requests.controller_view import ControllerView, DescribedOption, Response, ResponseAfter
+from kafkad.handlers.controller.requests.controller_view import ControllerView, DescribedOption, Response
 from kafkad.handlers.controller.requests.pieces import distinct
 from kafkad.wire.kio_codec import Codec, codec
 
@@ -33,8 +31,7 @@ class _Logger:
     synonyms: tuple[tuple[str, str | None, int], ...] = ()
 
 
-def handle_describe_configs(body: memoryview, context: RequestContext, view: ControllerView) -> Response:
-    """DescribeConfigs, versions 1 to 4: topics, this broker, the defaults of all brokers, and the broker's loggers."""
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Response:
     messages = codec("describe_configs", context.version)
     request = messages.decode(body)
     documented = getattr(request, "include_documentation", False)
@@ -124,100 +121,3 @@ def _option(messages: Codec, option: DescribedOption, with_synonyms: bool, docum
         config_type=option.config_type,
         documentation=option.documentation if documented else None,
     )
-
-
-APPLY_TIMEOUT_MS = 30_000
-"""These requests have no timeout; clients wait for `request.timeout.ms`, 30 s by default."""
-
-
-def handle_alter_configs(body: memoryview, context: RequestContext, view: ControllerView) -> Response:
-    """AlterConfigs, versions 0 to 2: replaces the whole configuration of a resource (deprecated by KIP-339)."""
-    messages = codec("alter_configs", context.version)
-    request = messages.decode(body)
-    alterations = [
-        Alteration(
-            resource.resource_type,
-            resource.resource_name,
-            tuple(AlterEntry(each.name, AlterOperation.SET, each.value) for each in resource.configs),
-        )
-        for resource in request.resources
-    ]
-    results = alter_configs(
-        view.controller,
-        alterations,
-        view.configs,
-        incremental=False,
-        validate_only=request.validate_only,
-    )
-    return _altered(messages, request, results, view)
-
-
-def _altered(messages: Codec, request: Any, results: list[AlterResult], view: ControllerView) -> Response:
-    """The response to AlterConfigs or IncrementalAlterConfigs, with the results in the order of the request."""
-    body = messages.encode(
-        responses=tuple(
-            messages.part(
-                "AlterConfigsResourceResponse",
-                error_code=result.code,
-                error_message=result.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource, result in zip(request.resources, results, strict=True)
-        )
-    )
-    if request.validate_only or all(result.code for result in results):
-        return body
-    return ResponseAfter(version=view.controller.image.version, body=body, timeout_ms=APPLY_TIMEOUT_MS)
-
-
-def handle_incremental_alter_configs(body: memoryview, context: RequestContext, view: ControllerView) -> Response:
-    """IncrementalAlterConfigs, versions 0 and 1 (KIP-339): set, delete, append to and subtract from single keys."""
-    messages = codec("incremental_alter_configs", context.version)
-    request = messages.decode(body)
-    alterations = [
-        Alteration(
-            resource.resource_type,
-            resource.resource_name,
-            tuple(AlterEntry(each.name, each.config_operation, each.value) for each in resource.configs),
-        )
-        for resource in request.resources
-    ]
-    results = alter_configs(
-        view.controller,
-        alterations,
-        view.configs,
-        incremental=True,
-        validate_only=request.validate_only,
-    )
-    return _altered(messages, request, results, view)
-
-
-def handle_list_config_resources(body: memoryview, context: RequestContext, view: ControllerView) -> Response:
-    """ListConfigResources, versions 0 and 1 (KIP-1142): all resources that can have a configuration."""
-    messages = codec("list_config_resources", context.version)
-    request = messages.decode(body)
-    requested = request.resource_types if context.version > 0 else (ResourceType.CLIENT_METRICS,)
-    resource_types = {int(each) for each in ResourceType}
-    if not resource_types.issuperset(requested):
-        return messages.encode(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=())
-    image = view.controller.image
-    resources = tuple(
-        messages.part("ConfigResource", resource_name=name, resource_type=int(resource_type))
-        for resource_type in ResourceType
-        if not requested or resource_type in requested
-        for name in _resource_names(resource_type, image)
-    )
-    return messages.encode(error_code=ErrorCode.NONE, config_resources=resources)
-
-
-def _resource_names(resource_type: ResourceType, image: MetadataImage) -> Iterable[str]:
-    match resource_type:
-        case ResourceType.TOPIC:
-            return image.topics
-        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
-            return [str(broker) for broker in image.brokers]
-        case ResourceType.GROUP:
-            return [group_id for group_id, configs in image.group_configs.items() if configs]
-        case ResourceType.CLIENT_METRICS:
-            return ()

@@ -1,0 +1,1 @@
+"""The APIs of transaction coordinators, one module each."""
