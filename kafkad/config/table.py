@@ -7,22 +7,7 @@ for an unknown option.
 import re
 from itertools import chain
 
-from kafkad.config.rows import (
-    cleaner,
-    groups,
-    log,
-    metrics,
-    network,
-    node,
-    own,
-    quotas,
-    remote_storage,
-    share_groups,
-    topics,
-    transactions,
-)
-from kafkad.config.rows.cluster import kraft, replication, zookeeper
-from kafkad.config.rows.security import general, sasl, tls
+from kafkad.config.rows import broker, cluster, coordinators, logs, network, remote_storage, security
 from kafkad.core.log.settings import TOPIC_SETTINGS
 from kafkad.core.settings.limits import Between
 from kafkad.core.settings.option import Setting, Support, no_effect
@@ -31,22 +16,22 @@ from kafkad.core.settings.rows import CLUSTER_WIDE, LONG, MEDIUM, PER_BROKER, RE
 # In the order of the documentation: the most used options first.
 DOMAINS = {
     "Listeners and connections": network.SETTINGS,
-    "Broker": node.SETTINGS,
-    "Logs": log.SETTINGS,
-    "Topics": topics.SETTINGS,
-    "kafkad's own": own.SETTINGS,
-    "Quotas": quotas.SETTINGS,
-    "Metrics": metrics.SETTINGS,
-    "Cleaner": cleaner.SETTINGS,
-    "Replication": replication.SETTINGS,
-    "Groups": groups.SETTINGS,
-    "Share groups": share_groups.SETTINGS,
-    "Transactions": transactions.SETTINGS,
-    "Security": general.SETTINGS,
-    "TLS": tls.SETTINGS,
-    "SASL": sasl.SETTINGS,
-    "KRaft": kraft.SETTINGS,
-    "ZooKeeper": zookeeper.SETTINGS,
+    "Broker": broker.IDENTITY_SETTINGS,
+    "Logs": logs.LOG_SETTINGS,
+    "Topics": logs.TOPIC_SETTINGS,
+    "kafkad's own": broker.OWN_SETTINGS,
+    "Quotas": broker.QUOTA_SETTINGS,
+    "Metrics": broker.METRICS_SETTINGS,
+    "Cleaner": logs.CLEANER_SETTINGS,
+    "Replication": logs.REPLICATION_SETTINGS,
+    "Groups": coordinators.GROUP_SETTINGS,
+    "Share groups": coordinators.SHARE_GROUP_SETTINGS,
+    "Transactions": coordinators.TRANSACTION_SETTINGS,
+    "Security": security.AUTHORIZATION_SETTINGS,
+    "TLS": security.TLS_SETTINGS,
+    "SASL": security.SASL_SETTINGS,
+    "KRaft": cluster.KRAFT_SETTINGS,
+    "ZooKeeper": cluster.ZOOKEEPER_SETTINGS,
     "Remote storage": remote_storage.SETTINGS,
 }
 BROKER_TABLE: dict[str, Setting] = {row.name: row for row in chain(*DOMAINS.values())}

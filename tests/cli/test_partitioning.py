@@ -1,6 +1,6 @@
 import pytest
 
-from kafkad.cli.partitioning import murmur2, partition_of_key
+from kafkad.client.producing import murmur2, partition_of_key
 
 
 # The values that Apache Kafka's own clients compute.

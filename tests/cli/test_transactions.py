@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafkad.cli import main
-from kafkad.cli.hanging import hanging, overdue
+from kafkad.cli.commands.transactions import hanging, overdue
 from kafkad.cli.transaction_tables import description_lines, hanging_lines, listing_lines
 from kafkad.client.transactions import ListedTransaction, ProducerState, TransactionDescription
 

@@ -18,7 +18,7 @@ from bench.brokers.daemon import Kafkad
 from bench.brokers.ports import free_port
 from bench.brokers.processes import WITHIN_S
 from kafkad.client.broker_client import BrokerClient
-from kafkad.core.supervision.open_files import FEWEST_CONNECTIONS
+from kafkad.core.supervision.machine_limits import FEWEST_CONNECTIONS
 from tests.tools import raw_requests as raw
 from tests.tools.stranger import STRANGER, as_stranger
 

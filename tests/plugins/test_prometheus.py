@@ -3,7 +3,7 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkad.core.metrics.catalogue import BLOCK_WORDS, MESSAGES_IN, PURGATORY_FETCH, request_index
-from kafkad.core.metrics.histograms import observe_total_time
+from kafkad.core.metrics.counting import observe_total_time
 from kafkad.core.metrics.metric import MetricsSnapshot
 from kafkad.core.metrics.partitions import PartitionReading
 from kafkad.core.metrics.snapshot import BrokerReading, ProcessReading, SnapshotBuilder

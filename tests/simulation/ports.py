@@ -25,7 +25,7 @@ from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.adapters.stores import store_copy
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.processes.cleaner import rewriting
-from kafkad.processes.controller.store import lost_store
+from kafkad.processes.controller.store import copies
 from kafkad.processes.network.connections import connection, graceful_close
 from kafkad.processes.network.logs import cached_reads
 from kafkad.processes.runtime import peers, rings
@@ -231,7 +231,7 @@ class Ports(ProcessPorts):
             (closing, "HelperThreads", AtOnce),
             (write_behind, "HelperThreads", AtOnce),
             *((module, "os", self.disk) for module in self._on_disk()),
-            (lost_store, "EmbeddedStore", self._store()),
+            (copies, "EmbeddedStore", self._store()),
             (store_copy, "EmbeddedStore", self._store()),
             (loading, "write_partition_metadata", self._metadata),
         ]

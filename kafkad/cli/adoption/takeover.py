@@ -25,7 +25,7 @@ from kafkad.core.coordination_store import Check
 from kafkad.core.types import TopicPartition
 from kafkad.processes.controller.log_dirs import claim_all, proposed_cluster_id
 from kafkad.processes.controller.startup import new_cluster_id, new_id
-from kafkad.processes.controller.store.lost_store import open_store
+from kafkad.processes.controller.store.copies import open_store
 
 DEFAULT_NODE_ID = 1
 _NOTHING = StoredMetadata({}, {}, {}, {})

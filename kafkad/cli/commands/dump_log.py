@@ -15,10 +15,21 @@ from kafkad.cli.adoption.found_partitions import opened
 from kafkad.cli.dumping.file_kinds import Content, explain, explain_directory, kind_of
 from kafkad.cli.dumping.internal_records import DECODERS, Decoder, decoded
 from kafkad.core.controller.startup.reconciliation import parse_directory
-from kafkad.core.log.reading.dump import Found, Line, Problem, Source, dump_epochs, dump_snapshot, dump_txn_index
+from kafkad.core.log.reading.dump import (
+    Found,
+    Line,
+    Problem,
+    Source,
+    dump_epochs,
+    dump_offset_index,
+    dump_offsets,
+    dump_partition_metadata,
+    dump_snapshot,
+    dump_text,
+    dump_time_index,
+    dump_txn_index,
+)
 from kafkad.core.log.reading.dump import dump_log as dump_segment
-from kafkad.core.log.reading.dump_checkpoints import dump_offsets, dump_partition_metadata, dump_text
-from kafkad.core.log.reading.dump_indexes import dump_offset_index, dump_time_index
 
 _LINES_AT_ONCE = 500
 _OPTIONAL_LONGS = ("deleteHorizonMs", "currentTxnFirstOffset")

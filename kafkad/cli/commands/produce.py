@@ -1,6 +1,12 @@
-"""`kafkad produce`: send each line of standard input as a record."""
+"""`kafkad produce`: send each line of standard input as a record.
+
+Lines are read from the file descriptor in groups for one batch each. A typed line is sent at once; fast lines are
+collected. Only the line feed at the end of each line is removed.
+"""
 
 import json
+import os
+import select
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -9,12 +15,43 @@ import click
 
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.cli.broker_options import CommandFailed, broker_options, connected_client
-from kafkad.cli.lines import line_groups
 from kafkad.cli.options import INT32, json_option
-from kafkad.cli.partitioning import partition_of_key
+from kafkad.client.producing import partition_of_key
 from kafkad.client.producing import produce as produce_batch
 from kafkad.core.log.records.batch import Codec
 from kafkad.core.log.records.record import NewRecord, build_batch
+
+GROUP_BYTES = 512 * 1024
+LINGER_S = 0.005
+_CHUNK_BYTES = 256 * 1024
+
+
+def line_groups(descriptor: int) -> Iterator[list[bytes]]:
+    """Groups of complete lines. A group ends at GROUP_BYTES, or after LINGER_S without a line."""
+    rest = b""
+    group: list[bytes] = []
+    group_bytes = 0
+    while chunk := os.read(descriptor, _CHUNK_BYTES):
+        *whole, rest = (rest + chunk).split(b"\n")
+        group += whole
+        group_bytes += len(chunk)
+        if group and (group_bytes >= GROUP_BYTES or not _more_within(descriptor, LINGER_S)):
+            yield group
+            group, group_bytes = [], 0
+    if rest:
+        group.append(rest)
+    if group:
+        yield group
+
+
+def _more_within(descriptor: int, seconds: float) -> bool:
+    try:
+        readable, _, _ = select.select([descriptor], [], [], seconds)
+    except PermissionError:
+        # Some kernels can't wait for regular files, which never block.
+        return True
+    return bool(readable)
+
 
 _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 BATCH_BYTES = 960 * 1024

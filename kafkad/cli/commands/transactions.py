@@ -1,14 +1,16 @@
-"""`kafkad transactions`: list, describe, abort and find-hanging, with the output of kafka-transactions.sh."""
+"""`kafkad transactions`: list, describe, abort and find-hanging, with the output of kafka-transactions.sh.
+
+A hanging transaction is an open transaction without a coordinator that has the transaction and the partition.
+"""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 import click
 
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.cli.broker_options import CommandFailed, broker_options, connected_client
-from kafkad.cli.hanging import hanging, overdue
 from kafkad.cli.options import INT16, INT32, INT32_MAX, INT64, INT64_MAX, json_option
 from kafkad.cli.transaction_tables import description_lines, hanging_lines, listing_lines
 from kafkad.client.broker_client import BrokerClient, PartitionDescription
@@ -22,6 +24,28 @@ from kafkad.client.transactions import (
     producers_of,
 )
 from kafkad.core.errors import ErrorCode
+
+
+def overdue(producers: Iterable[ProducerState], now_ms: int, max_timeout_ms: int) -> list[ProducerState]:
+    """Producers with an open transaction and no write within the maximum transaction timeout."""
+    return [row for row in producers if row.start_offset is not None and now_ms - row.last_timestamp > max_timeout_ms]
+
+
+def hanging(
+    candidates: Iterable[ProducerState],
+    id_of: Mapping[int, str],
+    partitions_of: Mapping[str, Sequence[Partition]],
+) -> list[ProducerState]:
+    """`id_of` has the transactional id of each producer id, `partitions_of` the partitions of its transaction, with
+    partitions with a pending marker.
+    """
+    found = []
+    for row in candidates:
+        transactional_id = id_of.get(row.producer_id)
+        if transactional_id is None or (row.topic, row.partition) not in partitions_of.get(transactional_id, ()):
+            found.append(row)
+    return found
+
 
 _MINUTE_MS = 60_000
 

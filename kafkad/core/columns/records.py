@@ -13,7 +13,7 @@ from typing import NoReturn
 import numpy as np
 
 from kafkad.core.columns.arrays import Bytes, Flags, Numbers
-from kafkad.core.columns.record_starts import record_starts
+from kafkad.core.columns.starts import record_starts
 from kafkad.core.columns.varints import Varints, read_varints
 from kafkad.core.columns.window import BatchWindow
 from kafkad.core.log.records.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME_FLAG, Codec, CorruptBatch

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafkad.core.columns.arrays import Flags, Headers, Numbers
-from kafkad.core.columns.batch_starts import batch_size, batch_starts
+from kafkad.core.columns.starts import batch_size, batch_starts
 from kafkad.core.log.records.batch import CONTROL_FLAG, HEADER_SIZE, CorruptBatch
 from kafkad.core.log.records.batch_scan import ReadAt
 

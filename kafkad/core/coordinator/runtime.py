@@ -9,7 +9,6 @@ from collections.abc import Generator, Hashable, Iterator
 from enum import Enum
 from typing import Generic, Protocol
 
-from kafkad.core.coordinator.append_errors import CODES_OF_APPEND_ERRORS
 from kafkad.core.coordinator.batches import Ended, RecordCodec, pack_records, unpack_batch
 from kafkad.core.coordinator.shard import Moment, Outcome, Producer, Record, Shard, TxnMarkersToSend
 from kafkad.core.coordinator.timers import ShardTimer, ShardTimers
@@ -17,6 +16,17 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.records.batch import Codec
 from kafkad.core.waiting.timing_wheel import TimingWheel
 
+_CODES_OF_APPEND_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""The code for a client when an append failed. Clients do not know the coordinator's partition."""
 STEP_RECORDS = 50
 """Records per step of loading: well below the 5 ms that a loop pass may take."""
 RETRY_MS = 500
@@ -318,7 +328,7 @@ class Runtime(Generic[Record]):
         return outcome.follow(ErrorCode.NONE, moment)
 
     def _fail_outcome(self, outcome: Outcome[Record], code: ErrorCode, moment: Moment) -> Outcome[Record] | None:
-        code = CODES_OF_APPEND_ERRORS.get(code, code)
+        code = _CODES_OF_APPEND_ERRORS.get(code, code)
         for token, _reply in outcome.replies:
             self._fail(token, code)
         return outcome.follow(code, moment)

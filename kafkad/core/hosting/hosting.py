@@ -45,7 +45,6 @@ from kafkad.core.hosting.image_changes import ImageChanges
 from kafkad.core.hosting.lost_roles import LostRoles
 from kafkad.core.hosting.metadata_updates import Configs, forget_deleted, live_brokers, removed_replicas, update_topic
 from kafkad.core.hosting.replicas_without_space import ReplicasWithoutSpace, SpaceEvent
-from kafkad.core.hosting.role_errors import rejected, topic_error
 from kafkad.core.hosting.unapplied_states import UnappliedStates
 from kafkad.core.types import NO_BROKER_EPOCH, NO_LEADER_EPOCH, NO_TOPIC_ID, TopicPartition
 
@@ -133,7 +132,7 @@ class Hosting:
         """Assign the replicas and roles of the request to this broker."""
         error = self._epoch_error(request.broker_epoch, request.controller_epoch)
         if error is not None:
-            return rejected(request, error)
+            return _rejected_request(request, error)
         self.controller_epoch = request.controller_epoch
         changes = ImageChanges(self.image)
         errors = tuple(self._apply_topic(topic, changes, configs) for topic in request.topic_states)
@@ -144,7 +143,7 @@ class Hosting:
         own_id = changes.topic_id(topic.topic_name)
         if own_id is not None and topic.topic_id not in (NO_TOPIC_ID, own_id):
             if changes.is_hosted(topic.topic_name):
-                return topic_error(topic, ErrorCode.INCONSISTENT_TOPIC_ID)
+                return _topic_error(topic, ErrorCode.INCONSISTENT_TOPIC_ID)
             changes.delete(topic.topic_name)
         errors = []
         for state in topic.partition_states:
@@ -379,3 +378,21 @@ class Hosting:
             delta = deltas.MetadataDelta(self.image.version + 1, together)
             self.image = deltas.apply(self.image, delta)
             self._outbox.append(delta)
+
+
+def _rejected_request(request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:
+    """The error for the request and for every partition, as in Apache Kafka."""
+    return LeaderAndIsrResponse(
+        error_code=code,
+        topics=tuple(_topic_error(topic, code) for topic in request.topic_states),
+    )
+
+
+def _topic_error(topic: LeaderAndIsrTopic, code: ErrorCode) -> LeaderAndIsrTopicError:
+    return LeaderAndIsrTopicError(
+        topic_name=topic.topic_name,
+        topic_id=topic.topic_id,
+        partition_errors=tuple(
+            PartitionError(partition_index=state.partition_index, error_code=code) for state in topic.partition_states
+        ),
+    )

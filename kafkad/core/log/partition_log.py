@@ -9,13 +9,13 @@ followers in replicated.py.
 from collections import deque
 
 from kafkad.core.log.append_info import AppendInfo
-from kafkad.core.log.control_batches import write_control
 from kafkad.core.log.effects import FlushLog
 from kafkad.core.log.epochs import LeaderEpochCache
 from kafkad.core.log.pending_flush import PendingFlush
 from kafkad.core.log.producers.entry import Duplicate
-from kafkad.core.log.producers.producer_state import ACCEPT, ProducerStates
+from kafkad.core.log.producers.producer_state import ACCEPT, EndMarker, ProducerStates
 from kafkad.core.log.records.batch import CONTROL_FLAG, BatchHeader, assign_offsets
+from kafkad.core.log.records.end_markers import read_end_marker
 from kafkad.core.log.records.validation import validate_produce
 from kafkad.core.log.recovery.state_files import write_aborted_counts, write_epochs, write_producers
 from kafkad.core.log.segments.layout import LEADER_EPOCHS
@@ -23,7 +23,7 @@ from kafkad.core.log.segments.log_segments import Segments
 from kafkad.core.log.segments.manifest import LogManifest
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.log.settings import LogConfig
-from kafkad.core.ports import LogFile, SegmentStore
+from kafkad.core.ports import LogFile, NoSpaceLeft, SegmentStore
 from kafkad.core.types import NO_TIMESTAMP, NOT_CLEANED, LogPosition
 
 CACHED_POSITIONS = 32
@@ -203,7 +203,7 @@ class PartitionLog:
             segment = self.roll(base_offset, now_ms)
         marker = None
         if header.attributes & CONTROL_FLAG:
-            marker = write_control(segment, self.producers, batch, header, base_offset)
+            marker = _write_control(segment, self.producers, batch, header, base_offset)
         elif not is_written:
             segment.log.write_at((batch,), segment.size)
         position = LogPosition(base_offset, segment.base_offset, segment.size)
@@ -351,3 +351,27 @@ class PartitionLog:
             segment.close()
         for file in self._pending_flush.take_written():
             file.close()
+
+
+def _write_control(
+    segment: Segment, producers: ProducerStates, batch: memoryview, header: BatchHeader, base_offset: int
+) -> EndMarker | None:
+    """Write `batch` to the end of `segment`; return its transaction marker, for the producer state.
+
+    The index gets the entry of an aborted transaction before the log gets the marker: a reader that sees the marker
+    finds the entry. If the disk has no space for the marker, the entry is removed again (decision 010).
+    """
+    marker = read_end_marker(batch)
+    aborted = None
+    if marker is not None and header.producer_id >= 0:
+        aborted = producers.aborted_by(header.producer_id, marker, base_offset)
+    if aborted is None:
+        segment.log.write_at((batch,), segment.size)
+        return marker
+    segment.aborted.append(aborted)
+    try:
+        segment.log.write_at((batch,), segment.size)
+    except NoSpaceLeft:
+        segment.aborted.remove_last()
+        raise
+    return marker

@@ -16,11 +16,19 @@ from kafkad.core.quoting import logged
 from kafkad.core.transactions import listing, transitions
 from kafkad.core.transactions.config import TransactionConfig, supports_epoch_bump
 from kafkad.core.transactions.decisions import Decisions, Result, timeout_key, timeout_timer
-from kafkad.core.transactions.ending import EndAction, check_end_txn
-from kafkad.core.transactions.expiration import EXPIRATION_KEY, expire
-from kafkad.core.transactions.initializing import check_producer, check_request, next_record
-from kafkad.core.transactions.joining import Results, record_to_extend, rejections, same_for_all, verify
-from kafkad.core.transactions.metadata_cache import TransactionMetadataCache
+from kafkad.core.transactions.metadata_cache import EXPIRATION_KEY, TransactionMetadataCache, expire
+from kafkad.core.transactions.producer_requests import (
+    EndAction,
+    Results,
+    check_end_txn,
+    check_producer,
+    check_request,
+    next_record,
+    record_to_extend,
+    rejections,
+    same_for_all,
+    verify,
+)
 from kafkad.core.transactions.records import AnyTransactionRecord, TransactionRecord
 from kafkad.core.transactions.requests import (
     EndTxn,

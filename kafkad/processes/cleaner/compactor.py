@@ -25,7 +25,7 @@ from kafkad.core.metrics.catalogue import (
     READ_TO_RECOPY_BYTES,
     RECOPIED_BYTES,
 )
-from kafkad.core.metrics.histograms import Block
+from kafkad.core.metrics.counting import Block
 from kafkad.core.ports import StorageFailed
 from kafkad.processes.cleaner.early_checks import EarlyChecks
 from kafkad.processes.cleaner.log_states import LogKey, LogStates

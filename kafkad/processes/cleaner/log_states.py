@@ -18,7 +18,7 @@ from kafkad.core.metrics.catalogue import (
     UNCLEANABLE_PARTITIONS,
     of_log_dir,
 )
-from kafkad.core.metrics.histograms import Block
+from kafkad.core.metrics.counting import Block
 from kafkad.processes.cleaner.early_checks import EarlyChecks
 from kafkad.wire.processes.cleaning_messages import CompactionFigures, CompactionRow
 

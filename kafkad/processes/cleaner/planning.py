@@ -4,14 +4,15 @@
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from operator import eq
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from kafkad.config import BrokerConfig
+from kafkad.config import BrokerConfig, topic_log_config, with_plugin_configs
+from kafkad.config.entities.topic import unreadable_topic_configs
 from kafkad.core.cleaning.cleanable import CleanableRange, cleanable_range
 from kafkad.core.cleanup import (
     CleanupPolicy,
@@ -34,8 +35,35 @@ from kafkad.processes.cleaner.early_checks import EarlyChecks
 from kafkad.processes.cleaner.log_states import LogKey
 from kafkad.processes.cleaner.policy_calls import PolicyCalls
 from kafkad.processes.cleaner.slow_policies import PolicyCall
-from kafkad.processes.cleaner.topic_settings import TopicSettings
 from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsOf, short_topic_id
+
+
+class TopicSettings:
+    """The settings for cleaning the logs of a topic, parsed when a configuration changes: each change creates a new
+    object. A topic with an unreadable value is not cleaned, because its retention is unknown.
+
+    `topic_configs`: the topic configs of plugins.
+    """
+
+    def __init__(self, topic_configs: Mapping[str, Setting]) -> None:
+        self._topic_configs = topic_configs
+        self._read: dict[UUID, tuple[BrokerConfig, Mapping[str, str], LogConfig]] = {}
+
+    def of(self, topic: Topic, broker: BrokerConfig) -> LogConfig:
+        """The present settings of `topic`."""
+        cached = self._read.get(topic.id)
+        if cached is not None and cached[0] is broker and cached[1] is topic.configs:
+            return cached[2]
+        settings = with_plugin_configs(topic_log_config(broker, topic.configs), topic.configs, self._topic_configs)
+        if unreadable_topic_configs(topic.configs):
+            settings = replace(settings, cleanup_policy=frozenset())
+        self._read[topic.id] = (broker, topic.configs, settings)
+        return settings
+
+    def keep(self, topic_ids: Container[UUID]) -> None:
+        """Forget all other topics."""
+        self._read = {topic_id: cached for topic_id, cached in self._read.items() if topic_id in topic_ids}
+
 
 log = logging.getLogger(__name__)
 

@@ -27,9 +27,8 @@ from kafkad.core.log.segments.cleaned_files import CleanedFiles
 from kafkad.core.log.segments.layout import CLEANED, LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, file_name
 from kafkad.core.log.segments.transaction_index import AbortedTransaction, unpack_entries
 from kafkad.core.ports import LogFile, NoSpaceLeft, SegmentStore
-from kafkad.processes.cleaner.bounded_filter import BoundedFilter
 from kafkad.processes.cleaner.planning import PlannedRewrite
-from kafkad.processes.cleaner.time_limit import in_time
+from kafkad.processes.cleaner.time_limit import BoundedFilter, in_time
 from kafkad.wire.processes.cleaning_messages import (
     CleaningGranted,
     SwapRequest,

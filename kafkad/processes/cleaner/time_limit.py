@@ -1,14 +1,20 @@
 """Limits the time of a call into a plugin: an exception ends a call that blocks for seconds or computes for too long.
 
 A signal handler raises the exception in the main thread, because threads cannot be ended. It does not interrupt C code;
-then the supervisor kills the process a little later.
+then the supervisor kills the process a little later. `BoundedFilter` limits each call of a policy's filter.
 """
 
 import signal
 from collections.abc import Callable
+from functools import partial
 from time import monotonic, thread_time
 from types import FrameType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from kafkad.core.cleaning.record_filter import RecordFilter
+    from kafkad.core.columns.arrays import Flags
+    from kafkad.core.columns.records import RecordColumns
 
 CHECK_INTERVAL_S = 0.5
 WAITS_S = 3.0
@@ -88,3 +94,20 @@ def in_time(call: Callable[[], Result]) -> Result:
     finally:
         signal.setitimer(signal.ITIMER_REAL, *timer)
         signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
+
+
+class BoundedFilter:
+    """A `RecordFilter` around another. Raises `CallTooLong`."""
+
+    def __init__(self, record_filter: "RecordFilter") -> None:
+        self._filter = record_filter
+
+    @property
+    def utilization(self) -> float:
+        return self._filter.utilization
+
+    def learn(self, records: "RecordColumns", first_offset: int) -> int:
+        return in_time(partial(self._filter.learn, records, first_offset))
+
+    def retains(self, records: "RecordColumns", end_offset: int, now_ms: int) -> "Flags":
+        return in_time(partial(self._filter.retains, records, end_offset, now_ms))

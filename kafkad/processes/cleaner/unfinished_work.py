@@ -7,7 +7,7 @@ once, and no other log would be cleaned. The words are in the process's counter 
 from enum import IntEnum
 
 from kafkad.core.metrics.catalogue import CLEANER_WORK
-from kafkad.core.metrics.histograms import Block
+from kafkad.core.metrics.counting import Block
 
 _MOST_DEATHS = 2
 _AT, _LAST, _DEATHS = range(CLEANER_WORK, CLEANER_WORK + 3)

@@ -46,7 +46,7 @@ from kafkad.processes.controller.log_dirs import (
     sync_names,
     unreadable,
 )
-from kafkad.processes.controller.store.lost_store import open_store
+from kafkad.processes.controller.store.copies import open_store
 from kafkad.processes.runtime.child import ChildContext
 
 log = logging.getLogger(__name__)

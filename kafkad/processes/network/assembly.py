@@ -42,8 +42,7 @@ from kafkad.processes.network.fetch_requests import FetchRequests
 from kafkad.processes.network.fetch_watches import FetchWatches
 from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch
 from kafkad.processes.network.logs.readers import LogReaders
-from kafkad.processes.network.logs.reading_threads import ReadingThreads
-from kafkad.processes.network.logs.searches import LogSearches
+from kafkad.processes.network.logs.reading_threads import LogSearches, ReadingThreads
 from kafkad.processes.network.metadata_copy import MetadataCopy
 from kafkad.processes.network.owner_requests import OwnerRequests
 from kafkad.processes.network.produce_requests import ProduceRequests

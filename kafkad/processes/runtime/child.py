@@ -38,7 +38,7 @@ from kafkad.config import BrokerConfig, Endpoint, Listener
 from kafkad.core.metrics.catalogue import GAUGE_INDEXES
 from kafkad.core.supervision.broker_state import BrokerState
 from kafkad.core.supervision.exit_codes import REFUSED
-from kafkad.core.supervision.open_files import OpenFiles
+from kafkad.core.supervision.machine_limits import OpenFiles
 from kafkad.plugin_loading import Plugins
 
 EX_ORPHANED = 75

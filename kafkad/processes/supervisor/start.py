@@ -19,7 +19,7 @@ from kafkad.config import BrokerConfig, Endpoint, InvalidConfiguration, dynamic
 from kafkad.core.ports import StorageFailed
 from kafkad.core.settings.values import integer
 from kafkad.core.supervision.exit_codes import REFUSED
-from kafkad.core.supervision.open_files import OpenFiles
+from kafkad.core.supervision.machine_limits import OpenFiles
 from kafkad.core.supervision.restart_backoff import FAILURES_ALLOWED
 from kafkad.core.supervision.stop_sequence import STAGE_MS
 from kafkad.plugin_loading import Plugins
@@ -30,8 +30,13 @@ from kafkad.processes.runtime.child import (
     configure_logging,
     write_stacks_on_signals,
 )
-from kafkad.processes.supervisor import machine, memory, open_files
 from kafkad.processes.supervisor.children import Children
+from kafkad.processes.supervisor.machine_limits import (
+    too_few_open_files,
+    unsupported_machine,
+    warn_of_few_open_files,
+    warn_of_little_memory,
+)
 from kafkad.processes.supervisor.resources import Resources, StartupFailed, acquire_resources, process_keys
 from kafkad.processes.supervisor.signals import SignalQueue
 from kafkad.processes.supervisor.supervision import Supervision
@@ -84,8 +89,8 @@ def run_broker(
         return REFUSED
     own_pid = os.getpid()
     try:
-        open_files.warn_of_few(_open_files(config), config, resources.log_directories)
-        memory.warn_of_little(len(process_keys(config)) + 1, resources.shared.arena_bytes)
+        warn_of_few_open_files(_open_files(config), config, resources.log_directories)
+        warn_of_little_memory(len(process_keys(config)) + 1, resources.shared.arena_bytes)
         return _Broker(config, plugins, resources, service, mains, announce, reread, timeouts or StartTimeouts()).run()
     finally:
         # A child never gets here; if it did, it must not remove the runtime directory.
@@ -95,8 +100,8 @@ def run_broker(
 
 def _check_machine(config: BrokerConfig) -> None:
     """Raises `StartupFailed` if the broker can't run on this machine with this configuration."""
-    machine_error = machine.unsupported_machine(os.uname().machine)
-    for reason in (machine_error, open_files.too_few_open_files(_open_files(config))):
+    machine_error = unsupported_machine(os.uname().machine)
+    for reason in (machine_error, too_few_open_files(_open_files(config))):
         if reason is not None:
             raise StartupFailed(reason)
 

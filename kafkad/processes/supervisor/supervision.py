@@ -28,23 +28,28 @@ from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.operating_system.service_manager import ServiceManager
 from kafkad.adapters.operating_system.terminal import has_hung_up
 from kafkad.adapters.shared_memory.counters import Counters
-from kafkad.adapters.shared_memory.process_registry import (
-    CONTROLLER,
-    FIRST_INCARNATION,
-    ProcessRegistry,
-    ProcessState,
-)
+from kafkad.adapters.shared_memory.process_registry import CONTROLLER, FIRST_INCARNATION, ProcessRegistry, ProcessState
 from kafkad.core.supervision.broker_state import BrokerState, enter, leaving
 from kafkad.core.supervision.exit_codes import FAILED, OK, REFUSED
 from kafkad.core.supervision.restart_backoff import CrashLoop
 from kafkad.core.supervision.stop_sequence import StopRole, StopSequence
-from kafkad.processes.supervisor import progress
 from kafkad.processes.supervisor.children import Child, Children, Incarnation
 from kafkad.processes.supervisor.forking import CannotFork
 from kafkad.processes.supervisor.signals import SignalQueue
 from kafkad.processes.supervisor.watch import Watch
 
 log = logging.getLogger(__name__)
+
+_CONTROLLED_SHUTDOWN = "stopping: other brokers take over the leadership"
+_STOPPING: Mapping[str, str] = {
+    "network": "stopping: completing pending requests",
+    "fetcher": "stopping: ending fetches from leaders",
+    "cleaner": "stopping: ending the cleaning pass",
+    "worker": "stopping: flushing {} partitions",
+    "controller": "stopping: writing checkpoints",
+    "reporter": "stopping: reporting the last metrics",
+}
+"""The progress of a stop, as the text that `systemctl status` shows."""
 
 
 class Supervision:
@@ -156,8 +161,8 @@ class Supervision:
 
     def _progress(self) -> str | None:
         if self._stopping is not None:
-            return progress.of_stop(self._registry, self._stopping.current)
-        return None if self._was_ready else progress.of_start(self._registry, is_recovering=self._is_recovering)
+            return _stop_progress(self._registry, self._stopping.current)
+        return None if self._was_ready else _start_progress(self._registry, is_recovering=self._is_recovering)
 
     def _start_all(self) -> None:
         """Start the first incarnations. If one can't be started, the broker stops."""
@@ -295,14 +300,14 @@ class Supervision:
             and self.exit_code == OK
         ):
             self._shutdown_deadline_ms = monotonic_ms() + self._controlled_shutdown_ms
-            self._service.stopping(progress.CONTROLLED_SHUTDOWN)
+            self._service.stopping(_CONTROLLED_SHUTDOWN)
             self._enter(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
         else:
             self._stop_processes()
 
     def _stop_processes(self) -> None:
         self._shutdown_deadline_ms = None
-        self._service.stopping(progress.STOPPING["network"])
+        self._service.stopping(_STOPPING["network"])
         self._on_stopping()
         for state in leaving(self._registry.broker_state):
             self._enter(state)
@@ -330,3 +335,24 @@ class Supervision:
 
 def _exit_text(code: int) -> str:
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+
+def _start_progress(registry: ProcessRegistry, *, is_recovering: bool) -> str:
+    done, total = _loaded_partitions(registry)
+    percent = 100 * done // total if total else 0
+    return f"recovering {percent} %" if is_recovering else f"loading {percent} %"
+
+
+def _stop_progress(registry: ProcessRegistry, stage: StopRole | None) -> str | None:
+    """None if the text has not changed."""
+    done, total = _loaded_partitions(registry)
+    # Right after `Stop` a worker has not reported its count yet.
+    if stage is None or (stage.role == "worker" and done == total):
+        return None
+    return _STOPPING[stage.role].format(total - done)
+
+
+def _loaded_partitions(registry: ProcessRegistry) -> tuple[int, int]:
+    """The total progress of all workers."""
+    rows = [registry.progress(key) for key in registry.role("worker")]
+    return sum(row[0] for row in rows), sum(row[1] for row in rows)

@@ -14,11 +14,10 @@ from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.records.record_checks import InvalidRecords
 from kafkad.core.metrics.catalogue import PURGATORY_PRODUCE, TOTAL_PRODUCE
-from kafkad.core.metrics.rejections import count_rejected, count_storage_failure
+from kafkad.core.metrics.counting import count_rejected, count_storage_failure
 from kafkad.core.partition_slot import ROLE_LEADER, STATE_ONLINE
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.core.waiting.delayed_partitions import PendingPartition
-from kafkad.core.waiting.delayed_produce import DelayedProduce, replication_result
+from kafkad.core.waiting.delayed_partitions import DelayedProduce, PendingPartition, replication_result
 from kafkad.core.waiting.keyed_queues import KeyedQueues
 from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.processes.runtime.turns import STEP_NS, Turns

@@ -9,11 +9,7 @@ from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.errors import ErrorCode
 from kafkad.core.metrics.catalogue import PURGATORY_DELETE_RECORDS
-from kafkad.core.waiting.delayed_delete_records import (
-    DelayedDeleteRecords,
-    DeleteRecordsPartition,
-    DeletionProgress,
-)
+from kafkad.core.waiting.delayed_partitions import DelayedDeleteRecords, DeleteRecordsPartition, DeletionProgress
 from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsRequest, pack_control
 

@@ -37,7 +37,7 @@ from kafkad.core.log.recovery.loading import LoadRequest, load_steps
 from kafkad.core.log.segments.layout import PARTITION_METADATA
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.metrics.catalogue import REMAINING_LOGS, REMAINING_SEGMENTS, of_log_dir
-from kafkad.core.metrics.histograms import Block
+from kafkad.core.metrics.counting import Block
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE, PartitionSlot
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.types import NOT_CLEANED, TopicPartition

@@ -25,7 +25,7 @@ from kafkad.core.log.segments.removal import (
 )
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.types import NOT_CLEANED
-from kafkad.core.waiting.delayed_delete_records import DeletionProgress
+from kafkad.core.waiting.delayed_partitions import DeletionProgress
 from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker.coordinators.transactions.marker_channel import WriteTxnMarker
 from kafkad.processes.worker.delete_records import PendingDeleteRecords

@@ -22,7 +22,7 @@ from kafkad.core.metrics.catalogue import (
     error_index,
     request_index,
 )
-from kafkad.core.metrics.histograms import observe_total_time
+from kafkad.core.metrics.counting import observe_total_time
 from kafkad.core.metrics.metric import MetricFamily, MetricKind, MetricsSnapshot
 from kafkad.core.metrics.partitions import PartitionReading
 from kafkad.core.metrics.snapshot import BrokerReading, ProcessReading, SnapshotBuilder

@@ -1,7 +1,7 @@
 """DeleteRecords waits for the low watermark of each partition."""
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.waiting.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsPartition
+from kafkad.core.waiting.delayed_partitions import DelayedDeleteRecords, DeleteRecordsPartition
 from kafkad.core.waiting.purgatory import Purgatory
 
 

@@ -1,8 +1,7 @@
 """Produce with acks=all: the answer waits for the high watermark, or has an error for each partition."""
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.waiting.delayed_partitions import PendingPartition
-from kafkad.core.waiting.delayed_produce import DelayedProduce, replication_result
+from kafkad.core.waiting.delayed_partitions import DelayedProduce, PendingPartition, replication_result
 from kafkad.core.waiting.purgatory import Purgatory
 
 

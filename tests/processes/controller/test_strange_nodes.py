@@ -20,8 +20,7 @@ from kafkad.core.controller.elected.announcements import Announcer
 from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
-from kafkad.core.controller.elected.node_orders import NodeOrders
-from kafkad.core.controller.elected.notifications import stored_states, take_isr_changes, take_log_dir_events
+from kafkad.core.controller.elected.node_orders import NodeOrders, stored_states, take_isr_changes, take_log_dir_events
 from kafkad.core.controller.elected.registrations import live_brokers, remove_unsupported
 from kafkad.core.controller.image import Listener
 from kafkad.core.controller.producer_ids import ProducerIdControlManager

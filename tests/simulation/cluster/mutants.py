@@ -10,7 +10,7 @@ from typing import Any
 
 from kafkad.core.controller import electorate
 from kafkad.core.coordinator.runtime import Runtime
-from kafkad.core.groups.classic import sync
+from kafkad.core.groups.classic import requests
 from kafkad.core.groups.classic.group import ClassicGroup
 from kafkad.core.groups.classic.messages import Synced
 from kafkad.core.groups.offsets.offset_metadata import GroupOffsets
@@ -170,6 +170,6 @@ MUTANTS = {
         (Runtime, "_load", _remembers_nothing), shape=_sharing, found="was committed", seed=23
     ),
     "gives a partition to two members": _mutant(
-        (sync, "_assigned", _assigns_to_all), shape=_sharing, found="belongs to", seed=0
+        (requests, "_assigned", _assigns_to_all), shape=_sharing, found="belongs to", seed=0
     ),
 }

@@ -1,6 +1,8 @@
 """Completes unfinished changes of an earlier incarnation in the coordination store, and adds topics found only on disk.
 
-Each function may be interrupted and repeated; it writes only missing nodes.
+Each function may be interrupted and repeated; it writes only missing nodes. `adjust_restored` adjusts a store that was
+restored from a copy: since the copy was made, partitions may have got higher leader epochs, and producers may have got
+further ids.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -9,13 +11,17 @@ from uuid import UUID
 
 from kafkad.core.controller.electorate import FIRST_LEADER_EPOCH, Electorate
 from kafkad.core.controller.image import Broker
+from kafkad.core.controller.producer_ids import start_above_foreign_ids
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.startup.reconciliation import AdoptedTopic
+from kafkad.core.controller.startup.term import ensure_paths
+from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.stored_metadata import PartitionState, StoredTopic
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
 from kafkad.core.controller.topics.internal_topics import with_single_replica
 from kafkad.core.controller.topics.topics import NewTopic
+from kafkad.core.coordination_store import CoordinationStore, Delete
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 
 UNLIMITED_RETENTION: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
@@ -149,3 +155,18 @@ def complete_states(
     tree.create_states(created)
     tree.set_states(changed)
     return states
+
+
+def adjust_restored(store: CoordinationStore, on_disk: Collection[str], broker_id: int, wall_ms: int) -> None:
+    """Remove the partition states of topics that are `on_disk`: new states get leader epochs above those in the logs.
+
+    Raises `CoordinationError`, `UnreadableBlock`, `StorageFailed`.
+    """
+    ensure_paths(store)
+    for topic in set(store.children(nodes.TOPICS)).intersection(on_disk):
+        if store.exists(nodes.partitions_path(topic)) is None:
+            continue
+        numbers = [int(number) for number in store.children(nodes.partitions_path(topic)) if number.isdigit()]
+        states = [nodes.state_path(topic, number) for number in numbers]
+        store.pipelined([Delete(path) for path in states if store.exists(path) is not None])
+    start_above_foreign_ids(store, broker_id, wall_ms, is_restored=True)

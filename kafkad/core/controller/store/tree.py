@@ -5,6 +5,7 @@ completed, a topic with a recorded deletion does not exist. The guard of the ter
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol, TypeVar
 from uuid import UUID
 
@@ -12,7 +13,6 @@ from msgspec import UNSET
 
 from kafkad.core.controller.startup.term import Term
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.store.removal import remove
 from kafkad.core.controller.store.stored_metadata import (
     UNREADABLE,
     PartitionState,
@@ -27,12 +27,14 @@ from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignme
 from kafkad.core.controller.topics.names import is_legal
 from kafkad.core.coordination_store import (
     Change,
+    Check,
     CoordinationError,
     CoordinationStore,
     Create,
     Delete,
     NodeExists,
     NoNode,
+    NotEmpty,
     SetData,
 )
 from kafkad.core.ports import NoSpaceLeft
@@ -189,8 +191,8 @@ class MetadataTree:
             for partition in range(partitions):
                 paths += (nodes.state_path(name, partition), nodes.partition_path(name, partition))
             paths += (nodes.partitions_path(name), nodes.topic_path(name), nodes.topic_config_path(name))
-        remove(self._store, paths, self.term.guard)
-        remove(self._store, [nodes.deletion_path(name) for name, _ in topics], self.term.guard)
+        _remove(self._store, paths, self.term.guard)
+        _remove(self._store, [nodes.deletion_path(name) for name, _ in topics], self.term.guard)
 
     def take(self, below: str, decode: Callable[[bytes], Notice]) -> list[Notice]:
         """The readable notifications below this path. All are removed; watches for more."""
@@ -198,7 +200,7 @@ class MetadataTree:
         unreadable = UnreadableNodes()
         found = zip(paths, self._store.get_many(paths), strict=True)
         notices = [unreadable.read(path, node.data, decode) for path, node in found if node is not None]
-        remove(self._store, paths, self.term.guard)
+        _remove(self._store, paths, self.term.guard)
         return [each for each in notices if each is not None]
 
     def _load_topics(self, unreadable: UnreadableNodes) -> dict[str, nodes.TopicNode]:
@@ -345,3 +347,33 @@ def _topic_data(topic_id: UUID, assignments: Sequence[ReplicaAssignment]) -> byt
             removing_replicas={index: each.removing for index, each in rows if each.removing},
         )
     )
+
+
+def _remove(store: CoordinationStore, paths: Sequence[str], guard: Check) -> None:
+    """Remove the nodes in this order, with all nodes that others created below them (Apache Kafka: deleteRecursive). A
+    missing node is no error. Raises the errors of the store.
+    """
+    outcomes = store.pipelined([Delete(path) for path in paths], guard=guard)
+    for path, outcome in zip(paths, outcomes, strict=True):
+        if isinstance(outcome, NotEmpty):
+            below = _with_all_below(store, path)
+            _raise_all_but(NoNode, store.pipelined([Delete(each) for each in reversed(below)], guard=guard))
+        else:
+            _raise_all_but(NoNode, [outcome])
+
+
+def _raise_all_but(expected: type[CoordinationError], outcomes: Sequence[object]) -> None:
+    for outcome in outcomes:
+        if isinstance(outcome, CoordinationError) and not isinstance(outcome, expected):
+            raise outcome
+
+
+def _with_all_below(store: CoordinationStore, path: str) -> list[str]:
+    """The node and all nodes below it, parents first."""
+    found: list[str] = []
+    pending = [path]
+    while pending:
+        found.append(pending.pop())
+        with suppress(NoNode):
+            pending += [f"{found[-1]}/{name}" for name in store.children(found[-1])]
+    return found

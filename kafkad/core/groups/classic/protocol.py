@@ -10,8 +10,6 @@ from typing import Protocol
 from kafkad.core.coordinator.shard import Moment, Outcome
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.classic.group import ClassicGroup
-from kafkad.core.groups.classic.join import join
-from kafkad.core.groups.classic.leave import heartbeat, leave
 from kafkad.core.groups.classic.messages import (
     NO_MEMBER_ID,
     Heartbeat,
@@ -30,9 +28,9 @@ from kafkad.core.groups.classic.rebalance import (
     sync_timer_expired,
 )
 from kafkad.core.groups.classic.records import new_group_record
+from kafkad.core.groups.classic.requests import heartbeat, join, leave, sync
 from kafkad.core.groups.classic.state import ClassicState
 from kafkad.core.groups.classic.step import Step
-from kafkad.core.groups.classic.sync import sync
 from kafkad.core.groups.classic.timers import ClassicTimer, ClassicTimerKey
 from kafkad.core.groups.config import GroupConfig
 from kafkad.core.groups.group import Group, GroupType

@@ -14,7 +14,6 @@ from kafkad.core.groups.classic.messages import Joined, Synced
 from kafkad.core.groups.classic.step import Step
 from kafkad.core.groups.config import GroupConfig
 from kafkad.core.groups.consumer.assignors import NOTHING
-from kafkad.core.groups.consumer.checks import check_request
 from kafkad.core.groups.consumer.config import ConsumerConfig
 from kafkad.core.groups.consumer.fencing import Fencing
 from kafkad.core.groups.consumer.group import ConsumerGroup
@@ -41,6 +40,7 @@ from kafkad.core.groups.consumer.messages import (
     ConsumerHeartbeatReply,
     DescribedConsumer,
     DescribedConsumerGroup,
+    check_request,
 )
 from kafkad.core.groups.consumer.timers import ConsumerTimer, ConsumerTimerKey
 from kafkad.core.groups.consumer.topics import Subscriptions

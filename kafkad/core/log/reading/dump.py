@@ -1,22 +1,38 @@
 """What do the files of a partition directory contain, and do they agree with each other?
 
 The rules of `kafkad dump-log`: each function reads one kind of file and yields lines of named fields (with the names of
-Kafka's DumpLogSegments) and problems. Nothing is changed, and damage never hides the rest. Index checks are in
-`dump_indexes`; the command opens files and prints.
+Kafka's DumpLogSegments) and problems. Nothing is changed, and damage never hides the rest. The command opens files and
+prints.
+
+An offset index entry has the last offset of a batch and the position of this batch; a time index entry the largest
+timestamp so far and the last offset of its batch. Zero entries after the first are preallocated space, not entries.
+Indexes are compared with the batch headers of the log.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import Any
 
 from kafkad.core.log.epochs import CorruptCheckpoint, parse_checkpoint
 from kafkad.core.log.producers.snapshot import CorruptSnapshot, decode_snapshot
-from kafkad.core.log.records.batch import CONTROL_FLAG, MAX_SEQUENCE, BatchHeader, Codec, CorruptBatch, has_valid_crc
+from kafkad.core.log.records.batch import (
+    CONTROL_FLAG,
+    HEADER_SIZE,
+    MAX_SEQUENCE,
+    BatchHeader,
+    Codec,
+    CorruptBatch,
+    has_valid_crc,
+    read_header_within,
+)
 from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.records.end_markers import read_end_marker
 from kafkad.core.log.records.record import MalformedRecords, Record, iter_records, record_timestamp
+from kafkad.core.log.recovery.checkpoints import CheckpointCorrupt, parse_offsets, parse_partition_metadata
+from kafkad.core.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from kafkad.core.log.segments.transaction_index import ENTRY_LAYOUT
-from kafkad.core.types import NO_SEQUENCE
+from kafkad.core.types import NO_SEQUENCE, NO_TIMESTAMP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,3 +213,109 @@ def _record_fields(batch: memoryview, header: BatchHeader, record: Record, with_
 
 def _timestamp_type(header: BatchHeader) -> str:
     return "LogAppendTime" if header.is_log_append_time else "CreateTime"
+
+
+def dump_offset_index(index: Source, log: Source, base_offset: int) -> Found:
+    """Yields every entry, a problem for each entry without a batch in the log, and a line for an empty index."""
+    previous = base_offset - 1
+    if not index.size:
+        yield Line(kind="empty", fields={})
+    for relative, position in _entries(index.content(), OFFSET_ENTRY, relative_at=0):
+        offset = base_offset + relative
+        yield Line(kind="index", fields={"offset": offset, "position": position})
+        if offset <= previous:
+            yield Problem(message=f"Index offset: {offset}, previously indexed offset: {previous}")
+        previous = offset
+        try:
+            found = read_header_within(log.read_at(HEADER_SIZE, max(position, 0)), position, log.size)
+        except CorruptBatch as error:
+            yield Problem(message=f"Index offset: {offset}, no batch in {log.name} {error}")
+            continue
+        if position < 0 or found.last_offset != offset:
+            yield Problem(message=f"Index offset: {offset}, log offset: {found.last_offset}")
+    yield from _trailing(index, OFFSET_ENTRY)
+
+
+def dump_time_index(index: Source, log: Source, base_offset: int) -> Found:
+    """Yields every entry, and a problem for each offset, timestamp or order that contradicts the log."""
+    batches = _BatchFinder(log)
+    previous = NO_TIMESTAMP
+    for timestamp, relative in _entries(index.content(), TIME_ENTRY, relative_at=1):
+        offset = base_offset + relative
+        yield Line(kind="timeindex", fields={"timestamp": timestamp, "offset": offset})
+        found = batches.at_or_after(offset)
+        if found is None or found.last_offset != offset:
+            log_offset = -1 if found is None else found.last_offset
+            yield Problem(message=f"Indexed offset: {offset}, found log offset: {log_offset}")
+        elif found.max_timestamp != timestamp:
+            yield Problem(message=f"Index timestamp: {timestamp}, log timestamp: {found.max_timestamp}")
+        if previous >= timestamp:
+            yield Problem(message=f"Index timestamp: {timestamp}, Previously indexed timestamp: {previous}")
+        previous = timestamp
+    yield from _trailing(index, TIME_ENTRY)
+
+
+class _BatchFinder:
+    """Finds batches in one pass over the log, for offsets in ascending order."""
+
+    def __init__(self, log: Source) -> None:
+        self._headers = _intact_headers(log)
+        self._current: BatchHeader | None = next(self._headers, None)
+
+    def at_or_after(self, offset: int) -> BatchHeader | None:
+        while self._current is not None and self._current.last_offset < offset:
+            self._current = next(self._headers, None)
+        return self._current
+
+
+def _intact_headers(log: Source) -> Iterator[BatchHeader]:
+    try:
+        for _, header in walk_batches(log.read_at, 0, log.size):
+            yield header
+    except CorruptBatch:
+        # Bytes from here on are no batches; the dump of the log reports them.
+        return
+
+
+def _entries(content: bytes, entry: Struct, *, relative_at: int) -> Iterator[tuple[int, int]]:
+    whole = len(content) - len(content) % entry.size
+    for number, values in enumerate(entry.iter_unpack(memoryview(content)[:whole])):
+        if number and values[relative_at] == 0:
+            return
+        yield values
+
+
+def _trailing(index: Source, entry: Struct) -> Found:
+    trailing = index.size % entry.size
+    if trailing:
+        yield Problem(message=f"{trailing} bytes at the end of {index.name} are an incomplete entry")
+
+
+def dump_offsets(checkpoint: Source) -> Found:
+    """The entries of an offset checkpoint."""
+    try:
+        offsets = parse_offsets(checkpoint.content().decode(errors="replace"))
+    except CheckpointCorrupt as error:
+        yield Problem(message=str(error))
+        return
+    for partition, offset in offsets.items():
+        fields = {"topic": partition.topic, "partition": partition.partition, "offset": offset}
+        yield Line(kind="checkpoint", fields=fields)
+
+
+def dump_partition_metadata(metadata: Source) -> Found:
+    """The topic id of `partition.metadata`, as text if the file is intact."""
+    text = metadata.content().decode(errors="replace")
+    try:
+        parse_partition_metadata(text)
+    except CheckpointCorrupt as error:
+        yield Problem(message=str(error))
+    else:
+        yield from dump_text(metadata)
+
+
+def dump_text(file: Source) -> Found:
+    """All non-empty lines."""
+    for line in file.content().decode(errors="replace").splitlines():
+        if line.strip():
+            yield Line(kind="text", fields={"text": line})

@@ -14,9 +14,14 @@ from kafkad.core.log.producers.producer_state import ProducerStates
 from kafkad.core.log.producers.replay import rebuild_steps
 from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.records.old_formats import reject_old_message
-from kafkad.core.log.recovery.crash_recovery import Progress, check_segment, recover_segments
+from kafkad.core.log.recovery.crash_recovery import (
+    Progress,
+    check_segment,
+    find_epochs,
+    has_lost_producers,
+    recover_segments,
+)
 from kafkad.core.log.recovery.leftovers import finish_interrupted
-from kafkad.core.log.recovery.lost_state import find_epochs, has_lost_producers
 from kafkad.core.log.recovery.state_files import (
     read_aborted_counts,
     read_epochs,
@@ -24,7 +29,7 @@ from kafkad.core.log.recovery.state_files import (
     store_aborted_counts,
     write_epochs,
 )
-from kafkad.core.log.segments.index_checks import find_damaged_index, find_damaged_txn_index
+from kafkad.core.log.segments.index_repair import find_damaged_index, find_damaged_txn_index
 from kafkad.core.log.segments.layout import (
     LOG,
     OFFSET_INDEX,

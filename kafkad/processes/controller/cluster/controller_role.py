@@ -38,12 +38,10 @@ from kafkad.processes.controller.cluster.requests.broker_channels import (
     Registered,
 )
 from kafkad.processes.controller.cluster.requests.controlled_shutdown import ControlledShutdown
-from kafkad.processes.controller.cluster.requests.deletion_retries import DeletionRetries
 from kafkad.processes.controller.cluster.requests.forwarding import RequestForwarding
 from kafkad.processes.controller.cluster.requests.isr_changes import IsrChanges
-from kafkad.processes.controller.cluster.requests.leader_balance import LeaderBalance
-from kafkad.processes.controller.cluster.requests.next_term import NextTerm
 from kafkad.processes.controller.cluster.requests.own_configs import OwnConfigs
+from kafkad.processes.controller.cluster.timers import DeletionRetries, LeaderBalance, NextTerm
 from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.processes.controller.events import Send
 from kafkad.processes.runtime.broker_connections import Destination

@@ -23,8 +23,7 @@ from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
-from kafkad.core.controller.elected.node_orders import NodeOrders
-from kafkad.core.controller.elected.notifications import stored_states, take_isr_changes, take_log_dir_events
+from kafkad.core.controller.elected.node_orders import NodeOrders, stored_states, take_isr_changes, take_log_dir_events
 from kafkad.core.controller.elected.registrations import live_brokers, remove_unsupported
 from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
@@ -43,8 +42,12 @@ from kafkad.handlers.controller.requests.controller_view import ControllerView, 
 from kafkad.handlers.controller.requests.pieces import joined, pieces_of, pieces_of_names
 from kafkad.handlers.controller.requests.responses import response_to
 from kafkad.plugin_loading import chosen
-from kafkad.processes.controller.cluster.requests.broker_channels import Outcome, encoded
-from kafkad.processes.controller.cluster.requests.broker_responses import handle_broker_response, retry_deletions
+from kafkad.processes.controller.cluster.requests.broker_channels import (
+    Outcome,
+    encoded,
+    handle_broker_response,
+    retry_deletions,
+)
 from kafkad.processes.controller.cluster.tree_reader import Configs, controller_id, finalized_features, may_replace
 from kafkad.processes.controller.startup import elected_settings, new_id
 from kafkad.processes.controller.tables import LiveTables

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
 
 from kafkad.adapters.shared_memory.counters import CounterBlock
-from kafkad.core.metrics.histograms import observe_total_time
+from kafkad.core.metrics.counting import observe_total_time
 from kafkad.core.request_context import ClientIdentity, ConnectionContext, RequestContext
 from kafkad.processes.network.connections.frames import ALONE, Filling, Frame, request_class_of
 from kafkad.processes.network.logs.cached_reads import read_cached

@@ -14,6 +14,7 @@ from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.segment_files import SegmentFile, SegmentFiles
 from kafkad.core.errors import KafkaError
 from kafkad.core.log.reading.log_reader import Extent, LogReader, ManifestStale
+from kafkad.core.log.reading.segment_facts import SegmentFacts
 from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.segments.indexed_batches import WrongIndex
 from kafkad.core.log.segments.manifest import LogManifest
@@ -23,9 +24,56 @@ from kafkad.core.types import NO_LEADER_EPOCH, TXN_COMMITTED, LogPosition
 from kafkad.handlers.fetch import RequestedRecords
 from kafkad.handlers.partitions.damage import DAMAGE, code_of
 from kafkad.handlers.partitions.fetch_measure import SegmentRange
-from kafkad.processes.network.logs.handle import LogHandle
 from kafkad.wire.messages.fetch import FileSlice
 from kafkad.wire.processes.descriptors import Manifest, ManifestRequest, pack_control, short_topic_id
+
+
+class LogHandle:
+    """A partition's reader; `is_whole` if it has the owner's manifest, not only the newest segment.
+
+    `ahead` has the offsets whose pages a thread reads, or (True) has read, so that this process does not wait.
+    `touched` has the older segments that were opened before. `learnt` has the last whole reader's facts about segments.
+    """
+
+    __slots__ = ("ahead", "generation", "is_whole", "learnt", "reader", "topic_id", "touched")
+
+    def __init__(self, reader: LogReader, topic_id: bytes, generation: int, *, is_whole: bool) -> None:
+        self.reader = reader
+        self.topic_id = topic_id
+        self.generation = generation
+        self.is_whole = is_whole
+        self.ahead: dict[int, bool] = {}
+        self.touched: set[int] = set()
+        self.learnt: tuple[LogManifest, SegmentFacts] | None = (reader.manifest, reader.facts) if is_whole else None
+
+    def follow(self, before: "LogHandle") -> None:
+        """Inherit the facts of `before`, a handle of the same log."""
+        if before.learnt is None:
+            return
+        if self.is_whole:
+            manifest, facts = before.learnt
+            self.reader.facts.inherit(facts, manifest, self.reader.manifest)
+        else:
+            self.learnt = before.learnt
+
+    @property
+    def segments(self) -> int:
+        """The number of segments in memory."""
+        return len(self.learnt[0].segment_bases) if self.learnt is not None else 1
+
+    def has(self, offset: int, upper: LogPosition) -> bool:
+        """Whether the reader knows all segments from `offset` to `upper`."""
+        manifest = self.reader.manifest
+        return self.is_whole or (manifest.segment_bases[0] <= offset and manifest.has_segment(upper.segment_base))
+
+    def is_untouched(self, offset: int) -> bool:
+        """Whether `offset` is in an older segment that is not open: opening it may wait for a disk."""
+        bases = self.reader.manifest.segment_bases
+        if offset >= bases[-1]:
+            return False
+        number = self.reader.manifest.segment_number(offset)
+        return number >= 0 and bases[number] not in self.touched
+
 
 log = logging.getLogger(__name__)
 

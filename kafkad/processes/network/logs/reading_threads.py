@@ -1,6 +1,6 @@
-"""Threads that read from disks, so that the loop of a network process never waits for a disk.
+"""Threads that read from disks and search in logs, so that the loop of a network process never waits for a disk.
 
-An eventfd wakes the loop when work has completed.
+An eventfd wakes the loop when work has completed. Searches have their own open files.
 """
 
 import os
@@ -8,9 +8,12 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
+from kafkad.adapters.files.file_cache import FileCache
+from kafkad.adapters.files.segment_files import SegmentFiles
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
+from kafkad.core.log.reading.log_reader import LogReader
 
 THREADS = 2
 
@@ -45,3 +48,29 @@ class ReadingThreads:
     def close(self) -> None:
         self._threads.close(cancel=True)
         os.close(self.doorbell)
+
+
+Result = TypeVar("Result")
+
+
+class LogSearches:
+    """`files` creates the file cache of one search; a `FileCache` belongs to one thread at a time."""
+
+    def __init__(self, threads: ReadingThreads, files: Callable[[], FileCache]) -> None:
+        self._threads = threads
+        self._files = files
+
+    def begin(
+        self, reader: LogReader, search: Callable[[LogReader], Result], on_result: Callable[["Future[Result]"], None]
+    ) -> None:
+        """`search` gets an equal reader; `on_result` is called in the loop."""
+        self._threads.submit(on_result, _run_search, reader, search, self._files())
+
+
+def _run_search(reader: LogReader, search: Callable[[LogReader], Result], files: FileCache) -> Result:
+    store = reader.store
+    assert isinstance(store, SegmentFiles), "a network process reads files"
+    try:
+        return search(reader.with_store(SegmentFiles(store.directory, files)))
+    finally:
+        files.close_all()

@@ -23,7 +23,7 @@ from kafkad.core.groups.consumer.topics import Subscriptions
 from kafkad.core.groups.shard import GroupShard
 from kafkad.core.log.records.batch import Codec
 from kafkad.core.metrics.catalogue import CONSUMER_REBALANCES
-from kafkad.core.metrics.histograms import Block
+from kafkad.core.metrics.counting import Block
 from kafkad.core.settings.values import integer
 from kafkad.core.transactions.config import TransactionConfig
 from kafkad.core.transactions.shard import TransactionShard

@@ -18,7 +18,7 @@ from kafkad.core.coordinator.shard import Caller, Moment, Outcome, TxnMarkersToS
 from kafkad.core.coordinator.timers import DueTimers, ShardTimer
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.producers.verification import NO_GUARD
-from kafkad.core.metrics.histograms import observe_rebalance
+from kafkad.core.metrics.counting import observe_rebalance
 from kafkad.core.request_context import BROKER_ITSELF
 from kafkad.core.waiting.timing_wheel import TimingWheel
 from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED, reads_only

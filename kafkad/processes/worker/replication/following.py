@@ -38,9 +38,9 @@ from kafkad.core.replication.following.following_log import (
     planned_truncation,
     result_of,
     truncate,
+    truncation_event,
 )
 from kafkad.core.replication.following.requests import FollowKind, FollowOrder, FollowResult
-from kafkad.core.replication.following.truncation_lines import truncation_event
 from kafkad.processes.runtime.turns import STEP_NS
 from kafkad.processes.worker.disks.disk_space import DiskSpace
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure, log_no_space

@@ -15,8 +15,12 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.metrics.catalogue import FAILED_ISR_UPDATES, ISR_EXPANDS, ISR_SHRINKS
 from kafkad.core.partition_lines import PartitionLines
-from kafkad.core.replication.leading.isr_lines import add_isr_change
-from kafkad.core.replication.leading.led_partition import CommittedPartitionState, FollowerProgress, LedPartition
+from kafkad.core.replication.leading.led_partition import (
+    CommittedPartitionState,
+    FollowerProgress,
+    LedPartition,
+    add_isr_change,
+)
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.controller_messages import ControllerMessage, IsrChangeDone, IsrChangeRequest
 from kafkad.wire.processes.follower_progress import FollowerFetched, unpack_followers_fetched

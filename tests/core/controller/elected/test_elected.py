@@ -28,7 +28,7 @@ from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
-from kafkad.core.controller.elected.notifications import stored_states, take_isr_changes
+from kafkad.core.controller.elected.node_orders import stored_states, take_isr_changes
 from kafkad.core.controller.image import NO_LEADER, Broker, Listener, Partition
 from kafkad.core.controller.settings import ControllerSettings, RandomSource
 from kafkad.core.controller.startup.term import Term, claim, ensure_paths

@@ -8,8 +8,7 @@ from uuid import UUID
 import pytest
 
 from kafkad.core.controller.controller import PlannedTopic
-from kafkad.core.controller.elected.node_orders import NodeOrders
-from kafkad.core.controller.elected.topic_nodes import TopicNodes
+from kafkad.core.controller.elected.node_orders import NodeOrders, TopicNodes
 from kafkad.core.controller.image import Topic
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.topics.assignment import Assignment

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, UpdateMetadataRequest
-from kafkad.core.controller.elected.notifications import take_log_dir_events
+from kafkad.core.controller.elected.node_orders import take_log_dir_events
 from kafkad.core.controller.elections import ElectionType
 from kafkad.core.controller.image import NO_LEADER
 from kafkad.core.controller.store import nodes

@@ -13,7 +13,7 @@ from kafkad.core.controller.elected.announcements import Announcer
 from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
-from kafkad.core.controller.elected.notifications import take_log_dir_events
+from kafkad.core.controller.elected.node_orders import take_log_dir_events
 from kafkad.core.controller.image import NO_LEADER, Broker, Listener
 from kafkad.core.controller.settings import ControllerSettings, RandomSource
 from kafkad.core.controller.startup.term import UnreadableEpoch, claim, ensure_paths

@@ -11,7 +11,7 @@ from kafkad.adapters.files import segment_files
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.reading.log_reader import SEGMENTS_A_STEP
 from kafkad.handlers.requests.steps import ROWS_A_STEP
-from kafkad.processes.network.logs.handle import LogHandle
+from kafkad.processes.network.logs.readers import LogHandle
 from kafkad.processes.runtime import turns
 from tests.processes.pieces import NETWORK, TOPIC, Client, Pieces
 from tests.simulation.requests import fetch as session_fetch

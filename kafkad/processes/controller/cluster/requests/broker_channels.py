@@ -1,6 +1,7 @@
-"""The connections of the elected controller to all brokers. Each broker gets its requests in order.
+"""The connections of the elected controller to all brokers, and what the responses of brokers cause.
 
-A request is sent again until its response arrives, or the broker has another registration or none.
+Each broker gets its requests in order. A request is sent again until its response arrives, or the broker has another
+registration or none. Responses name offline, online and deleted replicas.
 """
 
 import logging
@@ -9,10 +10,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from kafkad.core.cluster.control_requests import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
 from kafkad.core.cluster.protocol_versions import ProtocolVersions
 from kafkad.core.cluster.request_parts import ControlResponse
 from kafkad.core.connections.log_rate_limit import LogRateLimit
-from kafkad.core.controller.elected.announcements import Request
+from kafkad.core.controller.elected.announcements import Request, deleted_topics, replicas_with
+from kafkad.core.controller.elected.elected import ElectedController
+from kafkad.core.errors import ErrorCode
 from kafkad.processes.controller.cluster.control_api import MESSAGES, key_of
 from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination
 from kafkad.processes.runtime.broker_connections import Request as Sending
@@ -139,3 +148,27 @@ class BrokerChannels:
 
     def close(self) -> None:
         self._connections.close()
+
+
+def handle_broker_response(
+    controller: ElectedController, broker: int, request: Request, response: ControlResponse | None
+) -> None:
+    """`response` is None if it can't be read."""
+    if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
+        offline = replicas_with(ErrorCode.KAFKA_STORAGE_ERROR, request, response)
+        if count := controller.replicas_offline(broker, request.broker_epoch, offline):
+            log.warning("broker %d: the log directory of %d partition(s) has failed or is full", broker, count)
+        online = replicas_with(ErrorCode.NONE, request, response)
+        controller.replicas_online(broker, request.broker_epoch, online)
+    elif isinstance(request, StopReplicaRequest):
+        readable = response if isinstance(response, StopReplicaResponse) else None
+        for name, is_deleted in deleted_topics(request, readable).items():
+            if is_deleted:
+                controller.replica_deleted(name, broker)
+            else:
+                controller.deletion_failed(name, broker)
+
+
+def retry_deletions(controller: ElectedController) -> None:
+    for broker, names in controller.retry_deletions().items():
+        log.warning("broker %d could not delete its replicas of %d topic(s), retrying", broker, len(names))

@@ -1,1 +1,0 @@
-"""Options of TLS, SASL and authorization."""
