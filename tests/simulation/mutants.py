@@ -25,7 +25,7 @@ from kafkad.processes.runtime import rings
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.worker import loading, partition_requests
 from kafkad.processes.worker.loop import WorkerProcess
-from kafkad.processes.worker.slot_publisher import SlotPublisher
+from kafkad.processes.worker.slots import Watchers
 from kafkad.wire.processes.descriptors import unpack_watches, watched_slot
 from tests.simulation.casting import Shape
 from tests.simulation.ports import Patch
@@ -116,7 +116,7 @@ def _believes_every_log(**fields: Any) -> LoadRequest:
     return LoadRequest(**{**fields, "was_clean": True})
 
 
-def _never_late(self: SlotPublisher, peer: ProcessKey, frame: bytes) -> None:
+def _never_late(self: Watchers, peer: ProcessKey, frame: bytes) -> None:
     """Whoever asks to be told waits for the next record, though there is one already."""
     for key, short_id, offset in unpack_watches(frame):
         slot, isolation = watched_slot(key)
@@ -253,7 +253,7 @@ MUTANTS = {
     "believes every log": _mutant(
         (loading, "LoadRequest", _believes_every_log), found="has records in the log twice", seed=71
     ),
-    "tells no latecomer": _mutant((SlotPublisher, "watch", _never_late), found="has read everything", seed=141),
+    "tells no latecomer": _mutant((Watchers, "watch", _never_late), found="has read everything", seed=141),
     "gives no arena back": _mutant(also=_keeps_the_arena, found="are lent to nobody", seed=0),
     "cleans what has grown": _mutant(
         (partition_requests, "last_segment_below", _below_the_watermark),

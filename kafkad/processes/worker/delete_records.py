@@ -15,6 +15,7 @@ from kafkad.core.waiting.delayed_delete_records import (
     DeletionProgress,
 )
 from kafkad.core.waiting.purgatory import Purgatory
+from kafkad.processes.runtime.peers import Sender
 from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsRequest, pack_control
 
 Requester = tuple[ProcessKey, int, int]
@@ -35,11 +36,11 @@ class PendingDeleteRecords:
         block: CounterBlock,
         progress: DeletionProgress,
         delete: Callable[[int, int, int], tuple[ErrorCode, int]],
-        send: Callable[[ProcessKey, bytes], None],
+        sender: Sender,
     ) -> None:
         self._block = block
         self._delete = delete
-        self._send = send
+        self._sender = sender
         self._purgatory: Purgatory[DelayedDeleteRecords[Requester], DeletionProgress] = Purgatory(
             view=progress, start_ms=now_ms
         )
@@ -86,7 +87,7 @@ class PendingDeleteRecords:
         peer, incarnation, part_id = operation.request
         if incarnation == self._incarnations.get(peer, 0):
             results = [(int(row.error_code), row.low_watermark) for row in operation.partitions]
-            self._send(peer, pack_control(DeletedRecords(part_id, results)))
+            self._sender.send(peer, pack_control(DeletedRecords(part_id, results)))
 
     def _count(self) -> None:
         self._block[PURGATORY_DELETE_RECORDS] = len(self._purgatory)

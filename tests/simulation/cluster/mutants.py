@@ -15,6 +15,7 @@ from kafkad.core.groups.classic.group import ClassicGroup
 from kafkad.core.groups.classic.messages import Synced
 from kafkad.core.groups.offsets.offset_metadata import GroupOffsets
 from kafkad.core.groups.records import OffsetCommitted
+from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.replication.leading.led_partition import LedPartition
 from kafkad.core.types import BrokerId
 from kafkad.processes.network.logs.readers import LogReaders
@@ -35,13 +36,13 @@ class ClusterMutant:
 
 
 def _answers_before_it_publishes() -> Sequence[Patch]:
-    advanced = WorkerProcess.advanced
+    advance = WorkerProcess._advance
 
-    def answer_first(self: WorkerProcess, owned: OwnedPartition) -> None:
+    def answer_first(self: WorkerProcess, owned: OwnedPartition, partition_log: PartitionLog) -> None:
+        advance(self, owned, partition_log)
         self.appender.advanced(owned.slot)
-        advanced(self, owned)
 
-    return [(WorkerProcess, "advanced", answer_first)]
+    return [(WorkerProcess, "_advance", answer_first)]
 
 
 def _commits_alone(self: LedPartition, log_end: int, min_isr: int, now_ms: int, live: Collection[int]) -> int:
