@@ -39,6 +39,7 @@ class Replicas:
         message = unpack_control(frame)
         assert isinstance(message, DeletedRecords)
         self.sent.append((peer, message))
+        return True
 
     def ask(self, *rows: tuple[int, int, int]) -> None:
         self.pending_deletes.start(NETWORK, DeleteRecordsRequest(5, NOW_MS + 1000, list(rows)))
