@@ -25,7 +25,7 @@ from kafkad.processes.runtime import rings
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.worker import loading, partition_requests
 from kafkad.processes.worker.loop import WorkerProcess
-from kafkad.processes.worker.slot_publisher import SlotPublisher
+from kafkad.processes.worker.slots import Watchers
 from kafkad.wire.processes.descriptors import unpack_watches, watched_slot
 from tests.simulation.casting import Shape
 from tests.simulation.ports import Patch
@@ -116,7 +116,7 @@ def _believes_every_log(**fields: Any) -> LoadRequest:
     return LoadRequest(**{**fields, "was_clean": True})
 
 
-def _never_late(self: SlotPublisher, peer: ProcessKey, frame: bytes) -> None:
+def _never_late(self: Watchers, peer: ProcessKey, frame: bytes) -> None:
     """Whoever asks to be told waits for the next record, though there is one already."""
     for key, short_id, offset in unpack_watches(frame):
         slot, isolation = watched_slot(key)
@@ -248,12 +248,12 @@ MUTANTS = {
         (ProcessRegistry, "is_seen_by_all", _is_always_seen), shape=_crowded, found="this should not happen", seed=34
     ),
     "recognizes no repetition": _mutant(
-        (ProducerStates, "check", _accepts), found="has records in the log twice", seed=0
+        (ProducerStates, "check", _accepts), found="has records in the log twice", seed=1
     ),
     "believes every log": _mutant(
-        (loading, "LoadRequest", _believes_every_log), found="has records in the log twice", seed=71
+        (loading, "LoadRequest", _believes_every_log), found="has records in the log twice", seed=146
     ),
-    "tells no latecomer": _mutant((SlotPublisher, "watch", _never_late), found="has read everything", seed=141),
+    "tells no latecomer": _mutant((Watchers, "watch", _never_late), found="has read everything", seed=236),
     "gives no arena back": _mutant(also=_keeps_the_arena, found="are lent to nobody", seed=0),
     "cleans what has grown": _mutant(
         (partition_requests, "last_segment_below", _below_the_watermark),
@@ -262,7 +262,7 @@ MUTANTS = {
         seed=131,
     ),
     "leaves deletions to the dead": _mutant(
-        (TopicDeletions, "worker_ended", _keeps_the_ended), found="maker-brief is done", seed=19
+        (TopicDeletions, "worker_ended", _keeps_the_ended), found="maker-brief is done", seed=77
     ),
     "reads open transactions": _mutant(
         (PartitionSlot, "upper_bound", _reads_to_the_watermark),
@@ -271,16 +271,16 @@ MUTANTS = {
         seed=0,
     ),
     "names no aborted transaction": _mutant((LogReaders, "aborted", _names_nobody), found=", aborted: ", seed=0),
-    "forgets transactions": _mutant((Runtime, "_load", _remembers_nothing), found="was producer", seed=1),
-    "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone), found="nothing is held back", seed=9),
+    "forgets transactions": _mutant((Runtime, "_load", _remembers_nothing), found="was producer", seed=2),
+    "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone), found="nothing is held back", seed=30),
     "believes the page cache": _mutant(
-        (PendingFlush, "hold_back", _holds_nothing_back), shape=_without_power, found="the record at", seed=33
+        (PendingFlush, "hold_back", _holds_nothing_back), shape=_without_power, found="the record at", seed=287
     ),
     "swaps in what is on no disk": _mutant(
-        (rewriting, "_sync", _leaves_it_in_the_page_cache), shape=_without_power, found="is not in the log", seed=264
+        (rewriting, "_sync", _leaves_it_in_the_page_cache), shape=_without_power, found="is not in the log", seed=658
     ),
     "brings back what was deleted": _mutant(
-        (LatestOfEachKey, "retains", _keeps_values), found="the newest in the log is at", seed=33
+        (LatestOfEachKey, "retains", _keeps_values), found="the newest in the log is at", seed=46
     ),
     "does not answer for the dead": _mutant(
         (ProduceRequests, "worker_lost", _forgets_the_dead), found="produce requests are not answered", seed=6

@@ -1,6 +1,6 @@
 """The current leaders that Produce and Fetch responses contain beside NOT_LEADER_OR_FOLLOWER (KIP-951)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from uuid import UUID
 
 from kafkad.core.controller.image import NO_LEADER
@@ -11,8 +11,6 @@ from kafkad.handlers.requests.broker_rows import broker_rows
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.messages.leader_hints import FETCH_FROM, LeaderHints, PartitionOf
 
-Hints = Callable[[Iterable[PartitionOf], RequestContext], LeaderHints | None]
-"""`leader_hints` with the view of this process."""
 _UNKNOWN = (NO_LEADER, -1)
 _NOT_LED_HERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
@@ -35,8 +33,8 @@ def _leader_of(topic: str | bytes, partition: int, view: BrokerView) -> tuple[in
     return row.leader, row.leader_epoch
 
 
-def hints_of_fetch(measure: Measure, context: RequestContext, hints: Hints) -> LeaderHints | None:
+def hints_of_fetch(measure: Measure, context: RequestContext, view: BrokerView) -> LeaderHints | None:
     """For the partitions of a fetch that this broker does not lead."""
     if not measure.is_urgent or context.version < FETCH_FROM:
         return None
-    return hints((result.row.key for result in measure.results if result.error in _NOT_LED_HERE), context)
+    return leader_hints((result.row.key for result in measure.results if result.error in _NOT_LED_HERE), context, view)

@@ -5,7 +5,6 @@ import os
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Protocol
 
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.links.host_addresses import address_of
@@ -16,12 +15,10 @@ from kafkad.adapters.shared_memory.partition_table import FIRST_BYTES_OUT, Parti
 from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRegistry
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.core.controller.image import MetadataImage
-from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.quotas.manager import QuotaManager
 from kafkad.core.quotas.replication_quota import ReplicationSide
 from kafkad.core.sessions.session_cache import MAX_PARTITIONS, SessionCache
 from kafkad.handlers.fetch import FetchEvaluator
-from kafkad.handlers.partitions.leader_hints import leader_hints
 from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
 from kafkad.handlers.partitions.replica_selection import ReplicaSelection
 from kafkad.handlers.requests.broker_view import BrokerView
@@ -29,7 +26,6 @@ from kafkad.plugin_loading import chosen
 from kafkad.processes.network.connections.acceptor import Acceptor, ConnectionLimits
 from kafkad.processes.network.connections.admission import Admission
 from kafkad.processes.network.connections.clients import Clients
-from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.frame_reader import FrameReader
 from kafkad.processes.network.connections.loop_pass import ReadyConnections
 from kafkad.processes.network.connections.request_memory import RequestMemory
@@ -51,41 +47,25 @@ from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.peer_log import PeerLog, closed_connections_log
+from kafkad.processes.runtime.peers import Sender
 from kafkad.processes.runtime.replication_quota import replication_quota
 from kafkad.processes.runtime.turns import Turns
 
 log = logging.getLogger(__name__)
 
 
-class Shell(Protocol):
-    """The interface of the process for its parts."""
-
-    def on_others(self, fd: int, events: int) -> None: ...
-
-    def woke(self) -> None: ...
-
-    def directory_of(self, slot: int, published: PartitionSlot) -> str | None: ...
-
-    def send_to_owner(self, worker: int, frame: bytes) -> bool: ...
-
-    def connection_closed(self, connection: Connection) -> None: ...
-
-
 class Assembly:
     """Builds the parts once, in the order of their dependencies."""
 
-    def __init__(self, shell: Shell, context: ChildContext, now_ms: int) -> None:
+    def __init__(self, loop: EventLoop, sender: Sender, context: ChildContext, now_ms: int) -> None:
         config = context.config
-        registry, slot = context.registry, context.registry.slot(context.key)
-        self.loop = EventLoop(
-            shell.on_others,
-            falls_asleep=partial(registry.leave_pass, slot),
-            wakes_up=shell.woke,
-            block=context.block,
-        )
+        registry = context.registry
+        self.loop = loop
+        self._sender = sender
+        self._workers = registry.role("worker")
         self.peer_log = closed_connections_log()
         self.acceptor = _acceptor(context, self.loop, self.peer_log)
-        self.copy = MetadataCopy(config.node_id)
+        self.copy = MetadataCopy(config.node_id, config.log_dirs.log_dirs)
         self._block = context.block
         assert context.plugins is not None, "the supervisor loads the plugins before it forks"
         processes = len(registry.role("network"))
@@ -97,18 +77,12 @@ class Assembly:
         self._files_of_search = context.open_files.files_of_search
         self._threads: list[ReadingThreads] = []
         self._cold_reads = self._reading_threads("cold-read")
-        read_ahead = self._searches(self._cold_reads).begin
-        self.logs = LogReaders(
-            files,
-            shell.directory_of,
-            shell.send_to_owner,
-            read_ahead,
-            lambda slot: context.table.read(slot).generation,
-        )
+        read_ahead = self._searches(self._cold_reads)
+        self.logs = LogReaders(files, self.copy, context.table, sender, self._workers, read_ahead)
         self._ready = ReadyConnections()
-        self.clients = self._clients(shell, context)
+        self.clients = self._clients(context)
         self.admission = Admission(context, self.acceptor, self.clients)
-        self.request_handlers = self._request_handlers(shell, context, now_ms)
+        self.request_handlers = self._request_handlers(context, now_ms)
         self._requests = RequestDispatcher(
             self.request_handlers,
             auto_create=config.topics.auto_create_topics_enable,
@@ -140,7 +114,7 @@ class Assembly:
         for threads in self._threads:
             threads.close()
 
-    def _clients(self, shell: Shell, context: ChildContext) -> Clients:
+    def _clients(self, context: ChildContext) -> Clients:
         arena = context.arenas[context.key.index]
         space = RequestMemory(_private_bytes(context), self._held_elsewhere)
         unread = UnreadReplies()
@@ -149,8 +123,7 @@ class Assembly:
             context.block,
             reader=FrameReader(arena, space, context.config.network.socket_request_max_bytes, unread),
             ready=self._ready,
-            on_closed=shell.connection_closed,
-            release=arena.release,
+            arena=arena,
             prefetch=PageCachePrefetch(self._ready.add, self._cold_reads, context.table.truncation_generation),
             peer_log=self.peer_log,
             turns=self.turns,
@@ -163,7 +136,7 @@ class Assembly:
         in_steps = handlers.responses.held_bytes + handlers.fetch.held_bytes
         return in_steps + handlers.controller.held_bytes + self.clients.queued_bytes
 
-    def _request_handlers(self, shell: Shell, context: ChildContext, now_ms: int) -> RequestHandlers:
+    def _request_handlers(self, context: ChildContext, now_ms: int) -> RequestHandlers:
         config, clients = context.config, self.clients
         view = BrokerView(
             broker_id=config.node_id,
@@ -181,46 +154,39 @@ class Assembly:
         throttle = Throttle(_quota(context), context.block, has_others=len(context.registry.role("network")) > 1)
         responses = Responses(
             view,
-            reply_ready=self._ready.add,
-            close_connection=clients.close,
-            unread=clients.unread,
+            clients=clients,
             turns=self.turns,
             # Searches have threads of their own, so that cold reads for `sendfile` do not wait for a long search.
-            search=self._searches(self._reading_threads("search")).begin,
+            searches=self._searches(self._reading_threads("search")),
         )
-        workers = len(context.registry.role("worker"))
         produce = ProduceRequests(
             arena=context.arenas[context.key.index],
             routing=self.copy.routing,
             throttle=throttle,
             block=context.block,
-            workers=workers,
-            reply_ready=self._ready.add,
-            close_connection=clients.close,
-            hints=partial(leader_hints, view=view),
+            workers=len(self._workers),
+            clients=clients,
+            view=view,
         )
-        owners = OwnerRequests(responses, shell.send_to_owner)
-        handled = partial(context.registry.handled, context.key)
+        owners = OwnerRequests(responses, self._sender, self._workers)
         clients.unread.is_describing = owners.is_describing
         return RequestHandlers(
             view=view,
             responses=responses,
             produce=produce,
-            fetch=self._fetch(context, throttle, workers, now_ms, view),
-            controller=ControllerRequests(responses, clients.close, handled, context.incarnation),
+            fetch=self._fetch(context, throttle, now_ms, view),
+            controller=ControllerRequests(responses, clients, context.registry, context.key, context.incarnation),
             owners=owners,
-            coordinators=CoordinatorRequests(responses, self.copy.routing, shell.send_to_owner, self.turns),
+            coordinators=CoordinatorRequests(responses, self.copy.routing, self._sender, self._workers, self.turns),
             throttle=throttle,
         )
 
-    def _fetch(
-        self, context: ChildContext, throttle: Throttle, workers: int, now_ms: int, view: BrokerView
-    ) -> FetchRequests:
+    def _fetch(self, context: ChildContext, throttle: Throttle, now_ms: int, view: BrokerView) -> FetchRequests:
         config: BrokerConfig = context.config
         sessions = config.network.max_incremental_fetch_session_cache_slots
         processes = len(context.registry.role("network"))
         share, max_partitions = -(-sessions // processes), MAX_PARTITIONS // processes
-        watches = FetchWatches(context.table, workers)
+        watches = FetchWatches(context.table, len(self._workers))
         copy = self.copy
         throttle_of_followers = LeaderThrottle(self._leader_quota, config.node_id, lambda: copy.image, monotonic_ms)
         return FetchRequests(
@@ -242,10 +208,9 @@ class Assembly:
             column=FIRST_BYTES_OUT + context.key.index,
             max_bytes=config.network.fetch_max_bytes,
             now_ms=now_ms,
-            reply_ready=self._ready.add,
-            close_connection=self.clients.close,
+            clients=self.clients,
             turns=self.turns,
-            hints=partial(leader_hints, view=view),
+            view=view,
         )
 
 

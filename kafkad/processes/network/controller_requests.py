@@ -5,9 +5,10 @@ handling gets an error.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from time import monotonic_ns
 
+from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRegistry
 from kafkad.core.errors import ErrorCode
 from kafkad.core.quoting import logged
 from kafkad.core.request_context import RequestContext
@@ -18,6 +19,7 @@ from kafkad.handlers.controller.requests.timeouts import (
     timed_out,
     timeout_of_ms,
 )
+from kafkad.processes.network.connections.clients import Clients
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.responses import Responses
@@ -68,21 +70,23 @@ class ControllerRequests:
 
     When the controller is replaced, pending requests within their timeouts are sent again to the new incarnation. A
     request may be handled twice, as creating an existing topic has its own error code. Requests of closed connections
-    are not sent again. The request that the dead controller was handling (`handled`) is not sent again either: its
-    client gets an error, because the request may have caused the crash.
+    are not sent again. The request that the dead controller was handling is not sent again either: its client gets an
+    error, because the request may have caused the crash.
     """
 
     def __init__(
         self,
         responses: Responses,
-        close_connection: Callable[[Connection, str], None],
-        handled: Callable[[], Iterable[int]],
+        clients: Clients,
+        registry: ProcessRegistry,
+        me: ProcessKey,
         incarnation: int,
     ) -> None:
         """`incarnation` of this process makes its tokens distinct from those of earlier incarnations."""
         self._responses = responses
-        self._close_connection = close_connection
-        self._handled = handled
+        self._clients = clients
+        self._registry = registry
+        self._me = me
         self._send: Callable[[bytes], None] | None = None
         self._is_last = False
         """Whether the broker stops, so that no other controller will start."""
@@ -111,7 +115,7 @@ class ControllerRequests:
     def disconnected(self) -> None:
         """The controller process has died. Usually the next incarnation starts at once."""
         self._send = None
-        for token in self._handled():
+        for token in self._registry.handled(self._me):
             self._interrupt(token)
         if self._is_last:
             for token in list(self._pending):
@@ -211,7 +215,7 @@ class ControllerRequests:
                     return
                 assert pending.reply is not None
                 if body is None:
-                    self._close_connection(pending.reply.connection, reason)
+                    self._clients.close(pending.reply.connection, reason)
                 else:
                     self._responses.send(pending.reply, body)
             case AutoCreated(token, errors):
@@ -267,12 +271,12 @@ class ControllerRequests:
         """Send the response of `make`, or close the connection with this reason."""
         request = _request_of(pending)
         if is_between_brokers(request.context.api_key) or len(pending.message) > LARGE_BYTES:
-            self._close_connection(reply.connection, reason)
+            self._clients.close(reply.connection, reason)
             return
         try:
             body = make(request.context.api_key, request.context.version, memoryview(request.body))
         except (MalformedRequest, UnencodableMessage) as error:
-            self._close_connection(reply.connection, str(error))
+            self._clients.close(reply.connection, str(error))
             return
         self._responses.send(reply, body)
 
@@ -283,7 +287,7 @@ class ControllerRequests:
         if pending.reply is None:
             _fail_creation(pending)
         else:
-            self._close_connection(pending.reply.connection, reason)
+            self._clients.close(pending.reply.connection, reason)
 
     def _remove(self, token: int) -> _PendingRequest | None:
         pending = self._pending.pop(token, None)

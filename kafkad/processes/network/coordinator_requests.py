@@ -5,10 +5,11 @@ dies, its requests get a retriable error code, as after the failure of a broker.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.coordinators.requests import routing
@@ -18,6 +19,7 @@ from kafkad.handlers.partitions.partition_routes import Routing
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.responses import Responses
+from kafkad.processes.runtime.peers import Sender
 from kafkad.processes.runtime.turns import Turns
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.primitives import MalformedRequest
@@ -51,18 +53,20 @@ class _Part:
 
 
 class CoordinatorRequests:
-    """`send_to_owner` sends a frame to a worker; False when the worker is not running."""
+    """`workers` are the owners of the coordinators, by index."""
 
     def __init__(
         self,
         responses: Responses,
         routes: Routing,
-        send_to_owner: Callable[[int, bytes], bool],
+        sender: Sender,
+        workers: Sequence[ProcessKey],
         turns: Turns,
     ) -> None:
         self._responses = responses
         self._routes = routes
-        self._send_to_owner = send_to_owner
+        self._sender = sender
+        self._workers = workers
         self._turns = turns
         self._next_part = 1
         self._parts: dict[int, _Part] = {}
@@ -127,7 +131,7 @@ class CoordinatorRequests:
             request = pack_coordination(CoordinatorRequest(part_id, *place, context, body))
             if is_in_pieces:
                 self._unanswered[part_id] = part.worker
-            if part.worker < 0 or not self._send_to_owner(part.worker, request):
+            if part.worker < 0 or not self._sender.send(self._workers[part.worker], request):
                 self._fail_part(part_id, routing.code_when_lost(context.api_key))
             if callable(piece.body):
                 yield

@@ -4,7 +4,7 @@ A fetch with too few bytes waits here until an offset in its session moves (`fet
 partitions are read, measured and completed in steps (`large_fetches`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.errors import KafkaError
@@ -21,8 +21,10 @@ from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.handlers.fetch import FetchEvaluator
 from kafkad.handlers.partitions.fetch_access import rows_of
 from kafkad.handlers.partitions.fetch_measure import Measure
-from kafkad.handlers.partitions.leader_hints import Hints, hints_of_fetch
+from kafkad.handlers.partitions.leader_hints import hints_of_fetch
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.requests.failures import reason_to_close
+from kafkad.processes.network.connections.clients import Clients
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.throttle import Throttle
@@ -54,10 +56,9 @@ class FetchRequests:
         column: int,
         max_bytes: int,
         now_ms: int,
-        reply_ready: Callable[[Connection], None],
-        close_connection: Callable[[Connection, str], None],
+        clients: Clients,
         turns: Turns,
-        hints: Hints,
+        view: BrokerView,
     ) -> None:
         self.watches = watches
         self.outgoing = watches.outgoing
@@ -67,10 +68,9 @@ class FetchRequests:
         self._block = block
         self._counts = FetchCounts(block, traffic, column)
         self.max_bytes = max_bytes
-        self._hints = hints
-        self._reply_ready = reply_ready
-        self._close_connection = close_connection
-        self._large = LargeFetches(self, turns, evaluator, watches, cache, self._counts, close_connection, hints)
+        self._view = view
+        self._clients = clients
+        self._large = LargeFetches(self, turns, evaluator, watches, cache, self._counts, clients, view)
         self._now_ms = now_ms
         self._purgatory: Purgatory[WaitingFetch, FetchRequests] = Purgatory(view=self, start_ms=now_ms)
         self._waiting_for_manifest: dict[WaitingFetch, None] = {}
@@ -273,7 +273,7 @@ class FetchRequests:
         self._purgatory.cancel(fetch)
         self._stop_waiting(fetch)
         self.release(fetch)
-        self._close_connection(fetch.connection, reason_to_close(fetch.reply.context, error))
+        self._clients.close(fetch.connection, reason_to_close(fetch.reply.context, error))
 
     def _respond(self, fetch: WaitingFetch, now_ms: int) -> None:
         session, measure = fetch.session, fetch.measured
@@ -287,7 +287,7 @@ class FetchRequests:
             topics = self._evaluator.response(session, measure, full=fetch.is_full)
             self._counts.count_response(measure, measure.results)
             context, session_id = fetch.reply.context, self._cache.reply_session_id(session)
-            hints = hints_of_fetch(measure, context, self._hints)
+            hints = hints_of_fetch(measure, context, self._view)
             self.respond(fetch, pack_response(context.version, topics, session_id=session_id, hints=hints))
 
     def is_throttled(self, fetch: WaitingFetch) -> bool:
@@ -323,7 +323,7 @@ class FetchRequests:
         assert isinstance(first, bytes)
         body[0] = head + first
         connection.complete_reply(reply, body, len(head) + size)
-        self._reply_ready(connection)
+        self._clients.reply_ready(connection)
 
     def release(self, fetch: WaitingFetch) -> None:
         """Remove the watches of a fetch without a session, or with a closed one."""

@@ -15,8 +15,10 @@ from kafkad.core.waiting.size_classes import SizeClasses
 from kafkad.handlers.fetch import FetchEvaluator
 from kafkad.handlers.partitions.fetch_access import each_row_of
 from kafkad.handlers.partitions.fetch_measure import Measure
-from kafkad.handlers.partitions.leader_hints import Hints, hints_of_fetch
+from kafkad.handlers.partitions.leader_hints import hints_of_fetch
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.requests.failures import reason_to_close
+from kafkad.processes.network.connections.clients import Clients
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.fetch_counts import FetchCounts
 from kafkad.processes.network.fetch_watches import FetchWatches
@@ -77,7 +79,7 @@ class _Request:
 
 
 class LargeFetches:
-    """The steps of all large fetches; `close_connection` closes a connection."""
+    """The steps of all large fetches."""
 
     def __init__(
         self,
@@ -87,17 +89,17 @@ class LargeFetches:
         watches: FetchWatches,
         cache: SessionCache,
         counts: FetchCounts,
-        close_connection: Callable[[Connection, str], None],
-        hints: Hints,
+        clients: Clients,
+        view: BrokerView,
     ) -> None:
-        self._hints = hints
+        self._view = view
         self._fetches = fetches
         self._turns = turns
         self._evaluator = evaluator
         self._watches = watches
         self._cache = cache
         self._counts = counts
-        self._close_connection = close_connection
+        self._clients = clients
         self._requests: dict[Connection, _Request] = {}
         self._sizes: SizeClasses[_Request] = SizeClasses(IN_PROGRESS_BYTES)
 
@@ -123,9 +125,9 @@ class LargeFetches:
         except StopIteration:
             return
         except MemoryError:
-            self._close_connection(connection, f"not enough memory to read a Fetch of {request.size} bytes")
+            self._clients.close(connection, f"not enough memory to read a Fetch of {request.size} bytes")
         except Exception as error:  # noqa: BLE001  malformed, or a bug: a Fetch only reads
-            self._close_connection(connection, reason_to_close(request.reply.context, error))
+            self._clients.close(connection, reason_to_close(request.reply.context, error))
         self.completed(connection)
 
     def completed(self, connection: Connection) -> None:
@@ -233,7 +235,7 @@ class LargeFetches:
                     _release(row.records for rows in topics.values() for row in rows)
                     return
             version, session_id = fetch.reply.context.version, self._cache.reply_session_id(session)
-            hints = hints_of_fetch(measure, fetch.reply.context, self._hints)
+            hints = hints_of_fetch(measure, fetch.reply.context, self._view)
             body = yield from pack_in_steps(version, list(topics.items()), session_id=session_id, hints=hints)
             if self._is_disconnected(fetch, changes):
                 _release(body)

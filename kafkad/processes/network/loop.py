@@ -13,7 +13,6 @@ from kafkad.config import BrokerConfig
 from kafkad.core.controller.deltas import MetadataDelta
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.metrics.catalogue import ARENA_EXHAUSTED, ARENA_SIZE, ARENA_USED
-from kafkad.core.partition_slot import PartitionSlot
 from kafkad.processes.network.assembly import Assembly
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.connection_maintenance import ConnectionMaintenance
@@ -22,6 +21,7 @@ from kafkad.processes.network.dispatch import RequestHandlers
 from kafkad.processes.network.worker_messages import WorkerMessages
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.child_process import ChildProcess
+from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.wire.processes.controller_messages import Applied, QuotaCounts, unpack_message
 from kafkad.wire.processes.descriptors import APPEND, WATCH, frames_of
 from kafkad.wire.processes.follower_progress import FOLLOWER_FETCHED
@@ -35,19 +35,22 @@ class NetworkProcess(ChildProcess):
     """One incarnation of a network process: its loop, and all events except requests."""
 
     def __init__(self, context: ChildContext) -> None:
-        self._slot = context.registry.slot(context.key)
+        self._slot = slot = context.registry.slot(context.key)
         self._block = context.block
         self._block[ARENA_SIZE] = context.arenas[context.key.index].size
         self._now_ms = monotonic_ms()
         self._due_ms = 0.0
         """The next deadline of all parts; computed before each wait."""
         self._stop_at_ms: int | None = None
-        assembly = Assembly(self, context, self._now_ms)
-        super().__init__(context, assembly.loop)
-        self._assembly = assembly
+        falls_asleep = partial(context.registry.leave_pass, slot)
+        loop = EventLoop(self.on_others, falls_asleep=falls_asleep, wakes_up=self.woke, block=context.block)
+        super().__init__(context, loop)
+        self.open_links(with_rings=True)
+        self._assembly = assembly = Assembly(loop, self.peers, context, self._now_ms)
         self._turns = assembly.turns
         self.acceptor = assembly.acceptor
         self.clients = assembly.clients
+        self.clients.on_closed = self._connection_closed
         self.maintenance = ConnectionMaintenance(
             self.clients, context.config.network.connections_max_idle_ms, self._now_ms
         )
@@ -58,7 +61,6 @@ class NetworkProcess(ChildProcess):
         self.request_handlers: RequestHandlers = assembly.request_handlers
         self._worker_messages = WorkerMessages(assembly.request_handlers, assembly.logs, context.table)
         self._workers = context.registry.role("worker")
-        self.open_links(with_rings=True)
 
     def run_pass(self, timeout_ms: float) -> None:
         """Run one pass. Its end sends all ready messages and replies."""
@@ -211,9 +213,6 @@ class NetworkProcess(ChildProcess):
     def _send(self, peer: ProcessKey, frame: bytes) -> None:
         self.peers.send(peer, frame)
 
-    def send_to_owner(self, worker: int, frame: bytes) -> bool:
-        return self.peers.send(self._workers[worker], frame)
-
     def next_deadline_ms(self) -> float | None:
         request_handlers = self.request_handlers
         if self._turns or request_handlers.fetch.is_busy or self.maintenance.is_busy:
@@ -232,14 +231,7 @@ class NetworkProcess(ChildProcess):
         self._due_ms = due_ms = min((each for each in deadlines if each is not None), default=_NEVER_MS)
         return due_ms if due_ms < _NEVER_MS else None
 
-    def directory_of(self, slot: int, published: PartitionSlot) -> str | None:
-        partition_name = self.copy.names.get(slot)
-        if partition_name is None:
-            return None
-        topic, partition = partition_name
-        return f"{self.context.config.log_dirs.log_dirs[published.log_dir]}/{topic}-{partition}"
-
-    def connection_closed(self, connection: Connection) -> None:
+    def _connection_closed(self, connection: Connection) -> None:
         self.request_handlers.fetch.connection_closed(connection)
         self.request_handlers.responses.connection_closed(connection)
         self.request_handlers.coordinators.connection_closed(connection)

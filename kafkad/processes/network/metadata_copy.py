@@ -1,5 +1,6 @@
 """This process's copy of the metadata: the image, updated by deltas, and the routing built from it."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkad.core.controller.deltas import (
@@ -26,8 +27,9 @@ class Moved(NamedTuple):
 class MetadataCopy:
     """`names` has (topic, partition) by slot, from which the name of its directory follows."""
 
-    def __init__(self, broker_id: int | None = None) -> None:
+    def __init__(self, broker_id: int | None = None, log_dirs: Sequence[str] = ()) -> None:
         self._broker_id = broker_id
+        self._log_dirs = log_dirs
         self.image = MetadataImage()
         self.routing = Routing()
         self.names: dict[int, tuple[str, int]] = {}
@@ -36,6 +38,11 @@ class MetadataCopy:
     def is_empty(self) -> bool:
         """Whether no snapshot was received yet."""
         return not self.image.cluster_id
+
+    def directory_of(self, slot: int, log_dir: int) -> str | None:
+        """The directory of the partition in the slot; None when the metadata has no partition there."""
+        name = self.names.get(slot)
+        return None if name is None else f"{self._log_dirs[log_dir]}/{name[0]}-{name[1]}"
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> Moved:
         """`image` is the metadata after `delta`."""

@@ -1,14 +1,16 @@
 """Requests to the owners of partitions, other than Produce: one message to each owner; the responses are merged."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.describe_producers import PendingDescribeProducers
 from kafkad.handlers.partitions.owner_request import OwnerRequest
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.responses import Responses
+from kafkad.processes.runtime.peers import Sender
 from kafkad.wire.processes.descriptors import DeletedRecords, Producers, TxnMarkersWritten, pack_control
 
 DEFAULT_TIMEOUT_MS = 30_000
@@ -25,11 +27,12 @@ class _Open:
 
 
 class OwnerRequests:
-    """`send_to_owner` sends a control frame to a worker; False when the worker is not running."""
+    """`workers` are the owners, by index."""
 
-    def __init__(self, responses: Responses, send_to_owner: Callable[[int, bytes], bool]) -> None:
+    def __init__(self, responses: Responses, sender: Sender, workers: Sequence[ProcessKey]) -> None:
         self._responses = responses
-        self._send_to_owner = send_to_owner
+        self._sender = sender
+        self._workers = workers
         self._next_part = 1
         self._parts: dict[int, tuple[_Open, int]] = {}
         self._describing = 0
@@ -48,7 +51,9 @@ class OwnerRequests:
             part_id = self._next_part
             self._next_part += 1
             self._parts[part_id] = (opened, worker)
-            if not self._send_to_owner(worker, pack_control(pending.message(worker, part_id, deadline_ms))):
+            if not self._sender.send(
+                self._workers[worker], pack_control(pending.message(worker, part_id, deadline_ms))
+            ):
                 self._fail_part(part_id)
         if not workers:
             self._responses.send_result(reply, pending.body)

@@ -3,17 +3,19 @@
 The arena space of a request is released when its last part has completed or failed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kafkad.adapters.shared_memory.arena import Arena
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.errors import ErrorCode
 from kafkad.core.metrics.catalogue import error_index
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.partitions.leader_hints import Hints
+from kafkad.handlers.partitions.leader_hints import leader_hints
 from kafkad.handlers.partitions.partition_routes import Routing
 from kafkad.handlers.produce import ProduceInFlight, ProducePart, plan
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.requests.failures import reason_to_close
+from kafkad.processes.network.connections.clients import Clients
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.throttle import Throttle
@@ -35,11 +37,10 @@ class ProduceRequests:
         throttle: Throttle,
         block: CounterBlock,
         workers: int,
-        reply_ready: Callable[[Connection], None],
-        close_connection: Callable[[Connection, str], None],
-        hints: Hints,
+        clients: Clients,
+        view: BrokerView,
     ) -> None:
-        self._hints = hints
+        self._view = view
         self.outgoing: list[list[bytes]] = [[] for _ in range(workers)]
         """Packed APPEND entries by worker, for the message that leaves at the end of the loop pass."""
         self.reachable = [False] * workers
@@ -47,8 +48,7 @@ class ProduceRequests:
         self._routing = routing
         self._throttle = throttle
         self._block = block
-        self._reply_ready = reply_ready
-        self._close_connection = close_connection
+        self._clients = clients
         self._next_part = 1
         self._open: dict[int, tuple[ProducePart, Reply | None, Connection]] = {}
 
@@ -121,9 +121,7 @@ class ProduceRequests:
             return
         if reply is None:
             if produce.has_error:
-                self._close_connection(
-                    connection, f"a Produce request with acks=0 failed: {_described(produce.errors())}"
-                )
+                self._clients.close(connection, f"a Produce request with acks=0 failed: {_described(produce.errors())}")
                 return
         else:
             context = reply.context
@@ -131,18 +129,19 @@ class ProduceRequests:
                 hints = self._hints_of(produce, context) if produce.has_error else None
                 body = produce.reply(max(0, connection.muted_until_ms - context.received_ms), hints)
             except Exception as error:  # noqa: BLE001  close the connection: the records are written or rejected
-                self._close_connection(connection, reason_to_close(context, error))
+                self._clients.close(connection, reason_to_close(context, error))
                 return
             head = response_head(context.api_key, context.version, context.correlation_id, len(body))
             connection.complete_reply(reply, (head + body,), len(head) + len(body))
-        self._reply_ready(connection)
+        self._clients.reply_ready(connection)
 
     def _hints_of(self, produce: ProduceInFlight, context: RequestContext) -> LeaderHints | None:
         """The leaders of the partitions that this broker does not lead."""
         if context.version < PRODUCE_FROM:
             return None
         elsewhere = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return self._hints(((name, index) for name, index, error in produce.errors() if error == elsewhere), context)
+        rows = ((name, index) for name, index, error in produce.errors() if error == elsewhere)
+        return leader_hints(rows, context, self._view)
 
 
 def _described(errors: Sequence[tuple[object, int, int]]) -> str:

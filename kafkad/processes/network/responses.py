@@ -11,16 +11,16 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
-from kafkad.core.log.reading.log_reader import FoundOffset, LogReader
 from kafkad.core.request_context import RequestContext
 from kafkad.core.waiting.size_classes import SizeClasses
 from kafkad.handlers.requests.apis_of_network import LocalHandler
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.requests.failures import reason_to_close
 from kafkad.handlers.requests.steps import LogSearch, Pause, Waits
+from kafkad.processes.network.connections.clients import Clients
 from kafkad.processes.network.connections.connection import JOINED_BYTES, Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
-from kafkad.processes.network.connections.unread_replies import UnreadReplies
+from kafkad.processes.network.logs.reading_threads import LogSearches
 from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
 from kafkad.wire.framing import response_head
 from kafkad.wire.primitives import MalformedRequest
@@ -28,9 +28,6 @@ from kafkad.wire.primitives import MalformedRequest
 Result = TypeVar("Result")
 Steps = Generator[Waits, Any, bytes | None]
 """The steps of a handler; they return the body, or None if the response is sent in another way."""
-OffsetCheck = Callable[[LogReader], FoundOffset | None]
-Search = Callable[[LogReader, OffsetCheck, Callable[["Future[FoundOffset | None]"], None]], None]
-"""Starts a search; the callback runs in the loop."""
 
 
 class _Stepped:
@@ -53,18 +50,14 @@ class Responses:
         self,
         view: BrokerView,
         *,
-        reply_ready: Callable[[Connection], None],
-        close_connection: Callable[[Connection, str], None],
-        unread: UnreadReplies,
+        clients: Clients,
         turns: Turns,
-        search: Search,
+        searches: LogSearches,
     ) -> None:
         self._view = view
-        self._reply_ready = reply_ready
-        self._close_connection = close_connection
-        self._unread = unread
+        self._clients = clients
         self._turns = turns
-        self._search = search
+        self._searches = searches
         self._waiting_for_manifest: dict[Connection, _Stepped] = {}
         """At most one for a connection, as such a request is alone on it."""
         self._large: SizeClasses[_Stepped] = SizeClasses()
@@ -93,8 +86,8 @@ class Responses:
         size = len(head) + len(body)
         # A large body is not copied, as it may be cached for equal requests.
         connection.complete_reply(reply, (head + body,) if size <= JOINED_BYTES else (head, body), size)
-        self._unread.made(size)
-        self._reply_ready(connection)
+        self._clients.unread.made(size)
+        self._clients.reply_ready(connection)
 
     def send_result(self, reply: Reply, make: Callable[[], bytes]) -> None:
         """Send what `make` encodes; close the connection if it can't be encoded."""
@@ -112,7 +105,7 @@ class Responses:
 
     def fail(self, reply: Reply, error: Exception) -> None:
         """Close the connection of a failed request, also after a bug: handlers only read shared state."""
-        self._close_connection(reply.connection, reason_to_close(reply.context, error))
+        self._clients.close(reply.connection, reason_to_close(reply.context, error))
 
     def respond_locally(
         self, handler: LocalHandler, connection: Connection, frame: Frame, context: RequestContext
@@ -166,7 +159,7 @@ class Responses:
             raise
         request.next_step = partial(next, request.steps)
         if isinstance(waits, LogSearch):
-            self._search(waits.reader, waits.search, partial(self._found, request))
+            self._searches.begin(waits.reader, waits.search, partial(self._found, request))
         elif waits is Pause.MANIFEST:
             self._waiting_for_manifest[connection] = request
         else:

@@ -5,12 +5,13 @@ its response only when readers can see the records. A long request continues in 
 order.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from time import monotonic_ns
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.records.record_checks import InvalidRecords
 from kafkad.core.metrics.catalogue import PURGATORY_PRODUCE, TOTAL_PRODUCE
@@ -20,6 +21,7 @@ from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.waiting.delayed_partitions import DelayedProduce, PendingPartition, replication_result
 from kafkad.core.waiting.keyed_queues import KeyedQueues
 from kafkad.core.waiting.purgatory import Purgatory
+from kafkad.processes.runtime.peers import Sender
 from kafkad.processes.runtime.turns import STEP_NS, Turns
 from kafkad.processes.worker.append_responses import (
     NOT_OWNED,
@@ -37,7 +39,7 @@ from kafkad.processes.worker.coordinators.transactions.transactional_produce imp
     TransactionVerifier,
 )
 from kafkad.processes.worker.disks.disk_space import DiskSpace
-from kafkad.processes.worker.failed_partitions import FAILURES, Failure, log_no_space
+from kafkad.processes.worker.outbox import FAILURES, Outbox, log_no_space
 from kafkad.processes.worker.owned import DeletedTopics, OwnedPartition
 from kafkad.wire.processes.descriptors import (
     APPENDED,
@@ -61,10 +63,7 @@ RECORD_ERRORS = 500
 
 
 class Appender:
-    """Appends for all partitions of this worker.
-
-    `touched` marks a partition to be published; `failed` takes a partition or its directory offline.
-    """
+    """Appends for all partitions of this worker. `networks` are the network processes, by index."""
 
     def __init__(
         self,
@@ -74,10 +73,10 @@ class Appender:
         *,
         now_ms: int,
         block: CounterBlock,
-        touched: Callable[[OwnedPartition], None],
-        send: Callable[[int, bytes], None],
-        failed: Callable[[OwnedPartition, Failure], None],
-        coordinators: TransactionVerifier,
+        sender: Sender,
+        networks: Sequence[ProcessKey],
+        outbox: Outbox,
+        verifier: TransactionVerifier,
         retry: RetryPauses,
         disk_space: DiskSpace,
     ) -> None:
@@ -86,9 +85,9 @@ class Appender:
         self._partitions, self._deleted = partitions, deleted
         self._arenas = arenas
         self._block = block
-        self._touched = touched
-        self._send = send
-        self._failed = failed
+        self._sender = sender
+        self._networks = networks
+        self._outbox = outbox
         self._ready: list[ProduceResponse] = []
         self._queues: KeyedQueues[int, PendingAppend] = KeyedQueues()
         """Requests that continue in later passes, by slot."""
@@ -102,7 +101,7 @@ class Appender:
         """The deaths of each network process: its next incarnation reuses the numbers of requests."""
         self._purgatory: Purgatory[DelayedProduce[ProduceResponse], Appender] = Purgatory(view=self, start_ms=now_ms)
         self.transactional = Transactional(
-            partitions, arenas, coordinators, self.append_verified, retry, touched, self._turns
+            partitions, arenas, verifier, self.append_verified, retry, outbox, self._turns
         )
 
     @property
@@ -237,11 +236,11 @@ class Appender:
             self._disk_space.found_full(owned.log_dir, monotonic_ms())
             return self._rejected(owned, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(no_space)), response)
         except FAILURES as failure:
-            self._failed(owned, failure)
+            self._outbox.failed(owned, failure)
             count_storage_failure(self._block)
             return (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
         if not owned.is_dirty:
-            self._touched(owned)
+            self._outbox.touched(owned)
         if not info[4]:
             owned.messages_in += info[1] - info[0] + 1
             owned.bytes_in += length
@@ -277,7 +276,7 @@ class Appender:
                 self._unflushed.append(response)
                 continue
             for record_errors in response.record_errors:
-                self._send(response.network, pack_control(record_errors))
+                self._sender.send(self._networks[response.network], pack_control(record_errors))
             if response.required and not self._is_replicated(response):
                 self._wait(response)
             else:
@@ -285,7 +284,7 @@ class Appender:
         for network, packed in by_network.items():
             # A frame too large for the ring would be sent with ZeroMQ and overtake the record errors.
             for frame in frames_of(_APPENDED, packed, LARGEST_MESSAGE):
-                self._send(network, frame)
+                self._sender.send(self._networks[network], frame)
 
     def flush_ended(self) -> None:
         """A log was synced or has failed: check the responses that wait for the disk, at the end of the pass."""
@@ -338,7 +337,7 @@ class Appender:
         waited = {slot: codes[slot] for slot, _ in response.required}
         results = with_codes(response, waited)
         self._block[PURGATORY_PRODUCE] = len(self._purgatory)
-        self._send(response.network, _APPENDED + pack_appended(response.part_id, results))
+        self._sender.send(self._networks[response.network], _APPENDED + pack_appended(response.part_id, results))
 
     def network_lost(self, network: int) -> None:
         """A network process is dead: drop its responses."""

@@ -10,8 +10,9 @@ from concurrent.futures import Future
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from kafkad.core.log.effects import FlushLog
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.processes.worker.failed_partitions import FAILURES
+from kafkad.processes.worker.outbox import FAILURES
 from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.processes.worker.slots import Slots
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ _Synced = tuple[FlushLog, Future[None]]
 
 def close_logs(
     partitions: Iterable[OwnedPartition],
-    publish: Callable[[OwnedPartition], None],
+    slots: Slots,
     closed: Callable[[int, int], None],
 ) -> bool:
     """True when all logs are on disk and none needs recovery. `closed` is called with the numbers of closed logs and
@@ -45,7 +46,7 @@ def close_logs(
         closed(first, len(rows))
         for owned, error in _close(rows[first : first + AT_A_TIME]):
             if error is None:
-                publish(owned)
+                slots.publish(owned)
             else:
                 log.error("cannot close the log of %s: %s", owned.name, error)
                 is_clean = False

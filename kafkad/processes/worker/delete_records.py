@@ -11,6 +11,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.metrics.catalogue import PURGATORY_DELETE_RECORDS
 from kafkad.core.waiting.delayed_partitions import DelayedDeleteRecords, DeleteRecordsPartition, DeletionProgress
 from kafkad.core.waiting.purgatory import Purgatory
+from kafkad.processes.runtime.peers import Sender
 from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsRequest, pack_control
 
 Requester = tuple[ProcessKey, int, int]
@@ -31,11 +32,11 @@ class PendingDeleteRecords:
         block: CounterBlock,
         progress: DeletionProgress,
         delete: Callable[[int, int, int], tuple[ErrorCode, int]],
-        send: Callable[[ProcessKey, bytes], None],
+        sender: Sender,
     ) -> None:
         self._block = block
         self._delete = delete
-        self._send = send
+        self._sender = sender
         self._purgatory: Purgatory[DelayedDeleteRecords[Requester], DeletionProgress] = Purgatory(
             view=progress, start_ms=now_ms
         )
@@ -82,7 +83,7 @@ class PendingDeleteRecords:
         peer, incarnation, part_id = operation.request
         if incarnation == self._incarnations.get(peer, 0):
             results = [(int(row.error_code), row.low_watermark) for row in operation.partitions]
-            self._send(peer, pack_control(DeletedRecords(part_id, results)))
+            self._sender.send(peer, pack_control(DeletedRecords(part_id, results)))
 
     def _count(self) -> None:
         self._block[PURGATORY_DELETE_RECORDS] = len(self._purgatory)

@@ -10,7 +10,7 @@ import logging
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
@@ -42,11 +42,10 @@ from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE, PartitionSlo
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.types import NOT_CLEANED, TopicPartition
 from kafkad.processes.worker.disks.recovery_read_ahead import RecoveryReadAhead
+from kafkad.processes.worker.outbox import Outbox
 from kafkad.processes.worker.owned import OwnedPartition
 
 log = logging.getLogger(__name__)
-
-Loaded = Callable[[OwnedPartition], None]
 
 RETRY_MS = 5_000
 READ_AHEAD_FROM_BYTES = 4 << 20
@@ -100,7 +99,7 @@ class Loader:
         files: FileCache,
         *,
         producer_expiration_ms: int,
-        failed: Callable[[int, str], None],
+        outbox: Outbox,
         block: Block,
         read_ahead: RecoveryReadAhead,
     ) -> None:
@@ -110,7 +109,7 @@ class Loader:
         self._files = files
         self.producer_expiration_ms = producer_expiration_ms
         self.verifies_transactions = True
-        self._failed = failed
+        self._outbox = outbox
         self._waiting: OrderedDict[OwnedPartition, _Task] = OrderedDict()
         """In order; each may be removed at any time, perhaps with ten thousand others of a deleted topic."""
         self._current: tuple[_Task, Generator[Progress, None, PartitionLog]] | None = None
@@ -118,6 +117,8 @@ class Loader:
         """The partitions that wait for disk space, by slot, until they are loaded."""
         self._now_ms = 0
         self.retry_due_ms: int | None = None
+        self._loaded: list[OwnedPartition] = []
+        """The partitions that the present call of `load` has loaded."""
         self._begun = 0
         self._permille = 0
 
@@ -172,8 +173,8 @@ class Loader:
             for task in self._without_space.values():
                 self._wait(task)
 
-    def load(self, budget_s: float, loaded: Loaded) -> None:
-        """Load for about `budget_s` seconds; `loaded` gets each partition that is online or failed."""
+    def load(self, budget_s: float) -> list[OwnedPartition]:
+        """Load for about `budget_s` seconds. Returns the partitions that are online now, or have failed."""
         until = time.monotonic() + budget_s
         while not self.is_idle and time.monotonic() < until:
             if self._current is None:
@@ -184,11 +185,13 @@ class Loader:
                 try:
                     self._current = (task, self._begin(*task))
                 except (StorageFailed, FileNotFoundError) as error:
-                    self._abandon(task, error, loaded)
+                    self._abandon(task, error)
                     continue
-            self._step(loaded)
+            self._step()
         if self.is_idle:
             self.read_ahead.close()
+        loaded, self._loaded = self._loaded, []
+        return loaded
 
     def _begin(
         self, owned: OwnedPartition, config: LogConfig, before: PartitionSlot
@@ -218,7 +221,7 @@ class Loader:
         steps = load_steps(SegmentFiles(directory, self._files), request)
         return _load(steps, before.recovery_point if replaces_dead_worker else None)
 
-    def _step(self, loaded: Loaded) -> None:
+    def _step(self) -> None:
         assert self._current is not None
         task, steps = self._current
         owned = task.owned
@@ -231,13 +234,13 @@ class Loader:
                 self._report(owned, progress)
                 return
         except (StorageFailed, CorruptBatch, OldMessageFormat, FileNotFoundError) as error:
-            self._abandon(task, error, loaded)
+            self._abandon(task, error)
             return
         self._current = None
         self._task_ended(owned)
         if self._without_space.pop(owned.slot, None):
             log.info("%s is loaded: its log directory has free space again", owned.name)
-        loaded(owned)
+        self._loaded.append(owned)
 
     def _report(self, owned: OwnedPartition, progress: Progress) -> None:
         self._permille = 1000 * progress.bytes_done // max(1, progress.bytes_total)
@@ -272,7 +275,7 @@ class Loader:
             end = min(end, max(checkpointed, before.hw_offset if before.topic_id == owned.topic_id else 0))
         partition_log.advance_high_watermark(max(end, partition_log.log_start_offset))
 
-    def _abandon(self, task: _Task, error: Exception, loaded: Loaded) -> None:
+    def _abandon(self, task: _Task, error: Exception) -> None:
         owned = task.owned
         self._current = None
         self._task_ended(owned)
@@ -286,8 +289,8 @@ class Loader:
         if isinstance(error, StorageFailed) and not isinstance(error, NoSpaceLeft):
             # A failed directory is never marked clean, whatever its partitions need.
             owned.needs_recovery = False
-            self._failed(owned.log_dir, str(error))
-        loaded(owned)
+            self._outbox.log_dir_failed(owned.log_dir, str(error))
+        self._loaded.append(owned)
 
     def _wait_for_space(self, task: _Task, error: NoSpaceLeft) -> None:
         owned = task.owned

@@ -15,15 +15,17 @@ from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessKe
 from kafkad.config import BrokerConfig
 from kafkad.core.controller.deltas import MetadataDelta
 from kafkad.core.controller.image import MetadataImage
-from kafkad.core.log.effects import UnlinkFiles
+from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.metrics.catalogue import BYTES_IN
-from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
+from kafkad.core.partition_slot import STATE_DELETING
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.child_process import ChildProcess
 from kafkad.processes.runtime.turns import STEP_S
 from kafkad.processes.worker.assembly import Assembly
 from kafkad.processes.worker.closing import close_logs
+from kafkad.processes.worker.outbox import FAILURES, FailedDirectory
 from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.processes.worker.partitions import PartitionChanges
 from kafkad.processes.worker.replication.roles import Roles
 from kafkad.wire.processes.cleaning_messages import CleaningEnded, CleaningRequest, SwapRequest
 from kafkad.wire.processes.controller_messages import (
@@ -37,7 +39,7 @@ from kafkad.wire.processes.controller_messages import (
     unpack_message,
 )
 from kafkad.wire.processes.coordinator_messages import COORDINATION, unpack_coordination
-from kafkad.wire.processes.descriptors import APPEND, WATCH, DiskNearlyFull, pack_control, unpack_control
+from kafkad.wire.processes.descriptors import APPEND, WATCH, DiskNearlyFull, FilesRemoved, pack_control, unpack_control
 from kafkad.wire.processes.follower_progress import FOLLOWER_FETCHED
 
 log = logging.getLogger(__name__)
@@ -65,9 +67,9 @@ class WorkerProcess(ChildProcess):
         self._next_notice_ms = 0
         self._postponed: list[tuple[ProcessKey, bytes]] = []
         """Requests of network processes that wait for the first metadata."""
-        self._networks = context.registry.role("network")
         self.open_links(with_rings=True)
-        assembly = Assembly(self, context, self._now_ms)
+        assembly = Assembly(self.loop, self.peers, context, self._now_ms)
+        self.outbox, self.slots, self.watchers = assembly.outbox, assembly.slots, assembly.watchers
         self.partitions, self.loader = assembly.partitions, assembly.loader
         self.appender, self.leading = assembly.appender, assembly.leading
         self.following, self.upkeep = assembly.following, assembly.upkeep
@@ -79,7 +81,6 @@ class WorkerProcess(ChildProcess):
         self.coordinator_shards = assembly.coordinator_shards
         self.marker_writer = assembly.marker_writer
         self.coordinator_messages = assembly.coordinator_messages
-        self._slot_publisher = assembly.slot_publisher
         self._other_brokers = assembly.other_brokers
         self._roles = Roles(assembly)
         self.disk_space = assembly.disk_space
@@ -113,7 +114,7 @@ class WorkerProcess(ChildProcess):
             self.has_work = True
             self.leading.handle(frame)
         elif frame[0] == WATCH:
-            self._slot_publisher.watch(peer, frame)
+            self.watchers.watch(peer, frame)
         else:
             self._handle_request(peer, frame)
 
@@ -136,11 +137,21 @@ class WorkerProcess(ChildProcess):
 
     def metadata_changed(self, before: MetadataImage, delta: MetadataDelta) -> None:
         self.has_work = True
-        self.partitions.apply(self.image, delta)
+        self._partitions_changed(self.partitions.apply(self.image, delta))
         self._roles.metadata_changed(delta.changes)
         postponed, self._postponed = self._postponed, []
         for peer, frame in postponed:
             self.handle(peer, frame)
+
+    def _partitions_changed(self, changes: PartitionChanges) -> None:
+        for owned in changes.role_changed:
+            if owned.state != STATE_DELETING:
+                self._roles.changed(owned)
+                self.outbox.touched(owned)
+        for owned in changes.state_changed:
+            self.leading.update(owned)
+        for owned in changes.withdrawn:
+            self._roles.withdrawn(owned)
 
     def metadata_applied(self) -> None:
         """The version is applied when all logs are loaded: see `_note_applied`."""
@@ -149,6 +160,8 @@ class WorkerProcess(ChildProcess):
     def configure(self, config: BrokerConfig) -> None:
         super().configure(config)
         self.partitions.configure(config)
+        self.moves.configure(config)
+        self.disk_space.min_free_bytes = self.moves.min_free_bytes
 
     def reload(self, static: Mapping[str, str]) -> None:
         self.has_work = True
@@ -181,7 +194,7 @@ class WorkerProcess(ChildProcess):
         elif change.peer == CONTROLLER and not isinstance(change, PeerGone):
             self.coordinator_messages.controller_linked()
             self.leading.repeat_requests()
-            self.report_full_directories()
+            self._report_full_directories()
 
     # The work of each pass: publish, then notify watchers, then respond.
 
@@ -191,6 +204,7 @@ class WorkerProcess(ChildProcess):
             self.has_work = True
         if self.has_work:
             self._tick_before_publishing(now_ms)
+        self._perform_effects()
         self._publish_dirty()
         self.appender.send_responses()
         if self.has_work:
@@ -201,7 +215,8 @@ class WorkerProcess(ChildProcess):
         """The parts that may change logs."""
         self.loader.retry(now_ms)
         if not self.loader.is_idle:
-            self.loader.load(STEP_S, self.loaded)
+            for owned in self.loader.load(STEP_S):
+                self._loaded(owned)
             self.registry.set_progress(self.context.key, *self.loader.progress)
         self.appender.tick()
         self.leading.tick(now_ms)
@@ -232,17 +247,18 @@ class WorkerProcess(ChildProcess):
         self.periodic.tick(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        appends = self._slot_publisher.has_dirty or self.appender.is_busy or self.appender.has_waiting
-        if self.has_work or appends:
+        appends = self.outbox.dirty or self.appender.is_busy or self.appender.has_waiting
+        if self.has_work or appends or self.outbox.has_effects:
             self.has_work = False
             self._due_ms = 0 if self._is_busy() else self._next_due_ms()
         return self._due_ms if self._due_ms < _NEVER_MS else None
 
     def _is_busy(self) -> bool:
         coordinates = self.coordinator_shards.is_busy or self.coordinator_messages.is_busy
-        appends = self._slot_publisher.has_dirty or self.appender.is_busy or self.marker_writer.is_busy
+        appends = self.appender.is_busy or self.marker_writer.is_busy
         handles = self.following.is_busy or self.partition_requests.is_busy or self.cleanings.is_busy
-        return appends or coordinates or handles or not self.loader.is_idle
+        has_effects = bool(self.outbox.dirty) or self.outbox.has_effects
+        return has_effects or appends or coordinates or handles or not self.loader.is_idle
 
     def _next_due_ms(self) -> int:
         deadlines = (
@@ -263,44 +279,46 @@ class WorkerProcess(ChildProcess):
         )
         return min((deadline for deadline in deadlines if deadline is not None), default=_NEVER_MS)
 
-    def touched(self, owned: OwnedPartition) -> None:
-        """The log has changed: publish its slot at the end of the pass."""
-        self._slot_publisher.touched(owned)
-
     def _publish_dirty(self) -> None:
-        if not self._slot_publisher.publish_dirty():
+        """Publish the slots of changed partitions, notify watchers, then check the requests that wait for a change."""
+        dirty = self.outbox.take_dirty()
+        if not dirty:
             return
+        for owned in dirty:
+            owned.is_dirty = False
+            if owned.log is not None:
+                self._advance(owned, owned.log)
+            self.slots.publish_appended(owned)
+            self.watchers.published(owned)
+        self.watchers.notify()
+        for owned in dirty:
+            if self.appender.has_waiting:
+                self.appender.advanced(owned.slot)
+            self.partition_requests.pending_deletes.progressed(owned.slot)
+            self.coordinator_shards.advanced(owned)
         self.disk_space.written(self._now_ms, self._block[BYTES_IN])
         if self._now_ms >= self._next_notice_ms:
             self._next_notice_ms = self._now_ms + MOVED_NOTICE_MS
             self.notify_controller(LogsMoved())
 
-    def advanced(self, owned: OwnedPartition) -> None:
-        """The high watermark of a changed log is up to date."""
+    def _advance(self, owned: OwnedPartition, partition_log: PartitionLog) -> None:
+        """With one replica, an append is committed at once, or after its sync if one is required. With several, the
+        followers decide; a follower gets the high watermark from its leader.
+        """
+        try:
+            if owned.led is not None:
+                self.leading.advance(owned)
+            elif owned.in_sync == 1 and owned.leads:
+                partition_log.advance_high_watermark(partition_log.completed_end)
+        except FAILURES as failure:
+            self.outbox.failed(owned, failure)
+            return
         self.upkeep.collect(owned)
         if self.periodic.partition_changed(owned):
             self.has_work = True
 
-    def flushed(self, owned: OwnedPartition) -> None:
-        """A log was synced: publish it and complete the appends that wait for the sync, at the end of the pass."""
-        self.has_work = True
-        self.appender.flush_ended()
-        if not owned.is_dirty:
-            self.touched(owned)
-
-    def published(self, owned: OwnedPartition) -> None:
-        """The slot is published: check the requests that wait for its change."""
-        if self.appender.has_waiting:
-            self.appender.advanced(owned.slot)
-        self.partition_requests.pending_deletes.progressed(owned.slot)
-        self.coordinator_shards.advanced(owned)
-
-    def publish(self, owned: OwnedPartition) -> None:
-        self._slot_publisher.publish(owned)
-
-    def loaded(self, owned: OwnedPartition) -> None:
-        self.has_work = True
-        self.touched(owned)
+    def _loaded(self, owned: OwnedPartition) -> None:
+        self.outbox.touched(owned)
         self._roles.loaded(owned)
         self.partition_requests.remove_below_start(owned)
         self.coordinator_shards.online(owned)
@@ -310,7 +328,7 @@ class WorkerProcess(ChildProcess):
         the controller has got the error of the rename.
         """
         version = self.image.version
-        if not self.loader.is_idle or self.partitions.unattempted:
+        if not self.loader.is_idle or self.partitions.unattempted or self.outbox.has_effects:
             return
         if not self._is_ready and self.image.cluster_id:
             self._is_ready = True
@@ -320,36 +338,35 @@ class WorkerProcess(ChildProcess):
             self.registry.set_applied_version(self.context.key, version)
             self.notify_controller(Applied(version))
 
-    def send_to_network(self, network: int, frame: bytes) -> None:
-        self.peers.send(self._networks[network], frame)
+    # The effects that parts have requested.
 
-    def send_to(self, peer: ProcessKey, frame: bytes) -> None:
-        self.peers.send(peer, frame)
+    def _perform_effects(self) -> None:
+        while self.outbox.has_effects:
+            self.has_work = True
+            effects = self.outbox.take()
+            for failed in effects.failed_dirs:
+                self._log_dir_failed(failed)
+            for owned in effects.offline:
+                self._roles.withdrawn(owned)
+            for owned, removal in effects.removals:
+                self.upkeep.remove_later(owned, removal)
+            if effects.removed:
+                self._files_removed(effects.removed)
+            for owned in effects.readable:
+                self.partition_requests.respond_to_waiting(owned)
+            if effects.has_flush_ended:
+                self.appender.flush_ended()
+            for log_dir in effects.short_dirs:
+                self._free_up_space(log_dir)
+            if effects.has_full_dirs_changed:
+                self._report_full_directories()
+            for message in effects.to_controller:
+                self.notify_controller(message)
 
-    def try_send(self, peer: ProcessKey, frame: bytes) -> bool:
-        return self.peers.send(peer, frame)
-
-    def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None:
-        self.has_work = True
-        self.upkeep.remove_later(owned, effect)
-
-    def withdrawn(self, owned: OwnedPartition) -> None:
-        """The partition has left this worker: complete the requests that wait for it."""
-        self.has_work = True
-        owned.state = owned.state if owned.state != STATE_ONLINE else STATE_OFFLINE
-        self._roles.withdrawn(owned)
-
-    def role_changed(self, owned: OwnedPartition) -> None:
-        self.has_work = True
-        self._roles.changed(owned)
-        if not owned.is_dirty:
-            self.touched(owned)
-
-    def log_dir_failed(self, log_dir: int, cause: str) -> None:
-        """Stop writing to the failed directory, and take its partitions offline."""
-        self.has_work = True
+    def _log_dir_failed(self, failed: FailedDirectory) -> None:
+        """Its partitions are offline: complete the requests that wait for them."""
+        log_dir, cause, lost = failed
         self.disk_space.forget(log_dir, monotonic_ms())
-        lost = self.partitions.take_offline(log_dir)
         if not lost and log_dir in self._failed_dirs:
             return
         self._failed_dirs.add(log_dir)
@@ -357,21 +374,25 @@ class WorkerProcess(ChildProcess):
         log.error("log directory %s is offline with %d partitions of this worker: %s", path, len(lost), cause)
         self.appender.flush_ended()
         for owned in lost:
-            self.touched(owned)
+            self.moves.failed(owned)
+            self.outbox.touched(owned)
             self.coordinator_shards.left(owned)
         self.notify_controller(LogDirFailed(log_dir, cause))
 
-    def free_up_space(self, log_dir: int) -> None:
-        """The directory is short of space: unlink removed files at once, and have cleaners check its partitions."""
-        self.has_work = True
+    def _files_removed(self, slots: list[int]) -> None:
+        frame = pack_control(FilesRemoved(slots))
+        for network in self.registry.role("network"):
+            self.peers.send(network, frame)
+        self.disk_space.files_removed(monotonic_ms())
+
+    def _free_up_space(self, log_dir: int) -> None:
         self.upkeep.skip_delays(log_dir)
         self.partitions.skip_delays(log_dir)
         for cleaner in self.registry.role("cleaner"):
-            self.send_to(cleaner, pack_control(DiskNearlyFull(log_dir)))
+            self.peers.send(cleaner, pack_control(DiskNearlyFull(log_dir)))
 
-    def report_full_directories(self) -> None:
+    def _report_full_directories(self) -> None:
         """In a cluster, other brokers are to lead the partitions of full log directories."""
-        self.has_work = True
         if self.context.config.cluster is not None:
             self.notify_controller(FullLogDirs(sorted(self.disk_space.without_space)))
 
@@ -382,8 +403,9 @@ class WorkerProcess(ChildProcess):
         self.coordinator_messages.close()
         self.partitions.close()
         self.appender.finish()
+        self._perform_effects()
         self._publish_dirty()
         self.appender.send_responses()
         self._replication_log.write()
         closed = partial(self.registry.set_progress, self.context.key)
-        return close_logs(self.partitions.by_slot.values(), self.publish, closed) and self.loader.is_idle
+        return close_logs(self.partitions.by_slot.values(), self.slots, closed) and self.loader.is_idle

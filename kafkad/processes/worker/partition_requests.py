@@ -1,7 +1,7 @@
 """Handles requests to the owner of partitions: manifests, producers, segments, DeleteRecords, cleanup, markers."""
 
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.shared_memory.counters import CounterBlock
@@ -12,6 +12,7 @@ from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.producers.entry import ProducerEntry
 from kafkad.core.log.segments.gaps import find_gaps
+from kafkad.core.log.segments.layout import LOG, file_name
 from kafkad.core.log.segments.removal import (
     SEGMENTS_PER_STEP,
     cleanable_end_of,
@@ -26,12 +27,14 @@ from kafkad.core.log.segments.removal import (
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.types import NOT_CLEANED
 from kafkad.core.waiting.delayed_partitions import DeletionProgress
+from kafkad.processes.runtime.peers import Sender
 from kafkad.processes.runtime.turns import Turns
-from kafkad.processes.worker.coordinators.transactions.marker_channel import WriteTxnMarker
+from kafkad.processes.worker.coordinators.transactions.marker_writer import TxnMarkerWriter
 from kafkad.processes.worker.delete_records import PendingDeleteRecords
 from kafkad.processes.worker.disks.index_repairs import IndexRepairs
-from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions, log_no_space
+from kafkad.processes.worker.outbox import FAILURES, Outbox, log_no_space
 from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.processes.worker.slots import Slots
 from kafkad.wire.messages.describe_producers import ProducerRow, pack_producers
 from kafkad.wire.processes.coordinator_messages import TxnMarkerRequest, TxnMarkerWritten
 from kafkad.wire.processes.descriptors import (
@@ -75,27 +78,23 @@ class PartitionRequests:
         *,
         now_ms: int,
         block: CounterBlock,
-        send: Callable[[ProcessKey, bytes], None],
-        touched: Callable[[OwnedPartition], None],
-        publish: Callable[[OwnedPartition], None],
-        remove_later: Callable[[OwnedPartition, UnlinkFiles], None],
-        failed_partitions: FailedPartitions,
-        write_markers: WriteTxnMarker,
+        sender: Sender,
+        outbox: Outbox,
+        slots: Slots,
+        marker_writer: TxnMarkerWriter,
         deletions: DeletionProgress,
     ) -> None:
         self._partitions = partitions
-        self._send = send
-        self._touched = touched
-        self._publish = publish
-        self._remove_later = remove_later
-        self._failed_partitions = failed_partitions
-        self._write = write_markers
+        self._sender = sender
+        self._outbox = outbox
+        self._slots = slots
+        self._marker_writer = marker_writer
         self._turns = Turns()
-        self._index_repairs = IndexRepairs(touched, failed_partitions)
+        self._index_repairs = IndexRepairs(outbox)
         self._removing_below_start: set[OwnedPartition] = set()
         """Partitions whose segments below the log start offset are being removed in steps."""
         self.pending_deletes = PendingDeleteRecords(
-            now_ms=now_ms, block=block, progress=deletions, delete=self._delete, send=send
+            now_ms=now_ms, block=block, progress=deletions, delete=self._delete, sender=sender
         )
 
     def handle(self, peer: ProcessKey, message: ControlMessage) -> None:
@@ -128,7 +127,7 @@ class PartitionRequests:
                 return
             case _:
                 raise AssertionError(f"{type(message).__name__} is not for a worker")
-        self._send(peer, pack_control(response))
+        self._sender.send(peer, pack_control(response))
 
     @property
     def is_busy(self) -> bool:
@@ -143,7 +142,7 @@ class PartitionRequests:
         """The log is loaded, offline or deleted: handle the manifest requests that wait for it."""
         waiting, owned.waiting_requests = owned.waiting_requests, []
         for peer, message in waiting:
-            self._send(peer, pack_control(self._manifest(message)))
+            self._sender.send(peer, pack_control(self._manifest(message)))
 
     def _owned(self, slot: int, short_id: int) -> OwnedPartition | None:
         owned = self._partitions.get(slot)
@@ -152,15 +151,28 @@ class PartitionRequests:
     def _manifest(self, message: ManifestRequest) -> Manifest:
         owned = self._owned(message.slot, message.short_id)
         if owned is not None and message.files_missing:
-            self._failed_partitions.check_files(owned)
+            self._check_files(owned)
+        if owned is not None:
+            # The slot may be a pass behind the log; the manifest must not be ahead of the slot.
+            self._slots.publish(owned)
         if owned is None or owned.log is None:
             return Manifest(message.slot, message.short_id, False, 0, [], [])
-        # The slot may be a pass behind the log; the manifest must not be ahead of the slot.
-        self._publish(owned)
         manifest = owned.log.manifest()
         generation = owned.generation_base + manifest.generation
         bases, epochs = list(manifest.segment_bases), list(manifest.epochs)
         return Manifest(message.slot, message.short_id, True, generation, bases, epochs, manifest.rewrites)
+
+    def _check_files(self, owned: OwnedPartition) -> None:
+        """A reader reports missing files: take the partition offline if files are missing."""
+        if owned.log is None:
+            return
+        try:
+            missing = _missing(owned.log)
+        except FAILURES as error:
+            self._outbox.failed(owned, error)
+            return
+        if missing:
+            self._outbox.take_offline(owned, f"its files were removed: there is no {', '.join(missing)}")
 
     def _manifest_after_repair(
         self, peer: ProcessKey, owned: OwnedPartition, message: ManifestRequest
@@ -186,17 +198,17 @@ class PartitionRequests:
             log_no_space(owned, "DeleteRecords failed, no record was deleted", no_space)
             return ErrorCode.KAFKA_STORAGE_ERROR, -1
         except FAILURES as failure:
-            self._failed_partitions.failed(owned, failure)
+            self._outbox.failed(owned, failure)
             return ErrorCode.KAFKA_STORAGE_ERROR, -1
         self._log_start_moved(owned, removed)
         return ErrorCode.NONE, up_to
 
     def _log_start_moved(self, owned: OwnedPartition, removed: list[UnlinkFiles]) -> None:
         """Publish the new log start first, then remove the files."""
-        self._publish(owned)
-        self._touched(owned)
+        self._slots.publish(owned)
+        self._outbox.touched(owned)
         for effect in removed:
-            self._remove_later(owned, effect)
+            self._outbox.remove_later(owned, effect)
         if removed:
             self.remove_below_start(owned)
 
@@ -216,7 +228,7 @@ class PartitionRequests:
         except NoSpaceLeft as no_space:
             log_no_space(owned, "cannot remove segments below the log start offset yet", no_space)
         except FAILURES as failure:
-            self._failed_partitions.failed(owned, failure)
+            self._outbox.failed(owned, failure)
         finally:
             self._removing_below_start.discard(owned)
 
@@ -229,7 +241,7 @@ class PartitionRequests:
             results[order.marker_id] = order.results
             if len(results) == len(message.markers) and incarnation == self.pending_deletes.incarnation_of(peer):
                 rows = [results[number] for number in range(len(results))]
-                self._send(peer, pack_control(TxnMarkersWritten(message.part_id, rows)))
+                self._sender.send(peer, pack_control(TxnMarkersWritten(message.part_id, rows)))
 
         for number, row in enumerate(message.markers):
             order = TxnMarkerRequest(
@@ -241,7 +253,7 @@ class PartitionRequests:
                 row.transaction_version,
                 row.partitions,
             )
-            self._write(order, written)
+            self._marker_writer.write(order, written)
 
     def _describe_producers(self, peer: ProcessKey, message: ProducersRequest) -> Iterator[None]:
         incarnation = self.pending_deletes.incarnation_of(peer)
@@ -255,7 +267,7 @@ class PartitionRequests:
             size += len(results[-1][2])
             yield
         if incarnation == self.pending_deletes.incarnation_of(peer):
-            self._send(peer, pack_control(Producers(message.part_id, results)))
+            self._sender.send(peer, pack_control(Producers(message.part_id, results)))
 
     def _producers(self, slot: int, short_id: int) -> Generator[None, None, tuple[int, int, bytes]]:
         owned = self._owned(slot, short_id)
@@ -275,7 +287,7 @@ class PartitionRequests:
         for partition in message.partitions:
             described.append((yield from self._segments(*partition)))
         if incarnation == self.pending_deletes.incarnation_of(peer):
-            self._send(peer, pack_control(SegmentsDescribed(message.part_id, described)))
+            self._sender.send(peer, pack_control(SegmentsDescribed(message.part_id, described)))
 
     def _segments(self, slot: int, short_id: int) -> Generator[None, None, SegmentsOf]:
         owned = self._owned(slot, short_id)
@@ -303,10 +315,10 @@ class PartitionRequests:
                     if owned.log is not partition_log or not owned.is_online:
                         return nothing
         except FAILURES as error:
-            self._failed_partitions.failed(owned, error)
+            self._outbox.failed(owned, error)
             return nothing
         if request_sealed_sync(partition_log, wall_clock_ms()):
-            self._touched(owned)
+            self._outbox.touched(owned)
         if any(segment.wrong_index for segment in partition_log.segments):
             self._turns.add(SEGMENTS_PER_STEP, self._index_repairs.repair_log(owned, partition_log))
         return SegmentsOf(slot, start, high_watermark, end, cleanable_end, cleaned_offset, rows)
@@ -322,7 +334,7 @@ class PartitionRequests:
             # Cleaning frees space, so a full disk must not take the partition offline here.
             log_no_space(owned, "cleanup postponed to the next round", no_space)
         except FAILURES as failure:
-            self._failed_partitions.failed(owned, failure)
+            self._outbox.failed(owned, failure)
 
     def _perform(self, owned: OwnedPartition, partition_log: PartitionLog, order: CleanupOrdered) -> None:
         before = partition_log.log_start_offset
@@ -336,6 +348,13 @@ class PartitionRequests:
         start = partition_log.log_start_offset
         if start != before:
             log.info("%s: log start offset increased from %d to %d: %s", owned.name, before, start, order.reason)
+
+
+def _missing(partition_log: PartitionLog) -> list[str]:
+    """The log files of segments that are not in the partition's directory."""
+    present = partition_log.store.sizes()
+    names = [file_name(base, LOG) for base in partition_log.segments.base_offsets]
+    return [name for name in names if name not in present]
 
 
 def _segment_row(row: SegmentSummary) -> SegmentRow:

@@ -8,9 +8,10 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Container
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 from kafkad.adapters.files.directory_removal import DirectoryRemovals
@@ -39,8 +40,9 @@ from kafkad.core.types import TopicPartition
 from kafkad.processes.runtime.turns import STEP_S
 from kafkad.processes.worker.loading import Loader
 from kafkad.processes.worker.moving.moves import Moves
+from kafkad.processes.worker.outbox import Outbox
 from kafkad.processes.worker.owned import DeletedTopics, OwnedPartition
-from kafkad.wire.processes.controller_messages import ControllerMessage, DirectoriesRemoved, RemovalFailed
+from kafkad.wire.processes.controller_messages import DirectoriesRemoved, RemovalFailed
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +66,18 @@ class _DeletedPartition:
         self.is_unattempted = True
 
 
+class PartitionChanges(NamedTuple):
+    """Partitions that a metadata delta has changed: removed from this worker, or in another role or leader epoch, or in
+    another state of the same leader epoch.
+    """
+
+    withdrawn: list[OwnedPartition]
+    role_changed: list[OwnedPartition]
+    state_changed: list[OwnedPartition]
+
+
 class Partitions:
-    """The partitions of worker `worker`, by slot."""
+    """The partitions of worker `worker`, by slot. `short` log directories lack space."""
 
     def __init__(
         self,
@@ -75,14 +87,11 @@ class Partitions:
         loader: Loader,
         moves: Moves,
         config: BrokerConfig,
-        *,
-        withdrawn: Callable[[OwnedPartition], None],
-        role_changed: Callable[[OwnedPartition], None],
-        state_changed: Callable[[OwnedPartition], None],
-        notify_controller: Callable[[ControllerMessage], None],
-        is_short_of_space: Callable[[int], bool],
+        outbox: Outbox,
+        by_slot: dict[int, OwnedPartition],
+        short: Container[int],
     ) -> None:
-        self.by_slot: dict[int, OwnedPartition] = {}
+        self.by_slot = by_slot
         self.deleted = DeletedTopics()
         self.image = MetadataImage()
         self._worker = worker
@@ -91,11 +100,9 @@ class Partitions:
         self._loader = loader
         self._moves = moves
         self._config = config
-        self._withdrawn = withdrawn
-        self._role_changed = role_changed
-        self._state_changed = state_changed
-        self._notify_controller = notify_controller
-        self._is_short_of_space = is_short_of_space
+        self._outbox = outbox
+        self._short = short
+        self._changes = PartitionChanges([], [], [])
         self._deletions: deque[_DeletedPartition] = deque()
         self._check_due_ms: int | None = None
         """When to check deleted partitions again; None without any."""
@@ -109,9 +116,10 @@ class Partitions:
     def broker_id(self) -> int:
         return self._config.node_id
 
-    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> PartitionChanges:
         """Apply `delta`; `image` is the metadata after it."""
         self.image = image
+        changes = self._changes = PartitionChanges([], [], [])
         for change in delta.changes:
             match change:
                 case TopicCreated(topic):
@@ -128,6 +136,7 @@ class Partitions:
                     self._reconfigure(image.topics[name])
                 case Snapshot():
                     self._apply_snapshot(image)
+        return changes
 
     @property
     def config(self) -> BrokerConfig:
@@ -157,9 +166,9 @@ class Partitions:
             owned_before = self.by_slot.get(row.slot)
             if owned_before is not None and owned_before.topic_id == topic.id.bytes:
                 if owned_before.update_state(row, self._config.node_id):
-                    self._role_changed(owned_before)
+                    self._changes.role_changed.append(owned_before)
                 elif len(row.replicas) > 1:
-                    self._state_changed(owned_before)
+                    self._changes.state_changed.append(owned_before)
                 self._moves.changed(owned_before, row)
                 continue
             config = config or self._log_config(topic)
@@ -238,11 +247,11 @@ class Partitions:
         self._table.publish(owned.slot, owned.published(self._table.read(owned.slot)))
         delay_ms = 0
         if owned.log is not None:
-            if not self._is_short_of_space(owned.log_dir):
+            if owned.log_dir not in self._short:
                 delay_ms = owned.log.config.file_delete_delay_ms
             owned.log.abandon()
             owned.log = None
-        self._withdrawn(owned)
+        self._changes.withdrawn.append(owned)
         due_ms = monotonic_ms() + delay_ms
         self._deletions.append(_DeletedPartition(owned, due_ms, self._registry.grace_marks()))
         self.unattempted += 1
@@ -270,7 +279,7 @@ class Partitions:
         except StorageFailed as error:
             if not row.retry_ms:
                 log.error("cannot rename the directory of deleted partition %s, retrying: %s", owned.name, error)
-                self._notify_controller(RemovalFailed(owned.slot, str(error), isinstance(error, NoSpaceLeft)))
+                self._outbox.notify_controller(RemovalFailed(owned.slot, str(error), isinstance(error, NoSpaceLeft)))
             row.retry_ms = now_ms + RENAME_RETRY_MS
             return None
         return renamed
@@ -301,7 +310,7 @@ class Partitions:
             if time.monotonic() >= until_s:
                 break
         for topic_id, slots in freed.items():
-            self._notify_controller(DirectoriesRemoved(topic_id, slots))
+            self._outbox.notify_controller(DirectoriesRemoved(topic_id, slots))
         if unchecked:
             self._check_due_ms = 0
         elif retries := [row.retry_ms for row in self._deletions if row.slot >= 0]:
@@ -327,11 +336,3 @@ class Partitions:
         if row.directory is not None:
             self._removals.add(row.directory)
         return False
-
-    def take_offline(self, log_dir: int) -> list[OwnedPartition]:
-        """A log directory has failed: requests for its partitions get KAFKA_STORAGE_ERROR from now on."""
-        lost = [owned for owned in self.by_slot.values() if owned.log_dir == log_dir and owned.state != STATE_OFFLINE]
-        for owned in lost:
-            owned.state = STATE_OFFLINE
-            self._moves.failed(owned)
-        return lost

@@ -1,11 +1,9 @@
 """The periodic work of a worker: expire producers, sync logs with `flush.ms`. Timers run only while necessary."""
 
-from collections.abc import Callable
-
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.partition_slot import STATE_ONLINE
-from kafkad.processes.worker.failed_partitions import FAILURES, Failure
+from kafkad.processes.worker.outbox import FAILURES, Outbox
 from kafkad.processes.worker.owned import OwnedPartition
 
 _FOREVER = 2**63 - 1
@@ -23,15 +21,13 @@ class Periodic:
         expiration_check_ms: int,
         flush_check_ms: int,
         first_flush_ms: int,
-        collect: Callable[[OwnedPartition], None],
-        failed: Callable[[OwnedPartition, Failure], None],
+        outbox: Outbox,
     ) -> None:
         self._partitions = partitions
         self._expiration_check_ms = expiration_check_ms
         # As in Apache Kafka, after an interval of 0 or less the first check is the only one.
         self._flush_check_ms = flush_check_ms if 0 < flush_check_ms < _NEVER_MS else _NEVER_MS
-        self._collect = collect
-        self._failed = failed
+        self._outbox = outbox
         self._next_expiration_ms = now_ms + expiration_check_ms
         self._next_flush_ms = first_flush_ms
         self._has_producers = False
@@ -92,6 +88,7 @@ class Periodic:
         try:
             partition_log.request_flush(wall_ms)
         except FAILURES as error:
-            self._failed(owned, error)
+            self._outbox.failed(owned, error)
             return
-        self._collect(owned)
+        # The sync begins when the pass publishes the slot.
+        self._outbox.touched(owned)

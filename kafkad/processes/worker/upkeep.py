@@ -7,7 +7,7 @@ offline and is never retried. Without pending work no timer wakes the worker.
 import heapq
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.segments.removal import remove_files
 from kafkad.core.metrics.catalogue import LOG_FLUSHES
 from kafkad.core.ports import NoSpaceLeft, SegmentStore
-from kafkad.processes.worker.failed_partitions import FAILURES, Failure, log_no_space
+from kafkad.processes.worker.outbox import FAILURES, Outbox, log_no_space
 from kafkad.processes.worker.owned import OwnedPartition
 
 log = logging.getLogger(__name__)
@@ -38,26 +38,20 @@ SYNC_THREADS = 4
 class Upkeep:
     """Deferred work of one worker. `doorbell` becomes readable when a sync has finished.
 
-    `flushed` gets a synced partition, `removed` the slots whose files were unlinked. In a log directory that is short
-    of space, removed files do not wait for file.delete.delay.ms.
+    In `short` log directories, which lack space, removed files do not wait for file.delete.delay.ms.
     """
 
     def __init__(
         self,
         registry: ProcessRegistry,
         block: CounterBlock,
-        *,
-        failed: Callable[[OwnedPartition, Failure], None],
-        flushed: Callable[[OwnedPartition], None],
-        removed: Callable[[list[int]], None],
-        is_short_of_space: Callable[[int], bool],
+        outbox: Outbox,
+        short: Container[int],
     ) -> None:
         self._registry = registry
         self._block = block
-        self._failed = failed
-        self._flushed = flushed
-        self._removed = removed
-        self._is_short_of_space = is_short_of_space
+        self._outbox = outbox
+        self._short = short
         self._threads = HelperThreads(SYNC_THREADS, "sync")
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._pending_syncs: dict[OwnedPartition, None] = {}
@@ -98,7 +92,7 @@ class Upkeep:
         try:
             effect = owned.log.take_flush()
         except FAILURES as error:
-            self._failed(owned, error)
+            self._outbox.failed(owned, error)
             return
         if effect is None:
             return
@@ -119,7 +113,7 @@ class Upkeep:
     def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None:
         self._sequence += 1
         marks = self._registry.grace_marks()
-        delay_ms = 0 if self._is_short_of_space(owned.log_dir) else effect.delay_ms
+        delay_ms = 0 if owned.log_dir in self._short else effect.delay_ms
         heapq.heappush(self._removals, (monotonic_ms() + delay_ms, self._sequence, owned, effect, marks))
 
     def skip_delays(self, log_dir: int) -> None:
@@ -143,11 +137,12 @@ class Upkeep:
             if error is None and owned.log is synced_log and owned.is_online:
                 self._block[LOG_FLUSHES] += 1
                 synced_log.flushed(effect)
-                self._flushed(owned)
+                self._outbox.flush_ended()
+                self._outbox.touched(owned)
                 continue
             effect.release()
             if isinstance(error, FAILURES):
-                self._failed(owned, error)
+                self._outbox.failed(owned, error)
             elif error is not None:
                 raise error
 
@@ -176,12 +171,12 @@ class Upkeep:
             heapq.heappush(self._removals, (monotonic_ms() + NO_SPACE_RETRY_MS, sequence, owned, effect, marks))
             return
         if isinstance(error, FAILURES):
-            self._failed(owned, error)
+            self._outbox.failed(owned, error)
         elif error is not None:
             raise error
         elif rest:
             heapq.heappush(self._removals, (due_ms, sequence, owned, replace(effect, names=rest), marks))
-        self._removed([owned.slot])
+        self._outbox.files_removed(owned.slot)
 
     def close(self) -> None:
         """Wait for running syncs; the next start removes the remaining files."""

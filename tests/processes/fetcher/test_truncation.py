@@ -59,7 +59,7 @@ def test_a_follower_that_cannot_cut_a_damaged_log_loses_that_partition_and_not_i
     brokers.run_until_equal()
     log = first.log()
     log.roll(log.log_end_offset, 0)
-    first.worker.touched(first.worker.partitions.by_slot[first.slot(NAME)])
+    first.worker.outbox.touched(first.worker.partitions.by_slot[first.slot(NAME)])
     (snapshot,) = first.directory(NAME).glob(f"*{PRODUCER_SNAPSHOT}")
     snapshot.unlink()
     with (first.directory(NAME) / file_name(0, LOG)).open("r+b") as file:

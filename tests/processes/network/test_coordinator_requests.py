@@ -27,6 +27,7 @@ from tests.processes.group_requests import (
     with_offsets_topic,
 )
 from tests.processes.pieces import NETWORK, WORKER, Pieces
+from tests.processes.sent_frames import SentFrames
 from tests.tools.raw_requests import framed
 
 LONG_S = 600
@@ -195,15 +196,8 @@ def test_a_worker_that_is_behind_is_asked_no_more_until_it_has_answered(
 ) -> None:
     with_offsets_topic(pieces)
     coordinators = pieces.network.request_handlers.coordinators
-    sent = 0
-    ask = coordinators._send_to_owner
-
-    def counted(worker: int, frame: bytes) -> bool:
-        nonlocal sent
-        sent += 1
-        return ask(worker, frame)
-
-    monkeypatch.setattr(coordinators, "_send_to_owner", counted)
+    sent = SentFrames(to=pieces.network.peers)
+    monkeypatch.setattr(coordinators, "_sender", sent)
     api = KioApi("offset_fetch", 8)
     rows = tuple(api.part("OffsetFetchRequestGroup", group_id=f"g{number}", topics=None) for number in range(500))
     request = b"\0" + bytes(api.request(groups=rows, require_stable=False))
@@ -212,7 +206,7 @@ def test_a_worker_that_is_behind_is_asked_no_more_until_it_has_answered(
         client.send(framed(9, 8, request))
     for _ in range(200):
         pieces.turn(NETWORK)
-    assert sent == coordinator_requests.MAX_UNANSWERED
+    assert len(sent.frames) == coordinator_requests.MAX_UNANSWERED
     gone, *others = clients
     gone.sock.close()
     pieces.clients.remove(gone)

@@ -378,7 +378,7 @@ def _with_old_segment(pieces: Pieces, client: Client, partition: int) -> None:
     owned = pieces.worker.partitions.by_slot[pieces.slot(partition=partition)]
     assert owned.log is not None
     owned.log.roll(owned.log.log_end_offset, 0)
-    pieces.worker.touched(owned)
+    pieces.worker.outbox.touched(owned)
     _write(pieces, client, partition)
 
 

@@ -37,10 +37,12 @@ class Cleaner:
         self.answers: list[ControlMessage] = []
         self._wanted: Swap | None = None
         """What a pass has wanted and nobody was asked for yet."""
-        monkeypatch.setattr(pieces.worker.cleanings, "_send", self._hear)
+        monkeypatch.setattr(pieces.worker.cleanings, "_sender", self)
 
-    def _hear(self, _peer: ProcessKey, frame: bytes) -> None:
+    def send(self, _peer: ProcessKey, frame: bytes, *, wakes: bool = True) -> bool:
+        """What the worker sends to this cleaner."""
         self.answers.append(unpack_control(frame))
+        return True
 
     def ask(self, end: int, name: str = TOPIC, *, cleaner: ProcessKey = CLEANER) -> CleaningGranted:
         owned = self._pieces.worker.partitions.by_slot[self._pieces.slot(name)]

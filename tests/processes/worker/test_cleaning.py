@@ -73,7 +73,7 @@ def test_segments_below_the_log_start_that_a_dead_worker_has_left_go(pieces: Pie
         _write(client)
         _log(pieces).roll(end, 0)
     _log(pieces).log_start_offset = 2
-    pieces.worker.publish(pieces.worker.partitions.by_slot[pieces.slot()])
+    pieces.worker.slots.publish(pieces.worker.partitions.by_slot[pieces.slot()])
     pieces.replace(WORKER)
     pieces.run_until_online()
     pieces.run(lambda: _log(pieces).segments.base_offsets == [2, 3], "the segments are removed")

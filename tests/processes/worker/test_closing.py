@@ -32,7 +32,7 @@ def owned(pieces: Pieces) -> list[OwnedPartition]:
 def test_every_log_is_synced_and_its_slot_says_so(pieces: Pieces, owned: list[OwnedPartition]) -> None:
     heard: list[tuple[int, int]] = []
     assert {pieces.table.read(each.slot).recovery_point for each in owned} == {0}
-    assert close_logs(owned, pieces.worker.publish, lambda done, of: heard.append((done, of)))
+    assert close_logs(owned, pieces.worker.slots, lambda done, of: heard.append((done, of)))
     assert {pieces.table.read(each.slot).recovery_point for each in owned} == {1}
     assert heard == [(0, PARTITIONS), (AT_A_TIME, PARTITIONS)]
     for each in owned:
@@ -44,7 +44,7 @@ def test_log_that_can_not_be_closed_is_said_and_the_others_are_closed(
     pieces: Pieces, owned: list[OwnedPartition], caplog: pytest.LogCaptureFixture, lost: int
 ) -> None:
     shutil.rmtree(pieces.directory("many", owned[lost].name.partition))
-    assert not close_logs(owned, pieces.worker.publish, lambda _done, _of: None)
+    assert not close_logs(owned, pieces.worker.slots, lambda _done, _of: None)
     assert len([record for record in caplog.records if "cannot close" in record.getMessage()]) == 1
     synced = [pieces.table.read(each.slot).recovery_point for each in owned]
     assert synced == [0 if at == lost else 1 for at in range(PARTITIONS)]
@@ -90,7 +90,7 @@ def test_what_could_not_be_recovered_is_not_called_clean(pieces: Pieces, owned: 
 def test_nothing_is_synced_in_a_directory_that_has_failed(
     pieces: Pieces, owned: list[OwnedPartition], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pieces.worker.log_dir_failed(0, "a test")
+    pieces.worker.outbox.log_dir_failed(0, "a test")
     disk = SimulatedDisk(Scheduler(0))
     monkeypatch.setattr(segment_files, "os", disk)
     disk.trouble(pieces.directory("many", 0).parent, Trouble.BROKEN)

@@ -39,7 +39,7 @@ def write(pieces: Pieces, client: Client, *values: str) -> None:
     partition_log = log_of(pieces)
     partition_log.roll(partition_log.log_end_offset, NOW)
     partition_log.flush()
-    pieces.worker.touched(pieces.worker.partitions.by_slot[pieces.slot()])
+    pieces.worker.outbox.touched(pieces.worker.partitions.by_slot[pieces.slot()])
     pieces.settle()
 
 
@@ -197,7 +197,7 @@ def test_segments_that_are_deleted_in_mid_pass_end_it(pieces: Pieces, cleaner: C
     swap.done.set_result(cleaner.swapped())
     with pytest.raises(PassAbandoned):
         next(steps)
-    pieces.worker.touched(pieces.worker.partitions.by_slot[pieces.slot()])
+    pieces.worker.outbox.touched(pieces.worker.partitions.by_slot[pieces.slot()])
     pieces.settle()
     assert read(client, 2) == ["a2", "c1"]
 

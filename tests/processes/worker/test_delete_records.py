@@ -21,7 +21,7 @@ class Replicas:
         self.sent: list[tuple[ProcessKey, DeletedRecords]] = []
         self.block = memoryview(array("Q", [0] * 4096))
         self.pending_deletes = PendingDeleteRecords(
-            now_ms=NOW_MS, block=self.block, progress=self, delete=self.delete, send=self.send
+            now_ms=NOW_MS, block=self.block, progress=self, delete=self.delete, sender=self
         )
 
     def low_watermark_of(self, slot: int) -> int:
@@ -35,10 +35,11 @@ class Replicas:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
         return ErrorCode.NONE, offset
 
-    def send(self, peer: ProcessKey, frame: bytes) -> None:
+    def send(self, peer: ProcessKey, frame: bytes, *, wakes: bool = True) -> bool:
         message = unpack_control(frame)
         assert isinstance(message, DeletedRecords)
         self.sent.append((peer, message))
+        return True
 
     def ask(self, *rows: tuple[int, int, int]) -> None:
         self.pending_deletes.start(NETWORK, DeleteRecordsRequest(5, NOW_MS + 1000, list(rows)))

@@ -32,7 +32,7 @@ def _roll(pieces: Pieces) -> None:
     owned = pieces.worker.partitions.by_slot[pieces.slot()]
     assert owned.log is not None
     owned.log.roll(owned.log.log_end_offset, 0)
-    pieces.worker.touched(owned)
+    pieces.worker.outbox.touched(owned)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.types import TopicPartition
 from kafkad.processes.worker.disks.recovery_read_ahead import RecoveryReadAhead
 from kafkad.processes.worker.loading import DirectoryState, Loader
+from kafkad.processes.worker.outbox import Outbox
 from kafkad.processes.worker.owned import OwnedPartition
 
 _TOPIC_ID = bytes(range(16))
@@ -31,7 +32,7 @@ def _waiting(
         [directory or DirectoryState(LogDirectory.offline(Path("/nowhere")), was_clean=False)],
         FileCache(16),
         producer_expiration_ms=1,
-        failed=lambda _log_dir, _cause: None,
+        outbox=Outbox({}),
         block=block or [0] * BLOCK_WORDS,
         read_ahead=read_ahead or RecoveryReadAhead(1, 1),
     )
@@ -104,10 +105,10 @@ def test_while_a_large_log_is_recovered_the_next_ones_are_read(tmp_path: Path, s
     loader, rows = _waiting(4, directory=DirectoryState(directory, was_clean=False), read_ahead=read_ahead)
     loaded: list[OwnedPartition] = []
     while loader.progress[0] == 0:
-        loader.load(0.0001, loaded.append)
+        loaded += loader.load(0.0001)
     eventually(lambda: len(read) == expected, what="the others are read")
     while not loader.is_idle:
-        loader.load(1.0, loaded.append)
+        loaded += loader.load(1.0)
     assert loaded == rows
     assert all(owned.log is not None and owned.log.log_end_offset == 5 for owned in rows)
     assert len(read) == expected

@@ -14,6 +14,7 @@ from kafkad.processes.worker import upkeep
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsDescribed, SegmentsRequest, unpack_control
 from tests.processes.pieces import NETWORK, TOPIC, Pieces
+from tests.processes.sent_frames import SentFrames
 from tests.tools.raw_requests import batch, produce, read_produced
 
 SEGMENTS = 5 * SEGMENTS_PER_STEP
@@ -60,17 +61,17 @@ def test_others_produce_while_segments_are_described(paced: Pieces, monkeypatch:
     owned, partition_log = _long(paced)
     writer = paced.connect()
     partition_requests = paced.worker.partition_requests
-    sent: list[bytes] = []
-    monkeypatch.setattr(partition_requests, "_send", lambda _peer, frame: sent.append(frame))
+    sent = SentFrames()
+    monkeypatch.setattr(partition_requests, "_sender", sent)
     partition_requests.handle(
         NETWORK, SegmentsRequest(1, [(owned.slot, owned.short_id), (owned.slot, owned.short_id + 1)])
     )
     asked = 0
-    while not sent:
+    while not sent.frames:
         assert read_produced(writer.ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].error == 0
         asked += 1
     assert asked > 1
-    message = unpack_control(sent[0])
+    message = unpack_control(sent.frames[0][1])
     assert isinstance(message, SegmentsDescribed)
     many, unknown = message.partitions
     assert [row.base_offset for row in many.segments] == partition_log.segments.base_offsets
@@ -111,7 +112,7 @@ def test_others_produce_while_the_file_system_takes_its_time_to_remove_a_file(
         remove_files(partition_log, effect)
 
     monkeypatch.setattr(upkeep, "remove_files", slow)
-    pieces.worker.remove_later(owned, UnlinkFiles(names=(name,), delay_ms=0, generation=0))
+    pieces.worker.outbox.remove_later(owned, UnlinkFiles(names=(name,), delay_ms=0, generation=0))
     pieces.run(lambda: pieces.worker.upkeep.next_deadline_ms is None, "the file is being removed")
     assert read_produced(pieces.connect().ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].error == 0
     assert name in owned.log.store.sizes()

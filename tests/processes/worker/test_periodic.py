@@ -3,6 +3,7 @@
 import pytest
 
 from kafkad.core.log.partition_log import PartitionLog
+from kafkad.processes.worker.outbox import Outbox
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.periodic import Periodic
 from tests.core.log.batches import PARTITION, append, batch, load
@@ -31,8 +32,7 @@ def periodic(owned: OwnedPartition) -> Periodic:
         expiration_check_ms=CHECK_MS,
         flush_check_ms=CHECK_MS,
         first_flush_ms=CHECK_MS,
-        collect=lambda _owned: None,
-        failed=lambda _owned, error: pytest.fail(str(error)),
+        outbox=Outbox({0: owned}),
     )
 
 

@@ -61,7 +61,7 @@ def seal(brokers: TwoBrokers) -> None:
     brokers.run(lambda: log.high_watermark.offset == log.log_end_offset, "all is committed")
     log.roll(log.log_end_offset, NOW)
     log.flush()
-    leader.worker.touched(leader.worker.partitions.by_slot[leader.slot(NAME)])
+    leader.worker.outbox.touched(leader.worker.partitions.by_slot[leader.slot(NAME)])
     brokers.run_until_equal()
 
 

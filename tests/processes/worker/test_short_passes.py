@@ -30,7 +30,7 @@ def test_what_the_clock_orders_is_done_though_appends_come_all_the_time(pieces: 
     assert owned.log is not None
     name = "00000000000000000000.log.deleted"
     owned.log.store.open(name, create=True)
-    pieces.worker.remove_later(owned, UnlinkFiles(names=(name,), delay_ms=30, generation=0))
+    pieces.worker.outbox.remove_later(owned, UnlinkFiles(names=(name,), delay_ms=30, generation=0))
     while name in owned.log.store.sizes():
         _append(pieces)
 

@@ -82,7 +82,7 @@ def begin(pieces: Pieces, cleaner: Cleaner, client: Client, disk: SlowDirectory)
     log = log_of(pieces)
     log.roll(log.log_end_offset, NOW)
     log.flush()
-    pieces.worker.touched(pieces.worker.partitions.by_slot[pieces.slot()])
+    pieces.worker.outbox.touched(pieces.worker.partitions.by_slot[pieces.slot()])
     write(pieces, client, "a3")
     pieces.settle()
     steps = cleaner.steps(cleaner.ask(3), 3)
@@ -129,7 +129,7 @@ def test_segments_that_are_deleted_meanwhile_are_not_swapped(
     begin(pieces, cleaner, client, disk)
     disk.let_through(1000)
     delete_records_before(log_of(pieces), 3)
-    pieces.worker.touched(pieces.worker.partitions.by_slot[pieces.slot()])
+    pieces.worker.outbox.touched(pieces.worker.partitions.by_slot[pieces.slot()])
     assert not cleaner.swapped()
     assert begun_files(pieces) == []
     assert read(client, 4, 3) == ["a3"]

@@ -196,7 +196,7 @@ MUTANTS: Mapping[str, ClusterMutant] = {
         seed=0,
     ),
     "prefers who is not in sync": _mutant(
-        (Electorate, "preferred_state", _prefers_the_first), shape=_moving, found="leads, and is not in sync", seed=13
+        (Electorate, "preferred_state", _prefers_the_first), shape=_moving, found="leads, and is not in sync", seed=14
     ),
     "prefers in the same epoch": _mutant(also=_in_the_same_epoch, shape=_moving, found="lead in epoch", seed=3),
     "says that nothing remains": _mutant(

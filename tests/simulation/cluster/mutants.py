@@ -15,6 +15,7 @@ from kafkad.core.groups.classic.group import ClassicGroup
 from kafkad.core.groups.classic.messages import Synced
 from kafkad.core.groups.offsets.offset_metadata import GroupOffsets
 from kafkad.core.groups.records import OffsetCommitted
+from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.replication.leading.led_partition import LedPartition
 from kafkad.core.types import BrokerId
 from kafkad.processes.network.logs.readers import LogReaders
@@ -35,13 +36,13 @@ class ClusterMutant:
 
 
 def _answers_before_it_publishes() -> Sequence[Patch]:
-    advanced = WorkerProcess.advanced
+    advance = WorkerProcess._advance
 
-    def answer_first(self: WorkerProcess, owned: OwnedPartition) -> None:
+    def answer_first(self: WorkerProcess, owned: OwnedPartition, partition_log: PartitionLog) -> None:
+        advance(self, owned, partition_log)
         self.appender.advanced(owned.slot)
-        advanced(self, owned)
 
-    return [(WorkerProcess, "advanced", answer_first)]
+    return [(WorkerProcess, "_advance", answer_first)]
 
 
 def _commits_alone(self: LedPartition, log_end: int, min_isr: int, now_ms: int, live: Collection[int]) -> int:
@@ -143,19 +144,19 @@ MUTANTS = {
     "commits alone": _mutant(
         (LedPartition, "high_watermark", _commits_alone), found="lacks what was committed", seed=0
     ),
-    "elects whoever lives": _mutant((electorate, "elect", _whoever_lives), found="leads, and is not in sync", seed=17),
+    "elects whoever lives": _mutant((electorate, "elect", _whoever_lives), found="leads, and is not in sync", seed=20),
     "forgets offsets": _mutant((Runtime, "_load", _remembers_nothing), shape=_keeping, found="it was told", seed=55),
     "forgets transactions": _mutant(
-        (Runtime, "_load", _remembers_nothing), shape=_transacting, found="was producer", seed=11
+        (Runtime, "_load", _remembers_nothing), shape=_transacting, found="was producer", seed=12
     ),
     "names no aborted transaction": _mutant(
-        (LogReaders, "aborted", _names_nobody), shape=_transacting, found="can be read", seed=2
+        (LogReaders, "aborted", _names_nobody), shape=_transacting, found="can be read", seed=3
     ),
     "shows offsets of open transactions": _mutant(
-        also=_shows_what_is_pending, shape=_forwarding, found=", aborted: committed was", seed=3
+        also=_shows_what_is_pending, shape=_forwarding, found=", aborted: committed was", seed=7
     ),
     "commits offsets of aborted transactions": _mutant(
-        also=_commits_what_is_aborted, shape=_forwarding, found=", aborted: committed was", seed=3
+        also=_commits_what_is_aborted, shape=_forwarding, found=", aborted: committed was", seed=5
     ),
     "forgets offsets of transactions": _mutant(
         (GroupOffsets, "transaction_ended", _forgets_what_is_pending),

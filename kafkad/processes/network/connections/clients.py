@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from time import monotonic_ns
 
+from kafkad.adapters.shared_memory.arena import Arena
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.metrics.catalogue import CONNECTIONS, CONNECTIONS_CLOSED, CONNECTIONS_CREATED, request_index
 from kafkad.core.request_context import ANONYMOUS, ClientIdentity, RequestContext
@@ -40,6 +41,8 @@ class Clients:
     """The connections and their epoll registrations."""
 
     _start: Start
+    on_closed: Callable[[Connection], None]
+    """Called with each closed connection, for the requests in flight on it."""
 
     def __init__(
         self,
@@ -48,8 +51,7 @@ class Clients:
         *,
         reader: FrameReader,
         ready: ReadyConnections,
-        on_closed: Callable[[Connection], None],
-        release: Callable[[int], object],
+        arena: Arena,
         prefetch: PageCachePrefetch,
         unread: UnreadReplies,
         turns: Turns,
@@ -62,8 +64,7 @@ class Clients:
         self._ready = ready
         self.unread = unread
         unread.connections = self._by_fd.values
-        self._on_closed = on_closed
-        self._release = release
+        self._arena = arena
         self.prefetch = prefetch
         self._turns = turns
         self._queued: set[Connection] = set()
@@ -81,6 +82,10 @@ class Clients:
 
     def __iter__(self) -> Iterator[Connection]:
         return iter(self._by_fd.values())
+
+    def reply_ready(self, connection: Connection) -> None:
+        """A reply is complete: it is sent at the end of the pass."""
+        self._ready.add(connection)
 
     def serve(self, start: Start) -> None:
         """Set `start`, the last part of the composition: it depends on this object."""
@@ -194,7 +199,7 @@ class Clients:
 
     def _discard(self, frame: Frame) -> None:
         if frame.arena_extent is not None:
-            self._release(frame.arena_extent)
+            self._arena.release(frame.arena_extent)
 
     def flush(self) -> None:
         """End of a loop pass: send ready replies, and continue requests that waited for them."""
@@ -345,4 +350,4 @@ class Clients:
         connection.drop()
         self._block[CONNECTIONS_CLOSED] += 1
         self._block[CONNECTIONS] = len(self._by_fd)
-        self._on_closed(connection)
+        self.on_closed(connection)

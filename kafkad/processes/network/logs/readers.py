@@ -7,11 +7,12 @@ pages into the page cache.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.segment_files import SegmentFile, SegmentFiles
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.errors import KafkaError
 from kafkad.core.log.reading.log_reader import Extent, LogReader, ManifestStale
 from kafkad.core.log.reading.segment_facts import SegmentFacts
@@ -24,6 +25,9 @@ from kafkad.core.types import NO_LEADER_EPOCH, TXN_COMMITTED, LogPosition
 from kafkad.handlers.fetch import RequestedRecords
 from kafkad.handlers.partitions.damage import DAMAGE, code_of
 from kafkad.handlers.partitions.fetch_measure import SegmentRange
+from kafkad.processes.network.logs.reading_threads import LogSearches
+from kafkad.processes.network.metadata_copy import MetadataCopy
+from kafkad.processes.runtime.peers import Sender
 from kafkad.wire.messages.fetch import FileSlice
 from kafkad.wire.processes.descriptors import Manifest, ManifestRequest, pack_control, short_topic_id
 
@@ -85,36 +89,32 @@ MOST_SEGMENTS = 1_000_000
 _MOST_AHEAD = 1_000
 
 
-ReadAhead = Callable[[LogReader, Callable[[LogReader], object], Callable[[object], None]], None]
-"""(reader, the work with an equal reader, the callback in the loop)."""
-
-
 class LogReaders:
     """Implements the `Logs` port of the fetch handler, and has the readers for lookups by time and epoch.
 
-    `directory_of` returns the directory of a slot's partition, None when the metadata has no partition in the slot;
-    `send_to_owner` sends a control frame to an owner; `read_ahead` runs a lookup in a thread; `generation_of` returns
-    the present generation of a slot.
+    `workers` are the owners of partitions, by index; `read_ahead` runs lookups in threads.
     """
 
     def __init__(
         self,
         files: FileCache,
-        directory_of: Callable[[int, PartitionSlot], str | None],
-        send_to_owner: Callable[[int, bytes], bool],
-        read_ahead: ReadAhead,
-        generation_of: Callable[[int], int],
+        copy: MetadataCopy,
+        slots: SlotReader,
+        sender: Sender,
+        workers: Sequence[ProcessKey],
+        read_ahead: LogSearches,
     ) -> None:
         files.may_wait = False
         self._files = files
         self._read_ahead = read_ahead
-        self._generation_of = generation_of
+        self._slots = slots
         self.has_changes = False
         """Whether a manifest or index pages have arrived since the last pass."""
         self._segments = 0
         """The number of segments in all manifests."""
-        self._directory_of = directory_of
-        self._send_to_owner = send_to_owner
+        self._copy = copy
+        self._sender = sender
+        self._workers = workers
         self._handles: dict[int, LogHandle] = {}
         self._requested: dict[int, int] = {}
         """The requested generation by slot."""
@@ -174,7 +174,7 @@ class LogReaders:
             handle.touched.add(manifest.segment_bases[manifest.segment_number(requested.offset)])
             self.has_changes = True
 
-        self._read_ahead(handle.reader, partial(_read_records_ahead, requested), done)
+        self._read_ahead.begin(handle.reader, partial(_read_records_ahead, requested), done)
 
     def aborted(
         self, slot: int, published: PartitionSlot, offset: int, place: SegmentRange, upper: LogPosition
@@ -198,7 +198,7 @@ class LogReaders:
     def unreadable(self, slot: int, published: PartitionSlot, error: Exception) -> KafkaError:
         if self._unreadable.get(slot) != published.generation:
             self._unreadable[slot] = published.generation
-            log.error("can't read %s: %s", self._directory_of(slot, published), error)
+            log.error("can't read %s: %s", self._copy.directory_of(slot, published.log_dir), error)
         return KafkaError(code_of(error), str(error))
 
     def refresh_manifest(self, slot: int, published: PartitionSlot) -> None:
@@ -260,7 +260,7 @@ class LogReaders:
         """Whether compaction may have replaced the segment file since `place` was located in an earlier pass."""
         if handle.reader.manifest.segment_bases[-1] == place.segment_base:
             return False
-        return not handle.generation == published.generation == self._generation_of(slot)
+        return not handle.generation == published.generation == self._slots.read(slot).generation
 
     def arrived(self, message: Manifest, published: PartitionSlot) -> None:
         """Use the owner's manifest, unless it is outdated."""
@@ -298,7 +298,7 @@ class LogReaders:
 
     def _put(self, slot: int, published: PartitionSlot, manifest: LogManifest, *, is_whole: bool) -> LogHandle | None:
         before = self._forget(slot)
-        directory = self._directory_of(slot, published)
+        directory = self._copy.directory_of(slot, published.log_dir)
         if directory is None:
             # The topic was deleted while the owner's manifest or a client's request was in flight.
             return None
@@ -323,7 +323,7 @@ class LogReaders:
     def _request_manifest(self, slot: int, published: PartitionSlot, request: ManifestRequest | None = None) -> None:
         if self._requested.get(slot) != published.generation and published.owner >= 0:
             request = request or ManifestRequest(slot, short_topic_id(published.topic_id))
-            if self._send_to_owner(published.owner, pack_control(request)):
+            if self._sender.send(self._workers[published.owner], pack_control(request)):
                 self._requested[slot] = published.generation
 
 

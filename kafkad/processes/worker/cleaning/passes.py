@@ -12,7 +12,6 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from kafkad.adapters.shared_memory.process_registry import GRACE_CHECK_MS, GraceMark, ProcessKey, ProcessRegistry
-from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.producers.entry import ProducerEntry
 from kafkad.core.log.segments.cleaned_files import CleanedFiles
@@ -25,10 +24,13 @@ from kafkad.core.log.segments.replacement import (
     remove_older_cleaned,
 )
 from kafkad.core.log.segments.segment import Segment
-from kafkad.core.ports import NoSpaceLeft, SegmentStore
+from kafkad.core.ports import NoSpaceLeft
+from kafkad.processes.runtime.peers import Sender
 from kafkad.processes.runtime.turns import Turns
-from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions, Failure
+from kafkad.processes.worker.outbox import FAILURES, Failure, Outbox
 from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.processes.worker.slots import Slots
+from kafkad.processes.worker.upkeep import Upkeep
 from kafkad.wire.processes.cleaning_messages import (
     NO_GRANT,
     CleaningEnded,
@@ -77,23 +79,17 @@ class Cleanings:
         partitions: dict[int, OwnedPartition],
         registry: ProcessRegistry,
         *,
-        send: Callable[[ProcessKey, bytes], None],
-        publish: Callable[[OwnedPartition], None],
-        touched: Callable[[OwnedPartition], None],
-        remove_later: Callable[[OwnedPartition, UnlinkFiles], None],
-        sync_names: Callable[[SegmentStore, Callable[[Future[None]], None]], None],
-        respond_to_waiting: Callable[[OwnedPartition], None],
-        failed_partitions: FailedPartitions,
+        sender: Sender,
+        outbox: Outbox,
+        slots: Slots,
+        upkeep: Upkeep,
     ) -> None:
         self._partitions = partitions
         self._registry = registry
-        self._send = send
-        self._publish = publish
-        self._touched = touched
-        self._remove_later = remove_later
-        self._sync_names = sync_names
-        self._respond_to_waiting = respond_to_waiting
-        self._failed_partitions = failed_partitions
+        self._sender = sender
+        self._outbox = outbox
+        self._slots = slots
+        self._upkeep = upkeep
         self._grants: dict[int, _Grant] = {}
         self._last_number = 0
         self._swaps: dict[int, _Swap] = {}
@@ -164,7 +160,7 @@ class Cleanings:
         self._turns.add(len(partition_log.producers), self._send_grant(grant))
 
     def _reject(self, cleaner: ProcessKey, slot: int) -> None:
-        self._send(cleaner, pack_control(CleaningGranted(slot, NO_GRANT, 0, [], [], b"")))
+        self._sender.send(cleaner, pack_control(CleaningGranted(slot, NO_GRANT, 0, [], [], b"")))
 
     def _send_grant(self, grant: _Grant) -> Iterator[None]:
         """In steps: a partition may have hundreds of thousands of producers."""
@@ -178,14 +174,14 @@ class Cleanings:
         message = CleaningGranted(
             grant.owned.slot, grant.number, _first_dirty(grant.log), sources, later, b"".join(packed)
         )
-        self._send(grant.cleaner, pack_control(message))
+        self._sender.send(grant.cleaner, pack_control(message))
 
     # Swapping.
 
     def _begin_swap(self, cleaner: ProcessKey, message: SwapRequest) -> None:
         grant = self._grants.get(message.slot)
         if grant is None or grant.number != message.grant or not _is_valid(grant):
-            self._send(cleaner, pack_control(Swapped(message.slot, message.grant, False)))
+            self._sender.send(cleaner, pack_control(Swapped(message.slot, message.grant, False)))
             return
         sources = [grant.segments[base] for base in message.sources]
         cleaned = CleanedFiles(
@@ -225,7 +221,7 @@ class Cleanings:
 
             self._run_step(swap, checked)
 
-        self._sync_names(swap.grant.log.store, swap_synced)
+        self._upkeep.sync_names(swap.grant.log.store, swap_synced)
 
     def _clear(self, swap: _Swap) -> None:
         if remove_older_cleaned(swap.grant.log, swap.cleaned):
@@ -241,7 +237,7 @@ class Cleanings:
         owned = swap.grant.owned
         owned.is_swapping = True
         swap.grant.log.generation += 1
-        self._publish(owned)
+        self._slots.publish(owned)
         self._waiting.append((swap, self._registry.grace_marks()))
         self._due_ms = 0
 
@@ -262,8 +258,8 @@ class Cleanings:
     def _rename(self, swap: _Swap) -> None:
         owned, partition_log = swap.grant.owned, swap.grant.log
         removed = finish_swap(partition_log, swap.sources)
-        self._publish(owned)
-        self._touched(owned)
+        self._slots.publish(owned)
+        self._outbox.touched(owned)
         self._allow_readers(owned)
 
         def synced(outcome: Future[None]) -> None:
@@ -273,14 +269,14 @@ class Cleanings:
             elif failure is not None:
                 raise failure
             else:
-                self._remove_later(owned, removed)
+                self._outbox.remove_later(owned, removed)
                 self._complete(swap, done=True)
 
-        self._sync_names(partition_log.store, synced)
+        self._upkeep.sync_names(partition_log.store, synced)
 
     def _allow_readers(self, owned: OwnedPartition) -> None:
         owned.is_swapping = False
-        self._respond_to_waiting(owned)
+        self._outbox.readable(owned)
 
     def _abort(self, swap: _Swap) -> None:
         grant = swap.grant
@@ -294,7 +290,7 @@ class Cleanings:
 
     def _failed(self, swap: _Swap, failure: Failure) -> None:
         """The next start completes the swap."""
-        self._failed_partitions.failed(swap.grant.owned, failure)
+        self._outbox.failed(swap.grant.owned, failure)
         self._complete(swap, done=False)
 
     def _complete(self, swap: _Swap, *, done: bool) -> None:
@@ -304,7 +300,7 @@ class Cleanings:
             self._allow_readers(grant.owned)
         if not done and self._grants.get(grant.owned.slot) is grant:
             self._grants[grant.owned.slot] = grant._replace(is_ended=True)
-        self._send(grant.cleaner, pack_control(Swapped(grant.owned.slot, grant.number, done)))
+        self._sender.send(grant.cleaner, pack_control(Swapped(grant.owned.slot, grant.number, done)))
 
     def _end(self, message: CleaningEnded) -> None:
         grant = self._grants.get(message.slot)
@@ -313,7 +309,7 @@ class Cleanings:
         del self._grants[message.slot]
         if message.cleaned_offset != NO_GRANT and _is_valid(grant):
             grant.log.cleaned_offset = message.cleaned_offset
-            self._touched(grant.owned)
+            self._outbox.touched(grant.owned)
 
 
 def _is_valid(grant: _Grant) -> bool:

@@ -4,7 +4,7 @@ They are not validated, because the leader itself creates them. Failures become 
 partition or its directory goes offline as with any other append.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kafkad.core.coordinator.shard import Moment
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -14,7 +14,7 @@ from kafkad.core.log.records.batch import HEADER_SIZE, CorruptBatch, read_header
 from kafkad.core.log.segments.log_segments import Segments
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.processes.worker.failed_partitions import FAILURES, Failure, log_no_space
+from kafkad.processes.worker.outbox import FAILURES, Outbox, log_no_space
 from kafkad.processes.worker.owned import OwnedPartition
 
 LOAD_BYTES = 1 << 20
@@ -24,20 +24,13 @@ _AS_IT_IS = ("producer", "uncompressed")
 
 
 class CoordinatorPartition:
-    """See `CoordinatorLog`. `touched` marks the log as changed, `failed` takes it offline."""
+    """See `CoordinatorLog`."""
 
-    def __init__(
-        self,
-        owned: OwnedPartition,
-        *,
-        touched: Callable[[OwnedPartition], None],
-        failed: Callable[[OwnedPartition, Failure], None],
-    ) -> None:
+    def __init__(self, owned: OwnedPartition, outbox: Outbox) -> None:
         self.owned = owned
         self.guard = NO_GUARD
         """The verification guard of the present batch, if it is transactional."""
-        self._touched = touched
-        self._failed = failed
+        self._outbox = outbox
 
     @property
     def log_end_offset(self) -> int:
@@ -71,12 +64,11 @@ class CoordinatorPartition:
             log_no_space(owned, "coordinator cannot append", no_space)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from no_space
         except FAILURES as failure:
-            self._failed(owned, failure)
+            self._outbox.failed(owned, failure)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
         owned.messages_in += info.last_offset - info.base_offset + 1
         owned.bytes_in += len(batch)
-        if not owned.is_dirty:
-            self._touched(owned)
+        self._outbox.touched(owned)
         return info.base_offset
 
     def batches(self) -> Iterator[memoryview]:

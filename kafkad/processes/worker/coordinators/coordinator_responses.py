@@ -15,6 +15,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
 from kafkad.handlers.coordinators.requests.routing import without_large_fields
 from kafkad.handlers.requests.failures import log_failure
+from kafkad.processes.runtime.peers import Sender
 from kafkad.processes.runtime.turns import Turns
 from kafkad.wire.api_table import unencodable
 from kafkad.wire.primitives import UnencodableMessage
@@ -29,16 +30,16 @@ A_STEP = 20
 class NetworkIncarnation:
     """One incarnation of a network process. The next one reuses ids of requests, and must not get old responses."""
 
-    __slots__ = ("_peer", "_send", "is_dead")
+    __slots__ = ("_peer", "_sender", "is_dead")
 
-    def __init__(self, send: Callable[[ProcessKey, bytes], object], peer: ProcessKey) -> None:
-        self._send = send
+    def __init__(self, sender: Sender, peer: ProcessKey) -> None:
+        self._sender = sender
         self._peer = peer
         self.is_dead = False
 
     def send(self, frame: bytes) -> None:
         if not self.is_dead:
-            self._send(self._peer, frame)
+            self._sender.send(self._peer, frame)
 
 
 class ClientResponse:
@@ -121,8 +122,8 @@ PendingResponse = ClientResponse | InternalResponse
 class PendingResponses:
     """The pending requests by token. The first responses of a pass are encoded at once, the others in steps."""
 
-    def __init__(self, send: Callable[[ProcessKey, bytes], object]) -> None:
-        self._send = send
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
         self._pending: dict[int, PendingResponse] = {}
         self._next_token = 1
         self._networks: dict[ProcessKey, NetworkIncarnation] = {}
@@ -140,7 +141,7 @@ class PendingResponses:
     def of_client(self, peer: ProcessKey, message: CoordinatorRequest, request: Any) -> ClientResponse:
         network = self._networks.get(peer)
         if network is None:
-            network = self._networks[peer] = NetworkIncarnation(self._send, peer)
+            network = self._networks[peer] = NetworkIncarnation(self._sender, peer)
         return ClientResponse(network, message, request, self._turns, self.log_rate_limit)
 
     def add(self, response: PendingResponse) -> int:

@@ -1,7 +1,7 @@
 """Dispatches the messages of the coordinators of a worker."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from time import monotonic_ns
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
@@ -14,10 +14,11 @@ from kafkad.processes.worker.coordinators.transactions.marker_channel import Txn
 from kafkad.processes.worker.coordinators.transactions.offset_verification import OffsetVerifications
 from kafkad.processes.worker.coordinators.transactions.other_brokers import OtherBrokers
 from kafkad.processes.worker.coordinators.transactions.transaction_verification import TransactionVerification
+from kafkad.processes.worker.outbox import Outbox
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.wire.api_table import APIS, CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_COMMIT
 from kafkad.wire.primitives import MalformedRequest
-from kafkad.wire.processes.controller_messages import ControllerMessage, ProducerIdsGranted, ProducerIdsRequest
+from kafkad.wire.processes.controller_messages import ProducerIdsGranted, ProducerIdsRequest
 from kafkad.wire.processes.coordinator_messages import (
     CoordinationMessage,
     CoordinatorRequest,
@@ -55,7 +56,7 @@ class Coordination:
         producer_ids: ProducerIdBlocks,
         lags: SharedResponse,
         export_offsets: SharedResponse,
-        notify_controller: Callable[[ControllerMessage], None],
+        outbox: Outbox,
         other_brokers: OtherBrokers | None,
     ) -> None:
         self._partitions = partitions
@@ -66,7 +67,7 @@ class Coordination:
         self._producer_ids = producer_ids
         self._lags = lags
         self._export_offsets = export_offsets
-        self._notify_controller = notify_controller
+        self._outbox = outbox
         self._turns = Turns()
         self._queued: dict[tuple[int, object], deque[tuple[ProcessKey, CoordinatorRequest]]] = {}
         """Waiting requests by slot and by the key of their order."""
@@ -182,4 +183,4 @@ class Coordination:
         self._export_offsets.tick()
         if self._producer_ids.is_block_required and not self._producer_ids.is_requested:
             self._producer_ids.is_requested = True
-            self._notify_controller(ProducerIdsRequest())
+            self._outbox.notify_controller(ProducerIdsRequest())

@@ -6,7 +6,6 @@ A shard whose log cannot be read is abandoned, and unavailable until the broker 
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
@@ -40,9 +39,8 @@ class Coordinator:
 class ShardLoading:
     """The shards that are not loaded yet, in the order of their logs."""
 
-    def __init__(self, abandoned: Callable[[Coordinator, Exception], None]) -> None:
+    def __init__(self) -> None:
         self._waiting: deque[Coordinator] = deque()
-        self._abandoned = abandoned
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -54,8 +52,9 @@ class ShardLoading:
         if coordinator in self._waiting:
             self._waiting.remove(coordinator)
 
-    def load(self, budget_s: float) -> None:
-        """Load for about `budget_s`."""
+    def load(self, budget_s: float) -> list[tuple[Coordinator, Exception]]:
+        """Load for about `budget_s`. Returns the abandoned shards, with the reason."""
+        abandoned: list[tuple[Coordinator, Exception]] = []
         until = time.monotonic() + budget_s
         while self._waiting and time.monotonic() < until:
             coordinator = self._waiting[0]
@@ -68,11 +67,12 @@ class ShardLoading:
                     coordinator.owned.name,
                     error,
                 )
-                self._abandoned(coordinator, error)
+                abandoned.append((coordinator, error))
                 continue
             if is_done:
                 self._waiting.popleft()
                 _tell_loaded(coordinator)
+        return abandoned
 
 
 def _tell_loaded(coordinator: Coordinator) -> None:

@@ -24,12 +24,13 @@ from kafkad.core.waiting.timing_wheel import TimingWheel
 from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED, reads_only
 from kafkad.handlers.requests.failures import failed, log_failure
 from kafkad.processes.runtime.peer_log import events_of_coordinators
+from kafkad.processes.runtime.peers import Sender
 from kafkad.processes.worker.coordinators.coordinator_log import CoordinatorPartition
 from kafkad.processes.worker.coordinators.coordinator_responses import InternalResponse, PendingResponses
 from kafkad.processes.worker.coordinators.ports import OffsetVerification, TxnMarkersSender
 from kafkad.processes.worker.coordinators.shard_kinds import ShardKind
 from kafkad.processes.worker.coordinators.shard_loading import Coordinator, ShardLoading, moment_now
-from kafkad.processes.worker.failed_partitions import FAILURES, Failure
+from kafkad.processes.worker.outbox import FAILURES, Outbox
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.api_table import LIST_GROUPS, LIST_TRANSACTIONS, OFFSET_COMMIT, TXN_OFFSET_COMMIT
 from kafkad.wire.kio_codec import codec
@@ -41,7 +42,7 @@ _NOT_LOADED = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 class CoordinatorShards:
-    """`kinds` by internal topic; `send` goes to network processes."""
+    """`kinds` by internal topic."""
 
     def __init__(
         self,
@@ -49,27 +50,25 @@ class CoordinatorShards:
         *,
         now_ms: int,
         block: CounterBlock,
-        send: Callable[[ProcessKey, bytes], None],
-        touched: Callable[[OwnedPartition], None],
-        failed: Callable[[OwnedPartition, Failure], None],
+        sender: Sender,
+        outbox: Outbox,
     ) -> None:
         self._kinds = kinds
         self.block = block
-        self._send = send
-        self._touched = touched
-        self._failed = failed
+        self._sender = sender
+        self._outbox = outbox
         self.markers: TxnMarkersSender | None = None
         self.offset_verification: OffsetVerification | None = None
         """The parts that write markers and verify transactions; set later, because they depend on this object."""
         self._wheel: TimingWheel[ShardTimer] = TimingWheel(start_ms=now_ms)
         self._due = DueTimers(self._wheel)
         self._by_slot: dict[int, Coordinator] = {}
-        self._loading = ShardLoading(self._abandon)
+        self._loading = ShardLoading()
         self._unloading: list[Coordinator] = []
         self._collecting: list[Coordinator] = []
         """Shards with an unwritten batch of this pass."""
         self._listing: deque[tuple[ProcessKey, CoordinatorRequest, bool]] = deque()
-        self.responses = PendingResponses(send)
+        self.responses = PendingResponses(sender)
         self.events = events_of_coordinators()
         self._may_hold: dict[int, Coordinator] = {}
         """Shards that may wait for replicas, by slot: to check all shards took a tenth of each pass."""
@@ -99,7 +98,7 @@ class CoordinatorShards:
         kind = self._kinds.get(owned.name.topic)
         if kind is None or not owned.leads or owned.slot in self._by_slot:
             return
-        partition = CoordinatorPartition(owned, touched=self._touched, failed=self._failed)
+        partition = CoordinatorPartition(owned, self._outbox)
         runtime: Runtime[Any] = Runtime(
             kind.create_shard(owned.leader_epoch),
             partition,
@@ -152,7 +151,8 @@ class CoordinatorShards:
             self._list(time.monotonic() + budget_s)
         self.responses.encode_queued(budget_s)
         if self._loading:
-            self._loading.load(budget_s)
+            for coordinator, error in self._loading.load(budget_s):
+                self._abandon(coordinator, error)
         due_ms = self.next_deadline_ms
         if self._due or (due_ms is not None and due_ms <= now_ms):
             self._run_due(moment_now(), budget_s)
@@ -170,7 +170,7 @@ class CoordinatorShards:
         if self._by_slot.get(owned.slot) is coordinator:
             del self._by_slot[owned.slot]
         if isinstance(error, FAILURES):
-            self._failed(owned, error)
+            self._outbox.failed(owned, error)
 
     def _run_due(self, moment: Moment, budget_s: float) -> None:
         due_ms = self._wheel.next_expiration_ms()
@@ -208,7 +208,7 @@ class CoordinatorShards:
         try:
             request = codec(api.name, context.version).decode(memoryview(message.body))
         except MalformedRequest as error:
-            self._send(peer, pack_coordination(CoordinatorReply(message.part_id, None, str(error))))
+            self._sender.send(peer, pack_coordination(CoordinatorReply(message.part_id, None, str(error))))
             return
         pending = self.responses.of_client(peer, message, request)
         coordinator = self._by_slot.get(message.slot)
@@ -224,9 +224,8 @@ class CoordinatorShards:
         if context.api_key != TXN_OFFSET_COMMIT or offset_verification is None:
             self._run_rule(coordinator, caller, rule, shares_batch=context.api_key == OFFSET_COMMIT)
             return
-        if not coordinator.owned.is_dirty:
-            # A verification that no commit follows expires by the clock.
-            self._touched(coordinator.owned)
+        # A verification that no commit follows expires by the clock.
+        self._outbox.touched(coordinator.owned)
         offset_verification.verify(
             coordinator.owned,
             request,

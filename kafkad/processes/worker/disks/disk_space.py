@@ -6,13 +6,14 @@ every ten seconds. Otherwise an idle worker checks nothing.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kafkad.adapters.files.free_space import measure_free_space
 from kafkad.adapters.files.log_directory import LogDirectory
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.free_space import enough_free_bytes, is_short_of_space, least_free_bytes
 from kafkad.core.ports import StorageFailed
+from kafkad.processes.worker.outbox import Outbox
 
 log = logging.getLogger(__name__)
 
@@ -31,21 +32,19 @@ _AT_LEAST_BYTES = 1 << 20
 class DiskSpace:
     """The log directories of one worker.
 
-    `min_free_bytes` is kafkad.log.dirs.min.free.bytes. `clean` is called with a directory that is short of space, again
-    every ten seconds. `changed` is called when `without_space` changes.
+    `min_free_bytes` is kafkad.log.dirs.min.free.bytes. Space is requested for a directory that is short of it, again
+    every ten seconds.
     """
 
     def __init__(
         self,
         directories: Sequence[LogDirectory],
-        min_free_bytes: Callable[[], int | None],
-        clean: Callable[[int], None],
-        changed: Callable[[], None],
+        min_free_bytes: int | None,
+        outbox: Outbox,
     ) -> None:
         self._paths = {at: str(each.path) for at, each in enumerate(directories) if each.is_online}
-        self._min_free_bytes = min_free_bytes
-        self._clean = clean
-        self._changed = changed
+        self.min_free_bytes = min_free_bytes
+        self._outbox = outbox
         self.short: dict[int, str] = {}
         """The error message for clients, by log directory."""
         self._full_until_ms: dict[int, int] = {}
@@ -105,7 +104,7 @@ class DiskSpace:
         if not self.without_space:
             self._recheck_ms = now_ms + REPEAT_MS
         self.without_space = without_space
-        self._changed()
+        self._outbox.full_dirs_changed()
 
     def _check(self, now_ms: int) -> None:
         margins = [self._check_directory(log_dir, path, now_ms) for log_dir, path in self._paths.items()]
@@ -124,7 +123,7 @@ class DiskSpace:
         except (StorageFailed, FileNotFoundError):
             # Reads and writes detect the failure.
             return 0
-        min_free_bytes = least_free_bytes(self._min_free_bytes(), space.total_bytes)
+        min_free_bytes = least_free_bytes(self.min_free_bytes, space.total_bytes)
         if is_short_of_space(space, min_free_bytes, was_short=log_dir in self.short):
             self._is_short(log_dir, path, space.free_bytes, min_free_bytes, now_ms)
         elif self.short.pop(log_dir, None) is not None:
@@ -145,7 +144,7 @@ class DiskSpace:
     def _request_cleaning(self, log_dir: int, now_ms: int) -> None:
         if now_ms >= self._cleaned_ms.get(log_dir, 0):
             self._cleaned_ms[log_dir] = now_ms + REPEAT_MS
-            self._clean(log_dir)
+            self._outbox.free_up_space(log_dir)
 
 
 def readable_size(size: int) -> str:

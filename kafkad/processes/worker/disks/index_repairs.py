@@ -4,23 +4,22 @@ Meanwhile the manifest requests of the readers that found it wait; their manifes
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.segments.index_repair import repair_indexes
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions, log_no_space
+from kafkad.processes.worker.outbox import FAILURES, Outbox, log_no_space
 from kafkad.processes.worker.owned import OwnedPartition
 
 log = logging.getLogger(__name__)
 
 
 class IndexRepairs:
-    """The segments that are being checked; `touched` gets the partition of rebuilt indexes."""
+    """The segments that are being checked."""
 
-    def __init__(self, touched: Callable[[OwnedPartition], None], failed_partitions: FailedPartitions) -> None:
-        self._touched = touched
-        self._failed_partitions = failed_partitions
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
         self._running: set[tuple[OwnedPartition, int]] = set()
 
     def repair_log(self, owned: OwnedPartition, partition_log: PartitionLog) -> Iterator[None]:
@@ -42,7 +41,7 @@ class IndexRepairs:
         except NoSpaceLeft as no_space:
             log_no_space(owned, "cannot rebuild corrupt indexes yet", no_space)
         except FAILURES as failure:
-            self._failed_partitions.failed(owned, failure)
+            self._outbox.failed(owned, failure)
         finally:
             self._running.discard(key)
 
@@ -62,7 +61,7 @@ class IndexRepairs:
             except StopIteration as finished:
                 if finished.value:
                     partition_log.generation += 1
-                    self._touched(owned)
+                    self._outbox.touched(owned)
                     log.warning("%s: rebuilt the corrupt indexes of a segment: %s", owned.name, finished.value)
                 return
             yield

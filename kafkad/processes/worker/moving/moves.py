@@ -8,7 +8,7 @@ then the controller is notified.
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from kafkad.adapters.files.segment_files import SegmentFiles
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from kafkad.adapters.shared_memory.process_registry import ProcessRegistry
+from kafkad.config.entities.broker import BrokerConfig
 from kafkad.core.controller.image import Partition
 from kafkad.core.free_space import least_free_bytes
 from kafkad.core.log.partition_log import PartitionLog
@@ -34,8 +35,10 @@ from kafkad.core.log.segments.layout import LOG, PARTITION_METADATA, directory_n
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.processes.worker.moving.copy_rate import CopyRate
 from kafkad.processes.worker.moving.old_directories import OldDirectories
+from kafkad.processes.worker.outbox import Outbox
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.processes.controller_messages import ControllerMessage, PartitionMoved
+from kafkad.processes.worker.slots import Slots
+from kafkad.wire.processes.controller_messages import PartitionMoved
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +63,7 @@ class _Copy:
 
 
 class Moves:
-    """`at_a_time` partitions are copied. `rate` is this worker's limit in bytes per second, `min_free_bytes` is
-    kafkad.log.dirs.min.free.bytes. `publish` writes the slot of a partition at once, `files_removed` notifies readers,
-    `failed` takes a log directory offline.
-    """
+    """`at_a_time` partitions are copied, by this worker's share of `replica.alter.log.dirs.io.max.bytes.per.second`."""
 
     def __init__(
         self,
@@ -72,24 +72,15 @@ class Moves:
         registry: ProcessRegistry,
         *,
         at_a_time: int,
-        rate: Callable[[], int],
-        min_free_bytes: Callable[[], int | None],
-        publish: Callable[[OwnedPartition], None],
-        touched: Callable[[OwnedPartition], None],
-        notify_controller: Callable[[ControllerMessage], None],
-        files_removed: Callable[[list[int]], None],
-        failed: Callable[[int, str], None],
+        config: BrokerConfig,
+        outbox: Outbox,
+        slots: Slots,
     ) -> None:
         self._log_dirs = log_dirs
         self._files = files
         self._registry = registry
-        self._rate = rate
-        self._min_free_bytes = min_free_bytes
-        self._publish = publish
-        self._touched = touched
-        self._notify_controller = notify_controller
-        self._files_removed = files_removed
-        self._failed = failed
+        self._outbox = outbox
+        self._slots = slots
         self._requested: dict[OwnedPartition, bool] = {}
         """The requested moves in order, with whether an earlier incarnation may have begun the copy."""
         self._at_a_time = at_a_time
@@ -99,6 +90,17 @@ class Moves:
         self._threads = HelperThreads(at_a_time, "move")
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         """Readable when a step has ended."""
+        self.configure(config)
+
+    def configure(self, config: BrokerConfig) -> None:
+        """The options of the broker have changed."""
+        rate = config.values["replica.alter.log.dirs.io.max.bytes.per.second"]
+        min_free_bytes = config.values["kafkad.log.dirs.min.free.bytes"]
+        assert isinstance(rate, int), "it is an integer option"
+        assert min_free_bytes is None or isinstance(min_free_bytes, int), "it is an integer option"
+        self._rate = -(-rate // len(self._registry.role("worker")))
+        """This worker's share, in bytes per second."""
+        self.min_free_bytes = min_free_bytes
 
     # Changes of the metadata.
 
@@ -119,7 +121,7 @@ class Moves:
         except StorageFailed as error:
             # The log may be there: the other directory must not begin empty.
             owned.log_dir = row.future_dir
-            self._failed(row.future_dir, str(error))
+            self._outbox.log_dir_failed(row.future_dir, str(error))
             return
         if source == self._log_dirs[row.log_dir]:
             owned.log_dir = owned.future_dir = row.future_dir
@@ -132,11 +134,11 @@ class Moves:
         if owned.future_dir == owned.log_dir:
             if row.log_dir == owned.log_dir:
                 owned.future_dir = -1
-                self._touched(owned)
+                self._outbox.touched(owned)
                 self._old_directories.forget(owned, self._live_directory(owned.log_dir, owned))
             elif not self._old_directories.has(owned):
                 # Notify the next incarnation of the controller.
-                self._notify_controller(
+                self._outbox.notify_controller(
                     PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, owned.log_dir)
                 )
                 return
@@ -146,14 +148,14 @@ class Moves:
             return
         if owned.is_moving:
             self._cancel(owned, removes=True)
-            self._touched(owned)
+            self._outbox.touched(owned)
         if row.future_dir >= 0 and row.log_dir >= 0:
             self._request(owned, row.future_dir)
 
     def _request(self, owned: OwnedPartition, target: int, *, is_resumed: bool = False) -> None:
         owned.future_dir, owned.future_end, owned.future_bytes = target, 0, 0
         self._requested[owned] = is_resumed
-        self._touched(owned)
+        self._outbox.touched(owned)
 
     def withdrawn(self, owned: OwnedPartition) -> None:
         """The topic was deleted: free the names of its directories for the next topic."""
@@ -223,7 +225,7 @@ class Moves:
 
     def _check_space(self, target: str, relocation: Relocation) -> None:
         space = measure_free_space(target)
-        min_free = least_free_bytes(self._min_free_bytes(), space.total_bytes)
+        min_free = least_free_bytes(self.min_free_bytes, space.total_bytes)
         if relocation.missing_bytes > space.free_bytes - min_free:
             raise NoSpaceLeft(f"{target} lacks space for {relocation.missing_bytes} bytes")
 
@@ -232,7 +234,7 @@ class Moves:
         if owned.log is None or not owned.is_online:
             self.failed(owned)
             return
-        rate = self._rate()
+        rate = self._rate
         copy.due_ms = self._copy_rate.due_ms(rate, now_ms)
         if now_ms < copy.due_ms:
             return
@@ -293,11 +295,11 @@ class Moves:
         owned, relocation = copy.owned, copy.relocation
         before = relocation.size_bytes
         relocation.done(step)
-        self._copy_rate.copied(max(0, relocation.size_bytes - before), self._rate(), monotonic_ms())
+        self._copy_rate.copied(max(0, relocation.size_bytes - before), self._rate, monotonic_ms())
         copy.due_ms = 0
         owned.future_end, owned.future_bytes = relocation.end_offset, relocation.size_bytes
         if owned.log is not None:
-            self._touched(owned)
+            self._outbox.touched(owned)
 
     def _complete(self, copy: _Copy) -> None:
         owned = copy.owned
@@ -315,8 +317,8 @@ class Moves:
         partition_log.relocate_to(SegmentFiles(live, self._files), synced_up_to=up_to, now_ms=wall_clock_ms())
         owned.log_dir = copy.target
         owned.future_end, owned.future_bytes = 0, 0
-        self._publish(owned)
-        self._touched(owned)
+        self._slots.publish(owned)
+        self._outbox.touched(owned)
         self._old_directories.add(owned, self._live_directory(source, owned))
         log.info("moved %s from %s to %s", owned.name, self._log_dirs[source], self._log_dirs[copy.target])
 
@@ -325,13 +327,15 @@ class Moves:
         source = self._log_dirs[owned.log_dir]
         log.error("cannot move %s from %s to %s: %s", owned.name, source, self._log_dirs[target], error)
         self._cancel(owned, removes=True)
-        self._touched(owned)
-        self._notify_controller(PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, target))
+        self._outbox.touched(owned)
+        self._outbox.notify_controller(PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, target))
 
     def _directory_freed(self, owned: OwnedPartition) -> None:
         """The old directory of a moved partition is renamed."""
-        self._files_removed([owned.slot])
-        self._notify_controller(PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, owned.log_dir))
+        self._outbox.files_removed(owned.slot)
+        self._outbox.notify_controller(
+            PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, owned.log_dir)
+        )
 
     def _live_directory(self, log_dir: int, owned: OwnedPartition) -> Path:
         return Path(self._log_dirs[log_dir]) / directory_name(owned.name)

@@ -6,7 +6,7 @@ the truncated records.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import monotonic_ns
 from typing import NamedTuple
 
@@ -14,7 +14,6 @@ from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
 from kafkad.adapters.shared_memory.process_registry import (
-    CONTROLLER,
     GRACE_CHECK_MS,
     GraceMark,
     ProcessKey,
@@ -22,7 +21,6 @@ from kafkad.adapters.shared_memory.process_registry import (
 )
 from kafkad.core.controller.image import NO_LEADER
 from kafkad.core.errors import ErrorCode
-from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.metrics.catalogue import REPLICATION_BYTES_IN
@@ -41,11 +39,13 @@ from kafkad.core.replication.following.following_log import (
     truncation_event,
 )
 from kafkad.core.replication.following.requests import FollowKind, FollowOrder, FollowResult
+from kafkad.processes.runtime.peers import Sender
 from kafkad.processes.runtime.turns import STEP_NS
 from kafkad.processes.worker.disks.disk_space import DiskSpace
-from kafkad.processes.worker.failed_partitions import FAILURES, Failure, log_no_space
+from kafkad.processes.worker.outbox import FAILURES, Outbox, log_no_space
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.processes.controller_messages import LogsMoved, pack_message
+from kafkad.processes.worker.slots import Slots
+from kafkad.wire.processes.controller_messages import LogsMoved
 from kafkad.wire.processes.descriptors import frames_of
 from kafkad.wire.processes.follow_descriptors import FOLLOWED, pack_results, unpack_orders
 
@@ -92,12 +92,9 @@ class Following:
         registry: ProcessRegistry,
         arenas: Sequence[memoryview],
         *,
-        send: Callable[[ProcessKey, bytes], object],
-        touched: Callable[[OwnedPartition], None],
-        publish: Callable[[OwnedPartition], None],
-        truncate_in: Callable[[int, int], None],
-        remove_later: Callable[[OwnedPartition, UnlinkFiles], None],
-        failed: Callable[[OwnedPartition, Failure | CorruptBatch], None],
+        sender: Sender,
+        outbox: Outbox,
+        slots: Slots,
         disk_space: DiskSpace,
         lines: PartitionLines,
         block: CounterBlock,
@@ -105,13 +102,9 @@ class Following:
         self._by_slot = by_slot
         self._registry = registry
         self._arenas = arenas
-        self._send = send
-        self._touched = touched
-        self._publish = publish
-        self._truncate_in = truncate_in
-        """Notes in a slot that responses of earlier generations must end."""
-        self._remove_later = remove_later
-        self._failed = failed
+        self._sender = sender
+        self._outbox = outbox
+        self._slots = slots
         self._disk_space = disk_space
         self._lines = lines
         self._block = block
@@ -170,7 +163,7 @@ class Following:
         """After publishing."""
         if self._has_lowered_recovery_point:
             self._has_lowered_recovery_point = False
-            self._send(CONTROLLER, pack_message(LogsMoved(lowered=True)))
+            self._outbox.notify_controller(LogsMoved(lowered=True))
         if self._unsynced:
             self._complete_synced()
         if not self._results:
@@ -178,7 +171,7 @@ class Following:
         results, self._results = self._results, {}
         for peer, rows in results.items():
             for frame in frames_of(_FOLLOWED, pack_results(rows), LARGEST_MESSAGE):
-                self._send(peer, frame)
+                self._sender.send(peer, frame)
 
     def _perform_order(self, peer: ProcessKey, order: FollowOrder) -> None:
         owned = self._by_slot.get(order.slot)
@@ -220,14 +213,13 @@ class Following:
             if error == ErrorCode.NONE:
                 self._block[REPLICATION_BYTES_IN] += order.length
             for effect in (*replaced, *follow_log_start(log, order)):
-                self._remove_later(owned, effect)
+                self._outbox.remove_later(owned, effect)
         except NoSpaceLeft as no_space:
             log_no_space(owned, "fetched records not appended", no_space)
             self._disk_space.found_full(owned.log_dir, monotonic_ms())
         except FAILURES as failure:
-            self._failed(owned, failure)
-        if not owned.is_dirty:
-            self._touched(owned)
+            self._outbox.failed(owned, failure)
+        self._outbox.touched(owned)
         self._complete_when_synced(peer, owned, log, order, error)
 
     def _complete_when_synced(
@@ -270,15 +262,14 @@ class Following:
         try:
             end = log.position_of(log.log_start_offset if truncation.is_full else truncation.offset)
         except FAILURES as failure:
-            self._failed(owned, failure)
+            self._outbox.failed(owned, failure)
             self._complete(peer, failed_result(order, ErrorCode.KAFKA_STORAGE_ERROR))
             return
         # Publish end and high watermark of the truncated log in a new generation. Running responses end there: the
         # file will have other bytes after it.
         log.generation += 1
-        self._truncate_in(owned.slot, owned.generation_base + log.generation)
         owned.truncating_to = end
-        self._publish(owned)
+        self._slots.publish_truncation(owned, owned.generation_base + log.generation)
         pending.marks = self._registry.grace_marks()
         self._truncations[owned.slot] = pending
         self._check_ms = monotonic_ms() + GRACE_CHECK_MS
@@ -313,17 +304,16 @@ class Following:
         error: int = ErrorCode.KAFKA_STORAGE_ERROR
         try:
             for effect in truncate(log, pending.truncation, wall_clock_ms()):
-                self._remove_later(owned, effect)
+                self._outbox.remove_later(owned, effect)
             error = ErrorCode.NONE
             if has_lost:
                 self._lines.add(*event)
         except NoSpaceLeft as no_space:
             log_no_space(owned, "log not truncated", no_space)
         except (*FAILURES, CorruptBatch) as failure:
-            self._failed(owned, failure)
+            self._outbox.failed(owned, failure)
         self._has_lowered_recovery_point |= log.recovery_point < recovery_point
-        if not owned.is_dirty:
-            self._touched(owned)
+        self._outbox.touched(owned)
         self._complete(pending.peer, result_of(log, order, error))
 
     def _cancel_truncation(self, owned: OwnedPartition) -> None:
@@ -338,5 +328,4 @@ class Following:
         owned.truncating_to = None
         if self._by_slot.get(owned.slot) is owned and owned.log is not None:
             owned.log.generation += 1
-            if not owned.is_dirty:
-                self._touched(owned)
+            self._outbox.touched(owned)

@@ -5,7 +5,6 @@ ISR. A change of the ISR is requested from the controller process, and applies w
 A partition with one replica has no `led`.
 """
 
-from collections.abc import Callable, Collection
 from heapq import heappop, heappush
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
@@ -21,32 +20,30 @@ from kafkad.core.replication.leading.led_partition import (
     LedPartition,
     add_isr_change,
 )
+from kafkad.processes.worker.outbox import Outbox
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.processes.controller_messages import ControllerMessage, IsrChangeDone, IsrChangeRequest
+from kafkad.processes.worker.partitions import Partitions
+from kafkad.wire.processes.controller_messages import IsrChangeDone, IsrChangeRequest
 from kafkad.wire.processes.follower_progress import FollowerFetched, unpack_followers_fetched
 
 
 class Leading:
-    """`live_brokers`: the registered brokers; `touched` marks a partition to be published."""
+    """`partitions` are those of the worker, with the present metadata."""
 
     def __init__(
         self,
-        by_slot: dict[int, OwnedPartition],
+        partitions: Partitions,
+        outbox: Outbox,
         *,
-        broker_id: int,
         max_lag_ms: int,
-        live_brokers: Callable[[], Collection[int]],
-        touched: Callable[[OwnedPartition], None],
-        notify_controller: Callable[[ControllerMessage], None],
         lines: PartitionLines,
         block: CounterBlock,
     ) -> None:
-        self._by_slot = by_slot
-        self._broker_id = broker_id
+        self._partitions = partitions
+        self._by_slot = partitions.by_slot
+        self._broker_id = partitions.broker_id
+        self._outbox = outbox
         self._max_lag_ms = max_lag_ms
-        self._live_brokers = live_brokers
-        self._touched = touched
-        self._notify_controller = notify_controller
         self._lines = lines
         self._block = block
         self._checks: list[tuple[int, int]] = []
@@ -84,8 +81,8 @@ class Leading:
     def reconfigured(self) -> None:
         """`min.insync.replicas` may have changed, on which high watermarks and slots depend."""
         for owned in self._by_slot.values():
-            if owned.led is not None and not owned.is_dirty:
-                self._touched(owned)
+            if owned.led is not None:
+                self._outbox.touched(owned)
 
     def check_all(self) -> None:
         """Brokers were registered or removed: other replicas may join the ISR now."""
@@ -114,9 +111,9 @@ class Leading:
         led = owned.led
         if led is None or row.generation < owned.generation_base:
             return
-        before = led.low_watermark(log.log_start_offset, self._live_brokers())
+        before = led.low_watermark(log.log_start_offset, self._partitions.image.brokers)
         if led.fetched(FollowerProgress(*row[2:]), log.log_end_offset):
-            after = led.low_watermark(log.log_start_offset, self._live_brokers())
+            after = led.low_watermark(log.log_start_offset, self._partitions.image.brokers)
             self._check(owned, monotonic_ms(), has_progress=before != after)
 
     def low_watermark_of(self, slot: int) -> int:
@@ -125,7 +122,7 @@ class Leading:
         if owned is None or owned.log is None or not owned.leads:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         start = owned.log.log_start_offset
-        return start if owned.led is None else owned.led.low_watermark(start, self._live_brokers())
+        return start if owned.led is None else owned.led.low_watermark(start, self._partitions.image.brokers)
 
     def advance(self, owned: OwnedPartition) -> None:
         """Before the slot is published: advance the high watermark to the smallest offset of the in-sync replicas."""
@@ -140,7 +137,7 @@ class Leading:
         self._schedule(owned, led, log, now_ms)
 
     def _committed(self, owned: OwnedPartition, led: LedPartition, log: PartitionLog, now_ms: int) -> int:
-        end = led.high_watermark(log.log_end_offset, owned.min_in_sync(log), now_ms, self._live_brokers())
+        end = led.high_watermark(log.log_end_offset, owned.min_in_sync(log), now_ms, self._partitions.image.brokers)
         return min(end, log.completed_end)
 
     def _check(self, owned: OwnedPartition, now_ms: int, *, has_progress: bool = False) -> None:
@@ -149,14 +146,13 @@ class Leading:
         if led is None or log is None or not owned.leads:
             return
         if (
-            led.begin_isr_change(log.log_end_offset, log.high_watermark.offset, now_ms, self._live_brokers())
+            led.begin_isr_change(log.log_end_offset, log.high_watermark.offset, now_ms, self._partitions.image.brokers)
             is not None
         ):
             self._send_isr_change(owned, led)
         owned.in_sync = len(led.state.isr)
         if has_progress or self._committed(owned, led, log, now_ms) > log.high_watermark.offset:
-            if not owned.is_dirty:
-                self._touched(owned)
+            self._outbox.touched(owned)
             return
         self._schedule(owned, led, log, now_ms)
 
@@ -189,7 +185,9 @@ class Leading:
         assert led.requested_isr is not None, "a change of the ISR is under way"
         epochs = led.state.leader_epoch, led.state.partition_epoch
         isr = list(led.requested_isr), list(led.requested_epochs)
-        self._notify_controller(IsrChangeRequest(owned.slot, owned.topic_id, owned.name.partition, *epochs, *isr))
+        self._outbox.notify_controller(
+            IsrChangeRequest(owned.slot, owned.topic_id, owned.name.partition, *epochs, *isr)
+        )
 
     def repeat_requests(self) -> None:
         """The controller process was replaced: send pending requests again."""

@@ -21,7 +21,7 @@ class Roles:
         self._following = assembly.following
         self._partition_requests = assembly.partition_requests
         self._coordinator_shards = assembly.coordinator_shards
-        self._slot_publisher = assembly.slot_publisher
+        self._watchers = assembly.watchers
         self._other_brokers = assembly.other_brokers
 
     def metadata_changed(self, changes: Sequence[Change]) -> None:
@@ -61,4 +61,4 @@ class Roles:
     def _respond_to_waiting(self, owned: OwnedPartition) -> None:
         self._appender.advanced(owned.slot)
         self._partition_requests.pending_deletes.progressed(owned.slot)
-        self._slot_publisher.release_watchers(owned)
+        self._watchers.release(owned)

@@ -10,23 +10,14 @@ from kafkad.core.log.records.batch import CorruptBatch, read_header
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.processes.worker.coordinators import coordinator_log
 from kafkad.processes.worker.coordinators.coordinator_log import CoordinatorPartition
-from kafkad.processes.worker.failed_partitions import Failure
-from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.processes.worker.outbox import Outbox
 from tests.processes.pieces import Pieces
 
 NOW = Moment(0, 1_700_000_000_000)
 
 
 def partition_of(pieces: Pieces) -> CoordinatorPartition:
-    owned = pieces.worker.partitions.by_slot[pieces.slot()]
-
-    def touched(_owned: OwnedPartition) -> None:
-        return
-
-    def failed(_owned: OwnedPartition, error: Failure) -> None:
-        raise AssertionError(f"nothing fails here: {error}")
-
-    return CoordinatorPartition(owned, touched=touched, failed=failed)
+    return CoordinatorPartition(pieces.worker.partitions.by_slot[pieces.slot()], Outbox({}))
 
 
 def batch_of(count: int, size: int = 10) -> bytearray:

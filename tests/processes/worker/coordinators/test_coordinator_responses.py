@@ -14,6 +14,7 @@ from kafkad.wire.kio_codec import codec
 from kafkad.wire.processes.coordinator_messages import CoordinatorReply, CoordinatorRequest, unpack_coordination
 from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi
+from tests.processes.sent_frames import SentFrames
 
 NETWORK = ProcessKey("network", 0)
 JOIN = KioApi("join_group", 0)
@@ -23,8 +24,8 @@ BODY = JOIN.request(
 
 
 def test_a_reply_that_a_version_cant_carry_is_an_unknown_server_error(caplog: pytest.LogCaptureFixture) -> None:
-    frames: list[bytes] = []
-    answers = PendingResponses(lambda _peer, frame: frames.append(frame))
+    sent = SentFrames()
+    answers = PendingResponses(sent)
     request = codec("join_group", 0).decode(BODY)
     asked = CoordinatorRequest(1, 0, 0, a_context(0, api_key=JOIN_GROUP), bytes(BODY))
     count = AT_ONCE + 50
@@ -34,8 +35,8 @@ def test_a_reply_that_a_version_cant_carry_is_an_unknown_server_error(caplog: py
             answers.reply(token, Joined(member_id="m" * 40_000))
     while answers.is_busy:
         answers.encode_queued(1)
-    assert len(frames) == count
-    for frame in frames:
+    assert len(sent.frames) == count
+    for _peer, frame in sent.frames:
         answered = unpack_coordination(frame)
         assert isinstance(answered, CoordinatorReply) and answered.body is not None
         assert int(JOIN.read(answered.body).error_code) == ErrorCode.UNKNOWN_SERVER_ERROR

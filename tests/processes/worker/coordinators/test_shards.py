@@ -112,7 +112,7 @@ def test_groups_of_a_failed_log_directory_are_not_served(pieces: Pieces) -> None
     with_offsets_topic(pieces)
     client = pieces.connect()
     assert committed_code(client) == 0
-    pieces.worker.log_dir_failed(0, "the test says so")
+    pieces.worker.outbox.log_dir_failed(0, "the test says so")
     pieces.settle()
     assert committed_code(client) == ErrorCode.NOT_COORDINATOR
 

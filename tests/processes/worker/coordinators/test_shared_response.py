@@ -4,29 +4,35 @@ from collections.abc import Generator
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.processes.worker.coordinators.shared_response import SharedResponse
+from tests.processes.sent_frames import SentFrames
 
 REPORTER, CLEANER = ProcessKey("reporter", 0), ProcessKey("cleaner", 0)
 
 
+class Counting:
+    """Returns the number of earlier calls, after two steps."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+
+    def steps(self) -> Generator[None, None, bytes]:
+        number, self._calls = self._calls, self._calls + 1
+        yield
+        yield
+        return b"%d" % number
+
+
 def test_who_asks_while_an_answer_is_made_gets_the_same_one() -> None:
-    made: list[int] = []
-    sent: list[tuple[ProcessKey, bytes]] = []
-
-    def steps() -> Generator[None, None, bytes]:
-        made.append(len(made))
-        yield
-        yield
-        return b"%d" % made[-1]
-
-    answer = SharedResponse(steps, lambda peer, frame: sent.append((peer, frame)))
+    sent = SentFrames()
+    answer = SharedResponse(Counting(), sent)
     answer.request(REPORTER)
     answer.tick(0)
     answer.request(CLEANER)
     while answer.is_busy:
-        assert not sent
+        assert not sent.frames
         answer.tick(0)
-    assert sorted(sent) == [(CLEANER, b"0"), (REPORTER, b"0")]
+    assert sorted(sent.frames) == [(CLEANER, b"0"), (REPORTER, b"0")]
     answer.request(CLEANER)
     while answer.is_busy:
         answer.tick(0)
-    assert sent[2:] == [(CLEANER, b"1")]
+    assert sent.frames[2:] == [(CLEANER, b"1")]

@@ -8,6 +8,7 @@ from kafkad.adapters.files import free_space
 from kafkad.adapters.files.log_directory import LogDirectory
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.processes.worker.disks.disk_space import CHECK_INTERVAL_MS, FULL_MS, RECHECK_MS, REPEAT_MS, DiskSpace
+from kafkad.processes.worker.outbox import Outbox
 
 MB = 1 << 20
 
@@ -33,15 +34,29 @@ class Disk:
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch, free: int) -> None:
         self.volume = Volume(free)
         monkeypatch.setattr(free_space, "os", self.volume)
-        self.cleaned: list[int] = []
-        self.least: int | None = 10 * MB
+        self.outbox = Outbox({})
         self.directory = LogDirectory(path)
-        self.told: list[set[int]] = []
-        """The directories without room, each time that they were others."""
-        self.space = DiskSpace([self.directory], lambda: self.least, self.cleaned.append, self._changed)
+        self.space = DiskSpace([self.directory], 10 * MB, self.outbox)
+        self._cleaned: list[int] = []
+        self._told: list[set[int]] = []
 
-    def _changed(self) -> None:
-        self.told.append(set(self.space.without_space))
+    @property
+    def cleaned(self) -> list[int]:
+        """The directories for which space was requested."""
+        self.perform()
+        return self._cleaned
+
+    @property
+    def told(self) -> list[set[int]]:
+        """The directories without space, after each change that was performed."""
+        self.perform()
+        return self._told
+
+    def perform(self) -> None:
+        effects = self.outbox.take()
+        self._cleaned += effects.short_dirs
+        if effects.has_full_dirs_changed:
+            self._told.append(set(self.space.without_space))
 
     def is_refused(self, now_ms: int) -> bool:
         try:
@@ -104,9 +119,9 @@ def test_refused_clients_have_it_looked_at_and_go_on_when_there_is_some_more_roo
 def test_changed_limit_counts_at_the_next_look(disk: Disk) -> None:
     disk.volume.f_bavail = 9 * MB
     disk.space.written(0, 0)
-    disk.least = 0
+    disk.space.min_free_bytes = 0
     assert not disk.is_refused(RECHECK_MS)
-    disk.least = None
+    disk.space.min_free_bytes = None
     disk.volume.f_bavail = 4 * MB
     disk.space.written(2 * CHECK_INTERVAL_MS, 0)
     assert disk.space.short
@@ -123,6 +138,7 @@ def test_changes_of_the_directories_without_room_are_told_once(disk: Disk) -> No
     for free, now_ms in ((50, 0), (9, 1_000), (8, 2_000), (50, 3_000), (50, 4_000)):
         disk.volume.f_bavail = free * MB
         disk.space.written(now_ms, 0)
+        disk.perform()
     assert disk.told == [{0}, set()]
 
 
@@ -145,6 +161,7 @@ def test_write_that_did_not_fit_counts_for_a_minute_whatever_is_free(disk: Disk)
 def test_directory_that_is_offline_is_short_of_nothing(disk: Disk) -> None:
     disk.volume.f_bavail = 0
     disk.space.written(0, 0)
+    disk.perform()
     disk.space.forget(0, 1)
     disk.space.written(CHECK_INTERVAL_MS, 0)
     assert not disk.space.short

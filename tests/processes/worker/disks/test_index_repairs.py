@@ -30,7 +30,7 @@ def _broker(make_pieces: MakePieces) -> tuple[Pieces, Client]:
     owned = pieces.worker.partitions.by_slot[pieces.slot()]
     assert owned.log is not None
     owned.log.roll(owned.log.log_end_offset, 0)
-    pieces.worker.touched(owned)
+    pieces.worker.outbox.touched(owned)
     assert read_produced(client.ask(produce({(TOPIC, 0): _at(BATCHES)})))[TOPIC, 0].error == 0
     return pieces, client
 

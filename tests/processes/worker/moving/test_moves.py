@@ -85,7 +85,7 @@ def write(client: Client, *values: str) -> None:
 def roll(pieces: Pieces) -> None:
     partition_log = log_of(pieces)
     partition_log.roll(partition_log.log_end_offset, NOW)
-    pieces.worker.touched(owned_of(pieces))
+    pieces.worker.outbox.touched(owned_of(pieces))
     pieces.settle()
 
 
@@ -159,7 +159,7 @@ def test_how_far_it_has_come_is_published(pieces: Pieces, monkeypatch: pytest.Mo
 
 def test_nothing_is_copied_while_the_rate_is_zero(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(pieces, pieces.connect())
-    monkeypatch.setattr(pieces.worker.moves, "_rate", lambda: 0)
+    monkeypatch.setattr(pieces.worker.moves, "_rate", 0)
     ask(pieces, TWO)
     pieces.run(lambda: names(pieces, TWO), "the move has begun")
     pieces.settle()
@@ -171,11 +171,17 @@ def test_small_pieces_are_spaced_out_by_the_rate(pieces: Pieces, monkeypatch: py
     client = pieces.connect()
     filled(pieces, client)
     size = log_of(pieces).size_bytes
-    asked = itertools.count()
-    monkeypatch.setattr(pieces.worker.moves, "_rate", lambda: 0 * next(asked) + size // 2)
+    steps, resume = itertools.count(), pieces.worker.moves._resume
+
+    def counted(copy: moves._Copy, now_ms: int) -> None:
+        next(steps)
+        resume(copy, now_ms)
+
+    monkeypatch.setattr(pieces.worker.moves, "_rate", size // 2)
+    monkeypatch.setattr(pieces.worker.moves, "_resume", counted)
     ask(pieces, TWO)
     until_moved(pieces, TWO)
-    assert next(asked) > 6
+    assert next(steps) > 3
 
 
 def test_naming_the_present_directory_ends_the_move(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +255,7 @@ def test_a_truncation_in_mid_move_begins_the_copy_anew(pieces: Pieces, monkeypat
     ask(pieces, TWO)
     pieces.run(lambda: pieces.published().future_end == 6, "all is copied")
     truncate_to(log_of(pieces), 5, NOW)
-    pieces.worker.touched(owned_of(pieces))
+    pieces.worker.outbox.touched(owned_of(pieces))
     monkeypatch.undo()
     until_moved(pieces, TWO)
     write(client, "again")
@@ -263,8 +269,8 @@ def test_records_deleted_in_mid_move_stay_deleted(pieces: Pieces, monkeypatch: p
     ask(pieces, TWO)
     pieces.run(lambda: pieces.published().future_end == 6, "all is copied")
     for effect in delete_records_before(log_of(pieces), 3):
-        pieces.worker.remove_later(owned_of(pieces), effect)
-    pieces.worker.touched(owned_of(pieces))
+        pieces.worker.outbox.remove_later(owned_of(pieces), effect)
+    pieces.worker.outbox.touched(owned_of(pieces))
     monkeypatch.undo()
     until_moved(pieces, TWO)
     assert log_of(pieces).log_start_offset == 3
@@ -291,7 +297,7 @@ def test_a_target_without_room_keeps_the_partition_where_it_is(
 ) -> None:
     client = pieces.connect()
     values = filled(pieces, client)
-    monkeypatch.setattr(pieces.worker.moves, "_min_free_bytes", lambda: 1 << 60)
+    monkeypatch.setattr(pieces.worker.moves, "min_free_bytes", 1 << 60)
     ask(pieces, TWO)
     pieces.run(lambda: moved(pieces, ONE), "the move is given up")
     assert [row for row in caplog.records if row.levelno == logging.ERROR and "cannot move" in row.message]

@@ -174,13 +174,14 @@ def test_acks_all_is_answered_when_consumers_can_read_the_records(
 ) -> None:
     """What a delayed produce waits for is published first: the answer may be there before the pass ends."""
     appender, readable = pieces.worker.appender, []
-    send = appender._send
+    sender = appender._sender
 
-    def look(network: int, frame: bytes) -> None:
-        readable.append(pieces.published().hw_offset)
-        send(network, frame)
+    class Look:
+        def send(self, peer: ProcessKey, frame: bytes, *, wakes: bool = True) -> bool:
+            readable.append(pieces.published().hw_offset)
+            return sender.send(peer, frame, wakes=wakes)
 
-    monkeypatch.setattr(appender, "_send", look)
+    monkeypatch.setattr(appender, "_sender", Look())
     client, producer = pieces.connect(), pieces.connect()
     producer.send(produce({(TOPIC, 0): batch()}, acks=-1))
     pieces.settle()

@@ -5,7 +5,6 @@ An owner may be this worker, another one, or on another broker, and may die mean
 to send.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
@@ -15,38 +14,34 @@ from kafkad.core.coordinator.shard import Caller, Moment, Outcome, TxnMarkersToS
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.records import AnyTransactionRecord
 from kafkad.core.transactions.shard import TransactionShard
+from kafkad.processes.runtime.peers import Sender
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
+from kafkad.processes.worker.coordinators.transactions.marker_writer import TxnMarkerWriter
 from kafkad.processes.worker.coordinators.transactions.other_brokers import OtherBrokers
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.wire.processes.coordinator_messages import TxnMarkerRequest, TxnMarkerWritten, pack_coordination
 from kafkad.wire.processes.descriptors import short_topic_id
 
-WriteTxnMarker = Callable[[TxnMarkerRequest, Callable[[TxnMarkerWritten], None]], None]
-"""Writes one marker to each of the partitions; the callback is called when all are replicated."""
-
 
 class TxnMarkerChannel:
-    """`write` writes markers in this worker; `send` returns False if a worker is not connected; without a cluster
-    there are no `other_brokers`.
-    """
+    """`writer` writes markers in this worker; without a cluster there are no `other_brokers`."""
 
     def __init__(
         self,
         me: ProcessKey,
         partitions: Partitions,
         coordinator_shards: CoordinatorShards,
-        *,
-        write: WriteTxnMarker,
-        send: Callable[[ProcessKey, bytes], bool],
+        writer: TxnMarkerWriter,
+        sender: Sender,
         other_brokers: OtherBrokers | None,
     ) -> None:
         self._me = me
         self._other_brokers = other_brokers
         self._partitions = partitions
         self._shards = coordinator_shards
-        self._write = write
-        self._send = send
+        self._writer = writer
+        self._sender = sender
         self._marking = Marking(self._writer_of)
         self._now_ms = 0
 
@@ -71,11 +66,11 @@ class TxnMarkerChannel:
 
     def handle_request(self, peer: ProcessKey, message: TxnMarkerRequest) -> None:
         """Another worker's coordinator sends a marker for partitions of this worker."""
-        self._write(message, partial(self._respond, peer))
+        self._writer.write(message, partial(self._respond, peer))
 
     def _respond(self, peer: ProcessKey, written: TxnMarkerWritten) -> None:
         # If the peer has died meanwhile, its successor sends the marker again.
-        self._send(peer, pack_coordination(written))
+        self._sender.send(peer, pack_coordination(written))
 
     def worker_lost(self, worker: ProcessKey) -> None:
         self._marking.worker_lost(worker.index, self._now_ms)
@@ -119,8 +114,8 @@ class TxnMarkerChannel:
             request.slots,
         )
         if request.worker == self._me.index:
-            self._write(message, self.written)
-        elif not self._send(ProcessKey("worker", request.worker), pack_coordination(message)):
+            self._writer.write(message, self.written)
+        elif not self._sender.send(ProcessKey("worker", request.worker), pack_coordination(message)):
             self._marking.worker_lost(request.worker, self._now_ms)
 
     def _completed_by_broker(self, marker_id: int, codes: list[ErrorCode] | None) -> None:

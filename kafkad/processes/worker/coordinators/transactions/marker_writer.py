@@ -13,13 +13,12 @@ from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.processes.worker.failed_partitions import FAILURES, Failure, log_no_space
+from kafkad.processes.worker.coordinators.shards import CoordinatorShards
+from kafkad.processes.worker.outbox import FAILURES, Outbox, log_no_space
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.coordinator_messages import TxnMarkerRequest, TxnMarkerWritten
 
 OnWritten = Callable[[TxnMarkerWritten], None]
-Ended = Callable[[OwnedPartition, int, bool, int], None]
-"""(partition, producer id, whether it is a commit, offset of the marker)."""
 
 AT_A_TIME = 16
 """Markers of one transaction in one turn, which takes a few milliseconds."""
@@ -39,20 +38,14 @@ class _Row:
 
 
 class TxnMarkerWriter:
-    """`touched` marks a log as changed, `failed` takes it offline, `ended` notifies a group coordinator."""
+    """`coordinator_shards` are notified of the end of transactions with offsets."""
 
     def __init__(
-        self,
-        by_slot: dict[int, OwnedPartition],
-        *,
-        touched: Callable[[OwnedPartition], None],
-        failed: Callable[[OwnedPartition, Failure], None],
-        ended: Ended,
+        self, by_slot: dict[int, OwnedPartition], outbox: Outbox, coordinator_shards: CoordinatorShards
     ) -> None:
         self._by_slot = by_slot
-        self._touched = touched
-        self._failed = failed
-        self._ended = ended
+        self._outbox = outbox
+        self._coordinator_shards = coordinator_shards
         self._unwritten: deque[_Row] = deque()
         self._waiting: list[_Row] = []
         """Markers that are written, but not replicated everywhere."""
@@ -110,11 +103,10 @@ class TxnMarkerWriter:
             log_no_space(owned, "cannot append a transaction marker", no_space)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from no_space
         except FAILURES as failure:
-            self._failed(owned, failure)
+            self._outbox.failed(owned, failure)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
-        if not owned.is_dirty:
-            self._touched(owned)
-        self._ended(owned, marker.producer_id, marker.is_commit, info.base_offset)
+        self._outbox.touched(owned)
+        self._coordinator_shards.transaction_ended(owned, marker.producer_id, marker.is_commit, info.base_offset)
         return info.last_offset + 1
 
     def respond_to_written(self) -> None:

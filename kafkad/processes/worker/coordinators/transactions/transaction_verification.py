@@ -16,6 +16,7 @@ from kafkad.core.log.producers.checks import EPOCH_BUMPING
 from kafkad.core.transactions.records import AnyTransactionRecord
 from kafkad.core.transactions.requests import PartitionsAdded, PartitionsToAdd, PartitionsToVerify
 from kafkad.core.transactions.shard import TransactionShard
+from kafkad.processes.runtime.peers import Sender
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
 from kafkad.processes.worker.coordinators.transactions.other_brokers import OtherBrokers
 from kafkad.processes.worker.partitions import Partitions
@@ -26,23 +27,21 @@ OnVerified = Callable[[list[ErrorCode]], None]
 
 
 class TransactionVerification:
-    """`me` is this worker; `send` returns False if a worker is not connected; without a cluster there are no
-    `other_brokers`.
-    """
+    """`me` is this worker; without a cluster there are no `other_brokers`."""
 
     def __init__(
         self,
         me: ProcessKey,
         partitions: Partitions,
         coordinator_shards: CoordinatorShards,
-        send: Callable[[ProcessKey, bytes], bool],
+        sender: Sender,
         other_brokers: OtherBrokers | None,
     ) -> None:
         self._me = me
         self._other_brokers = other_brokers
         self._partitions = partitions
         self._coordinator_shards = coordinator_shards
-        self._send = send
+        self._sender = sender
         self._pending: dict[int, tuple[ProcessKey, int, OnVerified]] = {}
         self._next_id = 1
 
@@ -73,7 +72,7 @@ class TransactionVerification:
             list(request.partitions),
         )
         self._pending[request_id] = (owner or self._me, len(request.partitions), completed)
-        if owner is None or not self._send(owner, pack_coordination(message)):
+        if owner is None or not self._sender.send(owner, pack_coordination(message)):
             self._fail(request_id)
 
     def _verify_on_broker(
@@ -114,7 +113,7 @@ class TransactionVerification:
         )
 
         def completed(codes: list[ErrorCode]) -> None:
-            self._send(peer, pack_coordination(Verified(message.request_id, [int(code) for code in codes])))
+            self._sender.send(peer, pack_coordination(Verified(message.request_id, [int(code) for code in codes])))
 
         self._handle(request, completed)
 

@@ -19,6 +19,7 @@ from kafkad.core.transactions.requests import PartitionsToVerify
 from kafkad.handlers.partitions import produce_verification
 from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker.coordinators.transactions.transaction_verification import OnVerified
+from kafkad.processes.worker.outbox import Outbox
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.descriptors import AppendSlice
 from kafkad.wire.steps import STEP, Reading
@@ -96,7 +97,7 @@ class Transactional:
         verifier: TransactionVerifier,
         append: Callable[[PendingProduce], None],
         retry: RetryPauses,
-        touched: Callable[[OwnedPartition], None],
+        outbox: Outbox,
         turns: Turns,
     ) -> None:
         self._partitions = partitions
@@ -104,7 +105,7 @@ class Transactional:
         self._verifier = verifier
         self._append = append
         self._retry = retry
-        self._touched = touched
+        self._outbox = outbox
         self._turns = turns
         self._queues: dict[str, deque[PendingProduce]] = {}
         self._retries: list[tuple[int, int, str, PendingProduce]] = []
@@ -251,9 +252,8 @@ class Transactional:
             return None
         if guard == NO_GUARD:
             return None
-        if not owned.is_dirty:
-            # A verification without records expires by time.
-            self._touched(owned)
+        # A verification without records expires by time.
+        self._outbox.touched(owned)
         pending.guards[number] = guard
         pending.slices_to_verify.append(number)
         return owned.name.topic, owned.name.partition

@@ -1,17 +1,20 @@
 """Markers of transactions in very many partitions are written in turns."""
 
+from array import array
+
 from kafkad.core.errors import ErrorCode
+from kafkad.processes.worker.coordinators.shards import CoordinatorShards
 from kafkad.processes.worker.coordinators.transactions.marker_writer import AT_A_TIME, TxnMarkerWriter
-from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.processes.worker.outbox import Outbox
 from kafkad.wire.processes.coordinator_messages import TxnMarkerRequest, TxnMarkerWritten
+from tests.processes.sent_frames import SentFrames
 
 
-def _refuse(*_: object) -> None:
-    raise AssertionError("no partition is there")
-
-
-def _writer(by_slot: dict[int, OwnedPartition] | None = None) -> TxnMarkerWriter:
-    return TxnMarkerWriter(by_slot or {}, touched=_refuse, failed=_refuse, ended=_refuse)
+def _writer() -> TxnMarkerWriter:
+    """Without partitions."""
+    outbox = Outbox({})
+    shards = CoordinatorShards({}, now_ms=0, block=memoryview(array("Q", [0])), sender=SentFrames(), outbox=outbox)
+    return TxnMarkerWriter({}, outbox, shards)
 
 
 def _order(marker_id: int, partitions: int) -> TxnMarkerRequest:

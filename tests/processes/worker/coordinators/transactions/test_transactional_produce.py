@@ -2,6 +2,7 @@
 
 import pytest
 
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.metrics.catalogue import BLOCK_WORDS
@@ -14,13 +15,16 @@ from kafkad.processes.worker.coordinators.transactions import transactional_prod
 from kafkad.processes.worker.coordinators.transactions.transaction_verification import OnVerified
 from kafkad.processes.worker.coordinators.transactions.transactional_produce import RetryPauses
 from kafkad.processes.worker.disks.disk_space import DiskSpace
+from kafkad.processes.worker.outbox import Outbox
 from kafkad.processes.worker.owned import DeletedTopics, OwnedPartition
 from kafkad.wire.processes.descriptors import APPEND, APPENDED, pack_append, unpack_appended, unpack_control
 from tests.core.log.batches import NOW, batch, load
 from tests.core.log.fake_store import FakeStore
+from tests.processes.sent_frames import SentFrames
 
 TOPIC_ID = bytes(8) + (5).to_bytes(8, "little")
 OK, NO = ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE
+NETWORK = ProcessKey("network", 0)
 OLD, NEW = 11, 12
 """Produce versions: the coordinator is only asked, or told to add."""
 
@@ -51,20 +55,21 @@ class Owner:
         self.coordinators = PlayedCoordinators()
         self.arena = bytearray(1 << 16)
         self.used = 0
-        self.sent: list[bytes] = []
+        self.sent = SentFrames()
         self.partitions = {slot: self._partition(slot) for slot in (0, 1)}
+        outbox = Outbox(self.partitions)
         self.appender = Appender(
             self.partitions,
             DeletedTopics(),
             [memoryview(self.arena)],
             now_ms=0,
             block=memoryview(bytearray(8 * BLOCK_WORDS)).cast("Q"),
-            touched=lambda owned: None,
-            send=lambda network, frame: self.sent.append(frame),
-            failed=lambda owned, error: None,
-            coordinators=self.coordinators,
+            sender=self.sent,
+            networks=[NETWORK],
+            outbox=outbox,
+            verifier=self.coordinators,
             retry=RetryPauses(pause_ms, total_ms),
-            disk_space=DiskSpace([], lambda: None, lambda log_dir: None, lambda: None),
+            disk_space=DiskSpace([], None, outbox),
         )
 
     def _partition(self, slot: int) -> OwnedPartition:
@@ -96,7 +101,8 @@ class Owner:
     def answers_so_far(self) -> dict[int, list[tuple[int, int]]]:
         """The same, without what goes on in later passes."""
         self.appender.send_responses()
-        frames, self.sent = [frame for frame in self.sent if frame[0] == APPENDED], []
+        sent, self.sent.frames = self.sent.frames, []
+        frames = [frame for _peer, frame in sent if frame[0] == APPENDED]
         return {
             part: [(code, offset) for code, offset, _, _ in results]
             for frame in frames
@@ -169,7 +175,7 @@ def test_a_refused_partition_does_not_refuse_the_others() -> None:
     owner.coordinators.answer(NO, OK)
     owner.appender.finish()
     owner.appender.send_responses()
-    explained = unpack_control(owner.sent[0])
+    explained = unpack_control(owner.sent.frames[0][1])
     assert (explained.part_id, explained.ordinal) == (1, 0)  # type: ignore[union-attr]
     assert owner.answers() == {1: [(NO, -1), (0, 0)]}
 
