@@ -3,7 +3,10 @@
 It needs real processes, which stop in order and start again.
 """
 
+import os
+import signal
 import threading
+from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -109,16 +112,44 @@ def test_a_rolling_restart_under_load_loses_nothing(cluster: SharedCluster) -> N
 
 
 def test_a_stop_while_the_controller_process_starts_again_lets_others_lead_first(cluster: SharedCluster) -> None:
-    """SIGTERM comes when the next incarnation is there and has not read anything yet."""
+    """SIGTERM comes when the supervisor replaces the controller process."""
     topic, broker = cluster.topic, cluster.brokers[1]
     cluster.create_led(3, topic, rotated(1, 2, 3))
     said = len(broker.output.read_text())
     (killed,) = controllers(broker)
     kill_all([killed])
-    eventually(lambda: [each for each in controllers(broker) if each != killed], what="the next one is there")
+    eventually(lambda: pids(broker) not in ([], [killed.pid]), what="the next one exists")
     broker.stop()
     printed = broker.output.read_text()[said:]
     assert LED in printed and "takes too long" not in printed
+
+
+def test_a_controller_process_that_dies_in_a_controlled_shutdown_is_replaced_first(cluster: SharedCluster) -> None:
+    """The supervisor gets SIGTERM before the death of the controller process."""
+    topic, broker = cluster.topic, cluster.brokers[1]
+    cluster.create_led(3, topic, rotated(1, 2, 3))
+    said = len(broker.output.read_text())
+    os.kill(broker.pid, signal.SIGSTOP)
+    stopping = threading.Thread(target=broker.stop)
+    stopping.start()
+    eventually(lambda: signal.SIGTERM in pending_signals(broker.pid), what="SIGTERM is pending")
+    kill_all(controllers(broker))
+    os.kill(broker.pid, signal.SIGCONT)
+    stopping.join()
+    printed = broker.output.read_text()[said:]
+    assert "controller-0 exited with SIGKILL" in printed.partition("SIGTERM: stopping the broker")[2]
+    assert LED in printed
+
+
+def pids(broker: KafkadInCluster) -> list[int]:
+    return [each.pid for each in controllers(broker)]
+
+
+def pending_signals(pid: int) -> set[int]:
+    """The signals that the process has not received yet."""
+    (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("ShdPnd:")]
+    mask = int(line.partition(":")[2], 16)
+    return {number for number in range(1, 65) if mask >> (number - 1) & 1}
 
 
 def controllers(broker: KafkadInCluster) -> list[Process]:

@@ -28,7 +28,7 @@ from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.operating_system.service_manager import ServiceManager
 from kafkad.adapters.operating_system.terminal import has_hung_up
 from kafkad.adapters.shared_memory.counters import Counters
-from kafkad.adapters.shared_memory.process_registry import CONTROLLER, FIRST_INCARNATION, ProcessRegistry, ProcessState
+from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessRegistry, ProcessState
 from kafkad.core.supervision.broker_state import BrokerState, enter, leaving
 from kafkad.core.supervision.exit_codes import FAILED, OK, REFUSED
 from kafkad.core.supervision.restart_backoff import CrashLoop
@@ -199,10 +199,8 @@ class Supervision:
         incarnation, code = self._children.reap(child)
         if child.key.role == "worker" and not (incarnation.is_clean and code == 0):
             self.unclean_workers += self._stopping is not None
-        if self._shutdown_deadline_ms is not None and child.key == CONTROLLER:
-            log.error("controlled shutdown aborted: the controller process exited")
-            self._stop_processes()
-        elif self._stopping is None:
+        if self._stopping is None:
+            # Also during a controlled shutdown, which the next controller process continues.
             self._replace(child, code)
         self._notify_registry_change()
         self._continue_stopping()
