@@ -44,7 +44,7 @@ main = LazyGroup(
         "produce": LazyCommand("kafkad.cli.commands.produce:produce", "Send lines of standard input to a topic."),
         "consume": LazyCommand("kafkad.cli.commands.consume:consume", "Print the records of a topic."),
         "export": LazyCommand(
-            "kafkad.cli.commands.export:export", "Export topics to tables: Parquet, Delta or Iceberg."
+            "kafkad_lakehouse.cli.export:export", "Export topics to tables: Parquet, Delta or Iceberg."
         ),
         "plugins": LazyCommand("kafkad.cli.commands.plugins:plugins", "Show, install and remove plugins."),
     },
