@@ -13,7 +13,7 @@ plugins/    the built-in plugins, loaded like all others (hooks: hookspecs.py, i
 config/     server.properties to frozen settings
 cli/        the command line
 
-Topics as tables are a package beside it, spark/kafkad_lakehouse.
+Topics as tables (`kafkad export`) are a package beside this one, in spark/; nothing here imports it.
 
 All code is plain Python; most of it can be compiled (`make native`). native.py selects compiled or interpreted code.
 """

@@ -254,6 +254,13 @@ def _imported(node: ast.AST) -> list[str]:
     return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
 
 
+def test_nothing_in_kafkad_names_the_packages_beside_it() -> None:
+    """Not in a string either: the command line finds their command by its entry point."""
+    beside = PACKAGES.keys() - {"kafkad"}
+    naming = [path for path in (ROOT / "kafkad").rglob("*.py") if any(name in path.read_text() for name in beside)]
+    assert naming == []
+
+
 def test_no_module_needs_itself() -> None:
     graph: dict[str, set[str]] = defaultdict(set)
     for module, target in inner_imports():

@@ -77,6 +77,13 @@ def test_installed_command_says_its_version(environment: Path, tmp_path: Path) -
     assert re.fullmatch(rf"kafkad, version \S+ \({mode}\)\n", said)
 
 
+def test_command_of_the_package_beside_the_broker_is_found(environment: Path, tmp_path: Path) -> None:
+    assert "  export " in _run(environment / "kafkad", "--help", cwd=tmp_path)
+    for command in (["kafkad", "export"], ["kafkad-export"]):
+        printed = _run(environment / command[0], *command[1:], "--help", cwd=tmp_path)
+        assert printed.startswith(f"Usage: {' '.join(command)} [OPTIONS] COMMAND") and "  maintain " in printed
+
+
 def test_test_of_the_readme_passes_as_printed(environment: Path, tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)
     (example,) = (block for block in blocks if "def test_" in block)
