@@ -1,4 +1,4 @@
-"""Topics as tables, beside the broker: the broker imports nothing of this package.
+"""Topics as tables, beside the broker: the broker imports nothing of this package (decision 102).
 
 export/   topics to tables, from segment files or with kafkad's client, in local processes or in Spark
 cli/      `kafkad export`
