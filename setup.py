@@ -1,6 +1,7 @@
 """What of kafkad is compiled, by mypyc, when `KAFKAD_COMPILE=1` says so. The rule is [native] of setup.cfg.
 
-Everything else about the package is in setup.cfg. `make native` and the build of the wheel come here.
+The packages are here, too: they are in two folders, and setup.cfg can name only one. Everything else about the
+distribution is in setup.cfg. `make native` and the build of the wheel come here.
 
 What was compiled is kept in `build/native/kept`, or in the folder that KAFKAD_KEPT names, and taken from there as long
 as all that it was made of has the same content.
@@ -18,7 +19,7 @@ from io import StringIO
 from pathlib import Path
 from typing import ClassVar
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 HERE = Path(__file__).resolve().parent
@@ -28,6 +29,11 @@ RECORD = NATIVE["RECORD"]
 KEPT = runpy.run_path(str(HERE / "packaging" / "native" / "kept.py"))
 OBJECTS = "build/native"
 """Where mypyc keeps what it made: the C code, and what it knows of the types."""
+BESIDE_THE_BROKER = find_packages(str(HERE / "spark"))
+PACKAGES = {
+    "packages": [*find_packages(str(HERE), include=["kafkad", "kafkad.*"]), *BESIDE_THE_BROKER],
+    "package_dir": {name: f"spark/{name}" for name in BESIDE_THE_BROKER if "." not in name},
+}
 HARDENING = ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-fstack-protector-strong"]
 """As Debian compiles its packages; the same everywhere, so that everything can be compiled once."""
 
@@ -162,7 +168,7 @@ def setup_compiled() -> None:
     Build.digest = KEPT["digest_of"](HERE)
     Build.taken = KEPT["find"](folder_kept(), Build.digest)
     made = [Extension(name, []) for name in Build.taken] or extensions(groups)
-    setup(ext_modules=made, cmdclass={"build_ext": Build})
+    setup(**PACKAGES, ext_modules=made, cmdclass={"build_ext": Build})
 
 
 if __name__ == "__main__":
@@ -170,4 +176,4 @@ if __name__ == "__main__":
     if os.environ.get("KAFKAD_COMPILE") == "1":
         setup_compiled()
     else:
-        setup()
+        setup(**PACKAGES)

@@ -7,12 +7,13 @@ core/       the rules, pure: log, cleaning, replication, controller, hosting, co
 wire/       bytes to messages and back: framing, headers, the API table, frequent responses
 handlers/   one module per API: request to response, or to a pending operation
 adapters/   access to one external resource each: files, shared memory, ZeroMQ links, coordination stores
-export/     topics to tables, from segment files or with a client; not part of the broker
 client/     a synchronous Kafka client for kafkad's commands; not part of the broker
 processes/  the shells: supervisor, network, worker, controller, cleaner, reporter; in a cluster also the fetcher
 plugins/    the built-in plugins, loaded like all others (hooks: hookspecs.py, imports of plugins: api.py)
 config/     server.properties to frozen settings
 cli/        the command line
+
+Topics as tables (`kafkad export`) are a package beside this one, in spark/; nothing here imports it.
 
 All code is plain Python; most of it can be compiled (`make native`). native.py selects compiled or interpreted code.
 """

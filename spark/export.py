@@ -5,7 +5,7 @@ The options are the same; `--conf-file` reads them from a TOML file. See README.
 
 import sys
 
-from kafkad.cli.commands.export import export
+from kafkad_lakehouse.cli.export import export
 
 if __name__ == "__main__":
     export(["run", "--engine", "spark", *sys.argv[1:]], prog_name="export.py")

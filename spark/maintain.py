@@ -2,7 +2,7 @@
 
 import sys
 
-from kafkad.cli.commands.export import export
+from kafkad_lakehouse.cli.export import export
 
 if __name__ == "__main__":
     export(["maintain", *sys.argv[1:]], prog_name="maintain.py")

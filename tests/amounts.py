@@ -78,7 +78,7 @@ ROWS = (
     Row("delta_examples", 50, 1_000, "2 ms"),
     Row("stream_examples", 150, 3_000, "20 ms"),
     Row("export_table_examples", 25, 500, "100 ms, for each kind of table"),
-    # Exports that are interrupted: tests/export.
+    # Exports that are interrupted: tests/lakehouse/export.
     Row("crash_point_density", 1, 5, "12 crash points of each kind of table, 12 s a kind"),
     Row("lost_credentials_step", 29, 1, "10 s for each of 12 tests with a step of 29, 29 times that with 1"),
     # Real processes: tests/daemon.

@@ -1,7 +1,7 @@
 """The tree keeps its rules: who may import whom, what the core may touch, how long a function may be.
 
-Each area of `kafkad/` has a row in ALLOWED; what a module may import beyond its area's row stands in EXCEPTIONS
-with its reason. A new rule goes here first.
+Each area of `kafkad/`, and of the packages beside it in `spark/`, has a row in ALLOWED; what a module may import beyond
+its area's row stands in EXCEPTIONS with its reason. A new rule goes here first.
 """
 
 import ast
@@ -19,6 +19,8 @@ from kafkad.plugins import BUILT_IN
 
 ROOT = Path(__file__).parents[1]
 DECISIONS = ROOT / "docs" / "decisions"
+PACKAGES = {"kafkad": ROOT, "kafkad_lakehouse": ROOT / "spark", "pyspark_kafkad": ROOT / "spark"}
+"""The packages of the distribution, each with the folder that it is imported from."""
 FUNCTION_LINES = 50
 """One screen. Files and folders have no limit: a file holds one idea, whole."""
 
@@ -82,15 +84,25 @@ ALLOWED = {
         *("kafkad.config", "kafkad.processes.supervisor", "kafkad.banner", "kafkad.plugin_discovery"),
         *("kafkad.standard_streams", "kafkad.core.supervision.exit_codes", *PLUGINS),
     ),
-    # What brings topics into tables; the broker knows nothing of it.
-    "kafkad.export": (
-        *(*CORE_KERNEL, "kafkad.core.columns", "kafkad.core.log", "kafkad.adapters.files"),
-        "kafkad.client",
-    ),
     "kafkad.cli": ("kafkad",),
     "kafkad.pytest_plugin": ("kafkad.adapters",),
     "kafkad.testing": ("kafkad.api", "kafkad.core", "kafkad.pytest_plugin"),
     "kafkad": ("kafkad.cli", "kafkad.hookspecs", "kafkad.native"),
+    # Topics as tables: no row above has it.
+    "kafkad_lakehouse": (),
+    "kafkad_lakehouse.export": (
+        *(*CORE_KERNEL, "kafkad.core.columns", "kafkad.core.log", "kafkad.adapters.files"),
+        "kafkad.client",
+    ),
+    "kafkad_lakehouse.cli": (
+        *(*CORE_KERNEL, "kafkad.core.controller.topics.names"),
+        *("kafkad.client", "kafkad.cli", "kafkad_lakehouse.export"),
+    ),
+    "kafkad_lakehouse.source": (
+        *(*CORE_KERNEL, "kafkad.core.controller.topics.names"),
+        *("kafkad.client", "kafkad_lakehouse.export"),
+    ),
+    "pyspark_kafkad": ("kafkad_lakehouse.source",),
 }
 
 EXCEPTIONS = {
@@ -134,7 +146,7 @@ BAD_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "tools"}
 
 BROAD_EXCEPTS = {
     "kafkad.adapters.operating_system.helper_threads": "what the work raises is in its future, as with any",
-    "kafkad.export.engines.processes": "what a task raises is the run's, as with any future",
+    "kafkad_lakehouse.export.engines.processes": "what a task raises is the run's, as with any future",
     "kafkad.processes.runtime.child": "a process that met the impossible says so and ends",
     "kafkad.processes.network.connections.clients": "a bug that a request meets: the process only reads",
     "kafkad.processes.network.responses": "the same, where the request is answered later",
@@ -147,14 +159,18 @@ BROAD_EXCEPTS = {
 }
 
 
-def module_name(path: Path) -> str:
-    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+def module_name(path: Path, folder: Path) -> str:
+    name = ".".join(path.relative_to(folder).with_suffix("").parts)
     return name.removesuffix(".__init__")
 
 
 @cache
 def sources() -> dict[str, ast.Module]:
-    return {module_name(path): ast.parse(path.read_text()) for path in sorted((ROOT / "kafkad").rglob("*.py"))}
+    return {
+        module_name(path, folder): ast.parse(path.read_text())
+        for package, folder in PACKAGES.items()
+        for path in sorted((folder / package).rglob("*.py"))
+    }
 
 
 @cache
@@ -190,7 +206,7 @@ def own_folder(module: str) -> str:
 def inner_imports() -> Iterator[tuple[str, str]]:
     for module, targets in imports().items():
         for target in targets:
-            if is_within(target, "kafkad"):
+            if any(is_within(target, package) for package in PACKAGES):
                 yield module, target
 
 
@@ -215,7 +231,11 @@ def test_exceptions_are_needed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "foreign"), [("kafkad", {"tests", "bench"}), ("bench", {"tests"}), ("examples", {"tests", "bench"})]
+    ("folder", "foreign"),
+    [
+        *((folder, {"tests", "bench"}) for folder in ("kafkad", "spark", "examples")),
+        ("bench", {"tests"}),
+    ],
 )
 def test_only_tests_import_tests_and_only_they_the_benchmark(folder: str, foreign: set[str]) -> None:
     found = {
@@ -232,6 +252,13 @@ def _imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.ImportFrom):
         return [node.module or ""]
     return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+
+def test_nothing_in_kafkad_names_the_packages_beside_it() -> None:
+    """Not in a string either: the command line finds their command by its entry point."""
+    beside = PACKAGES.keys() - {"kafkad"}
+    naming = [path for path in (ROOT / "kafkad").rglob("*.py") if any(name in path.read_text() for name in beside)]
+    assert naming == []
 
 
 def test_no_module_needs_itself() -> None:
@@ -293,7 +320,7 @@ def test_every_module_says_what_it_answers() -> None:
     assert [module for module, tree in sources().items() if not ast.get_docstring(tree)] == []
 
 
-@pytest.mark.parametrize("folder", ["kafkad", "bench"])
+@pytest.mark.parametrize("folder", ["kafkad", "spark", "bench"])
 def test_functions_fit_on_one_screen(folder: str) -> None:
     lengths = {
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}": node.end_lineno - node.lineno + 1

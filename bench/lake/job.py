@@ -16,14 +16,14 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.host import cpu_of_tree
-from kafkad.export.coverage import Returned
-from kafkad.export.engines.local import run_here
-from kafkad.export.engines.spark import run_in_spark
-from kafkad.export.preparation import prepare
-from kafkad.export.request import ExportRequest
-from kafkad.export.run import run_export
-from kafkad.export.tables import open_sink
-from kafkad.export.task import Task
+from kafkad_lakehouse.export.coverage import Returned
+from kafkad_lakehouse.export.engines.local import run_here
+from kafkad_lakehouse.export.engines.spark import run_in_spark
+from kafkad_lakehouse.export.preparation import prepare
+from kafkad_lakehouse.export.request import ExportRequest
+from kafkad_lakehouse.export.run import run_export
+from kafkad_lakehouse.export.tables import open_sink
+from kafkad_lakehouse.export.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

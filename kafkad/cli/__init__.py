@@ -1,7 +1,8 @@
 """The command line.
 
 Each module in `commands` holds one command and is imported only when that command is used: `kafkad start` does not
-import the client of `kafkad produce`. Exit codes: 0 success, 1 the broker returned an error or did not respond, 2 wrong
+import the client of `kafkad produce`. `kafkad export` is not here: it is an entry point in the group `kafkad.commands`,
+of the package beside the broker. Exit codes: 0 success, 1 the broker returned an error or did not respond, 2 wrong
 usage or configuration, 130 Ctrl-C.
 """
 
@@ -14,7 +15,7 @@ from kafkad.native import mode
 main = LazyGroup(
     name="kafkad",
     help="A broker that speaks Apache Kafka's protocol.",
-    commands_by_name={
+    own_commands={
         "start": LazyCommand("kafkad.cli.commands.start:start", "Run a broker in the foreground."),
         "stop": LazyCommand("kafkad.cli.commands.stop:stop", "Stop a broker of this host cleanly."),
         "dev": LazyCommand("kafkad.cli.commands.dev:dev", "Run a temporary broker on a free port."),
@@ -43,11 +44,10 @@ main = LazyGroup(
         "cleaner": LazyCommand("kafkad.cli.commands.cleaner:cleaner", "Show and retry the compaction of logs."),
         "produce": LazyCommand("kafkad.cli.commands.produce:produce", "Send lines of standard input to a topic."),
         "consume": LazyCommand("kafkad.cli.commands.consume:consume", "Print the records of a topic."),
-        "export": LazyCommand(
-            "kafkad.cli.commands.export:export", "Export topics to tables: Parquet, Delta or Iceberg."
-        ),
         "plugins": LazyCommand("kafkad.cli.commands.plugins:plugins", "Show, install and remove plugins."),
     },
+    entry_points="kafkad.commands",
+    entry_points_before="plugins",
     epilog="\b\nExample:\n  kafkad dev\n  echo hello | kafkad produce demo\n  kafkad consume demo --from-beginning",
 )
 click.version_option(__version__, prog_name="kafkad", message=f"%(prog)s, version %(version)s ({mode()})")(main)

@@ -1,4 +1,5 @@
-"""The groups of commands. `LazyGroup` imports a command's module when the command is used.
+"""The groups of commands. `LazyGroup` imports a command's module when the command is used. It includes commands of
+installed packages.
 
 The groups handle Ctrl-C (no output, the exit code of shells for SIGINT), errors of writing the output, and wrong usage
 (one line).
@@ -8,6 +9,7 @@ import gc
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from importlib import import_module
 from typing import IO, Any, NamedTuple
 
@@ -80,17 +82,42 @@ class CommandGroup(click.Group):
 
 
 class LazyGroup(CommandGroup):
-    """Lists its commands without importing them; `commands_by_name` is in the order of the help page."""
+    """Lists its commands without importing them; `own_commands` is in the order of the help page.
 
-    def __init__(self, *, commands_by_name: Mapping[str, LazyCommand], **attributes: Any) -> None:
+    `entry_points` is a group of entry points, each a `LazyCommand` of an installed package. The help page has them
+    before the command `entry_points_before`. They are read when commands are listed, or when a command is none of
+    `own_commands`, which have precedence.
+    """
+
+    def __init__(
+        self,
+        *,
+        own_commands: Mapping[str, LazyCommand],
+        entry_points: str,
+        entry_points_before: str,
+        **attributes: Any,
+    ) -> None:
         super().__init__(**attributes)
-        self.commands_by_name = commands_by_name
+        self._own_commands = own_commands
+        self._entry_points = entry_points
+        self._entry_points_before = entry_points_before
+
+    @cached_property
+    def commands_by_name(self) -> Mapping[str, LazyCommand]:
+        """All commands, in the order of the help page."""
+        found: dict[str, LazyCommand] = {}
+        for name, entry in self._own_commands.items():
+            if name == self._entry_points_before:
+                installed = _installed_commands(self._entry_points)
+                found |= {each: installed[each] for each in installed if each not in self._own_commands}
+            found[name] = entry
+        return found
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands_by_name)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = self.commands_by_name.get(cmd_name)
+        entry = self._own_commands.get(cmd_name) or self.commands_by_name.get(cmd_name)
         if entry is None:
             return None
         module, _, attribute = entry.path.partition(":")
@@ -102,6 +129,17 @@ class LazyGroup(CommandGroup):
         rows = [(name, entry.summary) for name, entry in self.commands_by_name.items()]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+def _installed_commands(group: str) -> dict[str, LazyCommand]:
+    """The entry points of a group, by name."""
+    # It takes as long as all other imports of the command line, and a start of the broker does not need it.
+    from importlib.metadata import entry_points  # noqa: PLC0415
+
+    found = {each.name: each.load() for each in sorted(entry_points(group=group), key=lambda point: point.name)}
+    for name, entry in found.items():
+        assert isinstance(entry, LazyCommand), f"{name} in {group} is {entry!r}, not a LazyCommand"
+    return found
 
 
 def _is_utf8(text: str) -> bool:

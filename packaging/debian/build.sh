@@ -52,7 +52,7 @@ mkdir -p "$wheels"
 
 source=$scratch/kafkad
 mkdir "$source"
-parts=(kafkad etc examples docs packaging README.md CHANGES.md setup.cfg setup.py pyproject.toml)
+parts=(kafkad spark etc examples docs packaging README.md CHANGES.md setup.cfg setup.py pyproject.toml)
 if git -C "$checkout" rev-parse --is-inside-work-tree >/dev/null 2>&1; then
     # Only files under version control.
     git -C "$checkout" ls-files -z -- "${parts[@]}" |

@@ -9,11 +9,11 @@ import sys
 import sysconfig
 from configparser import ConfigParser
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from setuptools import build_meta
 from setuptools.build_meta import (
-    build_editable,
     build_sdist,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
@@ -69,4 +69,24 @@ def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_dire
         raise
     finally:
         del os.environ["KAFKAD_COMPILE"]
+    return built
+
+
+def build_editable(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
+    """Build an editable wheel that also adds `spark` to `sys.path`.
+
+    Spark finds a data source by its module's name in the folders of `sys.path`; the finder that setuptools installs for
+    two folders of packages adds none.
+    """
+    # A build environment without editable installations may lack the package.
+    from wheel.wheelfile import WheelFile  # noqa: PLC0415
+
+    built: str = build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+    path = Path(wheel_directory, built)
+    with TemporaryDirectory() as folder:
+        with WheelFile(path) as wheel:
+            wheel.extractall(folder)
+        Path(folder, "kafkad_spark.pth").write_text(f"{Path('spark').resolve()}\n")
+        with WheelFile(path, "w") as wheel:
+            wheel.write_files(folder)
     return built

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from kafkad.cli import main
-from kafkad.cli.exporting.options import Duration, Size
 from kafkad.cli.lazy_group import LazyGroup
+from kafkad_lakehouse.cli.options import Duration, Size
 from tests.cli.test_commands import COMMANDS
 
 NUMBERS = (click.types.IntParamType, click.types.FloatParamType, Duration, Size)

@@ -31,7 +31,7 @@ from kafkad.client.group_commits import commit_offsets
 from kafkad.client.groups import committed_offsets
 from kafkad.client.records import LATEST, offsets
 from tests.daemon.lake import FORMATS, PARTITIONS, Lake, kafkad, one_line
-from tests.export.reading.test_log_directories import partition, plain
+from tests.lakehouse.export.reading.test_log_directories import partition, plain
 from tests.tools.small_disk import SmallDisk
 
 LARGE = {"max.message.bytes": "104857600", "segment.bytes": "209715200"}

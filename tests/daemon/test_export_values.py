@@ -22,7 +22,7 @@ from kafkad.core.log.records.batch import HEADER_SIZE, Codec, read_header
 from kafkad.core.log.records.compression import MAX_DECOMPRESSED_BYTES
 from kafkad.core.log.records.record import seal_batch
 from tests.daemon.lake import FORMATS, PARTITIONS, Lake, kafkad, one_line
-from tests.export.values.registry_server import serving
+from tests.lakehouse.export.values.registry_server import serving
 from tests.tools.raw_requests import RawClient, batch, produce, read_produced
 
 SCHEMA = {"properties": {"n": {"type": "integer"}}}

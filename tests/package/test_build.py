@@ -28,6 +28,7 @@ def test_package_says_what_it_is_for(debs: dict[str, Path]) -> None:
     compiled = [line for line in contents.splitlines() if ".so" in line and "python3.11" in line]
     assert compiled and all("x86_64" in line or ".libs/" in line or "__mypyc" in line for line in compiled)
     assert any("kafkad/core/log/partition_log.cpython-311" in line for line in compiled)
+    assert any(line.endswith("/kafkad_lakehouse/export/run.py") for line in contents.splitlines())
     assert call(["dpkg-deb", "--info", str(deb), "conffiles"]) == "/etc/kafkad/server.properties\n"
     assert field(debs["older"], "Version") == OLDER
 
@@ -49,7 +50,7 @@ def test_compiled_libraries_load(extracted: Path) -> None:
 
 def test_manual_pages_and_completion_are_there(extracted: Path, installed_tree: Path) -> None:
     pages = {page.name for page in (extracted / "usr/share/man").glob("man?/*")}
-    assert {"kafkad.1.gz", "kafkad-plugins-install.1.gz", "kafkad.properties.5.gz"} <= pages
+    assert {"kafkad.1.gz", "kafkad-plugins-install.1.gz", "kafkad-export-run.1.gz", "kafkad.properties.5.gz"} <= pages
     assert "complete " in (extracted / "usr/share/bash-completion/completions/kafkad").read_text()
     words = "COMP_WORDS='kafkad top' COMP_CWORD=1 _KAFKAD_COMPLETE=bash_complete kafkad"
     assert "plain,topics" in run_in_tree(installed_tree, words).splitlines()

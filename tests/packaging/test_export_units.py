@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 from bench.brokers.jars import SPARK_KAFKA_VERSION
-from kafkad.cli.commands.export import run
+from kafkad_lakehouse.cli.export import run
 
 ROOT = Path(__file__).parents[2]
 SYSTEMD = ROOT / "packaging" / "systemd"

@@ -39,7 +39,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy, so that the checkout stays as it is."""
     source = tmp_path_factory.mktemp("source")
     for name in _run("git", "ls-files", "-co", "--exclude-standard", cwd=CHECKOUT).splitlines():
-        if name.startswith(("kafkad/", "packaging/native/")) or "/" not in name:
+        if name.startswith(("kafkad/", "spark/", "packaging/native/")) or "/" not in name:
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(CHECKOUT / name, source / name)
     built = tmp_path_factory.mktemp("wheel")
@@ -58,9 +58,14 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_wheel_has_every_module_of_the_tree(wheel: Path) -> None:
-    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("kafkad/")}
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     there = {str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "kafkad").rglob("*.py")}
+    # Not the scripts for spark-submit.
+    there |= {str(path.relative_to(CHECKOUT / "spark")) for path in (CHECKOUT / "spark").rglob("*/*.py")}
     assert there - packed == set()
+    assert {name.partition("/")[0] for name in packed if "__mypyc" not in name} == {
+        *("kafkad", "kafkad_lakehouse", "pyspark_kafkad")
+    }
     assert "kafkad/py.typed" in packed
     assert any(name.endswith(".so") for name in packed) == IS_COMPILED
     assert "kafkad/compiled.json" not in packed
@@ -70,6 +75,13 @@ def test_installed_command_says_its_version(environment: Path, tmp_path: Path) -
     mode = "compiled" if IS_COMPILED else "interpreted"
     said = _run(environment / "kafkad", "--version", cwd=tmp_path)
     assert re.fullmatch(rf"kafkad, version \S+ \({mode}\)\n", said)
+
+
+def test_command_of_the_package_beside_the_broker_is_found(environment: Path, tmp_path: Path) -> None:
+    assert "  export " in _run(environment / "kafkad", "--help", cwd=tmp_path)
+    for command in (["kafkad", "export"], ["kafkad-export"]):
+        printed = _run(environment / command[0], *command[1:], "--help", cwd=tmp_path)
+        assert printed.startswith(f"Usage: {' '.join(command)} [OPTIONS] COMMAND") and "  maintain " in printed
 
 
 def test_test_of_the_readme_passes_as_printed(environment: Path, tmp_path: Path) -> None:

@@ -17,10 +17,18 @@ from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import eventually
 from kafkad.cli import main
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
-from kafkad.export.engines.spark_log import without_stack_traces
-from kafkad.export.problems import ExportFailed
-from kafkad.export.table_folder import TableFolder
-from tests.export.object_store import BUCKET, EXPIRED, WITHDRAWN, Credentials, asking_for, object_store, settings
+from kafkad_lakehouse.export.engines.spark_log import without_stack_traces
+from kafkad_lakehouse.export.problems import ExportFailed
+from kafkad_lakehouse.export.table_folder import TableFolder
+from tests.lakehouse.export.object_store import (
+    BUCKET,
+    EXPIRED,
+    WITHDRAWN,
+    Credentials,
+    asking_for,
+    object_store,
+    settings,
+)
 from tests.tools.small_disk import SmallDisk
 
 WITHIN_S = 300.0

@@ -20,16 +20,16 @@ from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import eventually
 from kafkad.cli import main
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
-from kafkad.export.coverage import Returned
-from kafkad.export.engines.spark import one_in_each_partition, run_in_spark
-from kafkad.export.preparation import prepare
-from kafkad.export.problems import ExportFailed
-from kafkad.export.reading.source import Source
-from kafkad.export.request import ExportRequest
-from kafkad.export.run import run_export
-from kafkad.export.tables import open_sink
-from kafkad.export.task import Task
-from kafkad.export.writing import Layout
+from kafkad_lakehouse.export.coverage import Returned
+from kafkad_lakehouse.export.engines.spark import one_in_each_partition, run_in_spark
+from kafkad_lakehouse.export.preparation import prepare
+from kafkad_lakehouse.export.problems import ExportFailed
+from kafkad_lakehouse.export.reading.source import Source
+from kafkad_lakehouse.export.request import ExportRequest
+from kafkad_lakehouse.export.run import run_export
+from kafkad_lakehouse.export.tables import open_sink
+from kafkad_lakehouse.export.task import Task
+from kafkad_lakehouse.export.writing import Layout
 from tests.spark.conftest import SHORT_LIVED
 
 CHECKOUT = Path(__file__).parents[2]

@@ -19,10 +19,10 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import eventually
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
-from kafkad.export.problems import ExportFailed
-from pyspark_kafkad.options import ReadOptions, plan_read
-from pyspark_kafkad.stream import TopicStreamReader
-from tests.export.reading.test_log_directories import partition, plain
+from kafkad_lakehouse.export.problems import ExportFailed
+from kafkad_lakehouse.source.options import ReadOptions, plan_read
+from kafkad_lakehouse.source.stream import TopicStreamReader
+from tests.lakehouse.export.reading.test_log_directories import partition, plain
 from tests.tools.names import name_of
 
 WITHIN_S = 300.0

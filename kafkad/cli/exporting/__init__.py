@@ -1,1 +1,0 @@
-"""`kafkad export`: options, requests, commands and output."""

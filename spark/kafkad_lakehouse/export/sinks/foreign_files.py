@@ -1,0 +1,58 @@
+"""Check whether a folder may become a new table: not if it has foreign files, a table of another format, or the files
+of a table without its log.
+"""
+
+from kafkad_lakehouse.export.problems import ExportFailed
+from kafkad_lakehouse.export.table_folder import TableFolder
+from kafkad_lakehouse.export.writing import DATE, is_run_file, is_run_file_name, parse_name
+
+_LOGS = {"parquet": "_kafkad_log", "delta": "_delta_log", "iceberg": "metadata"}
+_FOLDERS = ("metadata", "lost+found")
+"""Folders of Iceberg and of a file system."""
+
+
+def check_foreign_files(folder: TableFolder, kind: str) -> None:
+    """Raises `ExportFailed` for foreign files. Files of an export without a commit are not foreign."""
+    foreign_files = [name for name in folder.names() if not name.startswith(("_", ".")) and not is_run_file_name(name)]
+    for name in folder.folders():
+        if not name.startswith(("_", ".", f"{DATE}=")) and name not in _FOLDERS:
+            foreign_files.append(f"{name}/")
+    if foreign_files:
+        raise ExportFailed(f"{folder.out} has other files ({foreign_files[0]}): use an empty folder")
+    for other, log in _LOGS.items():
+        if other != kind and any(not name.startswith(f"{log}/.") for name in folder.names(log)):
+            raise ExportFailed(f"{folder.out} is a table of another format, {other}: use an empty folder")
+
+
+def files_of_runs(folder: TableFolder) -> list[str]:
+    """The files that runs wrote to the folder, sorted."""
+    dates = [each for each in folder.folders() if each.startswith(f"{DATE}=")]
+    names = [*folder.names(), *(name for each in dates for name in folder.names(each, recursive=True))]
+    return sorted(filter(is_run_file, names))
+
+
+def check_has_log(folder: TableFolder, log: str) -> None:
+    """Raises `ExportFailed` for files of runs without the log of the table.
+
+    Files of runs that were killed before the first commit are allowed: such a run has also left unfinished files, or
+    the probe object of `check_store`.
+    """
+    files = files_of_runs(folder)
+    if folder.is_local:
+        killed = folder.runs()
+        files = [path for path in files if run_of(path) not in killed]
+    elif folder.names(log):
+        # A run checks the store before it writes files.
+        return
+    if files:
+        raise ExportFailed(
+            f"{folder.out} has files of an export ({files[0]}), but the log of the table, {log}, is missing: every"
+            " record would be exported again. Copy the log too (its name begins with _), or rebuild it from the files"
+            " by kafkad export maintain --rebuild-log"
+        )
+
+
+def run_of(path: str) -> str | None:
+    """The id of the run in the file name."""
+    name = parse_name(path.rpartition("/")[2])
+    return None if name is None else name.run_id
