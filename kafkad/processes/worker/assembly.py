@@ -71,6 +71,11 @@ class Assembly:
         self.leading = Leading(
             self.partitions, outbox, max_lag_ms=lag_ms, lines=self.replication_log.lines, block=context.block
         )
+        self._assemble_work_on_logs(context, by_slot, now_ms)
+
+    def _assemble_work_on_logs(self, context: ChildContext, by_slot: dict[int, OwnedPartition], now_ms: int) -> None:
+        """The parts that change logs, other than by Produce."""
+        sender, outbox = self._sender, self.outbox
         self.partition_requests = PartitionRequests(
             by_slot,
             now_ms=now_ms,
