@@ -93,7 +93,8 @@ def test_a_broker_stops_soon_while_zookeeper_is_silent_and_its_session_can_be_en
         server.resume()
     assert "is killed" not in broker.tail(), "a deadline of the stop was waited for"
     code, said = end_session(broker)
-    assert (code, "is ended." in said) == (0, True), said
+    # The broker's last request, which ends the session, may have waited in the socket of the paused server.
+    assert code == 0 and ("is ended." in said or "has already ended." in said), said
 
 
 def test_what_is_configured_while_a_broker_has_no_session_holds_in_the_next_one(

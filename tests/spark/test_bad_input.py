@@ -31,6 +31,7 @@ from tests.lakehouse.export.object_store import (
 )
 from tests.tools.small_disk import SmallDisk
 
+SPARK = Path(__file__).parents[2] / "spark"
 WITHIN_S = 300.0
 COUNT = 2_000
 TRACES = ("Lost task", "Exception in task", "aborting job", "Traceback", "\tat ")
@@ -111,7 +112,8 @@ def test_workers_without_pyarrow_are_named(
     export: Export, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bare = tmp_path / "bare"
-    bare.write_text(f'#!/bin/sh\nexec {sys.base_prefix}/bin/python3 -S "$@"\n')
+    # Without the packages of the environment, but with those of the checkout.
+    bare.write_text(f'#!/bin/sh\nPYTHONPATH={SPARK}:$PYTHONPATH exec {sys.base_prefix}/bin/python3 -S "$@"\n')
     bare.chmod(0o755)
     with monkeypatch.context() as patched:
         patched.setattr(spark.sparkContext, "pythonExec", str(bare))
