@@ -50,7 +50,7 @@ def unreadable(directories: Iterable[tuple[int, LogDirectory]]) -> set[int]:
 
 
 def sync_names(directories: Sequence[LogDirectory], offline: Collection[int]) -> dict[int, str]:
-    """What was renamed or removed in the directories stays so. Returns those that can't be synced, with the cause."""
+    """Sync the directories, so that renames and removals are on disk. Returns the failed ones, with the cause."""
     failed = {}
     for at, directory in enumerate(directories):
         if at not in offline:
@@ -62,8 +62,8 @@ def sync_names(directories: Sequence[LogDirectory], offline: Collection[int]) ->
 
 
 def proposed_cluster_id(paths: Sequence[Path]) -> str | None:
-    """The cluster that the directories belong to already. Raises `LogDirectoryUnusable` when there are several, or a
-    file can't be read.
+    """The cluster id in the directories. Raises `LogDirectoryUnusable` if they have different ones, or a file can't be
+    read.
     """
     ids: dict[str, Path] = {}
     for path in paths:
@@ -80,8 +80,8 @@ def proposed_cluster_id(paths: Sequence[Path]) -> str | None:
 
 
 def claim_all(directories: Sequence[LogDirectory], cluster_id: str, node_id: int) -> None:
-    """Write or check each `meta.properties`. Raises `LogDirectoryUnusable`, also for two with the same directory id, as
-    Apache Kafka does.
+    """Write or check each `meta.properties`. Raises `LogDirectoryUnusable`, also if two have the same directory id, as
+    in Apache Kafka.
     """
     paths: dict[UUID, Path] = {}
     for directory in directories:
@@ -103,9 +103,9 @@ def partition_counts(partitions: Mapping[str, int]) -> IsKnown:
 
 
 def scan(log_dir: int, path: Path, is_known: IsKnown) -> Iterator[FoundDirectory]:
-    """Every directory that may be a partition's. Raises `StorageFailed`."""
+    """Every directory that may belong to a partition. Raises `StorageFailed`."""
     with storage_errors(str(path)), os.scandir(path) as entries:
-        # Also by a symbolic link, as in Apache Kafka: somebody has moved the partition to a larger disk.
+        # Symbolic links too, as in Apache Kafka: an administrator may have moved a partition to a larger disk.
         names = [entry.name for entry in entries if entry.is_dir()]
     for name in names:
         partition = parse_directory(name)

@@ -1,7 +1,7 @@
-"""How the controller process gets from an opened store to the first metadata for the other processes.
+"""The start of the controller process: open the store, scan the log directories, create the controller.
 
-The store is opened after the fork. A store and log directories that do not belong together, or can't be read, stop
-the broker: the next incarnation of the controller would fail the same way.
+The store is opened after the fork. If the store and the log directories do not belong together or cannot be read, the
+broker stops: the next incarnation of the controller would fail in the same way.
 """
 
 import hashlib
@@ -77,7 +77,7 @@ def open_controller(context: ChildContext, handover: ControllerHandover) -> Open
     try:
         return _opened(context, handover, store)
     except StorageFailed:
-        # The next attempt opens it again, and would find it locked.
+        # The next attempt opens the store again, which must not be locked.
         store.close()
         raise
 
@@ -86,7 +86,7 @@ def _opened(context: ChildContext, handover: ControllerHandover, store: Embedded
     directories = context.log_directories
     ensure_paths(store)
     failed = handover.offline | {at for at, each in enumerate(directories) if not each.is_online}
-    # The store has just been opened in the first one, so an error there is the store's.
+    # The first directory has the store, which is open: it can be read.
     failed |= unreadable((at, each) for at, each in enumerate(directories) if at and at not in failed)
     online = [each for at, each in enumerate(directories) if at not in failed]
     proposed = proposed_cluster_id([each.path for each in online])
@@ -99,12 +99,12 @@ def _opened(context: ChildContext, handover: ControllerHandover, store: Embedded
     is_first = context.incarnation == FIRST_INCARNATION
     found = without_sources(found, directories, is_first_incarnation=is_first)
     if store.children(nodes.DELETIONS):
-        # Those without directories are forgotten now. No loss of power may bring one back afterwards.
+        # Deletions without directories end now. A power failure must not restore one of these directories afterwards.
         for at, cause in sync_names(directories, offline).items():
             log.error("log directory %s can't be synced and is offline: %s", directories[at].path, cause)
             offline |= {at}
     if found:
-        # Before any topic is taken over: a crash in between would make them look like ours.
+        # Before a topic is adopted: after a crash in between, its producer ids would count as allocated by this broker.
         start_above_foreign_ids(store, context.config.node_id, wall_clock_ms())
     started = _start(context, store, cluster_id, random_source, failover_state, found, offline)
     _report(started, directories)
@@ -120,7 +120,7 @@ def _opened(context: ChildContext, handover: ControllerHandover, store: Embedded
 
 
 def session_id(runtime_dir: Path) -> int:
-    """The store's session lives as long as the broker, whose runtime directory has a name of its own."""
+    """The session of the store lasts as long as the broker, whose runtime directory has a unique name."""
     digest = hashlib.blake2b(runtime_dir.name.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
@@ -130,7 +130,7 @@ def new_cluster_id() -> str:
 
 
 def new_id() -> UUID:
-    """A random id, without a leading dash, which command lines would take for an option."""
+    """A random id without a leading dash, because command lines would read it as an option."""
     while True:
         generated = uuid4()
         if not urlsafe_b64encode(generated.bytes).startswith(b"-"):
@@ -144,8 +144,9 @@ def _stored_topics(store: CoordinationStore) -> dict[str, nodes.TopicNode]:
 
 
 def partitions_with_states(store: CoordinationStore, topics: Mapping[str, nodes.TopicNode]) -> dict[str, int]:
-    """The partitions of each topic, except of those whose creation was interrupted before all had a state: the first
-    state of a partition that was taken over needs the epochs in its log. States are written in the order of numbers.
+    """The number of partitions by topic, except for topics whose creation was interrupted before all had a state.
+
+    The first state of an adopted partition requires the epochs in its log. States are written in order of the index.
     """
     last = [nodes.state_path(name, len(node.partitions) - 1) for name, node in topics.items()]
     states = zip(topics.items(), store.get_many(last), strict=True)
@@ -227,12 +228,12 @@ def settings_of(config: BrokerConfig, *, workers: int) -> ControllerSettings:
 
 
 def elected_settings(config: BrokerConfig) -> ControllerSettings:
-    """Of the controller of a cluster, which has no partition itself."""
+    """The settings of the controller of a cluster, which has no partitions of its own."""
     return replace(settings_of(config, workers=1), broker_id=NO_LOCAL_BROKER)
 
 
 def registered_listeners(context: ChildContext) -> dict[str, Listener]:
-    """The endpoints to register: the advertised address, or else, of a single broker, the real one of the listener."""
+    """The endpoints to register: the advertised address; a single broker without one registers that of the listener."""
     listeners = {}
     for listener, endpoint in zip(context.config.network.listeners, context.endpoints, strict=True):
         if listener.advertised is None and context.config.cluster is not None:
@@ -280,7 +281,7 @@ def _report(started: Started, directories: tuple[LogDirectory, ...]) -> None:
 
 
 def _report_emptied(emptied: Collection[TopicPartition], context: ChildContext) -> None:
-    """A broker that stops has perhaps stored topics for which its workers have made no directories yet."""
+    """Log the partitions without directories. A broker may stop before its workers have created those of new topics."""
     if not emptied:
         return
     had_no_records = without_records(context.log_directories, context.was_clean)

@@ -17,7 +17,7 @@ from kafkad.core.settings.option import Setting
 
 
 class LiveTables:
-    """The present configuration, as the `ConfigTables` of handlers/controller/requests/controller_view.py."""
+    """Implements `ConfigTables` of handlers/controller/requests/controller_view.py for the present configuration."""
 
     def __init__(
         self, broker: BrokerConfig, cleanup_policies: frozenset[str], topic_configs: Mapping[str, Setting]
@@ -29,18 +29,18 @@ class LiveTables:
         return self._tables.broker
 
     def overlay(self, image: MetadataImage) -> None:
-        """The stored changes have changed."""
+        """The stored options of brokers have changed."""
         configs = image.broker_configs
         own = configs.get(str(self.broker.node_id), {})
         self._set(apply_dynamic(self.broker, configs.get(DEFAULT_BROKER, {}), own))
 
     def ignored(self, image: MetadataImage) -> list[str]:
-        """The options whose stored changes are not in effect."""
+        """The options with a stored value that is not in effect."""
         stored = [image.broker_configs.get(name, {}) for name in (DEFAULT_BROKER, str(self.broker.node_id))]
         return sorted({name for configs in stored for name in set(configs) - set(in_force(configs))})
 
     def reread(self, static: Mapping[str, str]) -> None:
-        """The file was read again."""
+        """The configuration file was read again."""
         self._set(with_static(self.broker, static))
 
     def _set(self, broker: BrokerConfig) -> None:

@@ -1,4 +1,4 @@
-"""Counters of fetches, for the broker and by partition."""
+"""The counters of fetches, of the broker and of each partition."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,7 +11,7 @@ from kafkad.handlers.partitions.fetch_measure import LogReadResult, Measure
 
 
 class Traffic(Protocol):
-    """Bytes by partition; only this process writes its `column`."""
+    """The counters of bytes by partition. Each network process has its own `column`."""
 
     def add_traffic(self, slot: int, column: int, amount: int) -> None: ...
 
@@ -25,11 +25,11 @@ class FetchCounts:
         self._column = column
 
     def count_response(self, measure: Measure, results: Sequence[LogReadResult]) -> None:
-        """Count these results of `measure`, which are sent."""
+        """Count a response with these results of `measure`."""
         block = self._block
         block[TOTAL_FETCH] += len(results)
         if measure.bytes_found and measure.isolation == LOG_END:
-            # The traffic of a topic is that of its clients.
+            # Followers do not count in the traffic of topics.
             places = [result.place for result in results]
             block[REPLICATION_BYTES_OUT] += sum(place.length for place in places if place is not None)
         elif measure.bytes_found:

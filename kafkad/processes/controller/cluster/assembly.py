@@ -1,4 +1,4 @@
-"""Puts the controller process of a broker in a cluster together, when ZooKeeper has answered."""
+"""Builds the parts of the controller process of a broker in a cluster, when the ZooKeeper session is open."""
 
 from concurrent.futures import Future
 
@@ -22,7 +22,7 @@ from kafkad.processes.runtime.event_loop import EventLoop
 
 
 class ClusterOpening:
-    """`is_done` when the session is open and the tree is read; run the loop until then."""
+    """Opens the session and reads the tree in a thread. Run the loop until `is_done`."""
 
     def __init__(self, context: ChildContext, loop: EventLoop, handover: ControllerHandover) -> None:
         assert context.config.cluster is not None, "only a broker in a cluster has a session"
@@ -50,7 +50,7 @@ class ClusterOpening:
         self._store_thread.close()
 
     def events(self, send: Send) -> HostEvents:
-        """Raises what kept the broker from starting."""
+        """Raises the exception of the opening."""
         assert self._future is not None, "the opening is done"
         opened = self._future.result()
         context = self._context

@@ -1,6 +1,6 @@
-"""The number of a broker that none is configured for (Kafka: getOrGenerateBrokerId).
+"""The id of a broker without `node.id` and `broker.id` (Kafka: getOrGenerateBrokerId).
 
-It is found before any process of the broker begins, as all of them know it.
+It is determined before the processes of the broker start, because all of them use it.
 """
 
 from pathlib import Path
@@ -14,9 +14,10 @@ from kafkad.processes.controller.cluster.session import Sessions
 
 
 def find_broker_id(config: BrokerConfig) -> int | None:
-    """That of its log directories, or a new one, for which it waits until ZooKeeper answers; None: it has one already.
+    """The id in the log directories, or a new one from ZooKeeper, which may have to be waited for. None: an id is
+    configured.
 
-    Raises `LogDirectoryUnusable` when the directories say different things.
+    Raises `LogDirectoryUnusable` if the directories have different ids.
     """
     cluster = config.cluster
     if cluster is None or config.node_id != NO_NODE_ID:
@@ -40,7 +41,7 @@ def _kept_id(config: BrokerConfig) -> int | None:
         try:
             found = read_meta_properties(Path(folder))
         except StorageFailed:
-            # The broker goes on without this directory, if it has others.
+            # The broker can start without this directory if it has others.
             continue
         if found is None or found.node_id is None:
             continue

@@ -1,6 +1,6 @@
-"""The controller's requests as they come over the wire: decoded, refused on a listener for clients, encoded.
+"""Decodes and encodes requests of the controller: LeaderAndIsr, StopReplica and UpdateMetadata.
 
-There is no authentication yet, so whoever reaches a client listener could otherwise take partitions away.
+They are rejected on listeners for clients: without authentication, any client could take partitions away.
 """
 
 from collections.abc import Callable, Generator
@@ -47,7 +47,7 @@ Reply = Callable[[AdminReply], object]
 
 
 def read_control_request(message: AdminRequest, reply: Reply) -> Generator[None, None, ControlRequest | None]:
-    """In steps. None: it can't be read, and the reply says why."""
+    """Decode the request in steps. None: it is malformed, and the error was replied."""
     key, version = message.context.api_key, message.context.version
     try:
         request: ControlRequest = yield from MESSAGES[key].decode_request_in_steps(memoryview(message.body), version)
@@ -60,7 +60,7 @@ def read_control_request(message: AdminRequest, reply: Reply) -> Generator[None,
 def write_control_response(
     message: AdminRequest, reply: Reply, response: ControlResponse
 ) -> Generator[None, None, Callable[[], object]]:
-    """In steps; gives what sends it."""
+    """Encode the response in steps. Returns a function that sends it."""
     key, version = message.context.api_key, message.context.version
     try:
         body = yield from MESSAGES[key].encode_response_in_steps(response, version)

@@ -1,7 +1,7 @@
-"""Follows removed replicas until their owner has freed the slot, also when the worker that should do so dies.
+"""The removed replicas whose owner has not freed the slot yet. If the owner dies, this process removes the replica.
 
-A slot is used again only then: freeing is a write, which would hit the next partition in the slot. A directory that
-can't be renamed is not removed, and its log directory has failed, as in Apache Kafka: the controller hears of it.
+A slot is reused only after it is freed: to free it is a write, which would otherwise change the next partition in the
+slot. If a directory can't be renamed, it stays, and its log directory counts as failed, as in Apache Kafka.
 """
 
 import logging
@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 
 class ReplicaRemovals:
+    """The removals of this broker."""
+
     def __init__(
         self,
         table: PartitionTable,
@@ -29,19 +31,19 @@ class ReplicaRemovals:
         unremoved: set[TopicPartition],
         unreferenced_slots: Iterable[int] = (),
     ) -> None:
-        """`unremoved` are the replicas whose directories can't be renamed, as far as that is known."""
+        """`unremoved` are the known replicas whose directories can't be renamed."""
         self._table = table
         self._directories = directories
         self._unreferenced_slots = list(unreferenced_slots)
         self._removals = DirectoryRemovals()
         self._pending: dict[int, tuple[int, UUID, TopicPartition, Partition]] = {}
-        """By slot: the version that removed it, topic id, partition, and its row before."""
+        """(metadata version of the removal, topic id, partition, its last row) by slot."""
         self._workers: set[int] = set()
         self._unremoved = unremoved
         self._failed: dict[int, str] = {}
 
     def remove_leftovers(self, paths: Iterable[Path]) -> None:
-        """Directories that were renamed to be removed, in an earlier life of the broker."""
+        """Remove directories that an earlier run of the broker has renamed for removal."""
         for path in paths:
             self._removals.add(path)
 
@@ -53,7 +55,7 @@ class ReplicaRemovals:
                     self._note(delta.version, before, change)
 
     def take_failed(self) -> dict[int, str]:
-        """The log directories that have failed meanwhile, with the cause."""
+        """The log directories that have failed since the last call, with the cause."""
         taken, self._failed = self._failed, {}
         return taken
 
@@ -66,14 +68,14 @@ class ReplicaRemovals:
                 self._remove(slot)
 
     def removed(self, slots: Iterable[int]) -> None:
-        """A worker has renamed the directories of these and freed their slots."""
+        """A worker has renamed the directories and freed these slots."""
         for slot in slots:
             pending = self._pending.pop(slot, None)
             if pending is not None:
                 self._unremoved.discard(pending[2])
 
     def failed(self, slot: int, cause: str, *, is_full: bool) -> None:
-        """A worker can't rename the directory yet: it has failed unless it `is_full`."""
+        """A worker can't rename the directory: unless it `is_full`, the log directory has failed."""
         pending = self._pending.get(slot)
         if pending is not None:
             _, _, partition, row = pending
@@ -82,14 +84,14 @@ class ReplicaRemovals:
                 self._failed[row.log_dir] = cause
 
     def under_way(self) -> set[TopicPartition]:
-        """Those whose worker may still have to rename the directory."""
+        """The replicas whose directories the workers may not have renamed yet."""
         return {partition for _, _, partition, _ in self._pending.values()}
 
     def worker_linked(self, worker: int) -> None:
         self._workers.add(worker)
 
     def worker_ended(self, worker: int) -> None:
-        """Its next incarnation does not hear of what it had to remove."""
+        """Remove its pending replicas here: its next incarnation does not get these removals."""
         self._workers.discard(worker)
         for slot, (_, _, _, row) in list(self._pending.items()):
             if row.owner == worker:
@@ -113,7 +115,7 @@ class ReplicaRemovals:
                 self._failed[row.log_dir] = str(error)
 
     def reusable(self, applied: int) -> int:
-        """The version up to which slots that were given back may be used again."""
+        """Slots freed up to this metadata version may be reused."""
         while self._unreferenced_slots and self._table.read(self._unreferenced_slots[-1]).state == STATE_FREE:
             self._unreferenced_slots.pop()
         if self._unreferenced_slots:

@@ -1,5 +1,5 @@
-"""What a broker reads of the tree by itself: topics with their assignments and configurations, at the start and when a
-change is notified. A node that can't be read is left out, with one line; all else goes on.
+"""Reads of the ZooKeeper tree by each broker: topics with their assignments and configurations, at the start and after
+notifications of changes. A node that can't be read is skipped, with one log line.
 """
 
 import logging
@@ -26,11 +26,13 @@ Value = TypeVar("Value")
 Configs = dict[str, dict[str, str]]
 
 PURGED_AFTER_MS = 15 * 60 * 1000
-"""Of notifications, as in Apache Kafka. Who was away for longer has lost its session, and then reads everything."""
+"""The age at which notifications are removed, as in Apache Kafka. A broker that was disconnected for longer has lost
+its session, and reads everything.
+"""
 
 
 def read_topics(store: CoordinationStore) -> tuple[dict[str, AssignedTopic], frozenset[str]]:
-    """The topics by name, and the names of those that can't be read: nobody knows what of them belongs here."""
+    """The topics by name, and the names of unreadable topics, whose partitions here are unknown."""
     names = store.children(nodes.TOPICS)
     found = _read(store, [nodes.topic_path(name) for name in names], nodes.read_topic)
     topics = {name: node for name, node in zip(names, found, strict=True) if node is not None}
@@ -48,8 +50,8 @@ def read_topics(store: CoordinationStore) -> tuple[dict[str, AssignedTopic], fro
 
 
 def elected(store: CoordinationStore) -> tuple[int, int]:
-    """The id of the controller, or -1, and its epoch, or that of the last one."""
-    # Together: they are of one term, mostly.
+    """The id of the controller, or -1, and the epoch of the present or last controller."""
+    # In one request: usually they are of the same term.
     holder, epoch = store.get_many([nodes.CONTROLLER, nodes.CONTROLLER_EPOCH])
     at = None if epoch is None else _decoded(nodes.CONTROLLER_EPOCH, epoch.data, read_epoch)
     return _holder_id(holder), (NO_CONTROLLER_EPOCH if at is None else at)
@@ -67,7 +69,7 @@ def _holder_id(holder: Node | None) -> int:
 
 
 def may_replace(store: CoordinationStore, holder: NodeStat, broker: int | None) -> bool:
-    """Whether /controller, of which this is the stat, is this session's own, or `broker` has it."""
+    """Whether /controller with stat `holder` was created by this session, or names `broker`."""
     if holder.ephemeral_owner in (0, store.session_id):
         return holder.ephemeral_owner != 0
     return controller_id(store) == broker
@@ -76,7 +78,7 @@ def may_replace(store: CoordinationStore, holder: NodeStat, broker: int | None) 
 def partition_states(
     store: CoordinationStore, topics: Mapping[str, AssignedTopic]
 ) -> dict[TopicPartition, PartitionState]:
-    """Those that are stored, of topics that are not being deleted."""
+    """The stored states of partitions, except for topics that are being deleted."""
     deleted = set(store.children(nodes.DELETIONS))
     partitions = [
         TopicPartition(name, index)
@@ -94,9 +96,9 @@ def partition_states(
 
 
 def finalized_features(store: CoordinationStore) -> tuple[dict[str, int], int]:
-    """The levels, and how often they were changed, -1 while there are none; watches for the next change.
+    """The finalized levels, and the version of the node (-1 without a node). Sets a watch for the next change.
 
-    Raises UnusableMetadata when this version does not support them.
+    Raises `UnusableMetadata` if this version of kafkad does not support them.
     """
     stat = store.exists(nodes.FEATURES, watch=True)
     (node,) = store.get_many([nodes.FEATURES])
@@ -117,19 +119,21 @@ def topic_configs(store: CoordinationStore, names: Iterable[str]) -> Configs:
 
 
 def configs_of_new(store: CoordinationStore, names: Iterable[str]) -> Configs:
-    """Of topics that the controller has just told of: the server that this broker asks may not have them yet."""
+    """The configurations of topics that the controller has just announced. Syncs first: the ZooKeeper server of this
+    broker may be behind.
+    """
     store.sync(nodes.TOPICS)
     return topic_configs(store, names)
 
 
 def topic_names(store: CoordinationStore) -> frozenset[str]:
-    """Of the topics that there are now."""
+    """The names of all present topics. Syncs first."""
     store.sync(nodes.TOPICS)
     return frozenset(store.children(nodes.TOPICS))
 
 
 def broker_configs(store: CoordinationStore) -> Configs:
-    """By broker id as text, empty for the default of all."""
+    """The configurations by broker id as text; the empty text is the default of all brokers."""
     names = store.children(nodes.BROKER_CONFIGS)
     found = _read(store, [f"{nodes.BROKER_CONFIGS}/{name}" for name in names], nodes.decode_config)
     rows = zip(names, found, strict=True)
@@ -137,7 +141,7 @@ def broker_configs(store: CoordinationStore) -> Configs:
 
 
 def group_configs(store: CoordinationStore, names: Iterable[str] | None = None) -> Configs:
-    """Of all groups that have any, or of these."""
+    """The configurations of these groups, or of all groups that have one."""
     requested = _group_ids(store) if names is None else list(names)
     found = _read(store, [nodes.group_config_path(name) for name in requested], nodes.decode_config)
     return {name: {} if node is None else node.config for name, node in zip(requested, found, strict=True)}
@@ -150,20 +154,20 @@ def _group_ids(store: CoordinationStore) -> list[str]:
 
 
 class ConfigChanges:
-    """The notifications of /config/changes: which configurations are to be read again."""
+    """The notifications in /config/changes: the names of changed configurations."""
 
     def __init__(self, clock: Callable[[], int] = monotonic_ms) -> None:
         self._clock = clock
         self._seen: dict[str, int] = {}
-        """Since when each is known."""
+        """When each notification was read first (monotonic ms)."""
         self._is_behind = False
 
     def session_lost(self) -> None:
-        """What is notified until the next session may be removed by then: everything has to be read."""
+        """Read everything in the next session: later notifications may be removed before it begins."""
         self._is_behind = True
 
     def watch(self, store: CoordinationStore) -> None:
-        """From now on `WatchFired` tells of new ones; those that are there already need not be heeded."""
+        """Set a watch, so that `WatchFired` reports new notifications. Present ones are ignored."""
         self._see(store.children(nodes.CONFIG_CHANGES, watch=True))
 
     def _see(self, names: Iterable[str]) -> None:
@@ -171,15 +175,15 @@ class ConfigChanges:
         self._seen = {name: self._seen.get(name, now_ms) for name in names}
 
     def _purge(self, store: CoordinationStore) -> None:
-        """Every broker does, as with Apache Kafka; who comes second finds no node."""
+        """Remove old notifications, as every broker of Apache Kafka does. A node may be removed already."""
         last_ms = self._clock() - PURGED_AFTER_MS
         store.pipelined([Delete(f"{nodes.CONFIG_CHANGES}/{name}") for name, at in self._seen.items() if at <= last_ms])
 
     def read(self, store: CoordinationStore) -> tuple[Configs, Configs, Configs]:
-        """The configurations of topics, of brokers and of groups that have changed, or may have; watches on.
+        """The configurations of topics, brokers and groups that have changed, or may have. Sets the watch again.
 
-        When there are new ones, those of long ago are removed. If the connection breaks meanwhile, the new ones are new
-        the next time, too.
+        Also removes old notifications if there are new ones. If the connection fails meanwhile, the next call returns
+        the new ones again.
         """
         if self._is_behind:
             self.watch(store)
@@ -190,7 +194,7 @@ class ConfigChanges:
         new = [name for name in names if name not in self._seen]
         notes = _read(store, [f"{nodes.CONFIG_CHANGES}/{name}" for name in new], nodes.decode_config_change)
         entities = {_entity(note) for note in notes if note is not None}
-        # Anybody may write anything there: a path with it may be none.
+        # Other programs may write any name there, which may not be a valid path.
         topics = topic_configs(store, {name for kind, name in entities if kind == "topics" and is_legal(name)})
         requested = {name for kind, name in entities if kind == "brokers"}
         brokers = broker_configs(store) if requested else {}

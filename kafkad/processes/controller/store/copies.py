@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 
 def open_store(paths: Sequence[Path], session_id: int, node_id: int) -> EmbeddedStore:
-    """The store in the first of these log directories, which can be used. Raises `LogDirectoryUnusable`,
-    `StorageFailed` and `NoSpaceLeft`.
+    """Open the store in the first of these usable log directories. Raises `LogDirectoryUnusable`, `StorageFailed` and
+    `NoSpaceLeft`.
     """
     first = paths[0]
     if is_lost(first):
@@ -49,7 +49,7 @@ def _restore(paths: Sequence[Path], session_id: int, node_id: int) -> None:
         )
     except FileNotFoundError:
         _reject_other_store(paths)
-        # A new broker that is killed in its first moment leaves an empty store, too, but no claim.
+        # A new broker that is killed during its first start also leaves an empty store, but no claimed directory.
         if (first / META_PROPERTIES).exists() and (how == "empty" or (first / RESERVED).exists()):
             _log_lost(first, how, f"there is no {COPY_NAME}")
     except NoSpaceLeft:
@@ -78,7 +78,7 @@ def _log_lost(first: Path, how: str, cause: str) -> None:
 
 
 def _reject_other_store(paths: Sequence[Path]) -> None:
-    """The topics would be taken over without their configurations."""
+    """Raises `LogDirectoryUnusable` if another directory has a store: adopted topics would have no configs."""
     for other in paths[1:]:
         if not is_lost(other):
             raise LogDirectoryUnusable(
@@ -87,7 +87,7 @@ def _reject_other_store(paths: Sequence[Path]) -> None:
 
 
 def _topics_on_disk(paths: Sequence[Path]) -> set[str]:
-    """Of directories that can't be read nothing is known, and nothing is served."""
+    """The topics with partitions in these directories, except for unreadable directories, which are not served."""
     topics = set()
     for path in paths:
         try:
@@ -116,7 +116,7 @@ class StoreCopies:
         return self._due_ms
 
     def write_due(self, now_ms: int) -> None:
-        """In each pass: notice a change, and write the copy when it is due."""
+        """Called in each pass: write the copy some seconds after a change of the store."""
         if self._due_ms is None and self._store.last_change != self._copied:
             self._due_ms = now_ms + COPY_AFTER_MS
         if self._due_ms is not None and now_ms >= self._due_ms:
