@@ -1,6 +1,6 @@
 """Builds the requests of the controller to brokers: LeaderAndIsr, UpdateMetadata, StopReplica.
 
-As from Apache Kafka's controller, replicas get their roles first, then every live broker gets the metadata.
+As from Apache Kafka's controller, replicas get their roles first, then every registered broker gets the metadata.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
