@@ -167,6 +167,18 @@ def test_a_broker_whose_host_refuses_connections_leads_nothing_and_stays_in_meta
     assert (state.leader, state.isr, state.offline_replicas) == (2, (2, 3), ())
 
 
+def test_a_broker_whose_host_refuses_connections_leaves_metadata_when_its_session_ends(world: World) -> None:
+    world.create((1, 2, 3))
+    world.controller.brokers_changed(brokers(1, 2, 3), frozenset({1}))
+    world.sent()
+    world.controller.brokers_changed(brokers(2, 3))
+    updates = [(broker, each) for broker, each in world.sent() if isinstance(each, UpdateMetadataRequest)]
+    assert {broker for broker, _ in updates} == {2, 3}
+    assert {tuple(broker.id for broker in each.live_brokers) for _, each in updates} == {(2, 3)}
+    world.controller.brokers_changed(brokers(2, 3))
+    assert world.sent() == []
+
+
 def test_a_broker_with_another_address_is_named_to_all_and_nobody_is_elected(world: World) -> None:
     """It is told all: what waited for the address that was wrong goes with that connection."""
     world.create((1, 2, 3))
