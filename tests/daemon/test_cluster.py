@@ -46,9 +46,7 @@ def test_three_brokers_serve_clients_and_go_on_when_one_is_killed(cluster: Share
     cluster.brokers[second].start()
     cluster.wait_until(lambda: cluster.in_sync(first, topic) == everybody, "it has caught up, too")
 
-    client = cluster.admin(third)
-    client.delete_topics([topic, "after"])
-    client.close()
+    cluster.response(third, lambda client: client.delete_topics([topic, "after"]))
     cluster.wait_until(
         lambda: {topic, "after"}.isdisjoint(cluster.zookeeper.get_children("/brokers/topics")), "the topics are deleted"
     )

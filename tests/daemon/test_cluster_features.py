@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
+from kafka.admin import KafkaAdminClient  # type: ignore[import-untyped]
 from kio.schema.update_features.v1.request import FeatureUpdateKey, UpdateFeaturesRequest
 from kio.schema.update_features.v1.response import UpdateFeaturesResponse
 from kio.static.primitive import i8, i16, i32Timedelta
@@ -28,11 +29,7 @@ STRANGER = (
 
 def finalized(cluster: Cluster, broker: int) -> dict[str, tuple[int, int]]:
     """The level of each feature, and how often the features were changed."""
-    client = cluster.admin(broker)
-    try:
-        found = client.describe_features()
-    finally:
-        client.close()
+    found = cluster.response(broker, KafkaAdminClient.describe_features)
     return {
         name: (int(each["finalized"][1]), int(each["finalized_epoch"]))
         for name, each in found.items()

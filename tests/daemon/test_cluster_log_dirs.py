@@ -88,9 +88,6 @@ def test_others_lead_while_a_broker_has_no_room_and_it_leads_again_afterwards(cl
 
 
 def demand_room(cluster: SharedCluster, broker: int, free_bytes: int) -> None:
-    client = cluster.admin(broker)
-    try:
-        configs = {"kafkad.log.dirs.min.free.bytes": str(free_bytes)}
-        client.alter_configs([ConfigResource(ConfigResourceType.BROKER, str(broker), configs=configs)])
-    finally:
-        client.close()
+    configs = {"kafkad.log.dirs.min.free.bytes": str(free_bytes)}
+    resource = ConfigResource(ConfigResourceType.BROKER, str(broker), configs=configs)
+    cluster.response(broker, lambda client: client.alter_configs([resource]))

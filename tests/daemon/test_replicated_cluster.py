@@ -12,16 +12,6 @@ from bench.brokers.processes import WITHIN_S
 from tests.daemon.cluster import Cluster
 
 
-def in_sync(cluster: Cluster, broker: int, name: str) -> list[list[int]]:
-    client = cluster.admin(broker)
-    try:
-        (topic,) = client.describe_topics([name])
-    finally:
-        client.close()
-    rows = sorted(topic["partitions"], key=lambda row: int(row["partition_index"]))
-    return [sorted(row["isr_nodes"]) for row in rows]
-
-
 def send(cluster: Cluster, broker: int, numbers: range) -> None:
     producer = KafkaProducer(bootstrap_servers=cluster.brokers[broker].bootstrap, acks="all", retries=50)
     sent = [producer.send("r", b"%d" % number, partition=number % 3) for number in numbers]
@@ -85,6 +75,6 @@ def outlive(cluster: Cluster, victim: int) -> None:
     cluster.brokers[victim].start()
     for broker in (1, 2, 3):
         cluster.wait_until(
-            lambda broker=broker: in_sync(cluster, broker, "r") == [[1, 2, 3]] * 3,  # type: ignore[misc]
+            lambda broker=broker: cluster.in_sync(broker, "r") == [{1, 2, 3}] * 3,  # type: ignore[misc]
             "it has caught up",
         )

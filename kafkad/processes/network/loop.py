@@ -35,14 +35,14 @@ class NetworkProcess(ChildProcess):
     """One incarnation of a network process: its loop, and all events except requests."""
 
     def __init__(self, context: ChildContext) -> None:
-        self._slot = slot = context.registry.slot(context.key)
+        self._slot = context.registry.slot(context.key)
         self._block = context.block
         self._block[ARENA_SIZE] = context.arenas[context.key.index].size
         self._now_ms = monotonic_ms()
         self._due_ms = 0.0
         """The next deadline of all parts; computed before each wait."""
         self._stop_at_ms: int | None = None
-        falls_asleep = partial(context.registry.leave_pass, slot)
+        falls_asleep = partial(context.registry.leave_pass, self._slot)
         loop = EventLoop(self.on_others, falls_asleep=falls_asleep, wakes_up=self.woke, block=context.block)
         super().__init__(context, loop)
         self.open_links(with_rings=True)

@@ -46,9 +46,7 @@ class Assembly:
         self.outbox = outbox = Outbox(by_slot)
         self.slots = Slots(context.table, context.block, outbox)
         self.watchers = Watchers(by_slot, self._networks, sender)
-        min_free_bytes = context.config.values["kafkad.log.dirs.min.free.bytes"]
-        assert min_free_bytes is None or isinstance(min_free_bytes, int), "it is an integer option"
-        self.disk_space = DiskSpace(context.log_directories, min_free_bytes, outbox)
+        self.disk_space = DiskSpace(context.log_directories, context.config, outbox)
         self.partitions = self._partitions(context, by_slot)
         verification = self._assemble_coordinators(context, now_ms)
         self.appender = Appender(
@@ -130,6 +128,7 @@ class Assembly:
             config=context.config,
             outbox=self.outbox,
             slots=self.slots,
+            disk_space=self.disk_space,
         )
         return Partitions(
             context.key.index,

@@ -161,7 +161,7 @@ class WorkerProcess(ChildProcess):
         super().configure(config)
         self.partitions.configure(config)
         self.moves.configure(config)
-        self.disk_space.min_free_bytes = self.moves.min_free_bytes
+        self.disk_space.configure(config)
 
     def reload(self, static: Mapping[str, str]) -> None:
         self.has_work = True

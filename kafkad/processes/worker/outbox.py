@@ -136,9 +136,9 @@ class Outbox:
             case StorageFailed():
                 self.log_dir_failed(owned.log_dir, str(error))
             case CorruptBatch():
-                self.take_offline(owned, f"its log is damaged: {error}")
+                self._take_offline(owned, f"its log is damaged: {error}")
             case FileNotFoundError():
-                self.take_offline(owned, f"its files were removed: {error}")
+                self._take_offline(owned, f"its files were removed: {error}")
 
     def log_dir_failed(self, log_dir: int, cause: str) -> None:
         """Requests for its partitions get KAFKA_STORAGE_ERROR from now on."""
@@ -148,7 +148,7 @@ class Outbox:
         self.has_effects = True
         self._effects.failed_dirs.append(FailedDirectory(log_dir, cause, lost))
 
-    def take_offline(self, owned: OwnedPartition, cause: str) -> None:
+    def _take_offline(self, owned: OwnedPartition, cause: str) -> None:
         if owned.log is None or not owned.is_online:
             # Deleted meanwhile, or offline already.
             return

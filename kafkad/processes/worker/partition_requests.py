@@ -167,12 +167,9 @@ class PartitionRequests:
         if owned.log is None:
             return
         try:
-            missing = _missing(owned.log)
+            _check_files(owned.log)
         except FAILURES as error:
             self._outbox.failed(owned, error)
-            return
-        if missing:
-            self._outbox.take_offline(owned, f"its files were removed: there is no {', '.join(missing)}")
 
     def _manifest_after_repair(
         self, peer: ProcessKey, owned: OwnedPartition, message: ManifestRequest
@@ -350,11 +347,13 @@ class PartitionRequests:
             log.info("%s: log start offset increased from %d to %d: %s", owned.name, before, start, order.reason)
 
 
-def _missing(partition_log: PartitionLog) -> list[str]:
-    """The log files of segments that are not in the partition's directory."""
+def _check_files(partition_log: PartitionLog) -> None:
+    """Raises FileNotFoundError if log files of segments are not in the partition's directory."""
     present = partition_log.store.sizes()
     names = [file_name(base, LOG) for base in partition_log.segments.base_offsets]
-    return [name for name in names if name not in present]
+    missing = [name for name in names if name not in present]
+    if missing:
+        raise FileNotFoundError(f"there is no {', '.join(missing)}")
 
 
 def _segment_row(row: SegmentSummary) -> SegmentRow:

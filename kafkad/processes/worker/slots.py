@@ -48,9 +48,10 @@ class Slots:
             self._table.count_appended(owned.slot, owned.messages_in, owned.bytes_in)
             owned.messages_in = owned.bytes_in = 0
 
-    def publish_truncation(self, owned: OwnedPartition, generation: int) -> None:
+    def publish_truncation(self, owned: OwnedPartition) -> None:
         """Publish the end of the truncated log, before the truncation. Responses of earlier generations end there."""
-        self._table.mark_truncation(owned.slot, generation)
+        assert owned.generation is not None, "a log is truncated"
+        self._table.mark_truncation(owned.slot, owned.generation)
         self.publish(owned)
 
 

@@ -74,9 +74,7 @@ class ElectedController(ReassigningController):
         self._shutting_down = self._shutting_down.intersection(staying)
         returned_online = self._forget_offline(staying)
         moved = [each for each, at in staying.items() if before[each] != at]
-        is_named_as_before = staying.keys() == before.keys()
-        is_live_as_before = staying.keys() - unreachable == self.image.brokers.keys()
-        has_changed = bool(moved) or not (is_named_as_before and is_live_as_before)
+        has_changed = staying != before or staying.keys() - unreachable != self.image.brokers.keys()
         if has_changed:
             self._set_brokers(staying, unreachable)
             self._elect_around()

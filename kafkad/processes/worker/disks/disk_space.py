@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from kafkad.adapters.files.free_space import measure_free_space
 from kafkad.adapters.files.log_directory import LogDirectory
+from kafkad.config.entities.broker import BrokerConfig
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.free_space import enough_free_bytes, is_short_of_space, least_free_bytes
 from kafkad.core.ports import StorageFailed
@@ -32,18 +33,16 @@ _AT_LEAST_BYTES = 1 << 20
 class DiskSpace:
     """The log directories of one worker.
 
-    `min_free_bytes` is kafkad.log.dirs.min.free.bytes. Space is requested for a directory that is short of it, again
-    every ten seconds.
+    Space is requested for a directory that is short of it, again every ten seconds.
     """
 
     def __init__(
         self,
         directories: Sequence[LogDirectory],
-        min_free_bytes: int | None,
+        config: BrokerConfig,
         outbox: Outbox,
     ) -> None:
         self._paths = {at: str(each.path) for at, each in enumerate(directories) if each.is_online}
-        self.min_free_bytes = min_free_bytes
         self._outbox = outbox
         self.short: dict[int, str] = {}
         """The error message for clients, by log directory."""
@@ -55,6 +54,17 @@ class DiskSpace:
         self._written_bytes = self._due_bytes = 0
         self._not_before_ms = self._recheck_ms = 0
         self._cleaned_ms: dict[int, int] = {}
+        self.configure(config)
+
+    def configure(self, config: BrokerConfig) -> None:
+        """The options of the broker have changed."""
+        value = config.values["kafkad.log.dirs.min.free.bytes"]
+        assert value is None or isinstance(value, int), "it is an integer option"
+        self._min_free_bytes = value
+
+    def min_free_bytes(self, total_bytes: int) -> int:
+        """The free space that a log directory keeps, on a file system of this size."""
+        return least_free_bytes(self._min_free_bytes, total_bytes)
 
     def written(self, now_ms: int, total_bytes: int) -> None:
         """Records were appended; `total_bytes` since the start."""
@@ -123,7 +133,7 @@ class DiskSpace:
         except (StorageFailed, FileNotFoundError):
             # Reads and writes detect the failure.
             return 0
-        min_free_bytes = least_free_bytes(self.min_free_bytes, space.total_bytes)
+        min_free_bytes = self.min_free_bytes(space.total_bytes)
         if is_short_of_space(space, min_free_bytes, was_short=log_dir in self.short):
             self._is_short(log_dir, path, space.free_bytes, min_free_bytes, now_ms)
         elif self.short.pop(log_dir, None) is not None:

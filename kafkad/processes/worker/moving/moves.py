@@ -28,11 +28,11 @@ from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from kafkad.adapters.shared_memory.process_registry import ProcessRegistry
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.core.controller.image import Partition
-from kafkad.core.free_space import least_free_bytes
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.relocation import CopyBytes, CopyFiles, FindCopied, Relocation, Step, complete_copy
 from kafkad.core.log.segments.layout import LOG, PARTITION_METADATA, directory_name, file_name
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
+from kafkad.processes.worker.disks.disk_space import DiskSpace
 from kafkad.processes.worker.moving.copy_rate import CopyRate
 from kafkad.processes.worker.moving.old_directories import OldDirectories
 from kafkad.processes.worker.outbox import Outbox
@@ -75,12 +75,14 @@ class Moves:
         config: BrokerConfig,
         outbox: Outbox,
         slots: Slots,
+        disk_space: DiskSpace,
     ) -> None:
         self._log_dirs = log_dirs
         self._files = files
         self._registry = registry
         self._outbox = outbox
         self._slots = slots
+        self._disk_space = disk_space
         self._requested: dict[OwnedPartition, bool] = {}
         """The requested moves in order, with whether an earlier incarnation may have begun the copy."""
         self._at_a_time = at_a_time
@@ -95,12 +97,9 @@ class Moves:
     def configure(self, config: BrokerConfig) -> None:
         """The options of the broker have changed."""
         rate = config.values["replica.alter.log.dirs.io.max.bytes.per.second"]
-        min_free_bytes = config.values["kafkad.log.dirs.min.free.bytes"]
         assert isinstance(rate, int), "it is an integer option"
-        assert min_free_bytes is None or isinstance(min_free_bytes, int), "it is an integer option"
         self._rate = -(-rate // len(self._registry.role("worker")))
         """This worker's share, in bytes per second."""
-        self.min_free_bytes = min_free_bytes
 
     # Changes of the metadata.
 
@@ -225,8 +224,7 @@ class Moves:
 
     def _check_space(self, target: str, relocation: Relocation) -> None:
         space = measure_free_space(target)
-        min_free = least_free_bytes(self.min_free_bytes, space.total_bytes)
-        if relocation.missing_bytes > space.free_bytes - min_free:
+        if relocation.missing_bytes > space.free_bytes - self._disk_space.min_free_bytes(space.total_bytes):
             raise NoSpaceLeft(f"{target} lacks space for {relocation.missing_bytes} bytes")
 
     def _resume(self, copy: _Copy, now_ms: int) -> None:

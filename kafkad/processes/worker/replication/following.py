@@ -269,7 +269,7 @@ class Following:
         # file will have other bytes after it.
         log.generation += 1
         owned.truncating_to = end
-        self._slots.publish_truncation(owned, owned.generation_base + log.generation)
+        self._slots.publish_truncation(owned)
         pending.marks = self._registry.grace_marks()
         self._truncations[owned.slot] = pending
         self._check_ms = monotonic_ms() + GRACE_CHECK_MS

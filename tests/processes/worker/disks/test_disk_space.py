@@ -6,9 +6,11 @@ import pytest
 
 from kafkad.adapters.files import free_space
 from kafkad.adapters.files.log_directory import LogDirectory
+from kafkad.config import BrokerConfig
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.processes.worker.disks.disk_space import CHECK_INTERVAL_MS, FULL_MS, RECHECK_MS, REPEAT_MS, DiskSpace
 from kafkad.processes.worker.outbox import Outbox
+from tests.config.configurations import configured
 
 MB = 1 << 20
 
@@ -28,6 +30,10 @@ class Volume:
         return self
 
 
+def keeping(free_bytes: int) -> BrokerConfig:
+    return configured(("kafkad.log.dirs.min.free.bytes", str(free_bytes)))
+
+
 class Disk:
     """A room of one directory whose clients must leave 10 MB."""
 
@@ -36,7 +42,7 @@ class Disk:
         monkeypatch.setattr(free_space, "os", self.volume)
         self.outbox = Outbox({})
         self.directory = LogDirectory(path)
-        self.space = DiskSpace([self.directory], 10 * MB, self.outbox)
+        self.space = DiskSpace([self.directory], keeping(10 * MB), self.outbox)
         self._cleaned: list[int] = []
         self._told: list[set[int]] = []
 
@@ -119,9 +125,9 @@ def test_refused_clients_have_it_looked_at_and_go_on_when_there_is_some_more_roo
 def test_changed_limit_counts_at_the_next_look(disk: Disk) -> None:
     disk.volume.f_bavail = 9 * MB
     disk.space.written(0, 0)
-    disk.space.min_free_bytes = 0
+    disk.space.configure(keeping(0))
     assert not disk.is_refused(RECHECK_MS)
-    disk.space.min_free_bytes = None
+    disk.space.configure(configured())
     disk.volume.f_bavail = 4 * MB
     disk.space.written(2 * CHECK_INTERVAL_MS, 0)
     assert disk.space.short

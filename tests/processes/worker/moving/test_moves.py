@@ -19,6 +19,7 @@ from kafkad.core.log.segments.removal import delete_records_before, truncate_to
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.core.ports import StorageFailed
 from kafkad.core.types import FreeSpace
+from kafkad.processes.worker.disks.disk_space import DiskSpace
 from kafkad.processes.worker.moving import moves, old_directories
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.cleaning_messages import CleaningRequest
@@ -297,7 +298,7 @@ def test_a_target_without_room_keeps_the_partition_where_it_is(
 ) -> None:
     client = pieces.connect()
     values = filled(pieces, client)
-    monkeypatch.setattr(pieces.worker.moves, "min_free_bytes", 1 << 60)
+    monkeypatch.setattr(pieces.worker.disk_space, "min_free_bytes", lambda _total_bytes: 1 << 60)
     ask(pieces, TWO)
     pieces.run(lambda: moved(pieces, ONE), "the move is given up")
     assert [row for row in caplog.records if row.levelno == logging.ERROR and "cannot move" in row.message]
@@ -492,7 +493,7 @@ def test_a_resumed_move_needs_room_for_the_rest_alone(pieces: Pieces, monkeypatc
     pieces.kill(WORKER)
     monkeypatch.undo()
     monkeypatch.setattr(moves, "measure_free_space", lambda path: FreeSpace(free_bytes=size - 1, total_bytes=size))
-    monkeypatch.setattr(moves, "least_free_bytes", lambda *_: 0)
+    monkeypatch.setattr(DiskSpace, "min_free_bytes", lambda _self, _total_bytes: 0)
     assert active < size - 1
     pieces.begin(WORKER)
     until_moved(pieces, TWO)

@@ -18,6 +18,7 @@ from kafkad.processes.worker.disks.disk_space import DiskSpace
 from kafkad.processes.worker.outbox import Outbox
 from kafkad.processes.worker.owned import DeletedTopics, OwnedPartition
 from kafkad.wire.processes.descriptors import APPEND, APPENDED, pack_append, unpack_appended, unpack_control
+from tests.config.configurations import configured
 from tests.core.log.batches import NOW, batch, load
 from tests.core.log.fake_store import FakeStore
 from tests.processes.sent_frames import SentFrames
@@ -69,7 +70,7 @@ class Owner:
             outbox=outbox,
             verifier=self.coordinators,
             retry=RetryPauses(pause_ms, total_ms),
-            disk_space=DiskSpace([], None, outbox),
+            disk_space=DiskSpace([], configured(), outbox),
         )
 
     def _partition(self, slot: int) -> OwnedPartition:
