@@ -215,10 +215,10 @@ def _written(
     except BaseException:
         with suppress(OSError, ExportFailed):
             for folder in _folders(prepared.request):
-                folder.remove_unfinished(prepared.run_id)
-                # File names are unique.
+                # File names are unique. In this order: see `files_of_lost_table`.
                 for file in files:
                     folder.remove(file.path)
+                folder.remove_unfinished(prepared.run_id)
         raise
     return files, tuple(each for manifest in sorted(manifests) for each in manifest.skipped)
 

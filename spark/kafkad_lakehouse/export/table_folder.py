@@ -202,6 +202,10 @@ class TableFolder:
         if not self.is_local:
             self._conditional_puts().check_store(_PROBE)
 
+    def has_probe(self) -> bool:
+        """Whether `check_store` has left its object: only in object stores."""
+        return _PROBE in self.names(_PROBE.rpartition("/")[0])
+
     def _conditional_puts(self) -> "ConditionalPuts":
         # Only tables in object stores need obstore.
         from kafkad_lakehouse.export.conditional_puts import ConditionalPuts  # noqa: PLC0415

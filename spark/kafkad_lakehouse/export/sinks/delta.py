@@ -18,7 +18,7 @@ from uuid import UUID
 
 from kafkad_lakehouse.export.problems import CommitConflict, ExportFailed, NotInstalled, after_commit
 from kafkad_lakehouse.export.request import KEEP_ALL
-from kafkad_lakehouse.export.sinks.foreign_files import check_foreign_files
+from kafkad_lakehouse.export.sinks.foreign_files import check_foreign_files, files_of_lost_table, lost_table
 from kafkad_lakehouse.export.sinks.merging import TableFile, merge, new_run_id, small_files
 from kafkad_lakehouse.export.sinks.rewriting import remove, rows
 from kafkad_lakehouse.export.sinks.sink import Commit, Merged, Merging, TableState
@@ -45,6 +45,8 @@ except ImportError as error:
 
 _IDENTITY = "kafkad.export"
 _HOUR_S = 3600
+_LOG = "_delta_log"
+_REMEDY = f"Copy {_LOG} too, or export the topic to an empty folder"
 _NEWEST_PLAIN_WRITER = 2
 """The newest writer version of Delta's protocol without table features that a commit must support."""
 
@@ -62,6 +64,11 @@ class DeltaSink:
         table = self._table = self._load()
         if table is None:
             check_foreign_files(self._folder, "delta")
+            if files := files_of_lost_table(self._folder) if self._may_publish() else []:
+                if self._load() is not None:
+                    # Another export has made the first commit concurrently.
+                    return self.state(partitions)
+                raise lost_table(self._folder, files, f"the log of the table, {_LOG},", _REMEDY)
             return TableState(None, None, None, {}, -1)
         with self._reading():
             return self._state(table, partitions)
@@ -203,7 +210,7 @@ class DeltaSink:
         """Commit after concurrent commits if all `replaced` files are still in the table. Raises `CommitConflict`."""
         content = _replacement(replaced, new)
         paths = {file.path for file in replaced}
-        while not self._folder.publish(f"_delta_log/{table.version() + 1:020d}.json", content):
+        while not self._folder.publish(f"{_LOG}/{table.version() + 1:020d}.json", content):
             with self._reading():
                 table = DeltaTable(self._folder.out)
                 is_as_before = _is_plain(table) and paths <= {file.path for file in _table_files(table)}

@@ -31,25 +31,26 @@ def files_of_runs(folder: TableFolder) -> list[str]:
     return sorted(filter(is_run_file, names))
 
 
-def check_has_log(folder: TableFolder, log: str) -> None:
-    """Raises `ExportFailed` for files of runs without the log of the table.
+def files_of_lost_table(folder: TableFolder) -> list[str]:
+    """The files of runs in a folder without a table that no killed run explains: the log of their table is missing.
 
-    Files of runs that were killed before the first commit are allowed: such a run has also left unfinished files, or
-    the probe object of `check_store`.
+    A run that was killed before the first commit has also left its folder of unfinished files or, in an object store,
+    the probe object of `check_store`. Call it only for stores that `check_store` checks, or for a disk.
     """
     files = files_of_runs(folder)
     if folder.is_local:
         killed = folder.runs()
-        files = [path for path in files if run_of(path) not in killed]
-    elif folder.names(log):
-        # A run checks the store before it writes files.
-        return
-    if files:
-        raise ExportFailed(
-            f"{folder.out} has files of an export ({files[0]}), but the log of the table, {log}, is missing: every"
-            " record would be exported again. Copy the log too (its name begins with _), or rebuild it from the files"
-            " by kafkad export maintain --rebuild-log"
-        )
+        return [path for path in files if run_of(path) not in killed]
+    # A run checks the store before it writes files.
+    return [] if folder.has_probe() else files
+
+
+def lost_table(folder: TableFolder, files: list[str], log: str, remedy: str) -> ExportFailed:
+    """The error for a folder with these files and without the log of their table."""
+    return ExportFailed(
+        f"{folder.out} has files of an export ({files[0]}), but {log} is missing: every record would be exported again."
+        f" {remedy}"
+    )
 
 
 def run_of(path: str) -> str | None:

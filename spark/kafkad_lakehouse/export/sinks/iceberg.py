@@ -20,11 +20,11 @@ from uuid import UUID
 from kafkad_lakehouse.export.problems import CommitConflict, ExportFailed, NotInstalled, after_commit
 from kafkad_lakehouse.export.request import KEEP_ALL
 from kafkad_lakehouse.export.sinks.complete_hours import progress_after
-from kafkad_lakehouse.export.sinks.foreign_files import check_foreign_files
+from kafkad_lakehouse.export.sinks.foreign_files import check_foreign_files, files_of_lost_table, lost_table
 from kafkad_lakehouse.export.sinks.merging import TableFile, merge, new_run_id, small_files
 from kafkad_lakehouse.export.sinks.rewriting import discard_rejected, fitted, remove, rewrite_changed
 from kafkad_lakehouse.export.sinks.sink import Commit, Merged, Merging, TableState
-from kafkad_lakehouse.export.table_folder import TableFolder
+from kafkad_lakehouse.export.table_folder import TableFolder, normalized
 from kafkad_lakehouse.export.values.columns import field_paths, plain
 from kafkad_lakehouse.export.writing import Layout, WrittenFile
 
@@ -62,6 +62,10 @@ except ImportError as error:
 
 _IDENTITY = "kafkad.export"
 _CATALOG = "_catalog.db"
+_REMEDY = (
+    f"Use its --catalog and --table, or copy the catalog too ({_CATALOG} if there was no --catalog), or export the"
+    " topic to an empty folder"
+)
 _CREATIONS = 5
 """Attempts to open a SQL catalog whose tables other processes create."""
 _LATER_STATE = re.compile(r"metadata/(?!00000)\d{5}-.+\.metadata\.json")
@@ -98,6 +102,11 @@ class IcebergSink:
                     f"{self._folder.out} has an Iceberg table that is not {self._name} of this catalog: use another"
                     " folder, or its --catalog and --table"
                 )
+            if files := files_of_lost_table(self._folder) if self._folder.is_local else []:
+                if self._load() is not None:
+                    # Another export has made the first commit concurrently.
+                    return self.state(partitions)
+                raise lost_table(self._folder, files, f"{self._name} of its catalog", _REMEDY)
             return TableState(None, None, None, {}, -1)
         known = self._identity(table)
         offsets = {int(partition): end for partition, end in known["offsets"].items()}
@@ -257,11 +266,34 @@ class IcebergSink:
     def _load(self) -> Table | None:
         try:
             catalog = self._catalog()
-            return None if catalog is None else catalog.load_table(self._name)
+            table = None if catalog is None else catalog.load_table(self._name)
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
+        except FileNotFoundError as error:
+            raise ExportFailed(
+                f"{self._name} can't be read from its catalog: {error}. Paths in an Iceberg table are absolute: its"
+                " folder can't be moved"
+            ) from error
         except _FAULTS as error:
             raise ExportFailed(f"{self._name} can't be read from its catalog: {_reason(error)}") from error
+        if table is not None:
+            self._check_location(table)
+        return table
+
+    def _check_location(self, table: Table) -> None:
+        """Take the path of the folder from the table, which may be another path of the same folder.
+
+        Raises `ExportFailed` if it is another folder: the catalog was copied or moved with the folder.
+        """
+        location = normalized(table.location()).removeprefix("file://").rstrip("/")
+        if location == self._location:
+            return
+        if not self._folder.is_local or not _is_same(location, self._location):
+            raise ExportFailed(
+                f"{self._name} of the catalog is in {location}, not in {self._folder.out}: use that folder. Paths in an"
+                " Iceberg table are absolute, so its folder can't be moved or copied"
+            )
+        self._location = location
 
     def _begin(self, state: TableState, commit: Commit) -> Transaction:
         """A transaction on the table, or on a new table that the commit creates."""
@@ -315,6 +347,13 @@ def make_namespace(catalog: Catalog, namespace: str) -> None:
     except IntegrityError:
         if not catalog.namespace_exists(namespace):
             raise
+
+
+def _is_same(path: str, other: str) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
 
 
 def _reason(error: Exception) -> str:

@@ -194,6 +194,8 @@ class ManifestLog:
             raise _NotFound(name) from error
         except ValueError as error:
             raise ExportFailed(f"{self._folder.out}/{name} is damaged: {error}") from error
+        if not isinstance(content, dict):
+            raise ExportFailed(f"{self._folder.out}/{name} is damaged: it is not a JSON object")
         if content.get("format") not in (FORMAT, FORMAT_OF_MERGES):
             raise ExportFailed(f"{self._folder.out}/{name} has the format of a newer kafkad")
         return content

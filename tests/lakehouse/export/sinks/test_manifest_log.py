@@ -374,3 +374,11 @@ def test_what_manifests_of_earlier_versions_do_not_say_is_known_when_they_are_su
     assert begun(PARQUET, path)[1].partition_by == "day"
     assert shortened(path) == 2
     assert begun(PARQUET, path)[1].partition_by == "day"
+
+
+@pytest.mark.parametrize("content", ["[]", "null", "1", "{"])
+def test_a_manifest_of_another_form_is_damaged(content: str, tmp_path: Path) -> None:
+    with_commits(PARQUET, tmp_path / "t", range(1))
+    manifest(tmp_path / "t", 0).write_text(content)
+    with pytest.raises(ExportFailed, match=r"_kafkad_log/0+\.json is damaged"):
+        begun(PARQUET, tmp_path / "t")

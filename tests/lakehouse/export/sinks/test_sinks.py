@@ -1,6 +1,7 @@
 """Tables: one commit has files and end offsets, and of two exports that race only one commits."""
 
 import json
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -14,7 +15,9 @@ from deltalake import DeltaTable
 
 from kafkad_lakehouse.export.problems import CommitConflict, ExportFailed
 from kafkad_lakehouse.export.ranges import OffsetRange
+from kafkad_lakehouse.export.run import orphans
 from kafkad_lakehouse.export.schema import RECORDS
+from kafkad_lakehouse.export.sinks import foreign_files
 from kafkad_lakehouse.export.sinks.delta import DeltaSink
 from kafkad_lakehouse.export.sinks.iceberg import IcebergSink
 from kafkad_lakehouse.export.sinks.parquet import ParquetSink
@@ -53,6 +56,18 @@ def on_disk(path: Path, commit: Commit) -> Commit:
 def begun(make: MakeSink, path: Path) -> tuple[Sink, TableState]:
     sink = make(path)
     return sink, sink.state([0, 1])
+
+
+def run_file(start: int, end: int) -> str:
+    """The name of a file as runs write it."""
+    return f"t-0-{start:020d}-{end - 1:020d}-20261123T085929-a807edfe.parquet"
+
+
+def exported(make: MakeSink, path: Path) -> None:
+    """A table of one commit, whose file has the name of a run that has ended."""
+    sink, state = begun(make, path)
+    commit = commit_of(0, 10)
+    sink.commit(state, on_disk(path, commit._replace(files=[commit.files[0]._replace(path=run_file(0, 10))])))
 
 
 @SINKS
@@ -150,13 +165,67 @@ def test_files_of_an_export_that_was_killed_before_its_first_commit_are_no_stran
 def test_a_table_of_another_kind_is_refused(tmp_path: Path) -> None:
     for number, (make, other) in enumerate(pairwise([*MAKERS, MAKERS[0]])):
         path = tmp_path / str(number)
-        sink, state = begun(make, path)
-        sink.commit(state, on_disk(path, commit_of(0, 10)))
-        (path / "t-0-0-10.parquet").rename(
-            path / "t-0-00000000000000000000-00000000000000000009-20261123T085929-a807edfe.parquet"
-        )
+        exported(make, path)
         with pytest.raises(ExportFailed, match="is a table of another format"):
             begun(other, path)
+
+
+@SINKS
+@pytest.mark.parametrize("is_emptied", [False, True])
+def test_files_without_the_log_of_their_table_are_refused(make: MakeSink, is_emptied: bool, tmp_path: Path) -> None:
+    """A table without its log or catalog is not a new one: all records would be exported again."""
+    out = tmp_path / "t"
+    exported(make, out)
+    for log in (out / "_kafkad_log", out / "_delta_log"):
+        if log.is_dir():
+            shutil.rmtree(log)
+            if is_emptied:
+                log.mkdir()
+    if (out / "_catalog.db").exists():
+        (out / "_catalog.db").unlink()
+        if is_emptied:
+            (out / "_catalog.db").touch()
+    with pytest.raises(ExportFailed, match="is missing: every record would be exported again"):
+        begun(make, out)
+
+
+@SINKS
+def test_a_first_commit_of_another_export_is_not_taken_for_a_lost_log(
+    make: MakeSink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes after the read of the log and before the list of the files."""
+
+    def commit_first(folder: TableFolder) -> list[str]:
+        monkeypatch.undo()
+        exported(make, tmp_path / "t")
+        return foreign_files.files_of_runs(folder)
+
+    monkeypatch.setattr(foreign_files, "files_of_runs", commit_first)
+    assert begun(make, tmp_path / "t")[1].offsets == {0: 10}
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_a_moved_iceberg_table_is_refused_with_the_cause(tmp_path: Path, copies: bool) -> None:
+    exported(MAKERS[2], tmp_path / "t")
+    if copies:
+        shutil.copytree(tmp_path / "t", tmp_path / "u")
+    else:
+        (tmp_path / "t").rename(tmp_path / "u")
+    with pytest.raises(ExportFailed, match="Paths in an Iceberg table are absolute"):
+        begun(MAKERS[2], tmp_path / "u")
+
+
+def test_an_iceberg_table_is_found_by_another_path_of_its_folder(tmp_path: Path) -> None:
+    exported(MAKERS[2], tmp_path / "t")
+    (tmp_path / "u").symlink_to(tmp_path / "t")
+    sink, state = begun(MAKERS[2], tmp_path / "u")
+    assert (state.offsets, sink.files()) == ({0: 10}, [run_file(0, 10)])
+    assert orphans(TableFolder(str(tmp_path / "u")), sink, 0.0) == []
+    commit = commit_of(10, 12)
+    sink.commit(
+        state, on_disk(tmp_path / "t", commit._replace(files=[commit.files[0]._replace(path=run_file(10, 12))]))
+    )
+    assert begun(MAKERS[2], tmp_path / "t")[0].files() == [run_file(0, 10), run_file(10, 12)]
 
 
 def test_a_table_that_another_catalog_knows_is_refused(tmp_path: Path) -> None:
