@@ -41,8 +41,9 @@ Cut = tuple[int, int, bytes]
 class GuardState:
     """The state of a check.
 
-    `cuts` are sections with tagged fields that are not in the schema (KIP-482), which kio would reject. `allowance` is
-    the number of elements that the request may still have.
+    `cuts` are parts that kio would reject, but Apache Kafka accepts: sections with tagged fields that are not in the
+    schema (KIP-482), and booleans other than 0 and 1. `allowance` is the number of elements that the request may still
+    have.
     """
 
     __slots__ = ("allowance", "cuts")
@@ -112,6 +113,8 @@ def _element_step(element: Any, kafka_type: Any, state: GuardState, *, flexible:
     if is_dataclass(element):
         step = message_guard(element, state)
         return _nullable(step) if is_nullable else step
+    if kafka_type == "bool":
+        return _boolean(state.cuts)
     if kafka_type in _FIXED_SIZES:
         return _fixed(_FIXED_SIZES[kafka_type])
     if kafka_type in _SHORT_LENGTHS:
@@ -125,6 +128,19 @@ def _fixed(size: int) -> Step:
         if at > len(body):
             raise MalformedRequest(f"a field of {size} bytes does not fit in the rest of the request")
         return at
+
+    return step
+
+
+def _boolean(cuts: list[Cut]) -> Step:
+    """Any byte but 0 is true."""
+
+    def step(body: memoryview, at: int) -> int:
+        if at >= len(body):
+            raise MalformedRequest("a boolean does not fit in the rest of the request")
+        if body[at] > 1:
+            cuts.append((at, at + 1, b"\x01"))
+        return at + 1
 
     return step
 

@@ -155,3 +155,12 @@ def tag_section_size(message: Any, plain: bytes) -> int:
     empty = {field.name: field.default for field in bare}
     shortened = encoded(replace(sample(message), **empty))
     return len(plain) - len(shortened) + 1
+
+
+def test_every_byte_but_0_is_true() -> None:
+    """As in Apache Kafka; kio rejects other bytes than 0 and 1."""
+    described = codec("describe_cluster", 0)
+    assert described.decode(memoryview(bytes([7, 0]))).include_cluster_authorized_operations is True
+    assert described.decode(memoryview(bytes(2))).include_cluster_authorized_operations is False
+    with pytest.raises(MalformedRequest):
+        described.decode(memoryview(b""))
