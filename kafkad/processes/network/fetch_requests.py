@@ -7,7 +7,7 @@ partitions are read, measured and completed in steps (`large_fetches`).
 from collections.abc import Iterator
 
 from kafkad.adapters.shared_memory.counters import CounterBlock
-from kafkad.core.errors import KafkaError
+from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.metrics.catalogue import (
     FETCH_SESSION_EVICTIONS,
     FETCH_SESSIONS,
@@ -283,17 +283,26 @@ class FetchRequests:
             return
         self._stop_waiting(fetch)
         self._now_ms = now_ms
-        if not self.is_throttled(fetch):
+        if not self.is_rejected(fetch):
             topics = self._evaluator.response(session, measure, full=fetch.is_full)
             self._counts.count_response(measure, measure.results)
             context, session_id = fetch.reply.context, self._cache.reply_session_id(session)
             hints = hints_of_fetch(measure, context, self._view)
             self.respond(fetch, pack_response(context.version, topics, session_id=session_id, hints=hints))
 
-    def is_throttled(self, fetch: WaitingFetch) -> bool:
-        """True when the fetch was throttled and completed without records; otherwise its session is open."""
+    def is_rejected(self, fetch: WaitingFetch) -> bool:
+        """True when the fetch was completed without records: its session has moved on, or its client is throttled.
+
+        Otherwise its session is open.
+        """
         connection, header, measure = fetch.connection, fetch.reply.context, fetch.measured
         assert measure is not None
+        if fetch.is_outdated:
+            code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+            self._block[error_index(code)] += 1
+            session_id = self._cache.reply_session_id(fetch.session)
+            self.respond(fetch, pack_response(header.version, [], error=code, session_id=session_id))
+            return True
         if not (fetch.is_from_follower or self._throttle.manager.is_unlimited):
             pause_ms = self._throttle.fetched(connection, header.client, measure.bytes_found, self._now_ms)
             if pause_ms > 0:

@@ -55,8 +55,11 @@ class Fetches(Protocol):
     def end_waiting(self, fetch: WaitingFetch) -> None:
         """The response of the fetch is being built."""
 
-    def is_throttled(self, fetch: WaitingFetch) -> bool:
-        """True when the fetch was throttled and completed without records; otherwise its session is open."""
+    def is_rejected(self, fetch: WaitingFetch) -> bool:
+        """True when the fetch was completed without records: its session has moved on, or its client is throttled.
+
+        Otherwise its session is open.
+        """
 
     def respond(self, fetch: WaitingFetch, body: list[Piece]) -> None: ...
 
@@ -224,7 +227,7 @@ class LargeFetches:
         session, measure = fetch.session, fetch.measured
         assert measure is not None
         self._fetches.end_waiting(fetch)
-        if not self._fetches.is_throttled(fetch):
+        if not self._fetches.is_rejected(fetch):
             topics: dict[str | bytes, list[PartitionData]] = {}
             for first in range(0, len(measure.results), ROWS_A_STEP):
                 some = measure.results[first : first + ROWS_A_STEP]

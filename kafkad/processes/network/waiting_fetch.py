@@ -35,6 +35,7 @@ class WaitingFetch(DelayedOperation[Hashable, FetchCheck]):
         "reply",
         "request",
         "session",
+        "session_epoch",
     )
 
     def __init__(
@@ -45,6 +46,7 @@ class WaitingFetch(DelayedOperation[Hashable, FetchCheck]):
         self.connection = connection
         self.request = request
         self.session = session
+        self.session_epoch = session.epoch
         self.is_full = is_full
         self.max_bytes = request.max_bytes
         self.min_bytes = request.min_bytes
@@ -63,10 +65,16 @@ class WaitingFetch(DelayedOperation[Hashable, FetchCheck]):
         """Client quotas do not apply to followers, as in Apache Kafka: a throttled replica would leave the ISR."""
         return self.request.replica_id >= 0
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether another request has continued the session meanwhile."""
+        return not self.is_full and self.session.epoch != self.session_epoch
+
     def restarted(self) -> "WaitingFetch":
         """The same fetch before its first measurement."""
         again = WaitingFetch(self.reply, self.connection, self.request, self.session, is_full=self.is_full)
         again.absent = self.absent
+        again.session_epoch = self.session_epoch
         return again
 
     def limit(self, max_bytes: int) -> None:

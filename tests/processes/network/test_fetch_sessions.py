@@ -1,5 +1,6 @@
 """A fetch session tells of everything once, however the fetches before it ended."""
 
+from kafkad.core.errors import ErrorCode
 from kafkad.core.log.partition_log import PartitionLog
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.simulation.requests import Fetched, Partition, fetch, read_fetched
@@ -73,3 +74,22 @@ def test_session_that_was_closed_while_its_fetch_waited_is_not_named_in_the_answ
     assert read_fetched(waiting.reply()).session == 0
     assert pieces.network.request_handlers.fetch.watches.interested == {}
     assert read_produced(writer.ask(produce({(TOPIC, 0): batch()})))[TOPIC, 0].error == 0
+
+
+def test_waiting_fetch_is_refused_when_another_request_continues_its_session(pieces: Pieces) -> None:
+    """As in Apache Kafka: two responses of one session with the same records would both be taken for the next one."""
+    waiting, other, writer = pieces.connect(), pieces.connect(), pieces.connect()
+    session, _ = _fetched(waiting, {(TOPIC, 0): 0}, 0, 0, 0)
+    waiting.send(fetch({}, 1, max_wait_ms=60_000, min_bytes=1, max_bytes=1 << 20, session=session, epoch=1))
+    pieces.settle()
+    _, found = _fetched(other, {}, session, 2, 0)
+    assert found == {}
+    assert read_produced(writer.ask(produce({(TOPIC, 0): batch()})))[TOPIC, 0].error == 0
+    refused = read_fetched(waiting.reply())
+    assert (refused.error, refused.session, refused.partitions) == (
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        session,
+        {},
+    )
+    _, found = _fetched(other, {}, session, 3, 0)
+    assert found[TOPIC, 0].records
