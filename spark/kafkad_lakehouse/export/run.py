@@ -23,6 +23,7 @@ from kafkad_lakehouse.export.reading.retrying import Retries
 from kafkad_lakehouse.export.request import KEEP_ALL, ExportRequest
 from kafkad_lakehouse.export.schema import DEAD_LETTERS
 from kafkad_lakehouse.export.sinks.complete_hours import completes_an_hour, reached_by
+from kafkad_lakehouse.export.sinks.foreign_files import remove_failed_run
 from kafkad_lakehouse.export.sinks.rebasing import commit_with_rebase
 from kafkad_lakehouse.export.sinks.rewriting import discard_rejected
 from kafkad_lakehouse.export.sinks.sink import Commit, Sink
@@ -198,7 +199,7 @@ def remove_orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list
 def _written(
     prepared: Prepared, run_tasks: RunTasks, on_file: Callable[[WrittenFile], None]
 ) -> tuple[list[WrittenFile], tuple[Skipped, ...]]:
-    """The files and skipped batches of all tasks. On an error all files are deleted."""
+    """The files and skipped batches of all tasks. On an error all files of the run are deleted."""
     files: list[WrittenFile] = []
     manifests: list[Manifest] = []
     try:
@@ -215,10 +216,7 @@ def _written(
     except BaseException:
         with suppress(OSError, ExportFailed):
             for folder in _folders(prepared.request):
-                # File names are unique. In this order: see `files_of_lost_table`.
-                for file in files:
-                    folder.remove(file.path)
-                folder.remove_unfinished(prepared.run_id)
+                remove_failed_run(folder, prepared.run_id)
         raise
     return files, tuple(each for manifest in sorted(manifests) for each in manifest.skipped)
 

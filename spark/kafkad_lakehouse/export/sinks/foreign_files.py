@@ -45,6 +45,24 @@ def files_of_lost_table(folder: TableFolder) -> list[str]:
     return [] if folder.has_probe() else files
 
 
+def remove_failed_run(folder: TableFolder, run_id: str) -> None:
+    """Remove the files of a run without a commit, also those whose results were lost, and its unfinished files.
+
+    A file without its run's folder of unfinished files would be taken for one of a lost table. So that folder is
+    removed after the files. A task that is not stopped yet may finish a file in between, but none later: either the
+    folder of its unfinished file is gone or it creates the folder again.
+    """
+    _remove_files_of_run(folder, run_id)
+    folder.remove_unfinished(run_id)
+    _remove_files_of_run(folder, run_id)
+
+
+def _remove_files_of_run(folder: TableFolder, run_id: str) -> None:
+    for path in files_of_runs(folder):
+        if run_of(path) == run_id:
+            folder.remove(path)
+
+
 def lost_table(folder: TableFolder, files: list[str], log: str, remedy: str) -> ExportFailed:
     """The error for a folder with these files and without the log of their table."""
     return ExportFailed(
