@@ -273,8 +273,9 @@ def count(outcome: Outcome, lines: list[str]) -> None:
             errors = []
         elif line.startswith(("FAILED ", "ERROR ")):
             failure = line.split(" ", 1)[1].strip()
-            # The second list of pytest, of all failures, has the error as well.
-            failures[failure.split(" - ")[0]] = failure
+            # Of the lists of failures one has the error as well.
+            test = failure.split(" - ")[0]
+            failures[test] = max(failures.get(test, ""), failure, key=len)
     outcome.failures = list(failures.values())
     outcome.flaky = {test: errors for test, errors in rerun.items() if test not in failures}
 

@@ -39,7 +39,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for warning in terminalreporter.stats.get("warnings", ()):
         for line in re.findall(rf"{RecordedSeedLost.__name__}: (.+)", warning.message):
             terminalreporter.write_line(line, yellow=True)
-    if terminalreporter.stats.keys() & {"failed", "error"}:
+    if failed := [*terminalreporter.stats.get("failed", ()), *terminalreporter.stats.get("error", ())]:
+        for report in failed:
+            # The list of pytest has no error where the name of the test fills the line.
+            crash = getattr(report.longrepr, "reprcrash", None)
+            error = str(report.longrepr if crash is None else crash.message).strip().partition("\n")[0]
+            terminalreporter.write_line(f"FAILED {report.nodeid} - {error}")
         terminalreporter.write_line(f"{_repeated()} repeats the random seeds of this run")
 
 

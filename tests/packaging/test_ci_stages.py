@@ -54,9 +54,9 @@ def test_process_that_a_stage_leaves_is_named_and_ended(run: Run, tmp_path: Path
 def test_tests_are_counted_and_those_that_passed_the_second_time_are_flaky(run: Run, tmp_path: Path) -> None:
     said = tmp_path / "said"
     said.write_text(
-        "RERUN tests/a.py::always\nE   assert 1\nFAILED tests/a.py::always\n"
+        "RERUN tests/a.py::always\nE   assert 1\nFAILED tests/a.py::always - assert False\n"
         "RERUN tests/a.py::once\n    assert found\nE       assert 0\nPASSED tests/a.py::once\n"
-        "=========== short test summary info ===========\nFAILED tests/a.py::always - assert False\n"
+        "=========== short test summary info ===========\nFAILED tests/a.py::always\n"
         "=========== 1 failed, 20 passed, 3 deselected, 2 rerun in 12.30s ===========\n"
         "========= 7 passed, 1 error in 812.30s (0:13:32) =========\n"
     )

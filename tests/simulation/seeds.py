@@ -43,7 +43,8 @@ class Failure:
     def __str__(self) -> str:
         told = "\n".join(self.story.splitlines()[-TOLD_LINES:])
         again = f"repeat it with: python -m {self.module} {self.seed}" if self.module else "only its test repeats it"
-        return f"{told}\nseed {self.seed}: {self.what}\n{again}"
+        # Lists of failed tests have the first line only.
+        return f"seed {self.seed}: {self.what}\n{told}\n{again}"
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """A partition of very many segments: they are described and removed in steps, and others produce in between."""
 
-from functools import partial
 from threading import Event
 
 import pytest
@@ -20,36 +19,54 @@ from tests.tools.raw_requests import batch, produce, read_produced
 SEGMENTS = 5 * SEGMENTS_PER_STEP
 
 
+class Steps:
+    """Lets the worker take one step of its pending work after each call of `permit`, in whatever pass that is."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._may_go_on = False
+
+    def permit(self) -> None:
+        self._may_go_on = True
+
+    def work(self) -> None:
+        if self._may_go_on:
+            self._may_go_on = False
+            Turns.work(self._turns, 0.0)
+
+
 @pytest.fixture
-def paced(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> Pieces:
+def steps(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> Steps:
     turns = pieces.worker.partition_requests._turns
-    monkeypatch.setattr(turns, "work", partial(Turns.work, turns, 0.0))
-    return pieces
+    steps = Steps(turns)
+    monkeypatch.setattr(turns, "work", steps.work)
+    return steps
 
 
-def _long(paced: Pieces) -> tuple[OwnedPartition, PartitionLog]:
-    owned = paced.worker.partitions.by_slot[paced.slot()]
+def _long(pieces: Pieces) -> tuple[OwnedPartition, PartitionLog]:
+    owned = pieces.worker.partitions.by_slot[pieces.slot()]
     partition_log = owned.log
     assert partition_log is not None
-    writer = paced.connect()
+    writer = pieces.connect()
     while len(partition_log.segments) < SEGMENTS:
         assert read_produced(writer.ask(produce({(TOPIC, 0): batch()})))[TOPIC, 0].error == 0
         partition_log.roll(partition_log.log_end_offset, 0)
     return owned, partition_log
 
 
-def test_others_produce_while_segments_are_removed(paced: Pieces) -> None:
-    owned, partition_log = _long(paced)
-    writer = paced.connect()
+def test_others_produce_while_segments_are_removed(pieces: Pieces, steps: Steps) -> None:
+    owned, partition_log = _long(pieces)
+    writer = pieces.connect()
     end = partition_log.log_end_offset
     last = partition_log.segments[-2].base_offset
-    paced.worker.partition_requests.handle(
+    pieces.worker.partition_requests.handle(
         NETWORK, CleanupOrdered(owned.slot, owned.short_id, False, last, end, "a test")
     )
     assert partition_log.log_start_offset == end
     asked = 0
-    while paced.worker.partition_requests.is_busy:
+    while pieces.worker.partition_requests.is_busy:
         assert len(partition_log.segments) > 1
+        steps.permit()
         assert read_produced(writer.ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].base_offset == asked
         asked += 1
     assert asked > 1
@@ -57,10 +74,12 @@ def test_others_produce_while_segments_are_removed(paced: Pieces) -> None:
     assert read_produced(writer.ask(produce({(TOPIC, 0): batch()})))[TOPIC, 0].base_offset == end
 
 
-def test_others_produce_while_segments_are_described(paced: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
-    owned, partition_log = _long(paced)
-    writer = paced.connect()
-    partition_requests = paced.worker.partition_requests
+def test_others_produce_while_segments_are_described(
+    pieces: Pieces, steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned, partition_log = _long(pieces)
+    writer = pieces.connect()
+    partition_requests = pieces.worker.partition_requests
     sent = SentFrames()
     monkeypatch.setattr(partition_requests, "_sender", sent)
     partition_requests.handle(
@@ -68,6 +87,7 @@ def test_others_produce_while_segments_are_described(paced: Pieces, monkeypatch:
     )
     asked = 0
     while not sent.frames:
+        steps.permit()
         assert read_produced(writer.ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].error == 0
         asked += 1
     assert asked > 1
@@ -79,23 +99,23 @@ def test_others_produce_while_segments_are_described(paced: Pieces, monkeypatch:
     assert (many.log_end_offset, unknown.segments) == (partition_log.log_end_offset, [])
 
 
-def test_topic_that_is_deleted_while_its_segments_go_ends_that(paced: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
-    owned, partition_log = _long(paced)
-    turns = paced.worker.partition_requests._turns
+def test_topic_that_is_deleted_while_its_segments_go_ends_that(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
+    owned, partition_log = _long(pieces)
+    turns = pieces.worker.partition_requests._turns
     last = partition_log.segments[-2].base_offset
     order = CleanupOrdered(owned.slot, owned.short_id, False, last, partition_log.log_end_offset, "a test")
-    paced.worker.partition_requests.handle(NETWORK, order)
+    pieces.worker.partition_requests.handle(NETWORK, order)
     # No step is made before the worker hears of the deletion, however many passes that takes.
     with monkeypatch.context() as held:
         held.setattr(turns, "work", lambda: None)
-        paced.delete_topic(TOPIC)
-        paced.run(lambda: owned.slot not in paced.worker.partitions.by_slot, "the worker hears of the deletion")
-        assert paced.worker.partition_requests.is_busy
+        pieces.delete_topic(TOPIC)
+        pieces.run(lambda: owned.slot not in pieces.worker.partitions.by_slot, "the worker hears of the deletion")
+        assert pieces.worker.partition_requests.is_busy
     left = len(partition_log.segments)
     assert left > 1
-    paced.run(lambda: not paced.worker.partition_requests.is_busy, "nothing is left to do")
+    pieces.run(lambda: not pieces.worker.partition_requests.is_busy, "nothing is left to do")
     assert len(partition_log.segments) == left
-    assert not paced.worker.partition_requests._removing_below_start
+    assert not pieces.worker.partition_requests._removing_below_start
 
 
 def test_others_produce_while_the_file_system_takes_its_time_to_remove_a_file(
