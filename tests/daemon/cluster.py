@@ -5,7 +5,7 @@ that can share it (`SharedCluster`, the fixture `cluster`).
 """
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -21,6 +21,23 @@ from kafkad.cli import main
 from tests.daemon.cluster_broker import KafkadInCluster
 
 Result = TypeVar("Result")
+
+
+def first_values(consumer: KafkaConsumer, count: int) -> list[bytes]:
+    """What the consumer reads until it has `count` values or more.
+
+    The client raises an error when the broker that it asks for metadata was killed just now; then it asks another one.
+    """
+    found: list[bytes] = []
+
+    def has_found() -> bool:
+        with suppress(KafkaConnectionError):
+            for messages in consumer.poll(timeout_ms=1000).values():
+                found.extend(message.value for message in messages)
+        return len(found) >= count
+
+    eventually(has_found, what=f"{count} messages are read")
+    return found
 
 
 class Zookeeper(Protocol):
@@ -164,15 +181,10 @@ class Cluster:
             bootstrap_servers=self.brokers[broker].bootstrap,
             group_id=f"{group}-of-{self.topic}",
             auto_offset_reset="earliest",
-            consumer_timeout_ms=WITHIN_S * 1000,
         )
-        found = []
-        for message in consumer:
-            found.append(int(message.value))
-            if len(found) == count:
-                break
+        found = sorted(map(int, first_values(consumer, count)))
         consumer.close()
-        return sorted(found)
+        return found
 
     def elect_preferred_leaders(self, broker: int) -> None:
         self.response(broker, lambda client: client.elect_leaders(0, {self.topic: [0, 1, 2]}))

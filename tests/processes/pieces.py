@@ -40,6 +40,7 @@ from kafkad.wire.processes.controller_messages import (
     pack_message,
     unpack_message,
 )
+from kafkad.wire.processes.descriptors import ControlMessage, pack_control
 from tests.one_thread import Incarnation, OneThreadBroker
 from tests.processes.real_ports import PORTS, OwnedSocket
 from tests.tools.raw_requests import Received
@@ -224,6 +225,10 @@ class Pieces(OneThreadBroker):
         return self.incarnations[key].channel.receive()
 
     # Turning.
+
+    def hand_over(self, peer: ProcessKey, message: ControlMessage) -> None:
+        """The worker gets this message from the process."""
+        self.worker.handle(peer, pack_control(message))
 
     def turn(self, *keys: ProcessKey) -> None:
         """One pass of these processes; all of them unless named, and the controller and the clients as well."""

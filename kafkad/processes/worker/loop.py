@@ -307,7 +307,8 @@ class WorkerProcess(ChildProcess):
         """
         try:
             if owned.led is not None:
-                self.leading.advance(owned)
+                if self.leading.advance(owned):
+                    self.has_work = True
             elif owned.in_sync == 1 and owned.leads:
                 partition_log.advance_high_watermark(partition_log.completed_end)
         except FAILURES as failure:

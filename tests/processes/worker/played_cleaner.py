@@ -117,8 +117,7 @@ class Cleaner:
         self._say(CleaningEnded(granted.slot, granted.grant, NO_GRANT))
 
     def _say(self, message: ControlMessage, cleaner: ProcessKey = CLEANER) -> None:
-        self._pieces.worker.has_work = True
-        self._pieces.worker.cleanings.handle(cleaner, message)
+        self._pieces.hand_over(cleaner, message)
 
     def close(self) -> None:
         self._threads.close()

@@ -28,7 +28,7 @@ def _clean(pieces: Pieces, *, up_to: int, end: int) -> None:
     """An order to delete, made when the log ended at `end`."""
     owned = pieces.worker.partitions.by_slot[pieces.slot()]
     order = CleanupOrdered(owned.slot, owned.short_id, False, up_to, end, "a test")
-    pieces.worker.partition_requests.handle(CLEANER, order)
+    pieces.hand_over(CLEANER, order)
     pieces.settle()
 
 

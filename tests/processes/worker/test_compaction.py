@@ -239,7 +239,7 @@ def test_another_policy_and_back_in_mid_pass_brings_nothing_back(
     if deletes:
         owned = pieces.worker.partitions.by_slot[pieces.slot()]
         order = CleanupOrdered(owned.slot, owned.short_id, False, 0, 4, "a test")
-        pieces.worker.partition_requests.handle(CLEANER, order)
+        pieces.hand_over(CLEANER, order)
         pieces.settle()
         assert pieces.published().log_start == 2
     pieces.publish(TopicConfigChanged(TOPIC, {"cleanup.policy": "compact"}))
@@ -335,6 +335,5 @@ def test_sealed_segments_that_are_not_on_disk_are_synced_when_a_cleaner_looks_at
     partition_log = log_of(pieces)
     partition_log.recovery_point = 0
     owned = pieces.worker.partitions.by_slot[pieces.slot()]
-    pieces.worker.has_work = True
-    pieces.worker.partition_requests.handle(CLEANER, SegmentsRequest(1, [(owned.slot, owned.short_id)]))
+    pieces.hand_over(CLEANER, SegmentsRequest(1, [(owned.slot, owned.short_id)]))
     pieces.run(lambda: partition_log.recovery_point == 2, "the sealed segment is synced")

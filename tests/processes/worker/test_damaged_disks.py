@@ -100,7 +100,7 @@ def test_a_segment_that_was_cut_between_two_batches_is_named_once(
     pieces.run_until_online()
     owned = pieces.worker.partitions.by_slot[pieces.slot()]
     for _ in range(2):
-        pieces.worker.partition_requests.handle(CLEANER, SegmentsRequest(1, [(owned.slot, owned.short_id)]))
+        pieces.hand_over(CLEANER, SegmentsRequest(1, [(owned.slot, owned.short_id)]))
         while pieces.worker.partition_requests.is_busy:
             pieces.worker.partition_requests.tick()
     (line,) = [

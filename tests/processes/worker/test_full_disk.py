@@ -56,13 +56,13 @@ def test_cleaning_that_finds_no_room_is_tried_again_and_gives_nothing_up(
     order = CleanupOrdered(owned.slot, owned.short_id, False, 0, 1, "a test")
     disk.trouble(_data(pieces), Trouble.FULL, free=0)
     for _ in range(3):
-        pieces.worker.partition_requests.handle(CLEANER, order)
+        pieces.hand_over(CLEANER, order)
         pieces.settle()
     assert sum("cleanup postponed" in line for line in caplog.messages) == 1
     assert (pieces.published().state, pieces.published().log_start) == (STATE_ONLINE, 0)
     assert not _is_given_up(pieces)
     disk.heal()
-    pieces.worker.partition_requests.handle(CLEANER, order)
+    pieces.hand_over(CLEANER, order)
     pieces.settle()
     assert pieces.published().log_start == 1
     assert _produced(pieces, client) == 0
@@ -130,9 +130,7 @@ def test_removed_files_wait_where_even_a_removal_needs_room(
     owned.log.update_config(replace(owned.log.config, file_delete_delay_ms=0))  # type: ignore[union-attr]
     with monkeypatch.context() as full:
         full.setattr(os, "unlink", refuse)
-        pieces.worker.partition_requests.handle(
-            CLEANER, CleanupOrdered(owned.slot, owned.short_id, False, 0, 1, "a test")
-        )
+        pieces.hand_over(CLEANER, CleanupOrdered(owned.slot, owned.short_id, False, 0, 1, "a test"))
         pieces.run(lambda: "cannot unlink removed files yet" in caplog.text, "the removal is put off")
     assert not _is_given_up(pieces)
     assert _produced(pieces, client) == 0

@@ -59,9 +59,7 @@ def test_others_produce_while_segments_are_removed(pieces: Pieces, steps: Steps)
     writer = pieces.connect()
     end = partition_log.log_end_offset
     last = partition_log.segments[-2].base_offset
-    pieces.worker.partition_requests.handle(
-        NETWORK, CleanupOrdered(owned.slot, owned.short_id, False, last, end, "a test")
-    )
+    pieces.hand_over(NETWORK, CleanupOrdered(owned.slot, owned.short_id, False, last, end, "a test"))
     assert partition_log.log_start_offset == end
     asked = 0
     while pieces.worker.partition_requests.is_busy:
@@ -82,9 +80,7 @@ def test_others_produce_while_segments_are_described(
     partition_requests = pieces.worker.partition_requests
     sent = SentFrames()
     monkeypatch.setattr(partition_requests, "_sender", sent)
-    partition_requests.handle(
-        NETWORK, SegmentsRequest(1, [(owned.slot, owned.short_id), (owned.slot, owned.short_id + 1)])
-    )
+    pieces.hand_over(NETWORK, SegmentsRequest(1, [(owned.slot, owned.short_id), (owned.slot, owned.short_id + 1)]))
     asked = 0
     while not sent.frames:
         steps.permit()
@@ -104,7 +100,7 @@ def test_topic_that_is_deleted_while_its_segments_go_ends_that(pieces: Pieces, m
     turns = pieces.worker.partition_requests._turns
     last = partition_log.segments[-2].base_offset
     order = CleanupOrdered(owned.slot, owned.short_id, False, last, partition_log.log_end_offset, "a test")
-    pieces.worker.partition_requests.handle(NETWORK, order)
+    pieces.hand_over(NETWORK, order)
     # No step is made before the worker hears of the deletion, however many passes that takes.
     with monkeypatch.context() as held:
         held.setattr(turns, "work", lambda: None)

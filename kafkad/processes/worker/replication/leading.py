@@ -124,17 +124,20 @@ class Leading:
         start = owned.log.log_start_offset
         return start if owned.led is None else owned.led.low_watermark(start, self._partitions.image.brokers)
 
-    def advance(self, owned: OwnedPartition) -> None:
-        """Before the slot is published: advance the high watermark to the smallest offset of the in-sync replicas."""
+    def advance(self, owned: OwnedPartition) -> bool:
+        """Before the slot is published: advance the high watermark to the smallest offset of the in-sync replicas.
+
+        Returns whether a check of the followers was scheduled.
+        """
         led, log = owned.led, owned.log
         if led is None or log is None or not owned.leads:
-            return
+            return False
         now_ms = monotonic_ms()
         led.appended(log.log_end_offset, now_ms)
         committed = self._committed(owned, led, log, now_ms)
         if committed >= log.high_watermark.offset:
             log.advance_high_watermark(committed)
-        self._schedule(owned, led, log, now_ms)
+        return self._schedule(owned, led, log, now_ms)
 
     def _committed(self, owned: OwnedPartition, led: LedPartition, log: PartitionLog, now_ms: int) -> int:
         end = led.high_watermark(log.log_end_offset, owned.min_in_sync(log), now_ms, self._partitions.image.brokers)
@@ -158,12 +161,15 @@ class Leading:
 
     # Time.
 
-    def _schedule(self, owned: OwnedPartition, led: LedPartition, log: PartitionLog, now_ms: int) -> None:
+    def _schedule(self, owned: OwnedPartition, led: LedPartition, log: PartitionLog, now_ms: int) -> bool:
+        """Returns whether there is a new check."""
         due_ms = led.next_check_ms(log.log_end_offset, now_ms)
         scheduled_ms = self._due_ms.get(owned.slot)
-        if due_ms is not None and (scheduled_ms is None or due_ms < scheduled_ms):
-            self._due_ms[owned.slot] = due_ms
-            heappush(self._checks, (due_ms, owned.slot))
+        if due_ms is None or (scheduled_ms is not None and scheduled_ms <= due_ms):
+            return False
+        self._due_ms[owned.slot] = due_ms
+        heappush(self._checks, (due_ms, owned.slot))
+        return True
 
     def tick(self, now_ms: int) -> None:
         """Check the partitions whose followers may lag for too long by now."""

@@ -412,3 +412,19 @@ def test_deleted_records_are_deleted_when_all_replicas_have_deleted_them(pieces:
         client.reply()
     low_watermark, error = Struct(">qh").unpack(other.reply()[-10:])
     assert (low_watermark, error) == (1, 0)
+
+
+def test_an_append_after_which_a_follower_may_lag_is_what_the_worker_wakes_up_for(
+    make_pieces: Callable[..., Pieces],
+) -> None:
+    pieces = make_pieces(node_id=str(US), replica_lag_time_max_ms="50", replica_fetch_wait_max_ms="50")
+    pieces.publish(BrokersChanged(tuple(Broker(id=each, epoch=each, listeners=(), rack=None) for each in (US, SECOND))))
+    change(pieces, leader_epoch=1, partition_epoch=1, replicas=(US, SECOND), isr=(US, SECOND))
+    fetched(pieces.connect(), SECOND, 0)
+    writer = pieces.connect()
+    pieces.run(lambda: pieces.worker.leading.next_deadline_ms is None, "the follower has caught up")
+    pieces.settle()
+    assert append(writer)[0] == 0
+    due_ms, woken_ms = pieces.worker.leading.next_deadline_ms, pieces.worker.next_deadline_ms()
+    assert due_ms is not None and woken_ms is not None
+    assert woken_ms <= due_ms
