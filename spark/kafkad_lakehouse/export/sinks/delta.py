@@ -18,7 +18,7 @@ from uuid import UUID
 
 from kafkad_lakehouse.export.problems import CommitConflict, ExportFailed, NotInstalled, after_commit
 from kafkad_lakehouse.export.request import KEEP_ALL
-from kafkad_lakehouse.export.sinks.foreign_files import check_foreign_files, files_of_lost_table, lost_table
+from kafkad_lakehouse.export.sinks.foreign_files import table_of_another_run
 from kafkad_lakehouse.export.sinks.merging import TableFile, merge, new_run_id, small_files
 from kafkad_lakehouse.export.sinks.rewriting import remove, rows
 from kafkad_lakehouse.export.sinks.sink import Commit, Merged, Merging, TableState
@@ -61,14 +61,14 @@ class DeltaSink:
         self._table: DeltaTable | None = None
 
     def state(self, partitions: Iterable[int]) -> TableState:
-        table = self._table = self._load()
+        table = self._load()
         if table is None:
-            check_foreign_files(self._folder, "delta")
-            if files := files_of_lost_table(self._folder) if self._may_publish() else []:
-                if self._load() is not None:
-                    # Another export has made the first commit concurrently.
-                    return self.state(partitions)
-                raise lost_table(self._folder, files, f"the log of the table, {_LOG},", _REMEDY)
+            table = table_of_another_run(
+                *(self._folder, "delta", self._load, f"the log of the table, {_LOG},", _REMEDY),
+                looks_for_files=self._may_publish(),
+            )
+        self._table = table
+        if table is None:
             return TableState(None, None, None, {}, -1)
         with self._reading():
             return self._state(table, partitions)

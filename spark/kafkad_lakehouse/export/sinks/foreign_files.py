@@ -2,10 +2,14 @@
 of a table without its log.
 """
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from kafkad_lakehouse.export.problems import ExportFailed
 from kafkad_lakehouse.export.table_folder import TableFolder
 from kafkad_lakehouse.export.writing import DATE, is_run_file, is_run_file_name, parse_name
 
+Loaded = TypeVar("Loaded")
 _LOGS = {"parquet": "_kafkad_log", "delta": "_delta_log", "iceberg": "metadata"}
 _FOLDERS = ("metadata", "lost+found")
 """Folders of Iceberg and of a file system."""
@@ -31,7 +35,27 @@ def files_of_runs(folder: TableFolder) -> list[str]:
     return sorted(filter(is_run_file, names))
 
 
-def files_of_lost_table(folder: TableFolder) -> list[str]:
+def table_of_another_run(
+    folder: TableFolder, kind: str, load: Callable[[], Loaded | None], log: str, remedy: str, *, looks_for_files: bool
+) -> Loaded | None:
+    """None if the folder may become a new table. `load` reads the table: another export may create it meanwhile, and
+    then it is returned.
+
+    Raises `ExportFailed` for foreign files and, if `looks_for_files`, for files of runs without `log`, the log of their
+    table; `remedy` tells what to do then.
+    """
+    check_foreign_files(folder, kind)
+    files = _files_of_lost_table(folder) if looks_for_files else []
+    table = load() if files else None
+    if files and table is None:
+        raise ExportFailed(
+            f"{folder.out} has files of an export ({files[0]}), but {log} is missing: every record would be exported"
+            f" again. {remedy}"
+        )
+    return table
+
+
+def _files_of_lost_table(folder: TableFolder) -> list[str]:
     """The files of runs in a folder without a table that no killed run explains: the log of their table is missing.
 
     A run that was killed before the first commit has also left its folder of unfinished files or, in an object store,
@@ -61,14 +85,6 @@ def _remove_files_of_run(folder: TableFolder, run_id: str) -> None:
     for path in files_of_runs(folder):
         if run_of(path) == run_id:
             folder.remove(path)
-
-
-def lost_table(folder: TableFolder, files: list[str], log: str, remedy: str) -> ExportFailed:
-    """The error for a folder with these files and without the log of their table."""
-    return ExportFailed(
-        f"{folder.out} has files of an export ({files[0]}), but {log} is missing: every record would be exported again."
-        f" {remedy}"
-    )
 
 
 def run_of(path: str) -> str | None:

@@ -20,7 +20,7 @@ from uuid import UUID
 from kafkad_lakehouse.export.problems import CommitConflict, ExportFailed, NotInstalled, after_commit
 from kafkad_lakehouse.export.request import KEEP_ALL
 from kafkad_lakehouse.export.sinks.complete_hours import progress_after
-from kafkad_lakehouse.export.sinks.foreign_files import check_foreign_files, files_of_lost_table, lost_table
+from kafkad_lakehouse.export.sinks.foreign_files import table_of_another_run
 from kafkad_lakehouse.export.sinks.merging import TableFile, merge, new_run_id, small_files
 from kafkad_lakehouse.export.sinks.rewriting import discard_rejected, fitted, remove, rewrite_changed
 from kafkad_lakehouse.export.sinks.sink import Commit, Merged, Merging, TableState
@@ -94,19 +94,19 @@ class IcebergSink:
             raise ExportFailed(f"{folder.out}: an Iceberg table there needs a catalog: --catalog")
 
     def state(self, partitions: Iterable[int]) -> TableState:
-        table = self._table = self._load()
+        table = self._load()
         if table is None:
-            check_foreign_files(self._folder, "iceberg")
             if any(map(_LATER_STATE.fullmatch, self._folder.names("metadata"))):
                 raise ExportFailed(
                     f"{self._folder.out} has an Iceberg table that is not {self._name} of this catalog: use another"
                     " folder, or its --catalog and --table"
                 )
-            if files := files_of_lost_table(self._folder) if self._folder.is_local else []:
-                if self._load() is not None:
-                    # Another export has made the first commit concurrently.
-                    return self.state(partitions)
-                raise lost_table(self._folder, files, f"{self._name} of its catalog", _REMEDY)
+            table = table_of_another_run(
+                *(self._folder, "iceberg", self._load, f"{self._name} of its catalog", _REMEDY),
+                looks_for_files=self._folder.is_local,
+            )
+        self._table = table
+        if table is None:
             return TableState(None, None, None, {}, -1)
         known = self._identity(table)
         offsets = {int(partition): end for partition, end in known["offsets"].items()}

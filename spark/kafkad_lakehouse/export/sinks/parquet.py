@@ -21,7 +21,7 @@ from kafkad_lakehouse.export.problems import CommitConflict, ExportFailed, after
 from kafkad_lakehouse.export.request import KEEP_ALL, KEEP_LATEST
 from kafkad_lakehouse.export.schema import RECORDS
 from kafkad_lakehouse.export.sinks.complete_hours import progress_after
-from kafkad_lakehouse.export.sinks.foreign_files import check_foreign_files, files_of_lost_table, lost_table
+from kafkad_lakehouse.export.sinks.foreign_files import table_of_another_run
 from kafkad_lakehouse.export.sinks.manifest_log import FORMAT, FORMAT_OF_MERGES, LOG, ManifestLog, Table, ago_ms
 from kafkad_lakehouse.export.sinks.merging import TableFile, merge, new_run_id, small_files
 from kafkad_lakehouse.export.sinks.rewriting import changed_partitions, remove, rewrite_changed, rows
@@ -50,14 +50,10 @@ class ParquetSink:
         self._folder.check_store()
 
     def state(self, partitions: Iterable[int]) -> TableState:
-        last = self._log.last()
+        last = self._log.last() or table_of_another_run(
+            *(self._folder, "parquet", self._log.last, f"the log of the table, {LOG},", _REMEDY), looks_for_files=True
+        )
         if last is None:
-            check_foreign_files(self._folder, "parquet")
-            if files := files_of_lost_table(self._folder):
-                if self._log.last() is not None:
-                    # Another export has made the first commit concurrently.
-                    return self.state(partitions)
-                raise lost_table(self._folder, files, f"the log of the table, {LOG},", _REMEDY)
             return TableState(None, None, None, {}, -1)
         offsets = {int(partition): end for partition, end in last["offsets"].items()}
         known = (last["cluster_id"], UUID(last["topic_id"]), last["topic"])
