@@ -94,11 +94,14 @@ def _opened(context: ChildContext, handover: ControllerHandover, store: Embedded
     claim_all(online, cluster_id, context.config.node_id)
     random_source = RandomSource(lambda limit: random.randrange(limit), new_id)
     topics = _stored_topics(store)
-    failover_state = _failover_state(context, handover, topics)
+    deleted = frozenset(store.children(nodes.DELETIONS))
+    failover_state = _failover_state(
+        context, handover, {name: topic for name, topic in topics.items() if name not in deleted}
+    )
     found, offline = _scan_all(directories, failed, partitions_with_states(store, topics))
     is_first = context.incarnation == FIRST_INCARNATION
     found = without_sources(found, directories, is_first_incarnation=is_first)
-    if store.children(nodes.DELETIONS):
+    if deleted:
         # Deletions without directories end now. A power failure must not restore one of these directories afterwards.
         for at, cause in sync_names(directories, offline).items():
             log.error("log directory %s can't be synced and is offline: %s", directories[at].path, cause)

@@ -18,9 +18,9 @@ from kafkad.core.controller.deltas import MetadataDelta, TopicDeleted
 from kafkad.core.controller.image import MetadataImage, Topic
 from kafkad.core.controller.startup.reconciliation import Reconciliation
 from kafkad.core.log.segments.layout import directory_name
-from kafkad.core.partition_slot import STATE_FREE
 from kafkad.core.ports import StorageFailed
 from kafkad.core.types import TopicPartition
+from kafkad.processes.controller.failover_state import UnreferencedSlots
 from kafkad.processes.controller.log_dirs import sync_names
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class TopicDeletions:
         self._table = table
         self._directories = directories
         self._topics: dict[bytes, tuple[int, Topic]] = {}
-        self._unreferenced_slots = list(unreferenced_slots)
+        self._unreferenced_slots = UnreferencedSlots(table, unreferenced_slots)
         self._removals = DirectoryRemovals()
         self._workers: set[int] = set()
         """Workers with an incarnation to which metadata is sent."""
@@ -72,6 +72,7 @@ class TopicDeletions:
     def worker_ended(self, worker: int) -> None:
         """The controller removes what the dead worker had to remove; no other process writes to its slots."""
         self._workers.discard(worker)
+        self._unreferenced_slots.worker_ended(worker)
         for _, topic in list(self._topics.values()):
             self._remove_for(worker, topic)
 
@@ -151,9 +152,7 @@ class TopicDeletions:
 
     def acknowledged(self, version: int) -> None:
         """Every live process has applied `version`: slots that their owners have freed may be reused."""
-        while self._unreferenced_slots and self._table.read(self._unreferenced_slots[-1]).state == STATE_FREE:
-            self._unreferenced_slots.pop()
-        if self._unreferenced_slots:
+        if not self._unreferenced_slots.are_freed():
             return
         oldest = min((began for began, _ in self._topics.values()), default=version + 1)
         self._controller.acknowledged(min(version, oldest - 1))

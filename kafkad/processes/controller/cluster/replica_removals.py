@@ -1,7 +1,7 @@
 """The removed replicas whose owner has not freed the slot yet. If the owner dies, this process removes the replica.
 
-A slot is reused only after it is freed: to free it is a write, which would otherwise change the next partition in the
-slot. If a directory can't be renamed, it stays, and its log directory counts as failed, as in Apache Kafka.
+A slot is reused only after it is freed (see `UnreferencedSlots`). If a directory can't be renamed, it stays, and its
+log directory counts as failed, as in Apache Kafka.
 """
 
 import logging
@@ -14,9 +14,9 @@ from kafkad.adapters.files.log_directory import LogDirectory
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.core.controller.deltas import MetadataDelta, ReplicasRemoved
 from kafkad.core.controller.image import MetadataImage, Partition
-from kafkad.core.partition_slot import STATE_FREE
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.types import TopicPartition
+from kafkad.processes.controller.failover_state import UnreferencedSlots
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class ReplicaRemovals:
         """`unremoved` are the known replicas whose directories can't be renamed."""
         self._table = table
         self._directories = directories
-        self._unreferenced_slots = list(unreferenced_slots)
+        self._unreferenced_slots = UnreferencedSlots(table, unreferenced_slots)
         self._removals = DirectoryRemovals()
         self._pending: dict[int, tuple[int, UUID, TopicPartition, Partition]] = {}
         """(metadata version of the removal, topic id, partition, its last row) by slot."""
@@ -93,6 +93,7 @@ class ReplicaRemovals:
     def worker_ended(self, worker: int) -> None:
         """Remove its pending replicas here: its next incarnation does not get these removals."""
         self._workers.discard(worker)
+        self._unreferenced_slots.worker_ended(worker)
         for slot, (_, _, _, row) in list(self._pending.items()):
             if row.owner == worker:
                 self._remove(slot)
@@ -116,9 +117,7 @@ class ReplicaRemovals:
 
     def reusable(self, applied: int) -> int:
         """Slots freed up to this metadata version may be reused."""
-        while self._unreferenced_slots and self._table.read(self._unreferenced_slots[-1]).state == STATE_FREE:
-            self._unreferenced_slots.pop()
-        if self._unreferenced_slots:
+        if not self._unreferenced_slots.are_freed():
             return 0
         oldest = min((version for version, *_ in self._pending.values()), default=applied + 1)
         return min(applied, oldest - 1)
