@@ -23,12 +23,16 @@ def unavailable_result(owned: OwnedPartition | None, slot: int, short_id: int, d
 
 
 class Unflushed(NamedTuple):
-    """A batch in `log` whose append completes when all records below `end` are on disk (`flush.messages`)."""
+    """A batch in `log` whose append completes when all records below `end` are on disk (`flush.messages`).
+
+    A broker that has lost the leadership since may have truncated the batch: the producer has to send it again.
+    """
 
     result: int
     owned: OwnedPartition
     log: PartitionLog
     end: int
+    lost_leaderships: int
 
     @property
     def is_waiting(self) -> bool:
@@ -36,7 +40,8 @@ class Unflushed(NamedTuple):
 
     @property
     def is_lost(self) -> bool:
-        return self.owned.log is not self.log or not self.owned.is_online
+        owned = self.owned
+        return owned.log is not self.log or not owned.is_online or owned.lost_leaderships != self.lost_leaderships
 
 
 class ProduceResponse:
@@ -61,13 +66,16 @@ class ProduceResponse:
         self.acks = acks
         self.deadline_ms = deadline_ms
         self.results: list[AppendResult] = []
-        self.required: list[tuple[int, int]] = []
+        self.required: list[tuple[int, int, int]] = []
+        """(slot, offset that the high watermark must reach, lost leaderships at the append) for each appended batch."""
         self.unflushed: list[Unflushed] = []
         self.record_errors: list[RecordErrors] = []
 
 
 def is_flushed(response: ProduceResponse, deleted: DeletedTopics) -> bool:
-    """Whether no result waits for the disk. A batch whose sync failed or whose topic was deleted gets an error."""
+    """Whether no result waits for the disk. A batch gets an error if its sync failed, its topic was deleted or this
+    broker has lost the leadership.
+    """
     if any(row.is_waiting for row in response.unflushed):
         return False
     rows, response.unflushed = response.unflushed, []

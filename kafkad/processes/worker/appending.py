@@ -245,9 +245,10 @@ class Appender:
             owned.messages_in += info[1] - info[0] + 1
             owned.bytes_in += length
         if response.acks == ALL_IN_SYNC:
-            response.required.append((slot, info[1] + 1))
+            response.required.append((slot, info[1] + 1, owned.lost_leaderships))
         if partition_log.held_back and partition_log.completed_end <= info[1]:
-            response.unflushed.append(Unflushed(len(response.results), owned, partition_log, info[1] + 1))
+            row = Unflushed(len(response.results), owned, partition_log, info[1] + 1, owned.lost_leaderships)
+            response.unflushed.append(row)
         return (0, info[0], info[2], info[3])
 
     def _rejected(self, owned: OwnedPartition | None, error: KafkaError, response: ProduceResponse) -> AppendResult:
@@ -292,16 +293,21 @@ class Appender:
 
     def _is_replicated(self, response: ProduceResponse) -> bool:
         """True in the usual case: the in-sync replicas have all records, and no delayed operation is necessary."""
-        for slot, required in response.required:
+        for slot, required, lost_leaderships in response.required:
             owned = self._partitions.get(slot)
-            if owned is None or owned.log is None or owned.log.high_watermark.offset < required:
+            if owned is None or owned.log is None or owned.lost_leaderships != lost_leaderships:
+                return False
+            if owned.log.high_watermark.offset < required:
                 return False
         return True
 
     def _wait(self, response: ProduceResponse) -> None:
-        required = dict(response.required)
-        rows = [PendingPartition(slot, offset) for slot, offset in required.items()]
-        operation = DelayedProduce(request=response, deadline_ms=response.deadline_ms, partitions=rows)
+        rows: dict[int, PendingPartition] = {}
+        for slot, offset, lost_leaderships in response.required:
+            owned = self._partitions.get(slot)
+            is_lost = owned is not None and owned.lost_leaderships != lost_leaderships
+            rows[slot] = PendingPartition(slot, offset, ErrorCode.NOT_LEADER_OR_FOLLOWER if is_lost else ErrorCode.NONE)
+        operation = DelayedProduce(request=response, deadline_ms=response.deadline_ms, partitions=list(rows.values()))
         if self._purgatory.try_complete_else_watch(operation):
             self._reply(operation)
         self._block[PURGATORY_PRODUCE] = len(self._purgatory)
@@ -334,7 +340,7 @@ class Appender:
         if response.incarnation != self._incarnations[response.network]:
             return
         codes = {row.slot: row.error_code for row in operation.partitions}
-        waited = {slot: codes[slot] for slot, _ in response.required}
+        waited = {slot: codes[slot] for slot, _offset, _lost in response.required}
         results = with_codes(response, waited)
         self._block[PURGATORY_PRODUCE] = len(self._purgatory)
         self._sender.send(self._networks[response.network], _APPENDED + pack_appended(response.part_id, results))

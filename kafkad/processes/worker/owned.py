@@ -57,6 +57,7 @@ class OwnedPartition:
         "led",
         "log",
         "log_dir",
+        "lost_leaderships",
         "messages_in",
         "name",
         "needs_recovery",
@@ -90,6 +91,8 @@ class OwnedPartition:
         self.generation_base = 0
         """Added to the log's generation, which restarts at each load; published generations only increase."""
         self.role = ROLE_LEADER
+        self.lost_leaderships = 0
+        """The number of lost leaderships. A record appended before the last loss may have been truncated since."""
         self.row: Partition | None = None
         """The partition in the metadata."""
         self.led: LedPartition | None = None
@@ -132,6 +135,8 @@ class OwnedPartition:
         if row.leader in (broker_id, NO_LEADER):
             role = ROLE_NONE if row.leader == NO_LEADER else ROLE_LEADER
         changed = (role, row.leader_epoch) != (self.role, self.leader_epoch)
+        if self.role == ROLE_LEADER and role != ROLE_LEADER:
+            self.lost_leaderships += 1
         self.role, self.leader_epoch = role, row.leader_epoch
         self.row = row
         self.in_sync, self.replicas = len(row.isr), len(row.replicas)

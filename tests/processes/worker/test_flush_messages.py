@@ -6,10 +6,12 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from bench.brokers.processes import WITHIN_S
 from kafkad.adapters.files import segment_files
 from kafkad.adapters.files.segment_files import SegmentFile
+from kafkad.core.controller.deltas import PartitionsChanged
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.metrics.catalogue import LOG_FLUSHES
@@ -19,6 +21,9 @@ from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.simulation.disk import SimulatedDisk, Trouble
 from tests.simulation.scheduler import Scheduler
 from tests.tools.raw_requests import batch, delete_records, fetch, produce, read_fetched, read_produced
+
+OTHER = 9
+"""The id of another broker."""
 
 
 class SlowDisk(SimulatedDisk):
@@ -142,6 +147,22 @@ def test_who_waits_for_the_disk_hears_that_the_topic_was_deleted(pieces: Pieces,
     pieces.settle()
     disk.lets_through.set()
     assert error(client) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("leads_again", [False, True], ids=["another leader", "leader again"])
+def test_a_leader_that_is_replaced_acknowledges_no_record_that_waits_for_the_disk(
+    pieces: Pieces, disk: SlowDisk, acks: int, leads_again: bool
+) -> None:
+    """As a follower it may truncate the record, and reach the same offset with another one."""
+    disk.lets_through.clear()
+    client = sent(pieces, disk, acks=acks)
+    row = pieces.image.topics[TOPIC].partitions[0]
+    pieces.publish(PartitionsChanged(TOPIC, (replace(row, leader=OTHER, leader_epoch=1),)), to=(WORKER,))
+    if leads_again:
+        # The worker receives both in one pass.
+        pieces.publish(PartitionsChanged(TOPIC, (replace(row, leader_epoch=2),)), to=(WORKER,))
+    assert error(client) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_nobody_is_told_of_a_record_of_a_dead_network_process(pieces: Pieces, disk: SlowDisk) -> None:

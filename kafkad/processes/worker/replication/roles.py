@@ -54,11 +54,11 @@ class Roles:
         """The partition has left this worker."""
         owned.led = None
         self._respond_to_waiting(owned)
-        self._appender.flush_ended()
         self._partition_requests.respond_to_waiting(owned)
         self._coordinator_shards.left(owned)
 
     def _respond_to_waiting(self, owned: OwnedPartition) -> None:
         self._appender.advanced(owned.slot)
+        self._appender.flush_ended()
         self._partition_requests.pending_deletes.progressed(owned.slot)
         self._watchers.release(owned)

@@ -10,7 +10,13 @@ from msgspec.structs import replace
 
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
-from kafkad.core.controller.deltas import BrokersChanged, PartitionsChanged, ReplicasRemoved, TopicConfigChanged
+from kafkad.core.controller.deltas import (
+    BrokersChanged,
+    MetadataDelta,
+    PartitionsChanged,
+    ReplicasRemoved,
+    TopicConfigChanged,
+)
 from kafkad.core.controller.image import NO_OWNER, NO_SLOT, Broker, Partition
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.partition_log import CACHED_POSITIONS
@@ -347,6 +353,26 @@ def test_a_leader_that_is_deposed_answers_who_waits_and_refuses_the_rest(pieces:
     assert pieces.published().role == ROLE_LEADER
     assert append(client) == (0, 1)
     assert committed(pieces) == (0, 2)
+
+
+def test_a_leader_that_is_deposed_and_leads_again_acknowledges_no_record_of_before(pieces: Pieces) -> None:
+    """All in one pass of the worker: the record may have been truncated in between."""
+    row = change(pieces, isr=(US,), partition_epoch=2)
+    producer = pieces.connect()
+    producer.send(produce({(TOPIC, 0): batch()}, acks=-1))
+    append, sent = pieces.worker.appender.append, []
+
+    def append_then_change(network: int, frame: bytes) -> bool:
+        sent.append(frame)
+        is_long = append(network, frame)
+        for epoch, leader in ((2, SECOND), (3, US)):
+            changed = replace(row, leader=leader, leader_epoch=epoch, partition_epoch=epoch + 1)
+            pieces.worker.metadata_changed(pieces.image, MetadataDelta(0, (PartitionsChanged(TOPIC, (changed,)),)))
+        return is_long
+
+    pieces.worker.appender.append = append_then_change  # type: ignore[method-assign]
+    assert read_produced(producer.reply())[TOPIC, 0].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert len(sent) == 1
 
 
 def test_progress_of_an_older_epoch_says_nothing(pieces: Pieces) -> None:

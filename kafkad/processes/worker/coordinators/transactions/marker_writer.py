@@ -33,8 +33,10 @@ class _Row:
         self.marker = marker
         self.completed = completed
         self.results: list[int] = []
-        self.required: dict[int, tuple[OwnedPartition, int]] = {}
-        """Index of the result → the partition, and the offset that its high watermark must reach."""
+        self.required: dict[int, tuple[OwnedPartition, int, int]] = {}
+        """Index of the result → the partition, the offset that its high watermark must reach, and its lost leaderships
+        at the append: a marker appended before the last loss may have been truncated.
+        """
 
 
 class TxnMarkerWriter:
@@ -81,7 +83,7 @@ class TxnMarkerWriter:
         except KafkaError as error:
             row.results.append(error.code)
             return
-        row.required[len(row.results)] = (owned, end_offset)
+        row.required[len(row.results)] = (owned, end_offset, owned.lost_leaderships)
         row.results.append(ErrorCode.NONE)
 
     def _write_one(self, owned: OwnedPartition, marker: TxnMarkerRequest) -> int:
@@ -121,8 +123,8 @@ class TxnMarkerWriter:
                 self._waiting.append(row)
 
     def _is_done(self, row: _Row) -> bool:
-        for number, (owned, end_offset) in list(row.required.items()):
-            if owned.log is None or not owned.leads:
+        for number, (owned, end_offset, lost_leaderships) in list(row.required.items()):
+            if owned.log is None or not owned.leads or owned.lost_leaderships != lost_leaderships:
                 row.results[number] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             elif owned.log.high_watermark.offset < end_offset:
                 continue
