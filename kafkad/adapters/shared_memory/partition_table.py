@@ -2,7 +2,8 @@
 
 One slot per partition: an aligned 8-byte index word, a word for truncations, and two halves with checksums. The owner
 writes the invalid half, then switches the index with one store. So a writer killed at any point leaves the old half
-valid, and readers never wait. The slot is a cache of the log.
+valid, and readers never wait for a writer. A reader that was overtaken by a publication reads again. The slot is a
+cache of the log.
 """
 
 import struct
@@ -54,16 +55,21 @@ class PartitionTable:
 
     def read(self, slot: int) -> PartitionSlot:
         """The last published content; a free slot if there is none. Raises `SlotUnreadable`."""
-        for _ in range(_READ_ATTEMPTS):
-            word = self._words[slot * _WORDS_PER_SLOT]
+        index = slot * _WORDS_PER_SLOT
+        invalid = 0
+        while invalid < _READ_ATTEMPTS:
+            word = self._words[index]
             if not word:
                 return _FREE_SLOT
             offset = slot * SLOT_BYTES + _HALF_OFFSETS[word & 1]
             half = self._mm[offset : offset + _HALF_BYTES]
             body = half[: _BODY.size]
-            # A valid half may be used although the index has changed meanwhile: then the half is newer.
+            if word != self._words[index]:
+                # The half may have been overwritten with content that is not published yet.
+                continue
             if crc32(body) == _CHECKSUM.unpack_from(half, _BODY.size)[0]:
                 return PartitionSlot._make(_BODY.unpack(body))
+            invalid += 1
         raise SlotUnreadable(f"partition slot {slot} has no valid half (index word {word:#x})")
 
     def publish(self, slot: int, value: PartitionSlot) -> None:

@@ -122,6 +122,32 @@ def test_reader_never_sees_a_torn_slot_beside_a_writer_that_is_killed(table: Par
     assert len(set(table.read(3)[8:19])) == 1
 
 
+class OvertakenMemory:
+    """Memory whose writer publishes once more and is about to publish again, while a reader begins to read."""
+
+    def __init__(self, region: SharedRegion) -> None:
+        self.mm, self.view = self, region.view
+        self._region, self._writer = region, PartitionTable(region)
+        self.is_reader_overtaken = False
+
+    def __getitem__(self, part: slice) -> bytes:
+        if not self.is_reader_overtaken:
+            self.is_reader_overtaken = True
+            self._writer.publish(3, NEW)
+            index = self._region.mm[3 * SLOT_BYTES : 3 * SLOT_BYTES + 8]
+            self._writer.publish(3, NEW._replace(hw_offset=300))
+            self._region.mm[3 * SLOT_BYTES : 3 * SLOT_BYTES + 8] = index
+        return self._region.mm[part]
+
+
+def test_reader_that_was_overtaken_sees_nothing_unpublished(region: SharedRegion, table: PartitionTable) -> None:
+    """The next reader would see an earlier high watermark: it does not find the records that the first one has read."""
+    table.publish(3, OLD)
+    memory = OvertakenMemory(region)
+    assert PartitionTable(memory).read(3) == NEW  # type: ignore[arg-type]
+    assert memory.is_reader_overtaken
+
+
 def test_cleared_slot_has_a_generation_that_no_handle_has(table: PartitionTable) -> None:
     table.publish(2, NEW)
     table.clear(2)
