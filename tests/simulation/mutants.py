@@ -239,7 +239,7 @@ def _mutant(
 
 MUTANTS = {
     "answers before it publishes": _mutant(worker=AnswersBeforeItPublishes, found="acknowledged up to", seed=6),
-    "looks at producers only": _mutant(worker=LooksAtProducersOnly, found="is done", seed=5),
+    "looks at producers only": _mutant(worker=LooksAtProducersOnly, found="is done", seed=10),
     "publishes before it writes": _mutant(also=_writes_later, found="readable up to byte", seed=0),
     "hears messages of the dead": _mutant(
         (rings, "RingReader", DeafToIncarnations), found="this should not happen", seed=11
@@ -248,12 +248,12 @@ MUTANTS = {
         (ProcessRegistry, "is_seen_by_all", _is_always_seen), shape=_crowded, found="this should not happen", seed=34
     ),
     "recognizes no repetition": _mutant(
-        (ProducerStates, "check", _accepts), found="has records in the log twice", seed=1
+        (ProducerStates, "check", _accepts), found="has records in the log twice", seed=2
     ),
     "believes every log": _mutant(
         (loading, "LoadRequest", _believes_every_log), found="has records in the log twice", seed=146
     ),
-    "tells no latecomer": _mutant((Watchers, "watch", _never_late), found="has read everything", seed=236),
+    "tells no latecomer": _mutant((Watchers, "watch", _never_late), found="has read everything", seed=387),
     "gives no arena back": _mutant(also=_keeps_the_arena, found="are lent to nobody", seed=0),
     "cleans what has grown": _mutant(
         (partition_requests, "last_segment_below", _below_the_watermark),
@@ -272,18 +272,18 @@ MUTANTS = {
     ),
     "names no aborted transaction": _mutant((LogReaders, "aborted", _names_nobody), found=", aborted: ", seed=0),
     "forgets transactions": _mutant((Runtime, "_load", _remembers_nothing), found="was producer", seed=2),
-    "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone), found="nothing is held back", seed=30),
+    "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone), found="nothing is held back", seed=35),
     "believes the page cache": _mutant(
-        (PendingFlush, "hold_back", _holds_nothing_back), shape=_without_power, found="the record at", seed=287
+        (PendingFlush, "hold_back", _holds_nothing_back), shape=_without_power, found="the record at", seed=320
     ),
     "swaps in what is on no disk": _mutant(
-        (rewriting, "_sync", _leaves_it_in_the_page_cache), shape=_without_power, found="is not in the log", seed=658
+        (rewriting, "_sync", _leaves_it_in_the_page_cache), shape=_without_power, found="is not in the log", seed=688
     ),
     "brings back what was deleted": _mutant(
         (LatestOfEachKey, "retains", _keeps_values), found="the newest in the log is at", seed=46
     ),
     "does not answer for the dead": _mutant(
-        (ProduceRequests, "worker_lost", _forgets_the_dead), found="produce requests are not answered", seed=6
+        (ProduceRequests, "worker_lost", _forgets_the_dead), found="produce requests are not answered", seed=11
     ),
 }
 """Not among them: a broker without grace periods. Nobody who reads can tell, as every handle is checked by generation
