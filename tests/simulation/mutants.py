@@ -238,14 +238,14 @@ def _mutant(
 
 
 MUTANTS = {
-    "answers before it publishes": _mutant(worker=AnswersBeforeItPublishes, found="acknowledged up to", seed=6),
+    "answers before it publishes": _mutant(worker=AnswersBeforeItPublishes, found="acknowledged up to", seed=9),
     "looks at producers only": _mutant(worker=LooksAtProducersOnly, found="is done", seed=10),
     "publishes before it writes": _mutant(also=_writes_later, found="readable up to byte", seed=0),
     "hears messages of the dead": _mutant(
         (rings, "RingReader", DeafToIncarnations), found="this should not happen", seed=11
     ),
     "uses its arena at once": _mutant(
-        (ProcessRegistry, "is_seen_by_all", _is_always_seen), shape=_crowded, found="this should not happen", seed=34
+        (ProcessRegistry, "is_seen_by_all", _is_always_seen), shape=_crowded, found="this should not happen", seed=2599
     ),
     "recognizes no repetition": _mutant(
         (ProducerStates, "check", _accepts), found="has records in the log twice", seed=2
@@ -253,7 +253,7 @@ MUTANTS = {
     "believes every log": _mutant(
         (loading, "LoadRequest", _believes_every_log), found="has records in the log twice", seed=146
     ),
-    "tells no latecomer": _mutant((Watchers, "watch", _never_late), found="has read everything", seed=387),
+    "tells no latecomer": _mutant((Watchers, "watch", _never_late), found="has read everything", seed=402),
     "gives no arena back": _mutant(also=_keeps_the_arena, found="are lent to nobody", seed=0),
     "cleans what has grown": _mutant(
         (partition_requests, "last_segment_below", _below_the_watermark),
@@ -272,15 +272,15 @@ MUTANTS = {
     ),
     "names no aborted transaction": _mutant((LogReaders, "aborted", _names_nobody), found=", aborted: ", seed=0),
     "forgets transactions": _mutant((Runtime, "_load", _remembers_nothing), found="was producer", seed=2),
-    "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone), found="nothing is held back", seed=35),
+    "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone), found="nothing is held back", seed=285),
     "believes the page cache": _mutant(
-        (PendingFlush, "hold_back", _holds_nothing_back), shape=_without_power, found="the record at", seed=320
+        (PendingFlush, "hold_back", _holds_nothing_back), shape=_without_power, found="the record at", seed=445
     ),
     "swaps in what is on no disk": _mutant(
         (rewriting, "_sync", _leaves_it_in_the_page_cache), shape=_without_power, found="is not in the log", seed=688
     ),
     "brings back what was deleted": _mutant(
-        (LatestOfEachKey, "retains", _keeps_values), found="the newest in the log is at", seed=46
+        (LatestOfEachKey, "retains", _keeps_values), found="the newest in the log is at", seed=47
     ),
     "does not answer for the dead": _mutant(
         (ProduceRequests, "worker_lost", _forgets_the_dead), found="produce requests are not answered", seed=11

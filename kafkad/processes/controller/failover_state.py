@@ -26,19 +26,13 @@ class FailoverState:
 
 
 class UnreferencedSlots:
-    """Published slots of no topic in the store. They are reused only after they are freed: to free a slot is a write,
-    which would otherwise change the next partition in it.
+    """Published slots of no topic in the store. They are reused only after their owners, or the next incarnations of
+    these, have freed them: to free a slot is a write, which would otherwise change the next partition in it.
     """
 
     def __init__(self, table: PartitionTable, slots: Iterable[int]) -> None:
         self._table = table
         self._slots = list(slots)
-
-    def worker_ended(self, worker: int) -> None:
-        """Free the slots of the dead worker: its next incarnation does not know them."""
-        for slot in self._slots:
-            if self._table.read(slot).owner == worker:
-                self._table.clear(slot)
 
     def are_freed(self) -> bool:
         while self._slots and self._table.read(self._slots[-1]).state == STATE_FREE:

@@ -72,7 +72,6 @@ class TopicDeletions:
     def worker_ended(self, worker: int) -> None:
         """The controller removes what the dead worker had to remove; no other process writes to its slots."""
         self._workers.discard(worker)
-        self._unreferenced_slots.worker_ended(worker)
         for _, topic in list(self._topics.values()):
             self._remove_for(worker, topic)
 

@@ -17,6 +17,7 @@ from uuid import uuid4
 from kafkad.adapters.files.directory_removal import DirectoryRemovals
 from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.adapters.shared_memory.process_registry import GRACE_CHECK_MS, GraceMark, ProcessRegistry
 from kafkad.config.entities.broker import BrokerConfig
@@ -34,7 +35,7 @@ from kafkad.core.controller.deltas import (
 from kafkad.core.controller.image import MetadataImage, Partition, Topic
 from kafkad.core.log.segments.layout import marked_directory_name
 from kafkad.core.log.settings import LogConfig
-from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, PartitionSlot
+from kafkad.core.partition_slot import STATE_DELETING, STATE_FREE, STATE_OFFLINE, PartitionSlot
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.types import TopicPartition
 from kafkad.processes.runtime.turns import STEP_S
@@ -106,6 +107,7 @@ class Partitions:
         self._deletions: deque[_DeletedPartition] = deque()
         self._check_due_ms: int | None = None
         """When to check deleted partitions again; None without any."""
+        self._has_snapshot = False
         self.unattempted = 0
         """The number of deleted partitions without a first attempt to rename their directory."""
         self._removals = DirectoryRemovals()
@@ -154,9 +156,20 @@ class Partitions:
         }
         for slot in [slot for slot in self.by_slot if slot not in owned_slots]:
             self._drop(self.by_slot[slot].topic_id, (slot,))
+        if not self._has_snapshot:
+            self._has_snapshot = True
+            self._free_slots_of_dead_worker(owned_slots)
         for topic in image.topics.values():
             self._update(topic, topic.partitions)
         self._reconfigure_all()
+
+    def _free_slots_of_dead_worker(self, owned_slots: Container[int]) -> None:
+        """The partitions of these slots were deleted, and the earlier incarnation of this worker did not free them."""
+        for slot in range(ControllerHandover(self._table).slots_ever_used):
+            if slot not in owned_slots:
+                published = self._table.read(slot)
+                if published.owner == self._worker and published.state != STATE_FREE:
+                    self._table.clear(slot)
 
     def _update(self, topic: Topic, partitions: tuple[Partition, ...]) -> None:
         config: LogConfig | None = None

@@ -6,7 +6,7 @@ from pathlib import Path
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.partition_table import TABLE_BYTES, PartitionTable
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
-from kafkad.core.partition_slot import STATE_FREE, STATE_ONLINE, PartitionSlot
+from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.processes.controller.failover_state import UnreferencedSlots
 from kafkad.processes.controller.startup import open_controller
 from tests.processes.controller.opened import forked, make
@@ -30,13 +30,12 @@ def test_slots_of_a_deletion_that_was_only_recorded_are_not_reused(tmp_path: Pat
         second.store.close()
 
 
-def test_slots_of_a_worker_that_dies_before_it_frees_them_are_freed() -> None:
+def test_slots_are_reused_when_all_are_freed() -> None:
     table = PartitionTable(SharedRegion("partitions", TABLE_BYTES))
     for owner in (0, 1):
         table.publish(owner, PartitionSlot(topic_id=b"t" * 16, partition=owner, owner=owner, state=STATE_ONLINE))
     slots = UnreferencedSlots(table, (0, 1))
-    slots.worker_ended(1)
-    assert (table.read(0).state, table.read(1).state) == (STATE_ONLINE, STATE_FREE)
+    table.clear(1)
     assert not slots.are_freed()
     table.clear(0)
     assert slots.are_freed()

@@ -11,8 +11,9 @@ from threading import Event
 import pytest
 
 from bench.brokers.processes import WITHIN_S
+from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.core.controller.deltas import TopicConfigChanged
-from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
+from kafkad.core.partition_slot import STATE_FREE, STATE_OFFLINE, STATE_ONLINE
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import batch, fetch, produce, read_fetched, read_produced
 
@@ -83,6 +84,16 @@ def test_configs_that_somebody_else_has_stored_stop_no_worker(pieces: Pieces, ca
     lines = [record.getMessage() for record in caplog.records if "ignoring configs" in record.getMessage()]
     assert len(lines) == 2, "one in each life of the worker"
     assert "nonsense" in lines[0] and "max.message.bytes: Invalid value many" in lines[0]
+
+
+def test_next_life_frees_the_slots_of_topics_that_were_deleted_between_both(pieces: Pieces) -> None:
+    """Otherwise they are never free: no other process writes to the slots of a worker."""
+    slots = [pieces.slot(), pieces.slot(partition=1)]
+    ControllerHandover(pieces.table).keep(max(slots) + 1, frozenset())
+    pieces.kill(WORKER)
+    pieces.delete_topic(TOPIC, to=())
+    pieces.begin(WORKER)
+    pieces.run(lambda: all(pieces.table.read(slot).state == STATE_FREE for slot in slots), "both slots are free")
 
 
 def test_torn_tail_of_a_killed_writer_is_cut_off(pieces: Pieces) -> None:

@@ -150,7 +150,7 @@ MUTANTS = {
         (Runtime, "_load", _remembers_nothing), shape=_transacting, found="was producer", seed=12
     ),
     "names no aborted transaction": _mutant(
-        (LogReaders, "aborted", _names_nobody), shape=_transacting, found="can be read", seed=3
+        (LogReaders, "aborted", _names_nobody), shape=_transacting, found="can be read", seed=4
     ),
     "shows offsets of open transactions": _mutant(
         also=_shows_what_is_pending, shape=_forwarding, found=", aborted: committed was", seed=7

@@ -93,7 +93,6 @@ class ReplicaRemovals:
     def worker_ended(self, worker: int) -> None:
         """Remove its pending replicas here: its next incarnation does not get these removals."""
         self._workers.discard(worker)
-        self._unreferenced_slots.worker_ended(worker)
         for slot, (_, _, _, row) in list(self._pending.items()):
             if row.owner == worker:
                 self._remove(slot)
