@@ -61,8 +61,6 @@ class Watcher:
             ConnectionTimeouts(),
             LogRateLimit(),
             timeout_of_ms,
-            self.refusing.append,
-            self.answering.append,
             lambda: self.now_ms,
         )
 
@@ -76,6 +74,8 @@ class Watcher:
             if next_ms is not None and next_ms - self.now_ms <= 1_000:
                 self.now_ms = max(self.now_ms, next_ms)
             self.refusals.tick()
+            self.refusing += self.refusals.take_suspects()
+            self.answering += self.refusals.take_recovered()
 
 
 @pytest.fixture

@@ -127,9 +127,10 @@ def _moves_no_leader(*_: object) -> None:
     pass
 
 
-def _asks_nobody(self: ControlledShutdown, _broker: Broker) -> None:
+def _asks_nobody(self: ControlledShutdown, _broker: Broker | None, _now_ms: int) -> None:
     """It ends before others lead."""
-    self._state._end("other brokers lead all partitions")
+    if self._is_registered and not self.is_over:
+        self._state._end("other brokers lead all partitions")
 
 
 def _stays_a_member(leaving: int, row: Partition) -> None:
@@ -207,7 +208,7 @@ MUTANTS: Mapping[str, ClusterMutant] = {
         seed=0,
     ),
     "stops without asking": _mutant(
-        (ControlledShutdown, "_try", _asks_nobody), shape=_leaving, found="others led in its place", seed=0
+        (ControlledShutdown, "take_request", _asks_nobody), shape=_leaving, found="others led in its place", seed=0
     ),
     "stays in the ISR when it stops": _mutant(
         (elected, "not_in_sync", _stays_a_member), shape=_leaving, found="others led in its place", seed=2

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
 
+from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.core.cluster.control_requests import (
@@ -48,6 +49,7 @@ from kafkad.processes.runtime.broker_connections import Destination
 from kafkad.processes.runtime.connection_timeouts import timeouts_of
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.wire import api_table
+from kafkad.wire.cluster.broker_requests import CONTROLLED_SHUTDOWN
 from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
 from kafkad.wire.processes.controller_messages import (
     AdminReply,
@@ -62,6 +64,7 @@ from kafkad.wire.processes.controller_messages import (
 )
 
 log = logging.getLogger(__name__)
+SHUTDOWN_VERSION = 3
 Result = TypeVar("Result")
 
 _ORDERS = frozenset((nodes.DELETIONS, nodes.REASSIGNMENT, nodes.PREFERRED_ELECTION))
@@ -96,14 +99,13 @@ class ControllerRole:
         self._forwarding = RequestForwarding(loop, host, timeouts, log_rate_limit, send)
         self._isr_changes = IsrChanges(host, send, self._forwarding, self._alter_locally, cluster.versions)
         self._controlled_shutdown: ControlledShutdown | None = None
+        self._shutdown_done: Callable[[], None] = lambda: None
         self._refused_connections = RefusedConnections(
-            loop, client_id, timeouts, log_rate_limit, cluster.suspect_refused_ms, self._on_refused, self._on_accepted
+            loop, client_id, timeouts, log_rate_limit, cluster.suspect_refused_ms
         )
-        self._leader_balance = LeaderBalance(
-            config, lambda percentage: self._do(lambda _store: controller.balance_leaders(percentage))
-        )
-        self._deletion_retries = DeletionRetries(lambda: self._do(lambda _: controller.retry_deletions()))
-        self._next_term = NextTerm(self._run_again)
+        self._leader_balance = LeaderBalance(config)
+        self._deletion_retries = DeletionRetries()
+        self._next_term = NextTerm()
         self._has_deletions_to_retry = False
 
     @property
@@ -138,10 +140,6 @@ class ControllerRole:
         if self.is_elected and (topics or brokers):
             self._do(lambda _store: self._controller.configs_changed(topics, brokers))
 
-    def _run_again(self) -> None:
-        if self._broker is not None and self._membership.is_connected:
-            self._run()
-
     def _run(self) -> None:
         cluster_id = self._host.image.cluster_id
         self._do(lambda store: self._controller.run(store, cluster_id))
@@ -167,7 +165,7 @@ class ControllerRole:
             raise error
         log.warning("controller resigned: %s", error)
         self._send_outcome(Outcome())
-        self._next_term.ended(error)
+        self._next_term.ended(error, monotonic_ms())
         return None
 
     def _send_outcome(self, outcome: Outcome, applied: Callable[[], object] | None = None) -> None:
@@ -297,26 +295,32 @@ class ControllerRole:
 
     def begin_controlled_shutdown(self, tries: int, pause_ms: int, done: Callable[[], None]) -> None:
         """`done` is called when other brokers lead instead, or after the last retry."""
-        self._controlled_shutdown = ControlledShutdown(
-            *(self._host, self._forwarding, lambda: self._broker, self._shut_down_locally, tries, pause_ms, done),
-            has_store=lambda: self._membership.is_connected,
-        )
+        self._controlled_shutdown = ControlledShutdown(self._host, tries, pause_ms)
+        self._shutdown_done = done
 
-    def _shut_down_locally(
-        self, request: ControlledShutdownRequest, on_response: Callable[[ControlledShutdownResponse | None], None]
-    ) -> bool:
-        if not self.is_elected:
-            return False
+    def _continue_shutdown(self, shutdown: ControlledShutdown, now_ms: int) -> None:
+        was_over = shutdown.is_over
+        shutdown.tick(self._broker, now_ms, has_store=self._membership.is_connected)
+        request = shutdown.take_request(self._broker, now_ms)
+        if shutdown.is_over and not was_over:
+            self._shutdown_done()
+        elif request is not None and self.is_elected:
+            self._shut_down_locally(request, shutdown)
+        elif request is not None:
+            self._forwarding.send_request(
+                *(api_table.CONTROLLED_SHUTDOWN, SHUTDOWN_VERSION, CONTROLLED_SHUTDOWN, request),
+                shutdown.response_received,
+            )
 
+    def _shut_down_locally(self, request: ControlledShutdownRequest, shutdown: ControlledShutdown) -> None:
         def done(future: "Future[tuple[Outcome, ControlledShutdownResponse]]") -> None:
             result = self._result(future)
             if result is None:
-                on_response(None)
+                shutdown.response_received(None)
             else:
-                self._send_outcome(result[0], partial(on_response, result[1]))
+                self._send_outcome(result[0], partial(shutdown.response_received, result[1]))
 
         self._membership.read(lambda _store: self._controller.controlled_shutdown(request), done)
-        return True
 
     # Brokers that refuse connections although their sessions are alive.
 
@@ -329,7 +333,7 @@ class ControllerRole:
         to = self._forwarding.destination()
         return [] if to is None else [Watched(to, self._host.controller_epoch)]
 
-    def _on_refused(self, watched: Watched) -> None:
+    def _refused(self, watched: Watched) -> None:
         broker = watched.destination.broker_id
         if self.is_elected:
             self._do(lambda store: self._controller.connections_refused(store, broker, watched.epoch))
@@ -337,19 +341,27 @@ class ControllerRole:
             cluster_id = self._host.image.cluster_id
             self._do(lambda store: self._controller.run_instead_of(store, cluster_id, broker))
 
-    def _on_accepted(self, watched: Watched) -> None:
+    def _recovered(self, watched: Watched) -> None:
         if self.is_elected:
             broker = watched.destination.broker_id
             self._do(lambda store: self._controller.connections_accepted(store, broker, watched.epoch))
 
     def tick(self, now_ms: int) -> None:
-        self._next_term.tick(now_ms)
+        controller = self._controller
+        if self._next_term.is_due(now_ms) and self._broker is not None and self._membership.is_connected:
+            self._run()
         self._refused_connections.watch(self._watched())
         self._refused_connections.tick()
+        for watched in self._refused_connections.take_suspects():
+            self._refused(watched)
+        for watched in self._refused_connections.take_recovered():
+            self._recovered(watched)
         if self._controlled_shutdown is not None:
-            self._controlled_shutdown.tick(now_ms)
-        self._leader_balance.tick(self.is_elected, now_ms)
-        self._deletion_retries.tick(self._has_deletions_to_retry, now_ms)
+            self._continue_shutdown(self._controlled_shutdown, now_ms)
+        if self._leader_balance.is_due(self.is_elected, now_ms):
+            self._do(lambda _store: controller.balance_leaders(self._leader_balance.percentage))
+        if self._deletion_retries.is_due(self._has_deletions_to_retry, now_ms):
+            self._do(lambda _store: controller.retry_deletions())
         self._broker_channels.tick()
         self._forwarding.tick(partial(self.handle_request, now_ms=now_ms) if self.is_elected else None)
         self._isr_changes.tick(now_ms)

@@ -53,17 +53,24 @@ class RefusedConnections:
         timeouts: ConnectionTimeouts,
         log_rate_limit: LogRateLimit,
         suspect_after_ms: int,
-        on_suspect: Callable[[Watched], None],
-        on_recovered: Callable[[Watched], None],
         clock: Callable[[], int] = monotonic_ms,
     ) -> None:
-        """`on_suspect` is repeated once a second, until `on_recovered` or until the broker is no longer watched."""
         self._connections = BrokerConnections(loop, client_id, timeouts, clock, self._closed, log_rate_limit)
         self._suspect_after_ms = suspect_after_ms
-        self._on_suspect = on_suspect
-        self._on_recovered = on_recovered
         self._clock = clock
         self._states: dict[Destination, tuple[Watched, _State]] = {}
+        self._suspects: list[Watched] = []
+        self._recovered: list[Watched] = []
+
+    def take_suspects(self) -> list[Watched]:
+        """The brokers that refuse connections. Each is listed again once a second, until it has recovered."""
+        suspects, self._suspects = self._suspects, []
+        return suspects
+
+    def take_recovered(self) -> list[Watched]:
+        """The brokers that have responded."""
+        recovered, self._recovered = self._recovered, []
+        return recovered
 
     def watch(self, brokers: Collection[Watched]) -> None:
         """Watch exactly these brokers; none if the timeout is 0."""
@@ -101,7 +108,7 @@ class RefusedConnections:
 
     def _on_reply(self, watched: Watched, state: _State) -> None:
         state.has_replied, state.refused_since_ms, state.is_suspect = True, None, False
-        self._on_recovered(watched)
+        self._recovered.append(watched)
 
     def _refused(self, watched: Watched, state: _State) -> None:
         if not state.has_replied:
@@ -116,7 +123,7 @@ class RefusedConnections:
             state.is_suspect = True
             self._connections.drop(watched.destination)
             self._send_request(watched.destination, LONGEST_PAUSE_MS)
-        self._on_suspect(watched)
+        self._suspects.append(watched)
 
     def tick(self) -> None:
         self._connections.tick()

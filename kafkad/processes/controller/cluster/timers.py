@@ -1,11 +1,8 @@
 """When a broker is a candidate for the next controller term, and what the elected controller does periodically.
 
-Each timer is called in each pass of the loop, which may sleep until its `next_deadline_ms`.
+Each timer is called in each pass of the loop, which may sleep until its `next_deadline_ms`. `is_due` is true once.
 """
 
-from collections.abc import Callable
-
-from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.config import BrokerConfig
 from kafkad.core.coordination_store import CoordinationError, NotPermitted, UnexpectedResponse
 
@@ -15,21 +12,18 @@ TERM_RETRY_MS = 1_000
 class NextTerm:
     """The broker is a candidate again at once, or after a pause if the error may persist."""
 
-    def __init__(self, run: Callable[[], None], clock: Callable[[], int] = monotonic_ms) -> None:
-        self._run = run
-        self._clock = clock
+    def __init__(self) -> None:
         self.next_deadline_ms: int | None = None
 
-    def ended(self, error: CoordinationError) -> None:
-        if isinstance(error, UnexpectedResponse | NotPermitted):
-            self.next_deadline_ms = self._clock() + TERM_RETRY_MS
-        else:
-            self._run()
+    def ended(self, error: CoordinationError, now_ms: int) -> None:
+        may_persist = isinstance(error, UnexpectedResponse | NotPermitted)
+        self.next_deadline_ms = now_ms + TERM_RETRY_MS if may_persist else now_ms
 
-    def tick(self, now_ms: int) -> None:
-        if self.next_deadline_ms is not None and self.next_deadline_ms <= now_ms:
-            self.next_deadline_ms = None
-            self._run()
+    def is_due(self, now_ms: int) -> bool:
+        if self.next_deadline_ms is None or self.next_deadline_ms > now_ms:
+            return False
+        self.next_deadline_ms = None
+        return True
 
 
 FIRST_CHECK_MS = 5_000
@@ -38,10 +32,10 @@ FIRST_CHECK_MS = 5_000
 
 class LeaderBalance:
     """Moves leaders back to preferred replicas (auto.leader.rebalance.enable): soon after the controller's election,
-    then periodically. `balance` gets the percentage of partitions that a broker need not lead.
+    then periodically.
     """
 
-    def __init__(self, config: BrokerConfig, balance: Callable[[int], None]) -> None:
+    def __init__(self, config: BrokerConfig) -> None:
         values = config.values
         interval_s, percentage = (
             values["leader.imbalance.check.interval.seconds"],
@@ -50,18 +44,19 @@ class LeaderBalance:
         assert isinstance(interval_s, int) and isinstance(percentage, int), "they are integer options"
         self._is_enabled = values["auto.leader.rebalance.enable"] is True
         self._interval_ms = interval_s * 1000
-        self._percentage = percentage
-        self._balance = balance
+        self.percentage = percentage
+        """The percentage of partitions that a broker need not lead."""
         self.next_deadline_ms: int | None = None
 
-    def tick(self, is_elected: bool, now_ms: int) -> None:
+    def is_due(self, is_elected: bool, now_ms: int) -> bool:
         if not is_elected or not self._is_enabled:
             self.next_deadline_ms = None
         elif self.next_deadline_ms is None:
             self.next_deadline_ms = now_ms + FIRST_CHECK_MS
         elif self.next_deadline_ms <= now_ms:
             self.next_deadline_ms = now_ms + self._interval_ms
-            self._balance(self._percentage)
+            return True
+        return False
 
 
 DELETION_RETRY_MS = 60_000
@@ -73,15 +68,15 @@ class DeletionRetries:
     Apache Kafka retries when the broker restarts, or when another controller is elected.
     """
 
-    def __init__(self, retry: Callable[[], None]) -> None:
-        self._retry = retry
+    def __init__(self) -> None:
         self.next_deadline_ms: int | None = None
 
-    def tick(self, are_there_any: bool, now_ms: int) -> None:
+    def is_due(self, are_there_any: bool, now_ms: int) -> bool:
         if not are_there_any:
             self.next_deadline_ms = None
         elif self.next_deadline_ms is None:
             self.next_deadline_ms = now_ms + DELETION_RETRY_MS
         elif self.next_deadline_ms <= now_ms:
             self.next_deadline_ms = None
-            self._retry()
+            return True
+        return False
