@@ -151,8 +151,6 @@ BROAD_EXCEPTS = {
     "kafkad.processes.network.connections.clients": "a bug that a request meets: the process only reads",
     "kafkad.processes.network.responses": "the same, where the request is answered later",
     "kafkad.processes.network.fetch_requests": "the same, of a Fetch",
-    "kafkad.processes.network.large_fetches": "the same, of a Fetch in steps",
-    "kafkad.processes.network.waiting_fetch": "the same, of a Fetch that waits",
     "kafkad.processes.network.produce_requests": "the same, of an answer to a Produce",
     "kafkad.processes.cleaner.compactor": "somebody else's filter failed: it costs that partition its cleaning only",
     "kafkad.processes.cleaner.policy_calls": "somebody else's policy failed: it costs that partition only",

@@ -1,6 +1,6 @@
 """Fetch, versions 4 to 18: measures the readable bytes of each partition, and makes the response.
 
-Two steps: `measure` finds the readable bytes without opening a file, `response` makes the response. Between them the
+Two steps: `measure` finds the readable bytes without opening a file, `add_to_response` opens them. Between them the
 fetch may wait. Consumers read up to the high watermark; with read_committed up to the last stable offset, and with the
 list of aborted transactions. The batch that contains the fetch offset is sent whole (trap: the offset may be inside of
 a batch).
@@ -25,7 +25,7 @@ from kafkad.handlers.partitions.fetch_measure import (
 from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 from kafkad.handlers.partitions.replica_selection import ReplicaSelection
-from kafkad.wire.messages.fetch import FileSlice, PartitionData, TopicData
+from kafkad.wire.messages.fetch import FileSlice, PartitionData
 from kafkad.wire.messages.fetch_request import FetchRequest
 
 
@@ -95,18 +95,8 @@ class FetchEvaluator:
         may_follow = self._followers_listener in (None, context.connection.listener)
         set_reader(session, request, context.version, may_follow=may_follow)
 
-    def measure(
-        self, session: FetchSession, max_bytes: int, absent_before: frozenset[PartitionKey] | None = None
-    ) -> Measure:
-        """Measure the partitions of `session` that may have changed."""
-        measure = Measure(session.isolation, absent_before)
-        self.measure_more(session, session.dirty, measure, max_bytes)
-        return measure
-
-    def measure_more(
-        self, session: FetchSession, keys: Iterable[PartitionKey], measure: Measure, max_bytes: int
-    ) -> None:
-        """Measure these partitions of `session` too; `max_bytes` is the limit for all partitions of `measure`."""
+    def measure(self, session: FetchSession, keys: Iterable[PartitionKey], measure: Measure, max_bytes: int) -> None:
+        """Add these partitions of `session` to `measure`; `max_bytes` is the limit for all its partitions."""
         remaining_bytes = max(0, max_bytes - measure.bytes_found)
         for key in keys:
             result = self._measure_partition(session, session.partitions[key], remaining_bytes, measure)
@@ -212,12 +202,6 @@ class FetchEvaluator:
             self._bound(session, slot)
         return slot, 0
 
-    def response(self, session: FetchSession, measure: Measure, *, full: bool) -> list[TopicData]:
-        """The partitions of the response, in the order in which they were measured."""
-        topics: dict[str | bytes, list[PartitionData]] = {}
-        self.add_to_response(session, measure, measure.results, topics, full=full)
-        return list(topics.items())
-
     def add_to_response(
         self,
         session: FetchSession,
@@ -227,7 +211,7 @@ class FetchEvaluator:
         *,
         full: bool,
     ) -> None:
-        """Add the partitions of these results of `measure` to `topics`."""
+        """Add the partitions of these results of `measure` to `topics`, in their order."""
         for result in results:
             row, published = result.row, result.published
             data = self._data(result, measure)

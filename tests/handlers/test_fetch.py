@@ -9,16 +9,16 @@ from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
 from kafkad.core.errors import ErrorCode
 from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, STATE_RECOVERING, PartitionSlot
 from kafkad.core.quotas.replication_quota import LEADER_REPLICAS, ReplicationQuota
-from kafkad.core.sessions.fetch_session import CachedPartition, FetchSession
+from kafkad.core.sessions.fetch_session import CachedPartition, FetchSession, PartitionKey
 from kafkad.core.types import HIGH_WATERMARK, ISOLATIONS, LOG_END, TXN_COMMITTED, LogPosition
 from kafkad.handlers.fetch import FetchEvaluator, RequestedRecords
-from kafkad.handlers.partitions.fetch_access import rows_of, set_reader
+from kafkad.handlers.partitions.fetch_access import set_reader, updates_of
 from kafkad.handlers.partitions.fetch_measure import FollowerFetchState, Measure, SegmentRange
 from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 from kafkad.handlers.partitions.replica_selection import ReplicaSelection
 from kafkad.plugins.replica_selectors import RackAwareReplicaSelector
-from kafkad.wire.messages.fetch import FileSlice, PartitionData
+from kafkad.wire.messages.fetch import FileSlice, PartitionData, TopicData
 from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
 from tests.handlers.views import Slots
 
@@ -102,15 +102,29 @@ def a_session(*rows: CachedPartition) -> FetchSession:
     return FetchSession(rows, 0, uses_topic_ids=False)
 
 
+def measured(
+    world: World, session: FetchSession, max_bytes: int, absent: frozenset[PartitionKey] | None = None
+) -> Measure:
+    measure = Measure(session.isolation, absent)
+    world.evaluator.measure(session, list(session.dirty), measure, max_bytes)
+    return measure
+
+
+def response(world: World, session: FetchSession, measure: Measure, *, full: bool) -> list[TopicData]:
+    topics: dict[str | bytes, list[PartitionData]] = {}
+    world.evaluator.add_to_response(session, measure, measure.results, topics, full=full)
+    return list(topics.items())
+
+
 def look(world: World, *rows: CachedPartition, max_bytes: int = 10_000) -> Measure:
-    return world.evaluator.measure(a_session(*rows), max_bytes)
+    return measured(world, a_session(*rows), max_bytes)
 
 
 def only(world: World, row: CachedPartition) -> PartitionData:
     """The full answer for one partition."""
     session = a_session(row)
-    measure = world.evaluator.measure(session, 10_000)
-    ((_, (data,)),) = world.evaluator.response(session, measure, full=True)
+    measure = measured(world, session, 10_000)
+    ((_, (data,)),) = response(world, session, measure, full=True)
     return data
 
 
@@ -161,16 +175,16 @@ def test_what_does_not_exist_is_news_only_when_it_was_there_before(
     row = a_row(topic, partition, 0)
     measure = look(World(), row)
     assert (measure.is_urgent, measure.absent) == (False, {row.key})
-    again = World().evaluator.measure(a_session(row), 1000, frozenset([row.key]))
+    again = measured(World(), a_session(row), 1000, frozenset([row.key]))
     assert (again.is_urgent, again.absent) == (False, {row.key})
-    later = World().evaluator.measure(a_session(row), 1000, frozenset())
+    later = measured(World(), a_session(row), 1000, frozenset())
     assert (later.is_urgent, later.absent) == (True, set())
     assert only(World(), a_row(topic, partition, 0)).error == error
 
 
 def test_a_follower_is_told_at_once_of_a_topic_that_its_leader_does_not_know_yet() -> None:
     world = World()
-    measure = world.evaluator.measure(a_follower(world, a_row("none", 0, 0)), 1000)
+    measure = measured(world, a_follower(world, a_row("none", 0, 0)), 1000)
     assert (measure.is_urgent, measure.absent) == (True, set())
 
 
@@ -260,8 +274,8 @@ def test_a_partition_that_got_no_room_comes_first_the_next_time() -> None:
     session = a_session(a_row("one", 0, 100), a_row("one", 1, 100))
     served = []
     for full in (True, False, False):
-        measure = world.evaluator.measure(session, BYTES_A_RECORD)
-        topics = world.evaluator.response(session, measure, full=full)
+        measure = measured(world, session, BYTES_A_RECORD)
+        topics = response(world, session, measure, full=full)
         served.append([row.partition for _, rows in topics for row in rows if row.records is not None])
     assert served == [[0], [0], [1]]
 
@@ -272,7 +286,7 @@ def test_a_divergence_is_told_until_the_fetcher_has_acted_on_it() -> None:
     session = a_session(a_row("one", 0, 107, last_fetched_epoch=3))
     session.set_isolation(TXN_COMMITTED)
     for _ in range(2):
-        ((_, (data,)),) = world.evaluator.response(session, world.evaluator.measure(session, 1000), full=False)
+        ((_, (data,)),) = response(world, session, measured(world, session, 1000), full=False)
         assert (data.diverging, data.aborted) == ((3, 106), None)
 
 
@@ -293,14 +307,14 @@ def test_a_follower_at_the_log_end_whose_epoch_is_not_known_yet_is_looked_at_aga
     world = World()
     world.logs.unknown = {0}
     session = a_session(a_row("one", 0, 110, last_fetched_epoch=3), a_row("one", 1, 104))
-    measure = world.evaluator.measure(session, 10_000)
+    measure = measured(world, session, 10_000)
     assert measure.quiet_slots == []
-    world.evaluator.response(session, measure, full=False)
+    response(world, session, measure, full=False)
     assert ("one", 0) in session.dirty
     world.logs.unknown, world.logs.epoch_ends = set(), {3: (3, 110)}
-    measure = world.evaluator.measure(session, 10_000)
+    measure = measured(world, session, 10_000)
     assert (0, 110) in measure.quiet_slots
-    world.evaluator.response(session, measure, full=False)
+    response(world, session, measure, full=False)
     assert ("one", 0) not in session.dirty, "its watch tells from now on"
 
 
@@ -316,8 +330,8 @@ def test_aborted_transactions_are_listed_for_who_reads_committed_only() -> None:
     for committed, aborted in ((False, None), (True, [])):
         session = a_session(a_row("one", 0, 104))
         session.set_isolation(TXN_COMMITTED if committed else HIGH_WATERMARK)
-        measure = world.evaluator.measure(session, 1000)
-        ((_, (data,)),) = world.evaluator.response(session, measure, full=True)
+        measure = measured(world, session, 1000)
+        ((_, (data,)),) = response(world, session, measure, full=True)
         assert data.aborted == aborted
 
 
@@ -328,7 +342,7 @@ def test_followers_read_up_to_the_log_end_and_consumers_to_the_high_watermark() 
     for isolation in ISOLATIONS:
         session = a_session(a_row("one", 0, 101))
         session.set_isolation(isolation)
-        ends[isolation] = world.evaluator.measure(session, 100_000).bytes_found // BYTES_A_RECORD
+        ends[isolation] = measured(world, session, 100_000).bytes_found // BYTES_A_RECORD
     assert ends == {HIGH_WATERMARK: 4, TXN_COMMITTED: 2, LOG_END: 9}
 
 
@@ -370,14 +384,14 @@ def test_a_consumer_is_sent_to_a_replica_in_its_rack(
     world = World(selection=ReplicaSelection(RackAwareReplicaSelector(), 1, lambda: in_racks(*in_sync)))
     session = a_session(a_row("one", 0, offset))
     session.rack_id = rack
-    measure = world.evaluator.measure(session, 10_000)
+    measure = measured(world, session, 10_000)
     assert measure.is_urgent is (expected >= 0)
-    ((_, (data,)),) = world.evaluator.response(session, measure, full=True)
+    ((_, (data,)),) = response(world, session, measure, full=True)
     assert (data.preferred, data.error, data.high_watermark) == (expected, 0, 110)
     assert (data.records is None) is (expected >= 0 or offset == 110)
     if expected >= 0:
         # As often as it asks, also in a session.
-        again = world.evaluator.response(session, world.evaluator.measure(session, 10_000), full=False)
+        again = response(world, session, measured(world, session, 10_000), full=False)
         assert [each.preferred for _, rows in again for each in rows] == [expected]
 
 
@@ -387,7 +401,7 @@ def test_who_is_no_leader_or_has_not_the_offset_sends_nobody_away(role: int) -> 
     world.change(0, role=role, hw_offset=105)
     session = a_session(a_row("one", 0, 101 if role == 2 else 108))
     session.rack_id = "b"
-    ((_, (data,)),) = world.evaluator.response(session, world.evaluator.measure(session, 10_000), full=True)
+    ((_, (data,)),) = response(world, session, measured(world, session, 10_000), full=True)
     assert (data.preferred, data.error) == (-1, 0)
 
 
@@ -414,14 +428,14 @@ def test_a_throttled_follower_that_is_out_of_sync_waits_until_the_rate_is_below_
 
     def sent(replica_id: int) -> int:
         session = a_follower(world, a_row("one", 0, 101), replica_id)
-        measure = world.evaluator.measure(session, 10_000)
-        ((_, (data,)),) = world.evaluator.response(session, measure, full=True)
+        measure = measured(world, session, 10_000)
+        ((_, (data,)),) = response(world, session, measure, full=True)
         return 0 if data.records is None else data.records.length
 
     assert sent(2) == 90
     assert sent(2) == (90 if is_sent else 0)
     session = a_session(a_row("one", 0, 101))
-    assert world.evaluator.measure(session, 10_000).bytes_found == 90, "it is no follower"
+    assert measured(world, session, 10_000).bytes_found == 90, "it is no follower"
     now_ms[0] = 200_000
     assert sent(2) == 90
 
@@ -430,19 +444,19 @@ def test_a_follower_hears_of_a_high_watermark_that_has_moved() -> None:
     world = World()
     world.change(0, hw_offset=105)
     session = a_follower(world, a_row("one", 0, 110))
-    first = world.evaluator.measure(session, 10_000)
+    first = measured(world, session, 10_000)
     assert not first.is_urgent
-    world.evaluator.response(session, first, full=True)
+    response(world, session, first, full=True)
     # It is about to move: the next request looks at the partition again.
-    waiting = world.evaluator.measure(session, 10_000)
+    waiting = measured(world, session, 10_000)
     assert (len(waiting.results), waiting.is_urgent) == (1, False)
-    world.evaluator.response(session, waiting, full=False)
+    response(world, session, waiting, full=False)
     world.change(0, hw_offset=110)
-    moved = world.evaluator.measure(session, 10_000)
+    moved = measured(world, session, 10_000)
     assert moved.is_urgent
-    ((_, (data,)),) = world.evaluator.response(session, moved, full=False)
+    ((_, (data,)),) = response(world, session, moved, full=False)
     assert data.high_watermark == 110
-    assert world.evaluator.measure(session, 10_000).results == []
+    assert measured(world, session, 10_000).results == []
 
 
 def a_follower(world: World, row: CachedPartition, replica_id: int = 2, *, may_follow: bool = True) -> FetchSession:
@@ -458,13 +472,13 @@ def a_follower(world: World, row: CachedPartition, replica_id: int = 2, *, may_f
 def test_what_a_follower_has_is_reported_once_for_each_request() -> None:
     world = World()
     session = a_follower(world, a_row("one", 0, 104))
-    follower_states = world.evaluator.measure(session, 1000).follower_states
+    follower_states = measured(world, session, 1000).follower_states
     assert follower_states == [FollowerFetchState(0, 0, 0, 5, 104, 90)]
     assert (session.replica_id, session.replica_epoch) == (2, 77)
     session.dirty[("one", 0)] = None
-    assert world.evaluator.measure(session, 1000).follower_states == []
+    assert measured(world, session, 1000).follower_states == []
     session.report_again(0)
-    assert world.evaluator.measure(session, 1000).follower_states == follower_states
+    assert measured(world, session, 1000).follower_states == follower_states
 
 
 def test_what_a_follower_has_is_reported_when_its_epochs_are_compared_and_not_before() -> None:
@@ -472,11 +486,11 @@ def test_what_a_follower_has_is_reported_when_its_epochs_are_compared_and_not_be
     world = World()
     session = a_follower(world, a_row("one", 0, 104, last_fetched_epoch=3))
     world.logs.unknown = {0}
-    assert world.evaluator.measure(session, 1000).follower_states == []
+    assert measured(world, session, 1000).follower_states == []
     world.logs.unknown, world.logs.epoch_ends = set(), {3: (3, 101)}
-    assert world.evaluator.measure(session, 1000).follower_states == []
+    assert measured(world, session, 1000).follower_states == []
     world.logs.epoch_ends = {3: (3, 110)}
-    assert world.evaluator.measure(session, 1000).follower_states == [FollowerFetchState(0, 0, 0, 5, 104, 90)]
+    assert measured(world, session, 1000).follower_states == [FollowerFetchState(0, 0, 0, 5, 104, 90)]
 
 
 def test_the_high_watermark_is_told_when_the_epochs_are_compared_and_not_before() -> None:
@@ -486,7 +500,7 @@ def test_the_high_watermark_is_told_when_the_epochs_are_compared_and_not_before(
     world.logs.unknown = {0}
 
     def told(*, full: bool) -> list[tuple[int, int]]:
-        topics = world.evaluator.response(session, world.evaluator.measure(session, 1000), full=full)
+        topics = response(world, session, measured(world, session, 1000), full=full)
         return [(row.high_watermark, row.last_stable_offset) for _, rows in topics for row in rows]
 
     assert (told(full=True), told(full=False)) == ([(100, 100)], [])
@@ -506,7 +520,7 @@ def test_the_high_watermark_is_told_when_the_epochs_are_compared_and_not_before(
 def test_a_fetch_that_finds_nothing_to_read_reports_nothing(row: dict[str, int], error: int) -> None:
     world = World()
     world.logs.epoch_ends = {3: (3, 101)}
-    measure = world.evaluator.measure(a_follower(world, a_row("one", 0, **row)), 1000)
+    measure = measured(world, a_follower(world, a_row("one", 0, **row)), 1000)
     assert (measure.follower_states, measure.results[0].error) == ([], error)
 
 
@@ -522,13 +536,13 @@ def test_a_fetch_that_finds_nothing_to_read_reports_nothing(row: dict[str, int],
 def test_only_followers_of_the_partition_are_answered_as_such(replica_id: int, epoch: int, error: int) -> None:
     world = World()
     session = a_follower(world, a_row("one", 0, 104, current_leader_epoch=epoch), replica_id)
-    assert world.evaluator.measure(session, 1000).results[0].error == error
+    assert measured(world, session, 1000).results[0].error == error
 
 
 def test_nobody_follows_where_followers_are_not_served() -> None:
     """What a replica asks for counts as on its disk: a stranger could acknowledge in its place."""
     world = World()
-    measure = world.evaluator.measure(a_follower(world, a_row("one", 0, 104), may_follow=False), 1000)
+    measure = measured(world, a_follower(world, a_row("one", 0, 104), may_follow=False), 1000)
     assert (measure.results[0].error, measure.follower_states) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, [])
 
 
@@ -543,7 +557,7 @@ def test_consumers_read_from_followers_and_others_from_the_leader(replica_id: in
     world.change(0, role=2)
     session = a_session(a_row("one", 0, 104))
     set_reader(session, FetchRequest(replica_id, 0, 1, 1000, 0), version)
-    assert world.evaluator.measure(session, 1000).results[0].error == error
+    assert measured(world, session, 1000).results[0].error == error
 
 
 def test_the_debugging_consumer_reads_what_is_committed() -> None:
@@ -558,14 +572,14 @@ def test_the_debugging_consumer_reads_what_is_committed() -> None:
 def test_partitions_are_grouped_by_topic() -> None:
     world = World()
     session = a_session(a_row("one", 0, 104), a_row("two", 0, 104), a_row("one", 2, 104))
-    topics = world.evaluator.response(session, world.evaluator.measure(session, 1000), full=True)
+    topics = response(world, session, measured(world, session, 1000), full=True)
     assert [(topic, [row.partition for row in rows]) for topic, rows in topics] == [("one", [0, 2]), ("two", [0])]
 
 
 def incremental(world: World, session: FetchSession) -> list[int]:
     """The partitions that the next incremental response mentions."""
-    measure = world.evaluator.measure(session, 10_000)
-    return [row.partition for _, rows in world.evaluator.response(session, measure, full=False) for row in rows]
+    measure = measured(world, session, 10_000)
+    return [row.partition for _, rows in response(world, session, measure, full=False) for row in rows]
 
 
 def test_an_incremental_response_mentions_only_what_changed() -> None:
@@ -598,6 +612,6 @@ def test_a_session_is_told_which_slots_it_looks_at_once() -> None:
 def test_the_rows_of_a_session_are_those_of_the_request() -> None:
     request = FetchRequest(-1, 500, 1, 1000, 0)
     request.topics = [("one", [FetchedPartition(2, 5, 104, 3, 100, 77)])]
-    (row,) = rows_of(request)
+    (((row,), _forgotten, _is_last),) = updates_of(request)
     assert (row.key, row.fetch_offset, row.max_bytes) == (("one", 2), 104, 77)
     assert (row.current_leader_epoch, row.last_fetched_epoch, row.slot) == (5, 3, -1)

@@ -253,7 +253,7 @@ MUTANTS = {
     "believes every log": _mutant(
         (loading, "LoadRequest", _believes_every_log), found="has records in the log twice", seed=146
     ),
-    "tells no latecomer": _mutant((Watchers, "watch", _never_late), found="has read everything", seed=402),
+    "tells no latecomer": _mutant((Watchers, "watch", _never_late), found="has read everything", seed=485),
     "gives no arena back": _mutant(also=_keeps_the_arena, found="are lent to nobody", seed=0),
     "cleans what has grown": _mutant(
         (partition_requests, "last_segment_below", _below_the_watermark),

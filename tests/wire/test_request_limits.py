@@ -102,7 +102,7 @@ def read(key: int, version: int, body: bytes) -> object:
         case api if api == PRODUCE:
             return produce.read_request(view, 0, version)
         case api if api == FETCH:
-            return fetch_request.read_request(view, 0, version)
+            return ended(fetch_request.read_request(view, 0, version))
         case api if api == METADATA:
             return ended(metadata.read_request(view, version))
         case api if api == LIST_OFFSETS:

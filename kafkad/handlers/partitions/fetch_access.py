@@ -16,10 +16,18 @@ from kafkad.core.partition_slot import (
     STATE_RECOVERING,
     PartitionSlot,
 )
-from kafkad.core.sessions.fetch_session import NO_REPLICA, CachedPartition, FetchSession
+from kafkad.core.sessions.fetch_session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_REPLICA,
+    CachedPartition,
+    FetchSession,
+    PartitionKey,
+)
 from kafkad.core.types import HIGH_WATERMARK, LOG_END, TXN_COMMITTED
 from kafkad.handlers.partitions.partition_routes import TopicRoute
 from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
+from kafkad.wire.steps import STEP
 
 READ_COMMITTED = 1
 ANY_REPLICA_FROM = 11
@@ -79,13 +87,26 @@ def role_error(
     return ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def rows_of(request: FetchRequest) -> list[CachedPartition]:
-    return [_row(topic, partition) for topic, partitions in request.topics for partition in partitions]
-
-
-def each_row_of(request: FetchRequest) -> Iterator[CachedPartition]:
-    """The same, one partition at a time, for requests with very many partitions."""
-    return (_row(topic, partition) for topic, partitions in request.topics for partition in partitions)
+def updates_of(request: FetchRequest) -> Iterator[tuple[list[CachedPartition], list[PartitionKey], bool]]:
+    """The partitions that the request adds to its session or changes, and those that it removes from it; True with the
+    last ones. A few hundred at a time. A full request removes none.
+    """
+    rows: list[CachedPartition] = []
+    forgotten: list[PartitionKey] = []
+    for topic, partitions in request.topics:
+        for partition in partitions:
+            if len(rows) == STEP:
+                yield rows, forgotten, False
+                rows = []
+            rows.append(_row(topic, partition))
+    if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+        for topic, indexes in request.forgotten:
+            for index in indexes:
+                if len(forgotten) == STEP:
+                    yield rows, forgotten, False
+                    rows, forgotten = [], []
+                forgotten.append((topic, index))
+    yield rows, forgotten, True
 
 
 def _row(topic: str | bytes, partition: FetchedPartition) -> CachedPartition:

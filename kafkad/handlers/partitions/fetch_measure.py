@@ -97,6 +97,8 @@ class Measure:
             self.is_urgent = True
 
     @property
-    def has_content(self) -> bool:
-        """Whether the response would not be empty: then it does not wait for manifests of other partitions."""
-        return self.is_urgent or self.bytes_found > 0
+    def awaits_manifest(self) -> bool:
+        """Whether nothing is located yet: too early to respond without records. A response with content does not wait
+        for manifests of other partitions.
+        """
+        return self.needs_manifest and not (self.is_urgent or self.bytes_found)

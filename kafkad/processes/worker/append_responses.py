@@ -71,6 +71,11 @@ class ProduceResponse:
         self.unflushed: list[Unflushed] = []
         self.record_errors: list[RecordErrors] = []
 
+    def wait_for_disk(self, owned: OwnedPartition, partition_log: PartitionLog, end: int) -> None:
+        """The next result waits until all records below `end` are on disk."""
+        row = Unflushed(len(self.results), owned, partition_log, end, owned.lost_leaderships)
+        self.unflushed.append(row)
+
 
 def is_flushed(response: ProduceResponse, deleted: DeletedTopics) -> bool:
     """Whether no result waits for the disk. A batch gets an error if its sync failed, its topic was deleted or this

@@ -27,7 +27,6 @@ from kafkad.processes.worker.append_responses import (
     NOT_OWNED,
     PendingAppend,
     ProduceResponse,
-    Unflushed,
     is_flushed,
     unavailable_result,
     with_codes,
@@ -247,8 +246,7 @@ class Appender:
         if response.acks == ALL_IN_SYNC:
             response.required.append((slot, info[1] + 1, owned.lost_leaderships))
         if partition_log.held_back and partition_log.completed_end <= info[1]:
-            row = Unflushed(len(response.results), owned, partition_log, info[1] + 1, owned.lost_leaderships)
-            response.unflushed.append(row)
+            response.wait_for_disk(owned, partition_log, info[1] + 1)
         return (0, info[0], info[2], info[3])
 
     def _rejected(self, owned: OwnedPartition | None, error: KafkaError, response: ProduceResponse) -> AppendResult:

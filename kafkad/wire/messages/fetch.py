@@ -94,44 +94,27 @@ TopicData = tuple[str | bytes, Sequence[PartitionData]]
 def pack_response(
     version: int,
     topics: Sequence[TopicData],
-    *,
     throttle_ms: int = 0,
     error: int = 0,
     session_id: int = 0,
     hints: LeaderHints | None = None,
-) -> list[Piece]:
-    """The body of a Fetch response, as pieces in the order of sending."""
+) -> Reading[list[Piece]]:
+    """The body of a Fetch response, as pieces in the order of sending: a generator that yields after every few hundred
+    partitions.
+    """
     flexible = version >= FLEXIBLE_FROM
     out = _Pieces()
     _pack_head(out, version, len(topics), throttle_ms, error, session_id)
-    for topic, partitions in topics:
-        _pack_topic(out, topic, len(partitions), flexible=flexible)
-        for data in partitions:
-            _pack_partition(out, data, version, hints and hints.leaders.get((topic, data.partition)))
-        if flexible:
-            out.add(EMPTY_TAGS)
-    if flexible:
-        out.add(response_tags(hints))
-    return out.finish()
-
-
-def pack_in_steps(
-    version: int, topics: Sequence[TopicData], *, session_id: int, hints: LeaderHints | None = None
-) -> Reading[list[Piece]]:
-    """As `pack_response`, for very many partitions: a generator that yields after every few hundred partitions."""
-    flexible = version >= FLEXIBLE_FROM
-    out = _Pieces()
-    _pack_head(out, version, len(topics), 0, 0, session_id)
     remaining = STEP
     for topic, partitions in topics:
         _pack_topic(out, topic, len(partitions), flexible=flexible)
         for data in partitions:
-            _pack_partition(out, data, version, hints and hints.leaders.get((topic, data.partition)))
-            remaining -= 1
             if remaining == 0:
                 out.join()
                 yield
                 remaining = STEP
+            _pack_partition(out, data, version, hints and hints.leaders.get((topic, data.partition)))
+            remaining -= 1
         if flexible:
             out.add(EMPTY_TAGS)
     if flexible:

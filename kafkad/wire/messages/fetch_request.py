@@ -88,34 +88,8 @@ class FetchRequest:
         self.forgotten: list[tuple[str | bytes, list[int]]] = []
 
 
-def read_request(frame: memoryview, at: int, version: int) -> FetchRequest:
-    """Raises MalformedRequest."""
-    try:
-        request, at = _read_head(frame, at, version)
-        count, at = _read_count(frame, at, version)
-        allowance = allowance_of(FETCH)
-        allowance.take(count)
-        for _ in range(count):
-            topic, at = _read_topic(frame, at, version)
-            length, at = _read_count(frame, at, version)
-            allowance.take(length)
-            partitions, at = _read_partitions(frame, at, version, length)
-            if version >= FLEXIBLE_FROM:
-                at = _skip_section(frame, at)
-            request.topics.append((topic, partitions))
-        if version >= 7:
-            count, at = _read_count(frame, at, version)
-            allowance.take(count)
-            for _ in range(count):
-                at = _read_forgotten(request, frame, at, version, allowance)
-        _read_end(request, frame, at, version)
-    except StructError as error:
-        raise _too_short(error) from error
-    return request
-
-
-def read_in_steps(frame: memoryview, at: int, version: int) -> Reading[FetchRequest]:
-    """As `read_request`, for large requests: a generator that yields after every few hundred partitions."""
+def read_request(frame: memoryview, at: int, version: int) -> Reading[FetchRequest]:
+    """A generator that yields after every few hundred partitions. Raises MalformedRequest."""
     try:
         request, at = _read_head(frame, at, version)
         count, at = _read_count(frame, at, version)

@@ -64,13 +64,16 @@ def test_lines_are_limited_as_those_about_bad_requests(
 
 
 @pytest.mark.interpreted
-@pytest.mark.parametrize("method", ["measure", "response"])
-def test_fetch(pieces: Pieces, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str) -> None:
+@pytest.mark.parametrize("partitions", [1, 1_000], ids=["small", "in steps"])
+@pytest.mark.parametrize("method", ["measure", "add_to_response"])
+def test_fetch(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str, partitions: int
+) -> None:
     client = pieces.connect()
     client.ask(produce({(TOPIC, 0): batch()}))
     with monkeypatch.context() as failing:
         failing.setattr(FetchEvaluator, method, _fail)
-        client.send(fetch({(TOPIC, 0): 0}))
+        client.send(fetch({(TOPIC, partition): 0 for partition in range(partitions)}))
         _ends(pieces, client, caplog, "Fetch (version 4)")
     _left_nothing(pieces)
 
@@ -83,20 +86,6 @@ def test_fetch_that_waits(pieces: Pieces, monkeypatch: pytest.MonkeyPatch, caplo
     with monkeypatch.context() as failing:
         failing.setattr(FetchEvaluator, "measure", _fail)
         producer.ask(produce({(TOPIC, 0): batch()}))
-        _ends(pieces, client, caplog, "Fetch (version 4)")
-    _left_nothing(pieces)
-
-
-@pytest.mark.interpreted
-@pytest.mark.parametrize("method", ["measure_more", "add_to_response"])
-def test_fetch_in_steps(
-    pieces: Pieces, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str
-) -> None:
-    client = pieces.connect()
-    client.ask(produce({(TOPIC, 0): batch()}))
-    with monkeypatch.context() as failing:
-        failing.setattr(FetchEvaluator, method, _fail)
-        client.send(fetch({(TOPIC, partition): 0 for partition in range(1_000)}))
         _ends(pieces, client, caplog, "Fetch (version 4)")
     _left_nothing(pieces)
 

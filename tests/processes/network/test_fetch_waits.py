@@ -9,8 +9,7 @@ from bench.brokers.processes import WITHIN_S
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.partition_slot import STATE_RECOVERING
-from kafkad.processes.network.fetch_requests import CHECKS_PER_PASS
-from kafkad.processes.network.waiting_fetch import MANIFEST_TIMEOUT_MS
+from kafkad.processes.network.fetch_requests import CHECKS_PER_PASS, MANIFEST_TIMEOUT_MS
 from kafkad.processes.worker.owned import OwnedPartition
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import (
@@ -407,7 +406,8 @@ def test_who_waits_for_more_than_the_old_records_waits_no_longer_than_it_said(pi
     handler = pieces.network.request_handlers.fetch
     waiting_fetches = handler._waiting
     pieces.run(
-        lambda: client.replies or any(not each.waits_for_manifest for each in waiting_fetches.values()), "it is known"
+        lambda: client.replies or any(each not in handler._waiting_for_manifest for each in waiting_fetches.values()),
+        "it is known",
     )
     for waiting in handler._waiting.values():
         context = waiting.reply.context

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from kafkad.processes.network.large_fetches import AT_ONCE, IN_PROGRESS_BYTES
+from kafkad.processes.network.fetch_requests import AT_ONCE, IN_PROGRESS_BYTES
 from kafkad.processes.runtime.turns import Turns
 from tests.processes.pieces import TOPIC, Client, Pieces
 from tests.simulation.requests import FetchReply, Partition, fetch, read_fetched
@@ -175,6 +175,6 @@ def test_crowd_of_large_fetches_is_not_decoded_all_at_once(paced: Pieces) -> Non
         client.send(_request(_unknown(ROWS)))
     fetches = paced.network.request_handlers.fetch
     paced.run(lambda: fetches.held_bytes > 3 << 20, "more have come than are begun")
-    assert sum(fetches._large._sizes._in_progress.values()) <= IN_PROGRESS_BYTES
+    assert sum(fetches._sizes._in_progress.values()) <= IN_PROGRESS_BYTES
     assert all(len(_reply(client).partitions) == ROWS for client in clients)
     assert fetches.held_bytes == 0

@@ -12,6 +12,7 @@ from kafkad.wire.api_table import FETCH
 from kafkad.wire.messages.fetch import FileSlice, PartitionData, Piece, TopicData, length_of, pack_response
 from kafkad.wire.messages.leader_hints import FETCH_FROM, LeaderHints
 from tests.handlers.kio_calls import KioApi, versions_of
+from tests.handlers.stepping import finished
 
 VERSIONS = versions_of(FETCH)
 TOPIC_IDS_FROM = 13
@@ -40,12 +41,16 @@ def sent(pieces: list[Piece]) -> bytes:
     return body
 
 
+def packed(version: int, topics: list[TopicData], **values: Any) -> list[Piece]:
+    return finished(pack_response(version, topics, **values))
+
+
 def topic(version: int, *partitions: PartitionData) -> TopicData:
     return (TOPIC_ID.bytes if version >= TOPIC_IDS_FROM else "topic"), partitions
 
 
 def answer(version: int, *partitions: PartitionData, **values: Any) -> Any:
-    return KioApi("fetch", version).read(sent(pack_response(version, [topic(version, *partitions)], **values)))
+    return KioApi("fetch", version).read(sent(packed(version, [topic(version, *partitions)], **values)))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -97,22 +102,20 @@ def test_where_a_log_parted_is_told_in_a_tagged_field(version: int) -> None:
 
 @pytest.mark.parametrize("version", range(7, 19))
 def test_an_error_of_the_session_has_no_topics(version: int) -> None:
-    response = KioApi("fetch", version).read(sent(pack_response(version, [], error=70)))
+    response = KioApi("fetch", version).read(sent(packed(version, [], error=70)))
     assert (response.error_code.value, response.session_id, response.responses) == (70, 0, ())
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_response_without_records_is_one_piece(version: int) -> None:
-    pieces = pack_response(version, [topic(version, PartitionData(0, 0, 1, 1, 0), PartitionData(1, 3))])
+    pieces = packed(version, [topic(version, PartitionData(0, 0, 1, 1, 0), PartitionData(1, 3))])
     assert len(pieces) == 1
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_records_lie_between_pieces_of_bytes(version: int, fd: int) -> None:
     first, second = records(fd, 0, 10), records(fd, 10, 20)
-    pieces = pack_response(
-        version, [topic(version, PartitionData(0, 0, records=first), PartitionData(1, 0, records=second))]
-    )
+    pieces = packed(version, [topic(version, PartitionData(0, 0, records=first), PartitionData(1, 0, records=second))])
     assert [type(piece) for piece in pieces[:4]] == [bytes, FileSlice, bytes, FileSlice]
     assert (pieces[1], pieces[3]) == (first, second)
 

@@ -12,6 +12,7 @@ from kafkad.wire.api_table import FETCH
 from kafkad.wire.messages.fetch_request import CONSUMER, FetchedPartition, FetchRequest, read_request
 from kafkad.wire.primitives import MalformedRequest
 from tests.handlers.kio_calls import KioApi, versions_of
+from tests.handlers.stepping import finished
 
 VERSIONS = versions_of(FETCH)
 HEADER = b"header"
@@ -106,7 +107,7 @@ def found(row: FetchedPartition) -> Row:
 
 
 def read(frame: memoryview, version: int) -> FetchRequest:
-    return read_request(frame, len(HEADER), version)
+    return finished(read_request(frame, len(HEADER), version))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -161,7 +162,7 @@ def test_tagged_fields_of_partitions_are_stepped_over(version: int) -> None:
         rack_id="",
         cluster_id="cluster",
     )
-    ((_, rows),) = read_request(body, 0, version).topics
+    ((_, rows),) = finished(read_request(body, 0, version)).topics
     assert [(row.partition, row.fetch_offset) for row in rows] == [(4, 9), (4, 9)]
 
 
@@ -177,6 +178,6 @@ def test_a_request_cut_off_anywhere_is_malformed(version: int) -> None:
 @given(body=st.binary(max_size=120))
 def test_random_bytes_are_a_request_or_malformed(version: int, body: bytes) -> None:
     try:
-        read_request(memoryview(body), 0, version)
+        finished(read_request(memoryview(body), 0, version))
     except MalformedRequest:
         return

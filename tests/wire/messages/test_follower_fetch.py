@@ -21,6 +21,7 @@ from kafkad.wire.messages.follower_fetch import (
     encode_list_offsets,
 )
 from kafkad.wire.primitives import MalformedRequest
+from tests.handlers.stepping import finished
 
 _FILE = Path(__file__).with_name("follower_fetch_recorded.jsonl")
 RECORDED: list[dict[str, Any]] = [json.loads(line) for line in _FILE.read_text().splitlines()]
@@ -64,7 +65,7 @@ def test_full_fetch_keeps_the_order_of_its_partitions(session_epoch: int, read: 
         uses_topic_ids=True, session_id=5, session_epoch=session_epoch, partitions=rows, forgotten=[]
     )
     version, body = encode_fetch(wanted, LIMITS, 3, 0x123, NEWEST)
-    request = read_request(memoryview(body), 0, version)
+    request = finished(read_request(memoryview(body), 0, version))
     assert [(topic, [row.partition for row in some]) for topic, some in request.topics] == read
 
 
@@ -73,7 +74,7 @@ def test_no_fetch_of_a_follower_is_too_large_for_its_leader() -> None:
     rows = [_row((FIRST, SECOND)[number % 2], number, epoch=1) for number in range(2 * MAX_ROWS)]
     wanted = FetchSessionHandler().next_request(rows, uses_topic_ids=True)
     version, body = encode_fetch(wanted, LIMITS, 3, 0x123, NEWEST)
-    request = read_request(memoryview(body), 0, version)
+    request = finished(read_request(memoryview(body), 0, version))
     assert [row.partition for _, some in request.topics for row in some] == list(range(MAX_ROWS))
 
 
@@ -89,7 +90,7 @@ def test_a_leader_reads_each_version_that_an_older_cluster_speaks(newest: int) -
         forgotten=[_row(SECOND, 1, epoch=0)],
     )
     version, body = encode_fetch(wanted, LIMITS, 3, 0x123, newest)
-    request = read_request(memoryview(body), 0, version)
+    request = finished(read_request(memoryview(body), 0, version))
     assert version == newest
     assert (request.replica_id, request.replica_epoch) == (3, 0x123 if newest >= 15 else -1)
     assert (request.session_id, request.session_epoch) == (5, 2)

@@ -125,7 +125,7 @@ class Clients:
                     connection.last_active_ms = self.now_ms
                 self._ready.add(connection)
         except Unacceptable as problem:
-            self._reject(connection, str(problem))
+            self.reject(connection, str(problem))
         except OSError as error:
             self.close(connection, reason_of(error))
 
@@ -138,7 +138,7 @@ class Clients:
         else:
             self.close(connection, None)
 
-    def _reject(self, connection: Connection, reason: str) -> None:
+    def reject(self, connection: Connection, reason: str) -> None:
         """Stop reading after an invalid request. Earlier requests are still completed."""
         self._peer_log.closing(connection.host, self.now_ms, connection.peer, reason)
         self._stop_receiving(connection)
@@ -179,10 +179,10 @@ class Clients:
         api = APIS.get(header.api_key)
         if api is None:
             self._discard(frame)
-            self._reject(connection, f"unknown API key {header.api_key} (version {header.version})")
+            self.reject(connection, f"unknown API key {header.api_key} (version {header.version})")
         elif not api.min_version <= header.version <= api.max_version and header.api_key != API_VERSIONS:
             self._discard(frame)
-            self._reject(connection, f"{api.name} version {header.version} is not supported")
+            self.reject(connection, f"{api.name} version {header.version} is not supported")
         else:
             self._block[request_index(header.api_key, header.version)] += 1
             self._start_request(connection, frame)
@@ -193,7 +193,7 @@ class Clients:
             self._start(connection, frame, connection.context_of(frame.header, self.now_ms))
         except (MalformedRequest, UnencodableMessage) as error:
             connection.keep_replies(before)
-            self._reject(connection, reason_to_close(frame.header, error))
+            self.reject(connection, reason_to_close(frame.header, error))
         except Exception as bug:  # noqa: BLE001  this process only reads shared state
             self.close(connection, reason_to_close(frame.header, bug))
 
@@ -248,7 +248,7 @@ class Clients:
             for frame in self.reader.resume(connection):
                 self._arrived(connection, frame)
         except Unacceptable as problem:
-            self._reject(connection, str(problem))
+            self.reject(connection, str(problem))
         return not self.reader.is_waiting(connection)
 
     def _set_interest(self, connection: Connection) -> None:
@@ -297,7 +297,7 @@ class Clients:
                 if not (self._resume(connection) if connection.filling is None else reader.grow(connection)):
                     return
             except Unacceptable as problem:
-                self._reject(connection, str(problem))
+                self.reject(connection, str(problem))
             self._ready.add(connection)
 
     def unmute(self) -> None:
