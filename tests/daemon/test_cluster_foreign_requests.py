@@ -6,9 +6,11 @@ get over all of them, and one of them is killed.
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
+from kazoo.exceptions import NotEmptyError
 
 from bench.brokers.zookeeper import ZookeeperServer
 from tests.daemon.cluster import Cluster
@@ -32,6 +34,15 @@ def own_cluster(tmp_path: Path, zookeeper: ZookeeperServer) -> Iterator[Cluster]
     """What is written into its tree stays there."""
     with ExitStack() as ends:
         yield Cluster(tmp_path, ends, zookeeper)
+
+
+def _is_removed(cluster: Cluster, path: str) -> bool:
+    """The next controller creates the nodes again as soon as one is missing, also while others are being removed."""
+    try:
+        cluster.zookeeper.delete(path, recursive=True)
+    except NotEmptyError:
+        return False
+    return True
 
 
 def test_a_new_controller_leaves_out_what_it_can_not_read(own_cluster: Cluster) -> None:
@@ -74,6 +85,6 @@ def test_a_new_controller_leaves_out_what_it_can_not_read(own_cluster: Cluster) 
     assert cluster.consume(1, "g", 600) == sorted(range(600))
 
     # And they may remove what every cluster has.
-    cluster.zookeeper.delete("/admin", recursive=True)
+    cluster.wait_until(partial(_is_removed, cluster, "/admin"), "the nodes are removed")
     cluster.create(2, "last", {0: [1]})
     cluster.wait_until(lambda: cluster.leaders(3, "last") == [1], "there still is a controller")
