@@ -36,7 +36,7 @@ from tests.one_thread import ProcessPorts
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.epoll import SimulatedPoll
 from tests.simulation.links import Exchange, SimulatedLink
-from tests.simulation.scheduler import EPOCH_NS, FOREVER, NS, Scheduler
+from tests.simulation.scheduler import EPOCH_NS, FOREVER, MS, NS, Scheduler
 
 
 class VirtualTime:
@@ -57,30 +57,43 @@ class VirtualTime:
         return self._scheduler.now_ns / NS
 
 
+SYNCS = "sync"
+"""The name of the threads that sync logs."""
+
+
 class Threads:
     """A `ThreadPoolExecutor` of one incarnation: what it was given is done when the scheduler comes to it."""
 
-    deadline_ns = FOREVER
-
-    def __init__(self, scheduler: Scheduler, max_workers: int) -> None:
+    def __init__(self, scheduler: Scheduler, max_workers: int, slowest_ms: int = 0) -> None:
         self._scheduler = scheduler
         self._max_workers = max_workers
+        self._slowest_ms = slowest_ms
+        """How long a job may last."""
+        self.deadline_ns = FOREVER
         self._jobs: list[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = []
         scheduler.add(self)
 
     def submit(self, work: Callable[..., Any], *args: Any) -> "Future[Any]":
         future: Future[Any] = Future()
         self._jobs.append((future, work, args))
+        if len(self._jobs) == 1:
+            self._begin_next()
         self._scheduler.stir(self)
         return future
 
+    def _begin_next(self) -> None:
+        self.deadline_ns = FOREVER
+        if self._slowest_ms and self._jobs:
+            self.deadline_ns = self._scheduler.now_ns + MS * self._scheduler.random.randrange(self._slowest_ms)
+
     def is_ready(self) -> bool:
-        return bool(self._jobs)
+        return bool(self._jobs) and (not self._slowest_ms or self._scheduler.now_ns >= self.deadline_ns)
 
     def act(self) -> None:
         """One job. Several threads may be ready in any order, one keeps it."""
         at = self._scheduler.random.randrange(min(self._max_workers, len(self._jobs)))
         future, work, args = self._jobs.pop(at)
+        self._begin_next()
         try:
             result = work(*args)
         except Exception as error:  # noqa: BLE001 - as a thread pool does
@@ -142,11 +155,13 @@ class Ports(ProcessPorts):
         self.exchange = Exchange(scheduler, self.descriptors)
         self.published: Callable[[int], None] = lambda slot: None
         """Told of every slot that was written."""
+        self.slowest_sync_ms = 0
+        """How long a disk may take to sync a log."""
         self._random = Random(scheduler.random.random())
         self._real_rewrite_steps = rewriting.rewrite_steps
 
     def _threads(self, max_workers: int, thread_name_prefix: str) -> Threads:
-        threads = Threads(self.scheduler, max_workers)
+        threads = Threads(self.scheduler, max_workers, self.slowest_sync_ms if thread_name_prefix == SYNCS else 0)
         return self.own(threads, threads.forget)
 
     def _ring_writer(self) -> type[RingWriter]:

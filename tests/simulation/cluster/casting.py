@@ -44,6 +44,8 @@ class ClusterShape:
     """Who commits offsets in transactions."""
     members: int
     """Of one group."""
+    flushes: bool = False
+    """Whether each record is synced before it is acknowledged and replicated (flush.messages)."""
 
     @classmethod
     def draw(cls, random: Random) -> "ClusterShape":
@@ -87,6 +89,7 @@ class ClusterShape:
             "internal.segment.bytes": str(self.segment_bytes),
             "index.interval.bytes": "200",
             "min.insync.replicas": "2",
+            **({"flush.messages": "1"} if self.flushes else {}),
         }
 
 

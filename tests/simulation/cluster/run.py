@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -46,6 +46,10 @@ from tests.simulation.transactions import Ledger
 from tests.simulation.truth import Truth
 
 MOST_ROUNDS = 100_000
+FLUSHING_SEEDS = 8
+"""In one of so many runs each record is synced."""
+SLOWEST_SYNC_MS = 2_000
+"""Longer than an election."""
 RUNS_A_COLLECTION = 8
 """What a run leaves behind is a few megabytes."""
 ClusterClient = (
@@ -109,12 +113,14 @@ class ClusterRun(Rounds):
 
     def __init__(self, seed: int, folder: Path, mutation: ClusterMutation = FAITHFUL) -> None:
         super().__init__(seed, MOST_ROUNDS)
-        self.shape = mutation.shape(ClusterShape.draw(self.scheduler.random))
+        shape = ClusterShape.draw(self.scheduler.random)
+        self.shape = mutation.shape(replace(shape, flushes=seed % FLUSHING_SEEDS == 1))
         self.truth = Truth()
         self.ledger = Ledger()
         self._folder = folder
         self._mutation = mutation
         self._ports = ClusterPorts(self.scheduler, self._by_port)
+        self._ports.slowest_sync_ms = SLOWEST_SYNC_MS if self.shape.flushes else 0
         self._ports.disk.short_chance = self.shape.short_chance
         if self.shape.loses_power:
             self._ports.disk.remember_what_is_synced()
