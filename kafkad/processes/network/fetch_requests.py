@@ -171,14 +171,14 @@ class FetchRequests:
                     return True
                 self._leave_sizes(fetch)
                 return False
-        except MalformedRequest as error:
+        except MalformedRequest as malformed:
             connection.keep_replies(len(connection.replies) - 1)
             connection.exclusive_in_flight = False
-            self._clients.reject(connection, reason_to_close(context, error))
+            self._clients.reject(connection, reason_to_close(context, malformed))
         except MemoryError:
             self._clients.close(connection, f"not enough memory for a Fetch of {fetch.size} bytes")
-        except Exception as error:  # noqa: BLE001  a bug: a Fetch only reads. The client starts another session.
-            self._clients.close(connection, reason_to_close(context, error))
+        except Exception as bug:  # noqa: BLE001  a Fetch only reads. The client starts another session.
+            self._clients.close(connection, reason_to_close(context, bug))
         self._end(fetch)
         return False
 
