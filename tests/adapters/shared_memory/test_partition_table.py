@@ -140,6 +140,7 @@ class OvertakenMemory:
         return self._region.mm[part]
 
 
+@pytest.mark.interpreted
 def test_reader_that_was_overtaken_sees_nothing_unpublished(region: SharedRegion, table: PartitionTable) -> None:
     """The next reader would see an earlier high watermark: it does not find the records that the first one has read."""
     table.publish(3, OLD)
