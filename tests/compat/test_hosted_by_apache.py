@@ -33,7 +33,8 @@ class MixedCluster:
         self._server = ZookeeperServer(folder / "zookeeper")
         ends.callback(self._server.stop)
         hosts = f"{self._server.hosts}/kafka"
-        speaks = {"inter.broker.protocol.version": protocol}
+        # Leaders stay where the tests put them: a controller moves them five seconds after its election otherwise.
+        speaks = {"inter.broker.protocol.version": protocol, "auto.leader.rebalance.enable": "false"}
         self.apache = ends.enter_context(apache(folder / "apache", hosts, speaks))
         settings = {"zookeeper.connect": hosts, "node.id": "2", "num.io.threads": "2", **_ON_TWO_BROKERS, **speaks}
         self.kafkad = ends.enter_context(KafkadInCluster(folder / "kafkad", settings))
