@@ -142,7 +142,9 @@ class Upkeep:
                 continue
             effect.release()
             if isinstance(error, FAILURES):
-                self._outbox.failed(owned, error)
+                # After a move the old directory is renamed, and its syncs count for nothing (`relocate_to`).
+                if owned.log is synced_log and synced_log.store is effect.store:
+                    self._outbox.failed(owned, error)
             elif error is not None:
                 raise error
 

@@ -5,6 +5,7 @@ import itertools
 import logging
 import os
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -423,6 +424,33 @@ def test_acknowledged_batches_that_wait_for_the_disk_are_answered_after_the_move
     write(client, "e")
     assert read(client, 5) == ["a", "b", "c", "d", "e"]
     assert log_of(pieces).recovery_point == 5
+
+
+def test_a_sync_of_the_old_directory_that_ends_after_the_move_costs_nothing(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory is renamed by then: the partition was offline until the broker was restarted."""
+    client = pieces.connect()
+    written = filled(pieces, client)
+    pieces.run(lambda: not pieces.worker.upkeep._syncing, "no sync is under way")
+    syncs: list[Future[None]] = []
+
+    def held(_work: object) -> Future[None]:
+        syncs.append(Future())
+        return syncs[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pieces.worker.upkeep._threads, "submit", held)
+        log_of(pieces).request_flush(NOW)
+        pieces.worker.upkeep.collect(owned_of(pieces))
+        assert len(syncs) == 1
+        ask(pieces, TWO)
+        until_moved(pieces, TWO)
+        syncs[0].set_exception(FileNotFoundError(errno.ENOENT, "no such directory"))
+        pieces.settle()
+    assert owned_of(pieces).is_online
+    write(client, "more")
+    assert read(client, 7) == [*written, "more"]
 
 
 @pytest.mark.parametrize("target", [-1, THREE])
