@@ -170,7 +170,7 @@ def _not_available(version: int) -> KafkaError:
 
 
 def _newest_record(published: PartitionSlot, reader: LogReader) -> FoundOffset | None:
-    return reader.max_timestamp(_end(published), published.log_start)
+    return reader.max_timestamp(_end(published))
 
 
 def _first_from(timestamp: int, upper: LogPosition, log_start: int, reader: LogReader) -> FoundOffset | None:

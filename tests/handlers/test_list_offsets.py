@@ -16,7 +16,8 @@ from kafkad.handlers.requests.broker_view import BrokerView, ManifestPending
 from kafkad.wire.api_table import LIST_OFFSETS
 from kafkad.wire.primitives import MalformedRequest
 from tests.contexts import a_context
-from tests.core.log.batches import NOW
+from tests.core.log.batches import NOW, append, batch, load
+from tests.core.log.fake_store import FakeStore
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.logs_behind_views import RECORDS, a_view_of_a_log, filled_log
 from tests.handlers.stepping import finished
@@ -156,6 +157,16 @@ def test_the_record_with_the_largest_timestamp_is_found() -> None:
     log = filled_log()
     log.advance_high_watermark(RECORDS)
     assert ask(a_view_of_a_log(log), MAX_TIMESTAMP) == (0, NOW + 192, RECORDS - 1)
+
+
+def test_the_record_with_the_largest_timestamp_may_be_deleted_already() -> None:
+    """As in Apache Kafka. Without an offset the partition seemed to be empty."""
+    log = load(FakeStore())
+    for later_ms in (500, 100, 200):
+        append(log, batch(1, timestamp=NOW + later_ms))
+    log.advance_high_watermark(3)
+    log.log_start_offset = 1
+    assert ask(a_view_of_a_log(log), MAX_TIMESTAMP) == (0, NOW + 500, 0)
 
 
 def test_without_tiered_storage_the_local_log_is_all_there_is() -> None:

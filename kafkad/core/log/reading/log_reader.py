@@ -211,15 +211,16 @@ class LogReader:
             raise ManifestStale(f"{error} is removed") from error
         return None
 
-    def max_timestamp(self, upper: LogPosition, log_start: int = 0) -> FoundOffset | None:
+    def max_timestamp(self, upper: LogPosition) -> FoundOffset | None:
         """The first record with the largest timestamp below `upper` (ListOffsets -3).
 
-        Without any timestamp the first record, as in Apache Kafka. Raises `SearchPaused`.
+        Without any timestamp the first record, as in Apache Kafka. As there, the record may be below the log start.
+        Raises `SearchPaused`.
         """
         try:
             # `max` returns the first of equal timestamps.
             base, largest = max(self._largest_timestamps(upper), key=lambda row: row[1])
-            return self._first_at_or_after(base, upper, largest, log_start)
+            return self._first_at_or_after(base, upper, largest, 0)
         except FileNotFoundError as error:
             raise ManifestStale(f"{error} is removed") from error
 
