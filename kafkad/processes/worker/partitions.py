@@ -19,7 +19,13 @@ from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
-from kafkad.adapters.shared_memory.process_registry import GRACE_CHECK_MS, GraceMark, ProcessRegistry
+from kafkad.adapters.shared_memory.process_registry import (
+    FIRST_INCARNATION,
+    GRACE_CHECK_MS,
+    GraceMark,
+    ProcessKey,
+    ProcessRegistry,
+)
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.config.entities.topic import topic_log_config, unknown_topic_configs, unreadable_topic_configs
 from kafkad.core.controller.deltas import (
@@ -107,7 +113,8 @@ class Partitions:
         self._deletions: deque[_DeletedPartition] = deque()
         self._check_due_ms: int | None = None
         """When to check deleted partitions again; None without any."""
-        self._has_snapshot = False
+        self._follows_dead_worker = registry.incarnation(ProcessKey("worker", worker)) > FIRST_INCARNATION
+        """Until the first snapshot."""
         self.unattempted = 0
         """The number of deleted partitions without a first attempt to rename their directory."""
         self._removals = DirectoryRemovals()
@@ -156,8 +163,8 @@ class Partitions:
         }
         for slot in [slot for slot in self.by_slot if slot not in owned_slots]:
             self._drop(self.by_slot[slot].topic_id, (slot,))
-        if not self._has_snapshot:
-            self._has_snapshot = True
+        if self._follows_dead_worker:
+            self._follows_dead_worker = False
             self._free_slots_of_dead_worker(owned_slots)
         for topic in image.topics.values():
             self._update(topic, topic.partitions)
