@@ -72,8 +72,11 @@ class ProcessPorts:
             belongings.pop(what, None)
 
     def bury(self, strand: Strand) -> None:
-        for free in self._belongings.pop(strand, {}).values():
-            free()
+        belongings = self._belongings.get(strand, {})
+        while belongings:
+            # One may free others, which are disowned then.
+            belongings.pop(next(iter(belongings)))()
+        self._belongings.pop(strand, None)
 
     # The stand-ins.
 

@@ -8,7 +8,6 @@ import pytest
 from bench.brokers.zookeeper import ZookeeperServer
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.topics.deletion import TopicToDelete, delete_topics
 from kafkad.core.errors import ErrorCode
 from tests.core.controller.world import Crash, CrashingStore, World
 
@@ -33,8 +32,8 @@ def test_topics_are_made_found_again_and_deleted_as_on_the_embedded_store(world:
         assert [result.code for result in results] == [ErrorCode.NONE] * 2
         each.open_partitions()
         each.start()
-        delete_topics(each.controller, [TopicToDelete("u")], version=6)
-        each.delete_directories("u")
+        each.delete("u")
+        each.delete_directories()
         each.start()
         each.controller.set_topic_config("t", {"retention.ms": "1"})
     assert world.controller.image.topics == embedded.controller.image.topics

@@ -9,9 +9,9 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.controller.deltas import (
     MetadataDelta,
     PartitionsAdded,
+    ReplicasRemoved,
     Snapshot,
     TopicCreated,
-    TopicDeleted,
     apply,
     decode,
 )
@@ -39,6 +39,8 @@ class PlayedProcess:
         self.image = MetadataImage()
         self.heard: list[ControllerMessage] = []
         self.snapshots = 0
+        self.applies = True
+        """Whether it says that it has applied the metadata."""
         stage.play(key)
 
     def act(self) -> None:
@@ -58,6 +60,8 @@ class PlayedProcess:
         self.snapshots += any(isinstance(change, Snapshot) for change in delta.changes)
         self.image = image
         self.make_so(delta)
+        if not self.applies:
+            return
         self.stage.shared.registry.set_applied_version(self.key, delta.version)
         self.tell(Applied(delta.version))
 
@@ -83,7 +87,7 @@ class PlayedWorker(PlayedProcess):
                     self._own(topic.name, topic.id, topic.partitions)
                 case PartitionsAdded(name, partitions):
                     self._own(name, self.image.topics[name].id, partitions)
-                case TopicDeleted(_, topic_id, slots):
+                case ReplicasRemoved(_, topic_id, _, slots):
                     self._let_go(topic_id, slots)
                 case Snapshot():
                     self._follow_snapshot()

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from tests.daemon.shared_cluster import SharedCluster
 
 
@@ -42,6 +44,28 @@ def test_a_topic_that_may_lose_records_gets_a_leader_at_once(cluster: SharedClus
         truncated: f"leader {follower} has other records",
     }.items():
         assert any(event in line and cause in line for line in logs(cluster).splitlines()), event
+
+
+@pytest.mark.parametrize("data", [None, b"garbage"], ids=["removed", "overwritten"])
+def test_a_broker_whose_registration_is_lost_registers_again(cluster: SharedCluster, data: bytes | None) -> None:
+    """Its session lives: it was away until a restart, and could become a controller that nobody reached."""
+    controller, leader, follower = cluster.from_controller()
+    cluster.create_led(follower, cluster.topic, {0: [leader, follower]})
+    node = f"/brokers/ids/{leader}"
+    before, _ = cluster.zookeeper.get(node)
+    if data is None:
+        cluster.zookeeper.delete(node)
+    else:
+        cluster.zookeeper.set(node, data)
+
+    def is_back() -> bool:
+        registered = cluster.zookeeper.exists(node) and cluster.zookeeper.get(node)[0]
+        return bool(registered) and json.loads(registered)["endpoints"] == json.loads(before)["endpoints"]
+
+    cluster.wait_until(is_back, "it is registered again")
+    cluster.wait_until(lambda: cluster.in_sync(controller, cluster.topic) == [{leader, follower}], "both are in sync")
+    cluster.produce(controller, range(0, 30, 3))
+    assert f"the registration of broker {leader} was removed or overwritten" in logs(cluster)
 
 
 def logs(cluster: SharedCluster) -> str:

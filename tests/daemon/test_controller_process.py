@@ -68,7 +68,12 @@ class Broker:
         self.workers = [PlayedWorker(self.stage, key) for key in WORKERS]
         self.network = PlayedProcess(self.stage, NETWORK)
         self.stage.until_ready()
+        self._until_elected()
+
+    def _until_elected(self) -> None:
         self.settle()
+        self.delete()
+        self.network.heard.clear()
 
     def restart_controller(self) -> None:
         """Another life in the living broker, after `kill`."""
@@ -76,7 +81,7 @@ class Broker:
         self.stage.tell_roster()
         self.until(lambda: self.stage.said, "the new controller is ready")
         self.stage.until_ready()
-        self.settle()
+        self._until_elected()
 
     def restart_broker(self) -> None:
         self.stage.end_broker()
@@ -322,14 +327,23 @@ def test_killed_while_it_deletes_topics_nothing_of_them_is_left(broker: Broker) 
     broker.stage.kill()
     broker.stage.tell_roster()
     broker.restart_controller()
-    eventually(
-        lambda: not any(path.name.startswith(("t-", "u-")) for data in broker.data for path in data.iterdir()),
-        what="their directories are removed",
-    )
-    assert list(broker.network.image.topics) == ["stays"]
+    # Their workers have not freed the slots, and would free them under a new topic.
+    assert broker.create("v") == {"v": 0}
+    assert not slots & {slot for slot, _, _ in broker.places("v")}
+    for worker in broker.workers:
+        worker.removes = True
+        broker.stage.end_actor(worker.key)
+    broker.workers = [PlayedWorker(broker.stage, key) for key in WORKERS]
     broker.until(lambda: set(broker.create("t").values()) == {0}, "the name is free again")
-    # Their workers have not freed the slots, and would free them under the new topic.
-    assert not slots & {slot for slot, _, _ in broker.places("t")}
+    assert sorted(broker.network.image.topics) == ["stays", "t", "v"]
+    new = {f"t-{row.index}" for row in broker.topic("t").partitions}
+    assert not [
+        path
+        for data in broker.data
+        for path in data.iterdir()
+        if path.name.startswith(("t-", "u-"))
+        if path.name not in new and not path.name.endswith("-delete")
+    ]
 
 
 def test_a_deletion_survives_the_worker_that_should_carry_it_out(broker: Broker) -> None:
@@ -337,7 +351,7 @@ def test_a_deletion_survives_the_worker_that_should_carry_it_out(broker: Broker)
     broker.create("t")
     slots = [slot for slot, _, _ in broker.places("t")]
     for worker in broker.workers:
-        worker.removes = False
+        worker.removes = worker.applies = False
     token = broker.ask_delete("t")
     broker.until(lambda: "t" not in broker.network.image.topics, "the topic is gone")
     assert not broker.replies(token)

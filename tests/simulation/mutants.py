@@ -18,7 +18,7 @@ from kafkad.core.log.recovery.loading import LoadRequest
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.types import LOG_END, LogPosition
 from kafkad.processes.cleaner import rewriting
-from kafkad.processes.controller.topic_deletion import TopicDeletions
+from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
 from kafkad.processes.network.logs.readers import LogReaders
 from kafkad.processes.network.produce_requests import ProduceRequests
 from kafkad.processes.runtime import rings
@@ -158,7 +158,7 @@ def _below_the_watermark(partition_log: PartitionLog, offset: int) -> int:
     return max((base for base, end in zip(bases, ends, strict=True) if end <= committed), default=-1)
 
 
-def _keeps_the_ended(self: TopicDeletions, worker: int) -> None:
+def _keeps_the_ended(self: ReplicaRemovals, worker: int) -> None:
     """Waits for a dead worker to do what it was never told."""
 
 
@@ -238,31 +238,31 @@ def _mutant(
 
 
 MUTANTS = {
-    "answers before it publishes": _mutant(worker=AnswersBeforeItPublishes, found="acknowledged up to", seed=9),
-    "looks at producers only": _mutant(worker=LooksAtProducersOnly, found="is done", seed=10),
+    "answers before it publishes": _mutant(worker=AnswersBeforeItPublishes, found="acknowledged up to", seed=10),
+    "looks at producers only": _mutant(worker=LooksAtProducersOnly, found="is done", seed=11),
     "publishes before it writes": _mutant(also=_writes_later, found="readable up to byte", seed=0),
     "hears messages of the dead": _mutant(
         (rings, "RingReader", DeafToIncarnations), found="this should not happen", seed=11
     ),
     "uses its arena at once": _mutant(
-        (ProcessRegistry, "is_seen_by_all", _is_always_seen), shape=_crowded, found="this should not happen", seed=2599
+        (ProcessRegistry, "is_seen_by_all", _is_always_seen), shape=_crowded, found="this should not happen", seed=1062
     ),
     "recognizes no repetition": _mutant(
-        (ProducerStates, "check", _accepts), found="has records in the log twice", seed=2
+        (ProducerStates, "check", _accepts), found="has records in the log twice", seed=3
     ),
     "believes every log": _mutant(
-        (loading, "LoadRequest", _believes_every_log), found="has records in the log twice", seed=146
+        (loading, "LoadRequest", _believes_every_log), found="has records in the log twice", seed=157
     ),
-    "tells no latecomer": _mutant((Watchers, "watch", _never_late), found="has read everything", seed=485),
+    "tells no latecomer": _mutant((Watchers, "watch", _never_late), found="has read everything", seed=841),
     "gives no arena back": _mutant(also=_keeps_the_arena, found="are lent to nobody", seed=0),
     "cleans what has grown": _mutant(
         (partition_requests, "last_segment_below", _below_the_watermark),
         shape=_held_up,
         found="went when it was",
-        seed=131,
+        seed=133,
     ),
     "leaves deletions to the dead": _mutant(
-        (TopicDeletions, "worker_ended", _keeps_the_ended), found="maker-brief is done", seed=77
+        (ReplicaRemovals, "worker_ended", _keeps_the_ended), found="maker-brief is done", seed=273
     ),
     "reads open transactions": _mutant(
         (PartitionSlot, "upper_bound", _reads_to_the_watermark),
@@ -270,20 +270,20 @@ MUTANTS = {
         found="the last stable offset is",
         seed=0,
     ),
-    "names no aborted transaction": _mutant((LogReaders, "aborted", _names_nobody), found=", aborted: ", seed=0),
+    "names no aborted transaction": _mutant((LogReaders, "aborted", _names_nobody), found=", aborted: ", seed=2),
     "forgets transactions": _mutant((Runtime, "_load", _remembers_nothing), found="was producer", seed=2),
-    "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone), found="nothing is held back", seed=285),
+    "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone), found="nothing is held back", seed=85),
     "believes the page cache": _mutant(
-        (PendingFlush, "hold_back", _holds_nothing_back), shape=_without_power, found="the record at", seed=445
+        (PendingFlush, "hold_back", _holds_nothing_back), shape=_without_power, found="the record at", seed=476
     ),
     "swaps in what is on no disk": _mutant(
-        (rewriting, "_sync", _leaves_it_in_the_page_cache), shape=_without_power, found="is not in the log", seed=688
+        (rewriting, "_sync", _leaves_it_in_the_page_cache), shape=_without_power, found="is not in the log", seed=753
     ),
     "brings back what was deleted": _mutant(
-        (LatestOfEachKey, "retains", _keeps_values), found="the newest in the log is at", seed=47
+        (LatestOfEachKey, "retains", _keeps_values), found="the newest in the log is at", seed=78
     ),
     "does not answer for the dead": _mutant(
-        (ProduceRequests, "worker_lost", _forgets_the_dead), found="produce requests are not answered", seed=11
+        (ProduceRequests, "worker_lost", _forgets_the_dead), found="produce requests are not answered", seed=18
     ),
 }
 """Not among them: a broker without grace periods. Nobody who reads can tell, as every handle is checked by generation

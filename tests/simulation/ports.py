@@ -25,7 +25,7 @@ from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.adapters.stores import store_copy
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.processes.cleaner import rewriting
-from kafkad.processes.controller.store import copies
+from kafkad.processes.controller.store import copies, embedded_session
 from kafkad.processes.network.connections import connection, graceful_close
 from kafkad.processes.network.logs import cached_reads
 from kafkad.processes.runtime import peers, rings
@@ -37,6 +37,7 @@ from tests.simulation.disk import SimulatedDisk
 from tests.simulation.epoll import SimulatedPoll
 from tests.simulation.links import Exchange, SimulatedLink
 from tests.simulation.scheduler import EPOCH_NS, FOREVER, MS, NS, Scheduler
+from tests.simulation.store_thread import STORE_THREAD, Event, StoreThread
 
 
 class VirtualTime:
@@ -161,6 +162,11 @@ class Ports(ProcessPorts):
         self._real_rewrite_steps = rewriting.rewrite_steps
 
     def _threads(self, max_workers: int, thread_name_prefix: str) -> Threads:
+        if thread_name_prefix == STORE_THREAD:
+            owner = self.scheduler.current
+            assert owner is not None, "only a process has threads"
+            thread = StoreThread(self.scheduler, owner.process)
+            return self.own(thread, thread.forget)  # type: ignore[return-value]
         threads = Threads(self.scheduler, max_workers, self.slowest_sync_ms if thread_name_prefix == SYNCS else 0)
         return self.own(threads, threads.forget)
 
@@ -247,6 +253,7 @@ class Ports(ProcessPorts):
             (write_behind, "HelperThreads", AtOnce),
             *((module, "os", self.disk) for module in self._on_disk()),
             (copies, "EmbeddedStore", self._store()),
+            (embedded_session, "threading", SimpleNamespace(Event=lambda: Event(self.scheduler))),
             (store_copy, "EmbeddedStore", self._store()),
             (loading, "write_partition_metadata", self._metadata),
         ]

@@ -159,11 +159,13 @@ def _tells_suspects_nothing(patch: Patch) -> None:
 
 
 def _forgets_a_deletion_before_all_have_made_it(patch: Patch) -> None:
-    def at_once(self: ElectedController, name: str, _partitions: Sequence[int]) -> bool:
-        return all_of_it(self, name, set(self.deletions[name].remaining) if name in self.deletions else ())  # type: ignore[arg-type]
+    def by_all(self: ElectedController, names: Sequence[str], broker: int) -> None:
+        for name in self.deletions.keys() & set(names):
+            self.deletions[name].replicas.clear()
+        replicas_deleted(self, names, broker)
 
-    all_of_it = ElectedController.partitions_deleted
-    patch.setattr(ElectedController, "partitions_deleted", at_once)
+    replicas_deleted = ElectedController.replicas_deleted
+    patch.setattr(ElectedController, "replicas_deleted", by_all)
 
 
 def _ends_a_reassignment_early(patch: Patch) -> None:

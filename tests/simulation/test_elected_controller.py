@@ -34,7 +34,6 @@ from kafkad.core.cluster.control_requests import (
 )
 from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer, Request
-from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elections import ElectionType
@@ -268,9 +267,7 @@ class ClusterRun:
             controller_failover(
                 self.store,
                 MetadataTree(self.store, term),
-                settings=ControllerSettings(
-                    broker_id=NO_LOCAL_BROKER, workers=1, defaults=TopicDefaults(partitions=1, replication_factor=1)
-                ),
+                settings=ControllerSettings(defaults=TopicDefaults(partitions=1, replication_factor=1)),
                 election=PreferredReplica(),
                 announcer=Announcer(
                     controller_id=broker_id,
@@ -559,7 +556,7 @@ class ClusterRun:
                 if any((topic.topic_name, each.partition_index) in broker.offline for each in topic.partition_states):
                     continue
                 if any(each.leader_epoch == EPOCH_DURING_DELETE for each in topic.partition_states):
-                    self.controller.replica_deleted(topic.topic_name, broker_id)
+                    self.controller.replicas_deleted([topic.topic_name], broker_id)
 
     # What must hold.
 

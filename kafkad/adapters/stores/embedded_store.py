@@ -57,7 +57,7 @@ class EmbeddedStore:
         self._state = SessionState.CONNECTED
         self._closed = False
         try:
-            self._database = sqlite3.connect(path, isolation_level=None)
+            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         except sqlite3.DatabaseError as error:
             raise StorageFailed(f"coordination store {path}: {error}") from error
         try:

@@ -187,6 +187,11 @@ class BrokerConfig:
     notices: tuple[str, ...]
 
     @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener for requests between brokers. A single broker gets none; it names its first one."""
+        return self.cluster.inter_broker_listener if self.cluster is not None else self.network.listeners[0].name
+
+    @property
     def protected_listeners(self) -> frozenset[str]:
         """The listeners of brokers, if clients have others: max.connections does not apply to them."""
         between = self.cluster.broker_listeners if self.cluster is not None else frozenset()

@@ -67,3 +67,6 @@ def protocol_versions(setting: str) -> ProtocolVersions:
         alter_partition=latest(("2.8-IV1", 0), ("3.2-IV0", 1), ("3.3-IV0", 2), ("3.5-IV1", 3)),
         verifies=at >= LEVELS.index("3.5-IV0"),
     )
+
+
+LATEST = protocol_versions(LEVELS[-1])

@@ -63,11 +63,12 @@ def create_topics(
         try:
             plan = _plan(controller, new, rules, random_source)
             ahead.check(new.name)
-            space_taken += controller.require_space(plan.assignments, space_taken)
+            controller.require_space(space_taken + len(plan.assignments))
         except KafkaError as error:
             results[new.name] = _failed(new.name, error)
             continue
         ahead.add(new.name)
+        space_taken += len(plan.assignments)
         planned[new.name] = plan
         results[new.name] = TopicResult(name=new.name)
     if validate_only:
@@ -135,10 +136,11 @@ def create_partitions(
                 text = f"A partition reassignment is in progress for the topic '{new.name}'."
                 raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
             assignments = assign_more_partitions(topic, new, controller.image.brokers)
-            space_taken += controller.require_space(assignments, space_taken)
+            controller.require_space(space_taken + len(assignments))
         except KafkaError as error:
             results.append(_failed(new.name, error))
             continue
+        space_taken += len(assignments)
         planned[new.name] = assignments
         results.append(TopicResult(name=new.name, topic=topic))
     if validate_only:
@@ -201,7 +203,7 @@ def _alter(
     controller: Controller, alteration: Alteration, rules: ConfigRules, incremental: bool, validate_only: bool
 ) -> None:
     check_entries(alteration)
-    resource_type = check_resource(alteration, controller.settings.broker_id)
+    resource_type = check_resource(alteration, controller.id)
     name = alteration.resource_name
     current = rules.in_force(resource_type, _current_configs(controller.image, resource_type, name))
     if incremental:

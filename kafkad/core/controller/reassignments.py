@@ -45,19 +45,6 @@ def planned(
     return assignment
 
 
-def reassignment_error(
-    image: MetadataImage, at: TopicPartition, target: Assignment | None, *, replication_factor_may_change: bool
-) -> KafkaError | None:
-    """The error of a reassignment on a single broker; None: the partition has these replicas already."""
-    try:
-        plan = planned(image, at, target, replication_factor_may_change=replication_factor_may_change)
-    except KafkaError as error:
-        return error
-    if plan == assignment_of(_row(image, at)):
-        return None
-    return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A single broker can't move replicas to others.")
-
-
 def _row(image: MetadataImage, at: TopicPartition) -> Partition:
     topic = image.topics.get(at.topic)
     if topic is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 from uuid import UUID
 
 from kafkad.core.controller.topics.assignment import RandomBelow
@@ -12,9 +13,9 @@ from kafkad.core.controller.topics.topics import NewTopic, TopicDefaults
 class ControllerSettings:
     """The settings of the controller from the broker configuration."""
 
-    broker_id: int
-    workers: int
     defaults: TopicDefaults
+    is_single: bool = False
+    """Whether the cluster is a single broker with an embedded store."""
     delete_topic_enable: bool = True
     unclean_leader_election_enable: bool = False
     """For topics without their own unclean.leader.election.enable."""
@@ -30,3 +31,10 @@ class RandomSource:
 
     random_below: RandomBelow
     new_topic_id: Callable[[], UUID]
+
+
+class LocalSpace(Protocol):
+    """The space of the only broker, which the controller requires before it creates partitions."""
+
+    def require_space(self, count: int) -> None:
+        """Raises KafkaError if there is no space for so many more partitions."""

@@ -39,6 +39,7 @@ from kafkad.core.controller.image import (
     Topic,
 )
 from kafkad.core.controller.partition_rows import after_move, directory_offline, moves_begun
+from kafkad.core.controller.topics.names import is_legal
 from kafkad.core.controller.topics.placement import Place, Placement
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.hosting.image_changes import ImageChanges
@@ -61,7 +62,9 @@ class Hosting:
         image: MetadataImage,
         placement: Placement,
         has_offline_directory: bool,
+        is_single: bool = False,
     ) -> None:
+        """A single broker takes over directories of unknown topics: a deletion waits for all of its directories."""
         self.image = image
         self.controller_epoch, self.broker_epoch = NO_CONTROLLER_EPOCH, NO_BROKER_EPOCH
         self._broker_id = broker_id
@@ -69,6 +72,7 @@ class Hosting:
         self.cordon = placement.cordon
         self.prefer_log_dir = placement.prefer
         self._has_offline_directory = has_offline_directory
+        self._is_single = is_single
         self._topics_to_delete: set[str] = set()
         """Topics that are being deleted: they are removed after their last replica here."""
         self.unremoved: set[TopicPartition] = set()
@@ -85,6 +89,19 @@ class Hosting:
     def has_replica(self, at: TopicPartition) -> bool:
         topic = self.image.topics.get(at.topic)
         return topic is not None and topic.partitions[at.partition].slot != NO_SLOT
+
+    def hosted_partitions(self) -> list[TopicPartition]:
+        """The partitions with a replica here."""
+        return [
+            TopicPartition(topic.name, row.index)
+            for topic in self.image.topics.values()
+            for row in topic.partitions
+            if row.slot != NO_SLOT
+        ]
+
+    def require_space(self, count: int) -> None:
+        """Raises KafkaError if this broker has no space for so many more partitions."""
+        self._placement.require(count)
 
     @property
     def cordoned_dirs(self) -> frozenset[int]:
@@ -124,6 +141,7 @@ class Hosting:
             for topic in request.topic_states
             if (topic_here := self.image.topics.get(topic.topic_name)) is None
             or topic.topic_id not in (NO_TOPIC_ID, topic_here.id)
+            if is_legal(topic.topic_name)
         }
 
     # LeaderAndIsr.
@@ -140,6 +158,8 @@ class Hosting:
         return LeaderAndIsrResponse(error_code=ErrorCode.NONE, topics=errors)
 
     def _apply_topic(self, topic: LeaderAndIsrTopic, changes: ImageChanges, configs: Configs) -> LeaderAndIsrTopicError:
+        if not is_legal(topic.topic_name):
+            return _topic_error(topic, ErrorCode.INVALID_TOPIC_EXCEPTION)
         own_id = changes.topic_id(topic.topic_name)
         if own_id is not None and topic.topic_id not in (NO_TOPIC_ID, own_id):
             if changes.is_hosted(topic.topic_name):
@@ -284,7 +304,8 @@ class Hosting:
         row = changes.row(name, state.partition_index)
         if row is None or row.slot == NO_SLOT:
             is_unremoved = TopicPartition(name, state.partition_index) in self.unremoved
-            return ErrorCode.KAFKA_STORAGE_ERROR if is_unremoved else ErrorCode.NONE
+            may_be_offline = self._is_single and self._has_offline_directory and state.delete_partition
+            return ErrorCode.KAFKA_STORAGE_ERROR if is_unremoved or may_be_offline else ErrorCode.NONE
         if row.log_dir == NO_LOG_DIR:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if state.leader_epoch == EPOCH_DURING_DELETE:

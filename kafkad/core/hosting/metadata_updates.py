@@ -13,6 +13,7 @@ from kafkad.core.cluster.control_requests import (
     is_partition_index,
 )
 from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, Broker, Listener, MetadataImage, Partition, Topic
+from kafkad.core.controller.topics.names import is_legal
 from kafkad.core.hosting.image_changes import ImageChanges
 from kafkad.core.hosting.lost_roles import LostRoles
 from kafkad.core.hosting.unapplied_states import UnappliedStates, without_replica
@@ -68,6 +69,8 @@ def update_topic(
 ) -> None:
     """`topics_to_delete` are removed after their last replica here."""
     name = topic.topic_name
+    if not is_legal(name):
+        return
     own_id = changes.topic_id(name)
     if own_id is not None and topic.topic_id not in (NO_TOPIC_ID, own_id):
         if changes.is_hosted(name):

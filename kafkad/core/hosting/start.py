@@ -4,7 +4,7 @@ No directory creates or extends a topic: a topic that was deleted while this bro
 replicas are loaded before the broker registers, and have no role until the controller assigns it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from kafkad.core.controller.partition_rows import make_partition
 from kafkad.core.controller.startup.reconciliation import (
     FoundDirectory,
     ReconciledTopic,
+    Reconciliation,
     reconcile,
 )
 from kafkad.core.controller.startup.startup import Directories, SharedMemoryState, moves_under_way
@@ -62,6 +63,7 @@ def start_host(
     directories: Directories,
     brokers: Mapping[int, Broker] | None = None,
     inherited: SharedMemoryState | None = None,
+    is_single: bool = False,
 ) -> HostStarted:
     """`brokers` are the registered ones. Until the first UpdateMetadata, Metadata responses have them: clients would
     conclude from a single broker that all others have failed.
@@ -73,7 +75,6 @@ def start_host(
     result.check_duplicates()
     mine = {at: log_dir for at, log_dir in result.located.items() if _is_assigned(at, topics, broker_id)}
     others = [(log_dir, at) for at, log_dir in result.located.items() if at not in mine]
-    strays = [(each.directory.log_dir, each.directory.name) for each in result.stray]
     placement, places = _place(mine, topics, workers, directories, inherited)
     moving = _moving(moves_under_way(result, inherited, directories), places, placement)
     version = (inherited.image.version if inherited else 0) + 1
@@ -94,13 +95,18 @@ def start_host(
         image=image,
         placement=placement,
         has_offline_directory=bool(directories.offline),
+        is_single=is_single,
     )
+    return HostStarted(hosting=hosting, strays=_strays(result, others), leftovers=tuple(result.leftovers))
+
+
+def _strays(
+    result: Reconciliation, others: Sequence[tuple[int, TopicPartition]]
+) -> tuple[tuple[int, TopicPartition], ...]:
+    """`others` are found partitions without a replica here."""
     named = {directory_name(at): at for _, at in others}
-    return HostStarted(
-        hosting=hosting,
-        strays=(*others, *((log_dir, named.get(name) or _partition(name)) for log_dir, name in strays)),
-        leftovers=tuple(result.leftovers),
-    )
+    stray = [(each.directory.log_dir, each.directory.name) for each in result.stray]
+    return (*others, *((log_dir, named.get(name) or _partition(name)) for log_dir, name in stray))
 
 
 def _moving(

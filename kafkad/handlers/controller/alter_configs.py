@@ -49,4 +49,4 @@ def response(messages: Codec, request: Any, results: list[AlterResult], view: Co
     )
     if request.validate_only or all(result.code for result in results):
         return body
-    return ResponseAfter(version=view.controller.image.version, body=body, timeout_ms=APPLY_TIMEOUT_MS)
+    return ResponseAfter(body=body, timeout_ms=APPLY_TIMEOUT_MS)

@@ -37,7 +37,7 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> R
     version = view.controller.image.version
     if version == before:
         return response
-    return ResponseAfter(version=version, body=response, timeout_ms=milliseconds(request.timeout))
+    return ResponseAfter(body=response, timeout_ms=milliseconds(request.timeout))
 
 
 def _row(messages: Codec, index: int, error: KafkaError | None) -> Any:

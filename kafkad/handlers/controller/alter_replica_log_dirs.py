@@ -9,12 +9,8 @@ from kafkad.core.controller.log_dir_moves import HostedReplicas, alter_replica_l
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.core.types import TopicPartition
-from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS, ControllerView, Response, ResponseAfter
+from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS, Response, ResponseAfter
 from kafkad.wire.kio_codec import codec
-
-
-def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Response:
-    return move_replicas(body, context, view.controller, view.log_dirs, view.offline_dirs())
 
 
 def move_replicas(
@@ -51,5 +47,6 @@ def move_replicas(
             for name, rows in by_topic.items()
         )
     )
-    version = replicas.image.version
-    return response if version == before else ResponseAfter(version=version, body=response, timeout_ms=LONGEST_WAIT_MS)
+    if replicas.image.version == before:
+        return response
+    return ResponseAfter(body=response, timeout_ms=LONGEST_WAIT_MS)

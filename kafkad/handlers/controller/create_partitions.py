@@ -30,7 +30,7 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> R
     )
     if request.validate_only or all(result.code for result in results):
         return response
-    return ResponseAfter(version=view.controller.image.version, body=response, timeout_ms=milliseconds(request.timeout))
+    return ResponseAfter(body=response, timeout_ms=milliseconds(request.timeout))
 
 
 def new_partitions(topic: Any) -> NewPartitions:

@@ -26,7 +26,7 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> R
     response = messages.encode(topics=tuple(_result(messages, result, described) for result in results))
     if request.validate_only or all(result.code for result in results):
         return response
-    return ResponseAfter(version=view.controller.image.version, body=response, timeout_ms=milliseconds(request.timeout))
+    return ResponseAfter(body=response, timeout_ms=milliseconds(request.timeout))
 
 
 def new_topic(topic: Any) -> NewTopic:

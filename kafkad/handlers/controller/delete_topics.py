@@ -4,7 +4,7 @@ The response is sent when the partitions' directories are deleted, or at the cli
 continues in the background.
 """
 
-from kafkad.core.controller.topics.deletion import DeletedTopic, TopicToDelete, delete_topics
+from kafkad.core.controller.topics.deletion import TopicToDelete, delete_topics
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.core.types import NO_TOPIC_ID
@@ -34,16 +34,6 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> R
             for result in results
         )
     )
-    deleted = tuple(_names(results))
-    if not deleted:
+    if not any(each.code is ErrorCode.NONE for each in results):
         return response
-    return ResponseAfter(
-        version=view.controller.image.version,
-        body=response,
-        timeout_ms=milliseconds(request.timeout),
-        deleted=deleted,
-    )
-
-
-def _names(results: list[DeletedTopic]) -> list[str]:
-    return [each.name for each in results if each.code is ErrorCode.NONE and each.name is not None]
+    return ResponseAfter(body=response, timeout_ms=milliseconds(request.timeout))

@@ -62,7 +62,7 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> R
 
 
 def _described(resource_type: int, name: str, view: ControllerView) -> Iterable[DescribedOption]:
-    broker_id = view.controller.settings.broker_id
+    broker_id = view.controller.id
     match resource_type:
         case ResourceType.TOPIC:
             check_topic_name(name)

@@ -24,7 +24,7 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> R
     response = messages.encode(error_code=ErrorCode.NONE, replica_election_results=_rows(messages, results))
     if controller.image.version == before:
         return response
-    return ResponseAfter(version=controller.image.version, body=response, timeout_ms=milliseconds(request.timeout))
+    return ResponseAfter(body=response, timeout_ms=milliseconds(request.timeout))
 
 
 def _rows(messages: Codec, results: Elections) -> tuple[Any, ...]:

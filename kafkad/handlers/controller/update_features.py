@@ -28,9 +28,7 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> R
     except KafkaError as error:
         return messages.encode(error_code=error.code, error_message=f"{_FAILED}{error.message}", results=())
     names = [update.name for update in updates] if context.version <= _LAST_WITH_RESULTS else []
-    return ResponseAfter(
-        version=controller.image.version, body=_response(messages, names), timeout_ms=milliseconds(request.timeout)
-    )
+    return ResponseAfter(body=_response(messages, names), timeout_ms=milliseconds(request.timeout))
 
 
 def _type(update: object) -> int:

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs on a broker in a cluster: every broker handles it for its own replicas."""
+"""AlterReplicaLogDirs: every broker handles it for its own replicas."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,7 +12,7 @@ from kafkad.handlers.controller.alter_replica_log_dirs import move_replicas
 from kafkad.handlers.controller.requests.controller_view import ResponseAfter
 from kafkad.handlers.controller.requests.responses import unencodable_response
 from kafkad.processes.controller.checkpoints import Checkpoints
-from kafkad.processes.controller.events import Send
+from kafkad.processes.controller.cluster.ports import Send
 from kafkad.processes.controller.replies import Replies, WaitingReply
 from kafkad.wire import api_table
 from kafkad.wire.primitives import MalformedRequest, UnencodableMessage
@@ -28,6 +28,7 @@ class DirectoryMoves:
         checkpoints: Checkpoints,
         directories: Sequence[LogDirectory],
         publish: Callable[[], None],
+        replies: Replies,
         send: Send,
     ) -> None:
         self._hosting = hosting
@@ -36,7 +37,7 @@ class DirectoryMoves:
         self._publish = publish
         self._send = send
         self._log_rate_limit = LogRateLimit()
-        self.replies = Replies()
+        self._replies = replies
 
     def try_handle(self, peer: ProcessKey, message: AdminRequest, offline: frozenset[int], now_ms: int) -> bool:
         """Handle an AlterReplicaLogDirs request; False for any other. The response waits until the owners have applied
@@ -57,7 +58,7 @@ class DirectoryMoves:
         self._publish()
         if isinstance(response, ResponseAfter):
             reply = partial(self._send, peer, pack_message(AdminReply(message.token, response.body)))
-            self.replies.add(WaitingReply(peer, reply, response.version, (), now_ms + response.timeout_ms))
+            self._replies.add(WaitingReply(peer, reply, self._hosting.image.version, now_ms + response.timeout_ms))
         else:
             self._send(peer, pack_message(AdminReply(message.token, response)))
         return True

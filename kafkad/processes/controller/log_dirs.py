@@ -56,7 +56,7 @@ def sync_names(directories: Sequence[LogDirectory], offline: Collection[int]) ->
         if at not in offline:
             try:
                 sync_directory(str(directory.path))
-            except StorageFailed as error:
+            except (StorageFailed, FileNotFoundError) as error:
                 failed[at] = str(error)
     return failed
 
@@ -112,6 +112,9 @@ def scan(log_dir: int, path: Path, is_known: IsKnown) -> Iterator[FoundDirectory
         directory = f"{path}/{name}"
         with storage_errors(directory):
             topic_id = _topic_id(directory) if partition is not None or future_of(name) else None
+            if topic_id is None and not os.path.isdir(directory):
+                # A worker has renamed it meanwhile, at the end of a move.
+                continue
             is_new = partition is not None and not is_known(partition.topic, partition.partition)
             epoch = _latest_epoch(directory) if is_new else -1
         yield FoundDirectory(log_dir=log_dir, name=name, topic_id=topic_id, leader_epoch=epoch)

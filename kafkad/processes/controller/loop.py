@@ -1,7 +1,7 @@
 """The controller process: handles requests and reports, sends metadata and replies, writes checkpoints."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from kafkad.adapters.files.log_directory import LogDirectoryUnusable
 from kafkad.adapters.links.messaging import PeerChange, PeerGone, PeerReplaced
@@ -13,23 +13,16 @@ from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.supervision.broker_state import BrokerState
 from kafkad.core.supervision.exit_codes import FAILED, REFUSED
-from kafkad.processes.controller.cluster.assembly import ClusterOpening
-from kafkad.processes.controller.cluster.events import HostEvents
-from kafkad.processes.controller.events import ControllerEvents, EveryDirectoryFailed, Send
-from kafkad.processes.controller.startup import Opened, open_controller
+from kafkad.processes.controller.cluster.assembly import Opening
+from kafkad.processes.controller.cluster.events import EveryDirectoryFailed, HostEvents
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.child_process import ChildProcess
 from kafkad.wire.processes.controller_messages import unpack_message
 
 log = logging.getLogger(__name__)
 
-Events = ControllerEvents | HostEvents
-"""A single broker decides by itself; in a cluster, the elected controller decides."""
-MakeEvents = Callable[[Send], Events]
 CHECK_INTERVAL_MS = 2
 """How often a new incarnation checks whether the workers have switched to it, before it opens the store."""
-SPACE_CHECK_MS = 1_000
-"""How often an incarnation retries its start while the disk is full."""
 
 
 def main(context: ChildContext) -> None:
@@ -60,7 +53,7 @@ class ControllerProcess(ChildProcess):
 
     def __init__(self, context: ChildContext) -> None:
         super().__init__(context)
-        self._events: Events | None = None
+        self._events: HostEvents | None = None
         self._static: Mapping[str, str] | None = None
         """The configuration file, if it was read again before the store was open."""
         self._has_begun_shutdown = False
@@ -69,11 +62,10 @@ class ControllerProcess(ChildProcess):
         self._wait_for_workers()
         if self.is_done:
             return
-        handover = ControllerHandover(self.context.table)
-        make = self._open_single(handover) if self.context.config.cluster is None else self._open_in_cluster(handover)
-        if make is not None:
+        opening = self._open()
+        if opening is not None:
             self.open_links()
-            self._events = make(self.peers.send)
+            self._events = opening.events(self.peers.send)
             super().run()
 
     def begin(self) -> None:
@@ -85,7 +77,7 @@ class ControllerProcess(ChildProcess):
         self.broker_state_changed(self.registry.broker_state)
 
     @property
-    def events(self) -> Events:
+    def events(self) -> HostEvents:
         assert self._events is not None, "links are opened after the store"
         return self._events
 
@@ -98,35 +90,14 @@ class ControllerProcess(ChildProcess):
         while not self.is_done and not self.registry.is_seen_by_all(self.context.key, "worker"):
             self.loop.run_once(CHECK_INTERVAL_MS)
 
-    def _open_single(self, handover: ControllerHandover) -> MakeEvents | None:
-        opened = self._open(handover)
-        if opened is None:
-            return None
-        return lambda send: ControllerEvents(self.context, handover, opened, send, monotonic_ms())
-
-    def _open_in_cluster(self, handover: ControllerHandover) -> MakeEvents | None:
-        """None if the broker stops while it waits for ZooKeeper."""
-        opening = ClusterOpening(self.context, self.loop, handover)
+    def _open(self) -> Opening | None:
+        """None if the broker stops meanwhile: ZooKeeper may not respond, or a disk may be full."""
+        opening = Opening(self.context, self.loop, ControllerHandover(self.context.table))
         while not self.is_done and not opening.is_done:
             self.loop.run_once()
-        if self.is_done:
-            opening.abandon()
-            return None
-        return opening.events
-
-    def _open(self, handover: ControllerHandover) -> Opened | None:
-        """None if the broker stops. With a full disk the broker does not start; later, the other processes continue."""
-        has_logged = False
-        while not self.is_done:
-            try:
-                return open_controller(self.context, handover)
-            except NoSpaceLeft as error:
-                if self.context.incarnation == FIRST_INCARNATION:
-                    raise StorageFailed(str(error)) from error
-                if not has_logged:
-                    log.error("disk full, topics can't be changed: %s", error)
-                has_logged = True
-            self.loop.run_once(SPACE_CHECK_MS)
+        if not self.is_done:
+            return opening
+        opening.abandon()
         return None
 
     # Events.
@@ -156,9 +127,10 @@ class ControllerProcess(ChildProcess):
             self._static = None
 
     def broker_state_changed(self, state: int) -> None:
-        is_enabled = self.context.config.values["controlled.shutdown.enable"] is True
+        config = self.context.config
+        is_enabled = config.cluster is not None and config.values["controlled.shutdown.enable"] is True
         is_due = state == BrokerState.PENDING_CONTROLLED_SHUTDOWN and not self._has_begun_shutdown
-        if isinstance(self._events, HostEvents) and is_enabled and is_due:
+        if self._events is not None and is_enabled and is_due:
             self._has_begun_shutdown = True
             self._events.begin_controlled_shutdown(lambda: self.context.channel.send(LeadershipMoved()))
 

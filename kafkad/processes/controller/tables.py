@@ -34,11 +34,6 @@ class LiveTables:
         own = configs.get(str(self.broker.node_id), {})
         self._set(apply_dynamic(self.broker, configs.get(DEFAULT_BROKER, {}), own))
 
-    def ignored(self, image: MetadataImage) -> list[str]:
-        """The options with a stored value that is not in effect."""
-        stored = [image.broker_configs.get(name, {}) for name in (DEFAULT_BROKER, str(self.broker.node_id))]
-        return sorted({name for configs in stored for name in set(configs) - set(in_force(configs))})
-
     def reread(self, static: Mapping[str, str]) -> None:
         """The configuration file was read again."""
         self._set(with_static(self.broker, static))
@@ -75,3 +70,9 @@ class LiveTables:
 
     def describe_cluster_default(self) -> Iterator[DescribedConfig]:
         return describe_cluster_default(self.broker)
+
+
+def ignored_options(broker_configs: Mapping[str, Mapping[str, str]], node_id: int) -> list[str]:
+    """The options with a stored value that is not in effect on this broker."""
+    stored = [broker_configs.get(name, {}) for name in (DEFAULT_BROKER, str(node_id))]
+    return sorted({name for configs in stored for name in set(configs) - set(in_force(configs))})

@@ -9,7 +9,6 @@ from kafkad.core.controller.admin import alter_configs, create_partitions
 from kafkad.core.controller.configs import Alteration, AlterEntry, ResourceType
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.startup.repair import UNLIMITED_RETENTION
-from kafkad.core.controller.topics.deletion import TopicToDelete, delete_topics
 from kafkad.core.controller.topics.topics import NewPartitions
 from kafkad.core.errors import ErrorCode
 from tests.core.controller.world import BROKER_ID, Crash, World
@@ -24,12 +23,13 @@ def creating(world: World) -> None:
 
 def adding_partitions(world: World) -> None:
     create_partitions(world.controller, [NewPartitions(name="old", count=5)])
+    world.deliver()
     world.open_partitions()
 
 
 def deleting(world: World) -> None:
-    delete_topics(world.controller, [TopicToDelete("old")], version=6)
-    world.delete_directories("old")
+    world.delete("old")
+    world.delete_directories()
 
 
 def deleting_and_creating_again(world: World) -> None:
@@ -58,10 +58,9 @@ def prepared() -> World:
 
 def check_sound(world: World) -> None:
     """Store, image and disks say the same, and no trace of anything else is left."""
-    image = world.controller.image
-    for name in list(world.controller.deletions):
-        world.delete_directories(name)
+    world.delete_directories()
     assert not world.controller.deletions
+    image = world.image
     world.open_partitions()
     expected = {
         f"{topic.name}-{partition.index}": topic.id for topic in image.topics.values() for partition in topic.partitions
@@ -142,7 +141,7 @@ def test_adoption_that_crashes_half_way_is_completed() -> None:
             world.start()
         world.store.left = None
         world.start()
-        image = world.controller.image
+        image = world.image
         assert {name: len(topic.partitions) for name, topic in image.topics.items()} == {"theirs": 3, "more": 2}
         assert image.topics["theirs"].partitions[2].log_dir == 0
         assert image.topics["more"].partitions[1].log_dir == 1

@@ -27,11 +27,11 @@ def world() -> World:
 
 
 def ask(world: World, *wanted: tuple[TopicPartition, str]) -> list[ErrorCode]:
-    return list(alter_replica_log_dirs(world.controller, wanted, PATHS, world.offline).values())
+    return list(alter_replica_log_dirs(world.hosting, wanted, PATHS, world.offline).values())
 
 
 def row(world: World, at: TopicPartition = T0) -> Partition:
-    return world.controller.image.topics[at.topic].partitions[at.partition]
+    return world.image.topics[at.topic].partitions[at.partition]
 
 
 def places(world: World, at: TopicPartition = T0) -> tuple[int, int]:
@@ -42,7 +42,7 @@ def test_a_move_is_known_to_all_until_its_owner_says_that_it_has_ended(world: Wo
     assert (places(world), places(world, T1)) == ((0, NO_LOG_DIR), (1, NO_LOG_DIR))
     assert ask(world, (T0, "/two")) == [ErrorCode.NONE]
     assert places(world) == (0, 1)
-    world.controller.partition_moved(world.controller.image.topics["t"].id.bytes, 0, 1, 1)
+    world.hosting.partition_moved(world.image.topics["t"].id.bytes, 0, 1, 1)
     assert places(world) == (1, NO_LOG_DIR)
 
 
@@ -54,14 +54,14 @@ def test_the_directory_where_it_is_ends_the_move(world: World) -> None:
 
 def test_what_is_so_already_changes_no_version(world: World) -> None:
     ask(world, (T0, "/two"))
-    version = world.controller.image.version
+    version = world.image.version
     assert ask(world, (T0, "/two"), (T1, "/two")) == [ErrorCode.NONE, ErrorCode.NONE]
-    assert world.controller.image.version == version
+    assert world.image.version == version
 
 
 def test_a_move_that_was_given_up_leaves_the_partition_where_it_is(world: World) -> None:
     ask(world, (T0, "/two"))
-    world.controller.partition_moved(world.controller.image.topics["t"].id.bytes, 0, 0, 1)
+    world.hosting.partition_moved(world.image.topics["t"].id.bytes, 0, 0, 1)
     assert places(world) == (0, NO_LOG_DIR)
 
 
@@ -70,9 +70,9 @@ def test_the_end_of_one_move_does_not_end_the_next(world: World) -> None:
     world.start()
     world.create("t")
     paths = ("/one", "/two", "/three")
-    alter_replica_log_dirs(world.controller, [(T0, "/two")], paths, ())
-    alter_replica_log_dirs(world.controller, [(T0, "/three")], paths, ())
-    world.controller.partition_moved(world.controller.image.topics["t"].id.bytes, 0, 1, 1)
+    alter_replica_log_dirs(world.hosting, [(T0, "/two")], paths, ())
+    alter_replica_log_dirs(world.hosting, [(T0, "/three")], paths, ())
+    world.hosting.partition_moved(world.image.topics["t"].id.bytes, 0, 1, 1)
     assert places(world) == (1, 2)
 
 
@@ -89,7 +89,7 @@ def test_refusals_are_those_of_apache_kafka(world: World) -> None:
 
 
 def test_nothing_moves_to_a_cordoned_directory(world: World) -> None:
-    world.controller.cordon(frozenset({1}))
+    world.hosting.cordon(frozenset({1}))
     codes = ask(world, (T0, "/two"), (T1, "/one"), (TopicPartition("u", 0), "/two"))
     assert codes == [
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -99,15 +99,14 @@ def test_nothing_moves_to_a_cordoned_directory(world: World) -> None:
 
 
 def test_nothing_new_moves_while_a_directory_is_offline(world: World) -> None:
-    world.offline = {1}
-    world.controller.directory_failed(1)
+    world.directory_failed(1)
     assert ask(world, (T0, "/two"), (T1, "/one")) == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.KAFKA_STORAGE_ERROR]
     assert ask(world, (T0, "/one")) == [ErrorCode.NONE]
 
 
 def test_a_target_that_fails_ends_the_move(world: World) -> None:
     ask(world, (T0, "/two"))
-    world.controller.directory_failed(1)
+    world.directory_failed(1)
     assert places(world) == (0, NO_LOG_DIR)
 
 
@@ -117,33 +116,31 @@ def test_a_partition_is_made_where_it_was_wanted(world: World) -> None:
     world.create("later", partitions=3)
     assert [row(world, TopicPartition("later", index)).log_dir for index in range(3)] == [0, 0, 0]
     # And not in the next life of the name.
-    world.controller.delete_topics(["later"])
-    world.delete_directories("later")
+    world.delete("later")
+    world.delete_directories()
     world.create("later", partitions=3)
     assert {row(world, TopicPartition("later", index)).log_dir for index in range(3)} == {0, 1}
 
 
 def test_wishes_for_partitions_that_never_come_are_bounded(world: World) -> None:
     for number in range(MAX_PREFERRED + 10):
-        world.controller.prefer_log_dir(TopicPartition("never", number), 0)
-    assert len(world.controller._placement._preferred) == MAX_PREFERRED
+        world.hosting.prefer_log_dir(TopicPartition("never", number), 0)
+    assert len(world.hosting._placement._preferred) == MAX_PREFERRED
 
 
 def test_a_future_folder_goes_on_being_moved_after_a_start(world: World) -> None:
-    topic_id = world.controller.image.topics["t"].id
+    topic_id = world.image.topics["t"].id
     world.disks[1][future_directory_name(T0, topic_id.hex)] = topic_id
     world.start()
     assert places(world) == (0, 1)
-    assert world.started is not None
-    assert not world.started.reconciliation.leftovers
+    assert not world.leftovers
 
 
 def test_a_future_folder_of_apache_kafka_is_copied_anew_under_another_name(world: World) -> None:
-    world.disks[1]["t-0.0123456789abcdef-future"] = world.controller.image.topics["t"].id
+    world.disks[1]["t-0.0123456789abcdef-future"] = world.image.topics["t"].id
     world.start()
     assert places(world) == (0, 1)
-    assert world.started is not None
-    assert [each.name for each in world.started.reconciliation.leftovers] == ["t-0.0123456789abcdef-future"]
+    assert [each.name for each in world.leftovers] == ["t-0.0123456789abcdef-future"]
 
 
 def test_of_two_future_folders_one_goes_on(world: World) -> None:
@@ -152,13 +149,12 @@ def test_of_two_future_folders_one_goes_on(world: World) -> None:
     world.start()
     world.create("t")
     world.open_partitions()
-    topic_id = world.controller.image.topics["t"].id
+    topic_id = world.image.topics["t"].id
     name = future_directory_name(T0, topic_id.hex)
     world.disks[1][name] = world.disks[2][name] = topic_id
     world.start()
     assert places(world) == (0, 1)
-    assert world.started is not None
-    assert [(each.log_dir, each.name) for each in world.started.reconciliation.leftovers] == [(2, name)]
+    assert [(each.log_dir, each.name) for each in world.leftovers] == [(2, name)]
 
 
 @pytest.mark.parametrize(
@@ -167,37 +163,35 @@ def test_of_two_future_folders_one_goes_on(world: World) -> None:
 def test_a_future_folder_of_no_partition_is_left_alone(world: World, name: str, topic_id: UUID | None) -> None:
     world.disks[1][name] = topic_id
     world.start()
-    assert world.started is not None
-    assert [each.name for each in world.started.reconciliation.set_aside] == [name]
+    assert world.taken_over is not None
+    assert [each.name for each in world.taken_over.reconciliation.set_aside] == [name]
     assert places(world) == (0, NO_LOG_DIR)
 
 
 def test_a_future_folder_beside_its_own_partition_is_removed(world: World) -> None:
-    world.disks[0]["t-0.0123-future"] = world.controller.image.topics["t"].id
+    world.disks[0]["t-0.0123-future"] = world.image.topics["t"].id
     world.start()
-    assert world.started is not None
-    assert [each.name for each in world.started.reconciliation.leftovers] == ["t-0.0123-future"]
+    assert [each.name for each in world.leftovers] == ["t-0.0123-future"]
 
 
 def test_the_future_folder_of_a_deleted_topic_is_removed(world: World) -> None:
-    topic_id = world.controller.image.topics["t"].id
-    world.controller.delete_topics(["t"])
+    topic_id = world.image.topics["t"].id
+    world.delete("t")
     world.disks[1]["t-0.0123-future"] = topic_id
     world.start()
-    assert world.started is not None
-    assert [each.name for each in world.started.reconciliation.leftovers] == ["t-0.0123-future"]
+    assert [each.name for each in world.leftovers] == ["t-0.0123-future"]
 
 
 def test_a_controller_that_died_finds_the_moves_in_the_slots(world: World) -> None:
     ask(world, (T0, "/two"))
-    inherited = SharedMemoryState(image=world.controller.image, slots_ever_used=world.controller.slots_ever_used)
+    inherited = SharedMemoryState(image=world.image, slots_ever_used=world.hosting.slots_ever_used)
     world.start(inherited)
     assert places(world) == (0, 1)
 
 
 def counted(world: World) -> list[int]:
     """By log directory, what the choice of one for a new partition compares."""
-    loads = world.controller._placement._directories
+    loads = world.hosting._placement._directories
     return [loads.get(log_dir, -1) for log_dir in range(2)]
 
 
@@ -206,7 +200,7 @@ def test_a_partition_on_its_way_counts_where_it_goes_to_as_well(world: World) ->
     assert counted(world) == [2, 1]
     world.create("u")
     assert places(world, TopicPartition("u", 0)) == (1, NO_LOG_DIR)
-    world.controller.partition_moved(world.controller.image.topics["t"].id.bytes, 1, 0, 0)
+    world.hosting.partition_moved(world.image.topics["t"].id.bytes, 1, 0, 0)
     assert counted(world) == [2, 1]
 
 
@@ -215,23 +209,23 @@ def test_a_move_that_ends_without_success_counts_no_more(world: World) -> None:
     ask(world, (T1, "/two"))
     assert counted(world) == [1, 1]
     ask(world, (T1, "/one"))
-    world.controller.partition_moved(world.controller.image.topics["t"].id.bytes, 1, 1, 0)
+    world.hosting.partition_moved(world.image.topics["t"].id.bytes, 1, 1, 0)
     assert counted(world) == [1, 1]
     ask(world, (T1, "/one"))
-    world.controller.delete_topics(["t"])
+    world.delete("t")
     assert counted(world) == [0, 0]
 
 
 def test_a_partition_whose_directory_failed_in_mid_move_counts_nowhere(world: World) -> None:
     ask(world, (T1, "/one"))
-    world.controller.directory_failed(1)
+    world.directory_failed(1)
     assert counted(world) == [1, -1]
 
 
 @pytest.mark.parametrize("inherits", [False, True])
 def test_moves_that_go_on_after_a_start_count(world: World, inherits: bool) -> None:
     ask(world, (T1, "/one"))
-    image, ever_used = world.controller.image, world.controller.slots_ever_used
+    image, ever_used = world.image, world.hosting.slots_ever_used
     topic_id = image.topics["t"].id
     world.disks[0][future_directory_name(T1, topic_id.hex)] = topic_id
     world.start(SharedMemoryState(image=image, slots_ever_used=ever_used) if inherits else None)

@@ -1,19 +1,27 @@
-"""A broker as its controller sees it: a store in memory, disks that are dictionaries, fixed random numbers."""
+"""A single broker without processes: a store in memory, disks that are dictionaries, fixed random numbers."""
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
+from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, StopReplicaRequest, StopReplicaResponse
+from kafkad.core.cluster.request_parts import ControlResponse
 from kafkad.core.controller.admin import create_topics
 from kafkad.core.controller.configs import ResourceType
-from kafkad.core.controller.controller import Controller
-from kafkad.core.controller.image import Listener
+from kafkad.core.controller.elected.announcements import Announcer
+from kafkad.core.controller.elected.controller_failover import controller_failover
+from kafkad.core.controller.elected.elected import ElectedController
+from kafkad.core.controller.elected.registrations import live_brokers
+from kafkad.core.controller.image import Listener, MetadataImage
 from kafkad.core.controller.settings import ControllerSettings, RandomSource
 from kafkad.core.controller.startup.reconciliation import FoundDirectory
-from kafkad.core.controller.startup.startup import Directories, SharedMemoryState, Started, start
+from kafkad.core.controller.startup.startup import Directories, SharedMemoryState, TakenOver, take_over
 from kafkad.core.controller.startup.term import claim, ensure_cluster_id, ensure_paths, register_broker
+from kafkad.core.controller.store.tree import MetadataTree
+from kafkad.core.controller.topics.deletion import DeletedTopic, TopicToDelete, delete_topics
 from kafkad.core.controller.topics.topics import NewTopic, TopicDefaults, TopicResult
 from kafkad.core.coordination_store import (
     Change,
@@ -28,7 +36,20 @@ from kafkad.core.coordination_store import (
     SessionState,
 )
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.hosting.hosting import Hosting
+from kafkad.core.hosting.resuming import StoredRoles, resume
+from kafkad.core.hosting.start import start_host
 from kafkad.plugins.leader_election import PreferredReplica
+from kafkad.processes.controller.cluster.requests.broker_channels import handle_broker_response
+from kafkad.processes.controller.cluster.tree_reader import (
+    broker_configs,
+    elected,
+    finalized_features,
+    group_configs,
+    partition_states,
+    read_topics,
+    topic_configs,
+)
 
 BROKER_ID = 1
 LISTENER = Listener(name="PLAINTEXT", host="127.0.0.1", port=9092, security_protocol="PLAINTEXT")
@@ -145,7 +166,9 @@ class Rules:
 
 
 class World:
-    """`disks[log_dir]` maps directory names to the topic id inside them."""
+    """`disks[log_dir]` maps directory names to the topic id inside them. What the controller requests of the broker is
+    applied by `deliver`; a deletion of replicas is complete when `delete_directories` says so.
+    """
 
     def __init__(self, disks: int = 2, workers: int = 2) -> None:
         self.store = CrashingStore(EmbeddedStore(Path(":memory:"), 1))
@@ -155,9 +178,9 @@ class World:
         draws = itertools.count()
         self.random_source = RandomSource(lambda limit: next(draws) % limit, lambda: UUID(int=next(ids)))
         self.rules = Rules()
+        self._workers = workers
         self.settings = ControllerSettings(
-            broker_id=BROKER_ID,
-            workers=workers,
+            is_single=True,
             defaults=TopicDefaults(partitions=1, replication_factor=1),
             internal_topics={
                 "__consumer_offsets": NewTopic(
@@ -165,33 +188,105 @@ class World:
                 )
             },
         )
-        self.started: Started | None = None
+        self.taken_over: TakenOver | None = None
+        self._controller: ElectedController | None = None
+        self._hosting: Hosting | None = None
+        self.leftovers: tuple[FoundDirectory, ...] = ()
+        self._deleting: list[tuple[StopReplicaRequest, StopReplicaResponse]] = []
 
     @property
-    def controller(self) -> Controller:
-        assert self.started is not None
-        return self.started.controller
+    def controller(self) -> ElectedController:
+        assert self._controller is not None, "it is started"
+        return self._controller
 
-    def start(self, inherited: SharedMemoryState | None = None) -> Controller:
+    @property
+    def hosting(self) -> Hosting:
+        assert self._hosting is not None, "it is started"
+        return self._hosting
+
+    @property
+    def image(self) -> MetadataImage:
+        """What the broker has applied."""
+        return self.hosting.image
+
+    def start(self, inherited: SharedMemoryState | None = None) -> ElectedController:
         ensure_paths(self.store)
+        self._deleting.clear()
         cluster_id = ensure_cluster_id(self.store, "a-cluster")
-        broker = register_broker(self.store, BROKER_ID, {"PLAINTEXT": LISTENER}, None, now_ms=1)
-        self.started = start(
+        register_broker(self.store, BROKER_ID, {"PLAINTEXT": LISTENER}, None, now_ms=1)
+        broker = live_brokers(self.store, LISTENER.name, watch=False)[0][BROKER_ID]
+        directories = Directories(
+            found=tuple(self.found()),
+            online=frozenset(range(len(self.disks))) - self.offline,
+            offline=frozenset(self.offline),
+        )
+        self.taken_over = take_over(
             self.store,
             claim(self.store, BROKER_ID, now_ms=2),
-            cluster_id=cluster_id,
-            brokers={BROKER_ID: broker},
+            broker=broker,
             settings=self.settings,
             election=PreferredReplica(),
             random_source=self.random_source,
-            directories=Directories(
-                found=tuple(self.found()),
-                online=frozenset(range(len(self.disks))) - self.offline,
-                offline=frozenset(self.offline),
-            ),
-            inherited=inherited,
+            directories=directories,
         )
+        topics, _ = read_topics(self.store)
+        strays = [stray.directory for stray in self.taken_over.reconciliation.stray]
+        started = start_host(
+            broker_id=BROKER_ID,
+            workers=self._workers,
+            cluster_id=cluster_id,
+            topics=topics,
+            broker_configs=broker_configs(self.store),
+            brokers={BROKER_ID: broker},
+            directories=replace(directories, found=tuple(each for each in directories.found if each not in strays)),
+            inherited=inherited,
+            is_single=True,
+        )
+        self._hosting, self.leftovers = started.hosting, started.leftovers
+        self.hosting.set_initial(*finalized_features(self.store), group_configs(self.store))
+        holder, epoch = elected(self.store)
+        stored = StoredRoles(
+            controller_id=holder,
+            controller_epoch=epoch,
+            listener=LISTENER.name,
+            brokers={BROKER_ID: broker},
+            topics=topics,
+            states=partition_states(self.store, topics),
+        )
+        resume(self.hosting, BROKER_ID, stored)
+        term = claim(self.store, BROKER_ID, now_ms=2)
+        self._controller = controller_failover(
+            self.store,
+            MetadataTree(self.store, term),
+            settings=self.settings,
+            election=PreferredReplica(),
+            announcer=Announcer(
+                controller_id=BROKER_ID,
+                controller_epoch=term.epoch,
+                listener=LISTENER.name,
+                brokers={BROKER_ID: broker},
+            ),
+            cluster_id=cluster_id,
+            new_topic_id=self.random_source.new_topic_id,
+            space=self.hosting,
+        )
+        self.deliver()
         return self.controller
+
+    def deliver(self) -> None:
+        """The broker applies the controller's requests, and the controller handles the responses."""
+        while requests := self.controller.take_requests():
+            for _, request in requests:
+                if isinstance(request, StopReplicaRequest):
+                    self._deleting.append((request, self.hosting.stop_replica(request)))
+                    continue
+                names = self.hosting.unknown_topics(request)
+                configs = topic_configs(self.store, names)
+                if isinstance(request, LeaderAndIsrRequest):
+                    response: ControlResponse = self.hosting.leader_and_isr(request, configs)
+                else:
+                    response = self.hosting.update_metadata(request, configs)
+                handle_broker_response(self.controller, BROKER_ID, request, response)
 
     def found(self) -> list[FoundDirectory]:
         return [
@@ -203,28 +298,40 @@ class World:
 
     def create(self, *names: str, partitions: int = 1) -> list[TopicResult]:
         requested = [NewTopic(name=name, partitions=partitions) for name in names]
-        return create_topics(self.controller, requested, self.rules, self.random_source)
+        results = create_topics(self.controller, requested, self.rules, self.random_source)
+        self.deliver()
+        return results
+
+    def delete(self, *names: str) -> list[DeletedTopic]:
+        results = delete_topics(self.controller, [TopicToDelete(name) for name in names], version=6)
+        self.deliver()
+        return results
+
+    def directory_failed(self, log_dir: int) -> None:
+        """The broker notes it, and the controller asks which replicas are offline."""
+        self.offline.add(log_dir)
+        self.hosting.directory_failed(log_dir)
+        self.controller.directories_failed([BROKER_ID])
+        self.deliver()
 
     def open_partitions(self) -> None:
         """What the workers do with the metadata: a directory for each partition that has a place here."""
-        for topic in self.controller.image.topics.values():
+        for topic in self.image.topics.values():
             for partition in topic.partitions:
                 if partition.log_dir >= 0:
                     self.disks[partition.log_dir].setdefault(f"{topic.name}-{partition.index}", topic.id)
 
-    def delete_directories(self, name: str) -> None:
-        """What the workers do with a deletion, and their report."""
-        pending = self.controller.deletions.get(name)
-        for index in sorted(pending.remaining) if pending else []:
-            for disk in self.disks:
-                disk.pop(f"{name}-{index}", None)
-            self.controller.partitions_deleted(name, [index])
-        self.finish_deletions()
-
-    def finish_deletions(self) -> None:
-        """What the shell does from pass to pass."""
-        while self.controller.has_unfinished_deletions:
-            self.controller.finish_deletions()
+    def delete_directories(self) -> None:
+        """What the workers do with deletions, and the broker's responses."""
+        answered, self._deleting = self._deleting, []
+        for request, response in answered:
+            for each in response.partition_errors:
+                if each.error_code is ErrorCode.NONE:
+                    for log_dir, disk in enumerate(self.disks):
+                        if log_dir not in self.offline:
+                            disk.pop(f"{each.topic_name}-{each.partition_index}", None)
+            handle_broker_response(self.controller, BROKER_ID, request, response)
+        self.deliver()
 
     def tree(self, path: str = "/") -> set[str]:
         paths = set()

@@ -219,6 +219,20 @@ def test_a_request_to_an_earlier_registration_is_refused(broker_epoch: int, code
     assert host.update_metadata(metadata, CONFIGS).error_code == code
 
 
+@pytest.mark.parametrize("name", ["", "..", "../../t", "a/b", "t" * 250])
+def test_a_topic_whose_name_is_illegal_gets_no_replica(name: str) -> None:
+    """It would be a directory outside the log directory, or none that can be made."""
+    host = a_host()
+    request = led(a_state())
+    topics = (replace(request.topic_states[0], topic_name=name),)
+    assert codes(host.leader_and_isr(replace(request, topic_states=topics), {})) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+    metadata = told(known())
+    topic = replace(metadata.topic_states[0], topic_name=name)
+    assert host.unknown_topics(replace(metadata, topic_states=(topic,))) == set()
+    host.update_metadata(replace(metadata, topic_states=(topic,)), {})
+    assert not host.image.topics
+
+
 def test_a_partition_without_a_replica_here_is_unknown() -> None:
     host = a_host()
     response = host.leader_and_isr(led(a_state(replicas=(1, 3), leader=1)), CONFIGS)

@@ -12,10 +12,15 @@ from kafkad.adapters.files.log_directory import write_partition_metadata
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import load
+from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.plugin_loading import load as load_plugins
-from kafkad.processes.controller.events import ControllerEvents
-from kafkad.processes.controller.startup import Opened, open_controller
+from kafkad.processes.controller.cluster import store_thread
+from kafkad.processes.controller.cluster.assembly import Opening
+from kafkad.processes.controller.cluster.controller_role import ControllerRole
+from kafkad.processes.controller.cluster.opening import OpenedHost, open_host
+from kafkad.processes.controller.store.embedded_session import EmbeddedSession
 from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.wire.processes.controller_messages import (
     DELTA,
     AdminReply,
@@ -23,9 +28,10 @@ from kafkad.wire.processes.controller_messages import (
     ControllerMessage,
     unpack_message,
 )
-from tests.one_thread import OneThreadBroker
+from tests.one_thread import OneThreadBroker, installed
 from tests.processes.pieces import CONTROLLER, NETWORK, SMALL, WORKER
 from tests.processes.real_ports import PORTS
+from tests.simulation.ports import AtOnce
 
 
 def make(directory: Path, topic: int = 7) -> None:
@@ -36,14 +42,18 @@ def make(directory: Path, topic: int = 7) -> None:
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[Opened]:
-    """A broker's controller, from its start to its death."""
+def started(folder: Path) -> Iterator[OpenedHost]:
+    """A broker's controller process, from its start to its death."""
     with forked({"log.dirs": f"{folder}/one,{folder}/two"}) as context:
-        opened = open_controller(context, ControllerHandover(context.table))
+        opened = opened_on(context)
         try:
             yield opened
         finally:
             opened.store.close()
+
+
+def opened_on(context: ChildContext) -> OpenedHost:
+    return open_host(context, ControllerHandover(context.table), EmbeddedSession(context))
 
 
 @contextmanager
@@ -63,19 +73,30 @@ def forked(settings: Mapping[str, str]) -> Iterator[ChildContext]:
 
 
 class PlayedEvents:
-    """The controller of a running broker; the other processes are played, their time too."""
+    """The controller process of a running broker; the other processes are played, their time too."""
 
-    def __init__(self, opened: Opened, context: ChildContext, handover: ControllerHandover) -> None:
+    def __init__(self, context: ChildContext) -> None:
         self.registry = context.registry
         self.log_directories = context.log_directories
         self.sent: list[ControllerMessage] = []
         self._now_ms = 0
-        self.events = ControllerEvents(context, handover, opened, self._send, self._now_ms)
+        self._loop = EventLoop()
+        opening = Opening(context, self._loop, ControllerHandover(context.table))
+        while not opening.is_done:
+            self._loop.run_once(0)
+        self.events = opening.events(self._send)
         self.events.begin()
         for peer in (NETWORK, WORKER):
             self.registry.begin_incarnation(peer)
             self.events.peer_linked(peer)
-        self.apply()
+        self.run_until(lambda: self.controller is not None)
+
+    @property
+    def controller(self) -> ElectedController | None:
+        """Elected when the broker is registered."""
+        role = self.events._elected
+        assert isinstance(role, ControllerRole)
+        return role._controller._controller if role.is_elected else None
 
     def _send(self, _peer: ProcessKey, frame: bytes) -> bool:
         if frame[0] != DELTA:
@@ -88,7 +109,7 @@ class PlayedEvents:
 
     @property
     def topics(self) -> set[str]:
-        return set(self.events._controller.image.topics)
+        return set(self.events.image.topics)
 
     @property
     def is_idle(self) -> bool:
@@ -101,12 +122,17 @@ class PlayedEvents:
     def turn(self, later_ms: int = 0) -> None:
         """One pass of the controller, so much later than the one before."""
         self._now_ms += later_ms
+        self._loop.run_once(0)
         self.events.tick(self._now_ms)
 
     def apply(self) -> None:
         """The others apply all metadata that they were sent."""
         for peer in (NETWORK, WORKER):
             self.registry.set_applied_version(peer, self.registry.metadata_version)
+
+    def close(self) -> None:
+        """It dies, unless it has stopped."""
+        self.events._membership.store.close()
 
     def run_until(self, condition: Callable[[], bool]) -> None:
         for _ in range(1_000):
@@ -119,10 +145,11 @@ class PlayedEvents:
 
 @contextmanager
 def events(folder: Path) -> Iterator[PlayedEvents]:
-    with forked({"log.dirs": f"{folder}/one,{folder}/two"}) as context:
-        handover = ControllerHandover(context.table)
-        opened = open_controller(context, handover)
+    """What the store's thread does is done at once; the loop learns of it in its next pass."""
+    threads = [(store_thread, "HelperThreads", AtOnce)]
+    with installed(threads), forked({"log.dirs": f"{folder}/one,{folder}/two"}) as context:
+        played = PlayedEvents(context)
         try:
-            yield PlayedEvents(opened, context, handover)
+            yield played
         finally:
-            opened.store.close()
+            played.close()

@@ -29,7 +29,7 @@ class Scene:
         world = World(disks=2)
         world.start()
         world.create("t", partitions=2)
-        self.image: MetadataImage = world.controller.image
+        self.image: MetadataImage = world.image
         self.failed: list[int] = []
 
     @property

@@ -8,11 +8,14 @@ from itertools import count
 
 import pytest
 
+from kafkad.adapters.shared_memory.partition_table import TABLE_BYTES, PartitionTable
+from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.core.cluster.control_requests import LeaderAndIsrResponse, UpdateMetadataPartition, UpdateMetadataResponse
 from kafkad.core.cluster.request_parts import ControlRequest, ControlResponse
 from kafkad.core.coordination_store import SessionSuspended
 from kafkad.processes.controller.cluster import control_request_queue
 from kafkad.processes.controller.cluster.control_request_queue import ControlRequestQueue
+from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
 from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.processes.runtime.turns import STEP_NS
 from tests.core.hosting.test_hosting import CONFIGS, EPOCH, HERE, OTHER_ID, PLAINTEXT, a_host, a_state, known, led, told
@@ -31,8 +34,9 @@ class Handed:
         self.answers: list[ControlResponse] = []
         self.host = a_host(slots=MANY)
         self.comparisons: list[Callable[[Future[frozenset[str]]], None]] = []
+        removals = ReplicaRemovals(PartitionTable(SharedRegion("partitions", TABLE_BYTES)), (), self.host.unremoved)
         self.requests = ControlRequestQueue(
-            self.host, self._read, self.comparisons.append, tuple, frozenset, lambda: self.is_connected
+            self.host, self._read, self.comparisons.append, tuple, removals, lambda: self.is_connected
         )
 
     def _read(self, names: set[str], done: Callable[[Future[Configs]], None]) -> None:

@@ -2,13 +2,14 @@
 
 import shutil
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
-from kafkad.adapters.files.log_directory import LogDirectoryUnusable
-from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
-from kafkad.processes.controller.startup import open_controller
-from tests.processes.controller.opened import forked, make, started
+from kafkad.adapters.files.log_directory import LogDirectory, LogDirectoryUnusable
+from kafkad.processes.controller import log_dirs
+from kafkad.processes.controller.log_dirs import scan, sync_names
+from tests.processes.controller.opened import forked, make, opened_on, started
 
 
 def _lines(caplog: pytest.LogCaptureFixture, part: str) -> list[str]:
@@ -21,10 +22,10 @@ def test_a_partition_behind_a_symbolic_link_is_served(tmp_path: Path, caplog: py
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "a-0").symlink_to(tmp_path / "elsewhere")
     with started(tmp_path) as opened:
-        assert [row.log_dir for row in opened.controller.image.topics["a"].partitions] == [0]
+        assert [row.log_dir for row in opened.hosting.image.topics["a"].partitions] == [0]
     caplog.clear()
     with started(tmp_path) as opened:
-        assert [row.log_dir for row in opened.controller.image.topics["a"].partitions] == [0]
+        assert [row.log_dir for row in opened.hosting.image.topics["a"].partitions] == [0]
     assert not _lines(caplog, "begin anew")
 
 
@@ -34,7 +35,7 @@ def test_a_partition_whose_topic_id_is_damaged_is_named(tmp_path: Path, caplog: 
         pass
     (tmp_path / "one" / "a-0" / "partition.metadata").write_bytes(bytes(44))
     with started(tmp_path) as opened:
-        assert [row.log_dir for row in opened.controller.image.topics["a"].partitions] == [0]
+        assert [row.log_dir for row in opened.hosting.image.topics["a"].partitions] == [0]
     (line,) = _lines(caplog, "partition.metadata")
     assert str(tmp_path / "one" / "a-0") in line and "taken for the topic of its name" in line
 
@@ -44,9 +45,9 @@ def test_a_log_directory_that_was_removed_is_offline_for_the_next_controller_pro
 ) -> None:
     """Each controller process ended when it wrote the directory's meta.properties."""
     with forked({"log.dirs": f"{tmp_path}/one,{tmp_path}/two"}) as context:
-        open_controller(context, ControllerHandover(context.table)).store.close()
+        opened_on(context).store.close()
         shutil.rmtree(tmp_path / "two")
-        opened = open_controller(context, ControllerHandover(context.table))
+        opened = opened_on(context)
         opened.store.close()
     assert opened.offline == {1}
     assert _lines(caplog, "was removed and is offline") == [f"log directory {tmp_path}/two was removed and is offline"]
@@ -79,3 +80,30 @@ def test_meta_properties_of_the_first_directory_that_can_not_be_read_are_named(t
     (tmp_path / "one" / "meta.properties").mkdir(parents=True)
     with pytest.raises(LogDirectoryUnusable, match=r"^meta\.properties can't be read: "), started(tmp_path):
         pass
+
+
+def test_a_log_directory_that_was_removed_can_not_be_synced(tmp_path: Path) -> None:
+    """A controller process ended when it forgot a deleted topic."""
+    directories = [LogDirectory(tmp_path / name) for name in ("one", "two")]
+    shutil.rmtree(tmp_path / "two")
+    assert list(sync_names(directories, offline=())) == [1]
+    for each in directories:
+        each.close()
+
+
+@pytest.mark.interpreted
+def test_a_directory_that_is_renamed_while_it_is_read_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker renames the old directory of a partition that it has moved, while a controller process starts."""
+    make(tmp_path / "a-0")
+    make(tmp_path / "b-0")
+
+    def renamed(directory: str) -> UUID | None:
+        if directory.endswith("a-0"):
+            Path(directory).rename(f"{directory}.0-delete")
+            return None
+        return UUID(int=7)
+
+    monkeypatch.setattr(log_dirs, "_topic_id", renamed)
+    assert [each.name for each in scan(0, tmp_path, lambda *_: True)] == ["b-0"]

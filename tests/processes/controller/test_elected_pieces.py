@@ -9,9 +9,12 @@ from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.controller.startup.term import ensure_paths, register_broker
 from kafkad.core.errors import ErrorCode
 from kafkad.processes.controller.cluster.electable_controller import ElectableController
+from kafkad.processes.controller.cluster.requests.client_requests import CreationInPieces, RequestInPieces
+from kafkad.wire.processes.controller_messages import AutoCreateRequest
 from tests.core.controller.world import LISTENER
 from tests.processes.controller.opened import forked
 from tests.processes.controller.test_requests_in_pieces import LARGE, MANY, codes_in, create
+from tests.processes.pieces import NETWORK
 
 
 @pytest.fixture
@@ -22,37 +25,50 @@ def controller(tmp_path: Path) -> Iterator[ElectableController]:
     settings = {"zookeeper.connect": "played:2181", "node.id": "1", "log.dirs": str(tmp_path / "data")}
     with forked(settings) as context:
         register_broker(store, 1, {"PLAINTEXT": LISTENER}, None, now_ms=1)
-        made = ElectableController(context)
-        made.run(store, "cluster")  # type: ignore[arg-type]
+        made = ElectableController(context, None)
+        made.run(store, "cluster")
         yield made
     store.close()
 
 
+def requested(token: int, names: list[str]) -> RequestInPieces:
+    return RequestInPieces(NETWORK, create(token, names), now_ms=0)
+
+
+def codes_of(work: RequestInPieces) -> dict[str, ErrorCode]:
+    body = work.reply().body
+    assert body is not None
+    return codes_in(body)
+
+
 def test_others_are_served_between_the_pieces(controller: ElectableController) -> None:
-    large, small = controller.handle_request(create(LARGE, MANY)), controller.handle_request(create(LARGE, ["small"]))
-    first = next(large)
-    assert (first.is_last, first.body) == (False, None)
-    (only,) = small
-    assert only.is_last and only.body and codes_in(only.body) == {"small": ErrorCode.NONE}
-    second, last = large
-    assert (second.is_last, last.is_last) == (False, True)
-    assert last.body and codes_in(last.body) == dict.fromkeys(MANY, ErrorCode.NONE)
-    assert all(each.outcome.requests for each in (first, second, last)), "brokers are told of each piece"
+    large, small = requested(LARGE, MANY), requested(LARGE, ["small"])
+    outcomes = [controller.handle_next(large)]
+    assert not large.is_handled
+    controller.handle_next(small)
+    assert small.is_handled and codes_of(small) == {"small": ErrorCode.NONE}
+    outcomes.append(controller.handle_next(large))
+    assert not large.is_handled
+    outcomes.append(controller.handle_next(large))
+    assert large.is_handled and codes_of(large) == dict.fromkeys(MANY, ErrorCode.NONE)
+    assert all(outcome is not None and outcome.requests for outcome in outcomes), "brokers are told of each piece"
 
 
 def test_a_controller_that_is_no_longer_elected_handles_no_further_piece(controller: ElectableController) -> None:
-    large, created = controller.handle_request(create(LARGE, MANY)), controller.auto_create([*MANY, "other"])
-    assert not next(large).is_last
-    assert not next(created).is_last
+    large = requested(LARGE, MANY)
+    created = CreationInPieces(NETWORK, AutoCreateRequest(LARGE, [*MANY, "other"]), now_ms=0)
+    for work in (large, created):
+        assert controller.handle_next(work) is not None
     controller.resign()
-    (handled,) = large
-    assert (handled.is_last, handled.body, handled.outcome.registered) == (True, None, None)
-    (left,) = created
-    assert (left.is_last, left.results) == (True, None)
+    for work in (large, created):
+        assert controller.handle_next(work) is None
+        assert not work.is_handled
 
 
 def test_topics_that_requests_use_are_created_in_pieces(controller: ElectableController) -> None:
-    pieces = list(controller.auto_create(MANY))
-    assert [each.is_last for each in pieces] == [False, False, True]
-    assert pieces[-1].results is not None
-    assert {name: each.code for name, each in pieces[-1].results.items()} == dict.fromkeys(MANY, ErrorCode.NONE)
+    created = CreationInPieces(NETWORK, AutoCreateRequest(LARGE, MANY), now_ms=0)
+    handled = []
+    while not created.is_handled:
+        controller.handle_next(created)
+        handled.append(sum(each.code is ErrorCode.NONE for each in created.results().values()))
+    assert handled == [100, 200, 250]

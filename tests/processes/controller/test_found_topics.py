@@ -24,7 +24,7 @@ def test_topics_that_are_on_disk_only_are_named_in_one_warning_and_kept_for_ever
     with started(tmp_path) as first:
         (line,) = warnings()
         named, _, rest = line.removeprefix("3 topic(s) were on disk only and are taken over: ").partition(". ")
-        topics = first.controller.image.topics
+        topics = first.hosting.image.topics
         internal = len(topics[INTERNAL].partitions)
         wanted = [f"{INTERNAL} ({internal} partition(s))", "orders (2 partition(s))", "sales (1 partition(s))"]
         assert sorted(named.split(", ")) == wanted

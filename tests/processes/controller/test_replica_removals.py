@@ -46,7 +46,7 @@ class Scene:
             (self.homes[each.log_dir].path / f"t-{each.index}").mkdir()
         self.answers: list[ControlResponse] = []
         self.requests = ControlRequestQueue(
-            self.host, lambda *_: None, lambda _: None, self._publish, self.removals.under_way, lambda: True
+            self.host, lambda *_: None, lambda _: None, self._publish, self.removals, lambda: True
         )
         self.published = self.host.image
 

@@ -14,7 +14,6 @@ from kafkad.wire.processes.controller_messages import (
     AdminRequest,
     AutoCreated,
     AutoCreateRequest,
-    DirectoriesRemoved,
 )
 from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi
@@ -90,7 +89,6 @@ def test_topics_are_deleted_in_pieces_and_answered_when_their_directories_are_go
     names = [f"topic-{number}" for number in range(1_100)]
     played.hear(NETWORK, AutoCreateRequest(LARGE, names))
     played.run_until(lambda: len(played.replies) == 1)
-    image = played.events._controller.image
     request = DELETE.request(
         topics=tuple(DELETE.part("DeleteTopicState", name=name, topic_id=None) for name in names),
         timeout=timedelta(minutes=1),
@@ -100,12 +98,9 @@ def test_topics_are_deleted_in_pieces_and_answered_when_their_directories_are_go
     for left in (600, 100, 0):
         for _ in range(5):
             played.turn()
-        assert len(played.topics) == left
+        assert (len(played.topics), len(played.replies)) == (left, 1)
+        # A worker applies it when it has renamed the directories.
         played.apply()
-    played.turn()
-    assert len(played.replies) == 1
-    for topic in image.topics.values():
-        played.hear(WORKER, DirectoriesRemoved(topic.id.bytes, [row.slot for row in topic.partitions]))
     played.run_until(lambda: len(played.replies) == 2)
     answer = played.replies[1]
     assert isinstance(answer, AdminReply) and answer.body is not None
@@ -122,8 +117,10 @@ def test_topics_that_requests_use_are_created_in_pieces(played: PlayedEvents) ->
 
 def test_topics_that_are_not_created_in_time_are_unknown_and_created_all_the_same(played: PlayedEvents) -> None:
     played.hear(NETWORK, AutoCreateRequest(LARGE, MANY))
+    # The first piece waits for other processes from now on.
+    played.turn(1)
     played.turn()
-    played.turn(LONGEST_WAIT_MS)
+    played.turn(LONGEST_WAIT_MS - 1)
     played.turn()
     unknown = dict.fromkeys(MANY[100:], int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     assert played.replies == [AutoCreated(LARGE, dict.fromkeys(MANY[:100], 0) | unknown)]
@@ -141,7 +138,8 @@ def test_creation_goes_on_when_the_process_that_asked_has_ended(played: PlayedEv
 def test_a_request_is_marked_while_one_of_its_pieces_is_handled_only(played: PlayedEvents) -> None:
     """A controller that dies between the pieces did not die of the request: it is sent to the next one."""
     seen = []
-    tree = played.events._controller._tree
+    assert played.controller is not None
+    tree = played.controller._tree
     before = tree.create_topics
 
     def create_topics(topics: object) -> None:
@@ -154,5 +152,6 @@ def test_a_request_is_marked_while_one_of_its_pieces_is_handled_only(played: Pla
         played.turn()
         assert played.registry.handled(NETWORK) == ()
         played.apply()
-    assert seen == [(LARGE,)] * 3
+    # Here the store's thread is that of the loop, too.
+    assert [set(each) for each in seen] == [{LARGE}] * 3
     assert played.registry.handled(WORKER) == ()

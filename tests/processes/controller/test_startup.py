@@ -5,10 +5,10 @@ from uuid import UUID
 
 from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
 from kafkad.core.controller.startup.term import claim, ensure_paths
-from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.stored_metadata import PartitionState, StoredTopic
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.types import TopicPartition
+from kafkad.processes.controller.cluster.tree_reader import read_topics
 from kafkad.processes.controller.startup import partitions_with_states
 
 
@@ -22,6 +22,6 @@ def test_a_topic_whose_creation_was_interrupted_is_looked_at_on_the_disk(tmp_pat
     tree.create_topics(new)
     state = PartitionState(leader=1, leader_epoch=7, isr=(1,))
     tree.create_states({TopicPartition(*each): state for each in (("whole", 0), ("whole", 1), ("half", 0))})
-    topics = {name: nodes.decode_topic(store.get(nodes.topic_path(name)).data) for name in names}
+    topics, _ = read_topics(store)
     assert partitions_with_states(store, topics) == {"whole": 2}
     store.close()

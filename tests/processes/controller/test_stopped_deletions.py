@@ -3,8 +3,10 @@
 import errno
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,60 +16,98 @@ from kafkad.adapters.files.log_directory import LogDirectory, write_partition_me
 from kafkad.adapters.shared_memory.partition_table import TABLE_BYTES, PartitionTable
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.core.controller.store.nodes import DELETIONS
-from kafkad.core.controller.topics.pending_deletion import OFFLINE
+from kafkad.core.hosting.hosting import Hosting
+from kafkad.processes.controller.cluster.control_request_queue import ControlRequestQueue
+from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
+from kafkad.processes.controller.cluster.requests.broker_channels import handle_broker_response
+from kafkad.processes.controller.cluster.tree_reader import Configs, topic_configs
 from kafkad.processes.controller.log_dirs import scan
-from kafkad.processes.controller.topic_deletion import TopicDeletions
-from tests.core.controller.world import World
+from tests.core.controller.world import BROKER_ID, World
+from tests.simulation.ports import AtOnce
 from tests.tools.mortal_process import Died, MortalProcess
 
 FILES = ("00000000000000000000.log", "00000000000000000000.index", "leader-epoch-checkpoint")
 
 
+class Applied(World):
+    """Its broker applies requests as the controller process does; all workers are dead, so it removes directories."""
+
+    def __init__(self, homes: Sequence[LogDirectory]) -> None:
+        super().__init__(disks=len(homes))
+        self._homes = homes
+        self._table = PartitionTable(SharedRegion("partitions", TABLE_BYTES))
+        self._of: Hosting | None = None
+        self.removals: ReplicaRemovals | None = None
+        self._reads: list[Callable[[], None]] = []
+
+    def _begin(self) -> None:
+        self._of = self.hosting
+        self.hosting.take_deltas()
+        self._published = self.hosting.image
+        self.removals = ReplicaRemovals(self._table, self._homes, self.hosting.unremoved)
+        self.requests = ControlRequestQueue(
+            self.hosting, self._read_configs, lambda _: None, self._publish, self.removals, lambda: True
+        )
+
+    def _read_configs(self, names: set[str], done: Callable[[Future[Configs]], None]) -> None:
+        self._reads.append(partial(done, AtOnce(1, "store").submit(topic_configs, self.store, names)))
+
+    def _publish(self) -> None:
+        assert self.removals is not None
+        before, self._published = self._published, self.hosting.image
+        self.removals.began(before, self.hosting.take_deltas())
+
+    def deliver(self) -> None:
+        if self._of is not self.hosting:
+            self._begin()
+        while requests := self.controller.take_requests():
+            for _, request in requests:
+                respond = partial(handle_broker_response, self.controller, BROKER_ID, request)
+                self.requests.add(request, respond, 0)
+            while self._reads or self.requests.is_under_way:
+                reads, self._reads = self._reads, []
+                for read in reads:
+                    read()
+                self.requests.tick(0)
+            self.requests.send_ready(self.hosting.image.version, 0)
+
+    def close(self) -> None:
+        if self.removals is not None:
+            self.removals.close()
+
+
 class Broker:
-    """Its controller, life after life: all workers are dead, so it removes directories itself."""
+    """Life after life."""
 
     def __init__(self, folder: Path) -> None:
         self.homes = [LogDirectory(folder / name) for name in ("one", "two")]
-        self.world = World(disks=len(self.homes))
-        self.table = PartitionTable(SharedRegion("partitions", TABLE_BYTES))
+        self.world = Applied(self.homes)
         self.world.start()
-        self.deletions = TopicDeletions(self.world.controller, self.table, self.homes)
         for name in ("orders", "others"):
             self.world.create(name, partitions=2)
-        for topic in self.world.controller.image.topics.values():
+        for topic in self.world.image.topics.values():
             for row in topic.partitions:
                 home = self.homes[row.log_dir].path / f"{topic.name}-{row.index}"
                 home.mkdir()
                 write_partition_metadata(home, topic.id)
                 for name in FILES:
                     (home / name).write_text(name)
-        self.world.controller.take_deltas()
 
     def directories(self) -> list[Path]:
         return sorted(path for home in self.homes for path in home.path.iterdir() if path.is_dir())
 
     def delete(self) -> None:
-        before = self.world.controller.image
-        self.world.controller.delete_topics(["orders"])
-        self.deletions.began(before, self.world.controller.take_deltas())
-        self._finish()
+        self.world.delete("orders")
 
     def start_again(self) -> None:
         for at, home in enumerate(self.homes):
             self.world.disks[at] = {each.name: each.topic_id for each in scan(at, home.path, lambda *_: True)}
+        self.world.close()
         self.world.start()
-        assert self.world.started is not None
-        found = self.world.started.reconciliation
+        assert self.world.taken_over is not None and self.world.removals is not None
+        found = self.world.taken_over.reconciliation
         assert (found.adopted, found.stray, found.missing) == ([], [], [])
-        self.deletions = TopicDeletions(self.world.controller, self.table, self.homes)
-        self.deletions.complete_earlier_deletions(found, is_first_incarnation=True)
-        self._finish()
-
-    def _finish(self) -> None:
-        """What the shell does from pass to pass."""
-        while self.world.controller.has_unfinished_deletions:
-            for log_dir in self.deletions.finish(self.world.offline):
-                self.world.controller.directory_failed(log_dir)
+        self.world.removals.remove_leftovers(self.homes[each.log_dir].path / each.name for each in self.world.leftovers)
 
     def run(self, work: Callable[[], None], mortal: MortalProcess | None = None) -> None:
         """Until the directories are removed, or it is dead."""
@@ -76,13 +116,13 @@ class Broker:
             deadline = time.monotonic() + WITHIN_S
             while self._leaving() and not (mortal is not None and mortal.is_dead):
                 assert time.monotonic() < deadline, f"not removed: {self._leaving()}"
-        self.deletions.close()
+        self.world.close()
 
     def _leaving(self) -> list[str]:
         return [path.name for path in self.directories() if path.name.endswith("-delete")]
 
     def check_is_ended(self) -> None:
-        topics = self.world.controller.image.topics
+        topics = self.world.image.topics
         assert set(topics) == {"others"}
         assert self.world.store.children(DELETIONS) == []
         assert sorted(path.name for path in self.directories()) == ["others-0", "others-1"]
@@ -151,7 +191,7 @@ def test_a_directory_that_can_not_be_synced_keeps_the_record(tmp_path: Path, mon
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", _fails)
         broker.run(broker.delete)
-    assert broker.world.controller.deletions["orders"].remaining == {OFFLINE}
+    assert broker.world.controller.deletions["orders"].failed == {BROKER_ID}
     assert broker.world.store.children(DELETIONS) == ["orders"]
     broker.run(broker.start_again)
     broker.check_is_ended()

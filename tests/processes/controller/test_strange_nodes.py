@@ -17,7 +17,6 @@ from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.cluster.protocol_versions import LEVELS, protocol_versions
 from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer
-from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.node_orders import NodeOrders, stored_states, take_isr_changes, take_log_dir_events
@@ -119,8 +118,6 @@ def a_controller(store: EmbeddedStore) -> ElectedController:
     states = stored_states(store, take_isr_changes(tree))
     tree.load_broker_configs()
     settings = ControllerSettings(
-        broker_id=NO_LOCAL_BROKER,
-        workers=1,
         defaults=TopicDefaults(partitions=1, replication_factor=1),
         delete_topic_enable=True,
     )
@@ -152,14 +149,14 @@ def live_through(store: EmbeddedStore) -> None:
         if name in controller.image.topics:
             controller.delete_topics([name])
         for broker in (1, 2, 3):
-            controller.replica_deleted(name, broker)
+            controller.replicas_deleted([name], broker)
     tell(controller)
 
 
 def tell(controller: ElectedController) -> None:
     requests = controller.take_requests()
     for level in (LEVELS[0], LEVELS[-1]):
-        encoded(requests, own_id=NO_LOCAL_BROKER, versions=protocol_versions(level))
+        encoded(requests, own_id=-2, versions=protocol_versions(level))
 
 
 def start(store: EmbeddedStore) -> None:

@@ -16,6 +16,7 @@ def create(folder: Path, *, stops: bool) -> None:
     """The broker stops, or is killed, before its workers have made a directory."""
     with events(folder) as played:
         played.hear(NETWORK, AutoCreateRequest(1, ["a", "b"]))
+        played.run_until(lambda: bool(played.replies))
         if stops:
             assert played.events.finish()
             for directory in played.log_directories:
@@ -26,7 +27,7 @@ def lines_at_start(folder: Path, caplog: pytest.LogCaptureFixture) -> dict[str, 
     """Level and text of what the next start says about them."""
     caplog.clear()
     with caplog.at_level("INFO", "kafkad"), started(folder) as opened:
-        assert set(opened.controller.image.topics) == {"a", "b"}
+        assert set(opened.hosting.image.topics) == {"a", "b"}
     said = [(each.levelname, each.getMessage()) for each in caplog.records]
     return {level: line for level, line in said if EMPTY in line or LOST in line}
 

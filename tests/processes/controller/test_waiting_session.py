@@ -7,14 +7,15 @@ from contextlib import suppress
 import pytest
 
 from bench.brokers.processes import eventually
-from kafkad.processes.controller.cluster.session import Sessions, Stopped
+from kafkad.processes.controller.cluster.session import ZookeeperSessions
+from kafkad.processes.controller.store.sessions import Stopped
 from tests.config.configurations import configured
 
 
 def test_who_waits_for_zookeeper_says_so_before_an_attempt_ends(caplog: pytest.LogCaptureFixture) -> None:
     config = configured(("zookeeper.connect", "127.0.0.1:1"), ("zookeeper.connection.timeout.ms", "8000"))
     assert config.cluster is not None
-    sessions = Sessions(config.cluster, None, resumes=False)
+    sessions = ZookeeperSessions(config.cluster, None, resumes=False)
 
     def begin() -> None:
         with suppress(Stopped):

@@ -42,13 +42,14 @@ def _renames_nothing(self: Partitions, row: Any, now_ms: int) -> Path:
 
 def _forgets_deletions_at_once() -> Sequence[Patch]:
     """As soon as one broker has made it."""
-    all_of_it = ElectedController.partitions_deleted
+    replicas_deleted = ElectedController.replicas_deleted
 
-    def partitions_deleted(self: ElectedController, name: str, _partitions: Sequence[int]) -> bool:
-        pending = self.deletions.get(name)
-        return all_of_it(self, name, sorted(pending.remaining) if pending is not None else ())
+    def by_all(self: ElectedController, names: Sequence[str], broker: int) -> None:
+        for name in self.deletions.keys() & set(names):
+            self.deletions[name].replicas.clear()
+        replicas_deleted(self, names, broker)
 
-    return [(ElectedController, "partitions_deleted", partitions_deleted)]
+    return [(ElectedController, "replicas_deleted", by_all)]
 
 
 def _records_no_deletion(self: MetadataTree, _topics: object) -> None:

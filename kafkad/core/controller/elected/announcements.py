@@ -111,12 +111,19 @@ class Announcer:
         )
         return self._updates(states, only)
 
-    def deleted(self, topic: Topic, only: Iterable[int] | None = None) -> list[tuple[int, Request]]:
-        """UpdateMetadata that removes the topic from every broker's metadata (`only` from these)."""
-        states = tuple(self._state(topic, row, leader=LEADER_DURING_DELETE, leader_epoch=0) for row in topic.partitions)
-        return self._updates(
-            (UpdateMetadataTopic(topic_name=topic.name, topic_id=topic.id, partition_states=states),), only
+    def deleted(self, topics: Iterable[Topic], only: Iterable[int] | None = None) -> list[tuple[int, Request]]:
+        """UpdateMetadata that removes the topics from every broker's metadata (`only` from these)."""
+        states = tuple(
+            UpdateMetadataTopic(
+                topic_name=topic.name,
+                topic_id=topic.id,
+                partition_states=tuple(
+                    self._state(topic, row, leader=LEADER_DURING_DELETE, leader_epoch=0) for row in topic.partitions
+                ),
+            )
+            for topic in topics
         )
+        return self._updates(states, only)
 
     def _updates(
         self, states: tuple[UpdateMetadataTopic, ...], only: Iterable[int] | None
@@ -193,11 +200,11 @@ class Announcer:
             topic_states=topics,
         )
 
-    def deletions(self, name: str, replicas: Mapping[int, Sequence[int]]) -> list[tuple[int, Request]]:
-        """StopReplica with deletion of the partitions of a topic by broker."""
+    def deletions(self, replicas: Mapping[int, Mapping[str, Sequence[int]]]) -> list[tuple[int, Request]]:
+        """StopReplica with deletion of the partitions, by broker and topic."""
         return [
-            (broker, self._stop(broker, (_deletion(name, partitions),)))
-            for broker, partitions in sorted(replicas.items())
+            (broker, self._stop(broker, tuple(_deletion(name, partitions) for name, partitions in topics.items())))
+            for broker, topics in sorted(replicas.items())
             if broker in self.brokers
         ]
 

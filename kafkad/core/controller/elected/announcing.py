@@ -1,38 +1,23 @@
 """A controller that hosts no partitions: it sends changes to brokers, and deletes topics after all have done so."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from kafkad.core.controller import deltas
-from kafkad.core.controller.controller import Controller
+from kafkad.core.controller.controller import Controller, Deletion
 from kafkad.core.controller.elected.announcements import Announcer, Request, Rows
 from kafkad.core.controller.elected.partition_events import UnavailableReplicas, add_lines, elected_partitions
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.features import unsupported_features
 from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
 from kafkad.core.controller.partition_rows import in_state
-from kafkad.core.controller.settings import ControllerSettings
+from kafkad.core.controller.settings import ControllerSettings, LocalSpace
 from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.controller.store.storing import reject_without_space
 from kafkad.core.controller.store.tree import MetadataTree
-from kafkad.core.controller.topics.pending_deletion import PendingDeletion
-from kafkad.core.controller.topics.placement import Placement, SlotTable
-from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.partition_lines import PartitionLine, PartitionLines
 from kafkad.core.types import TopicPartition
-
-NO_LOCAL_BROKER = -2
-"""A broker id without partitions: this controller places partitions on no broker of its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Deletion:
-    """A topic that is being deleted: each broker's remaining partitions, and the brokers that failed to delete."""
-
-    topic: Topic
-    replicas: dict[int, list[int]]
-    failed: set[int] = field(default_factory=set)
 
 
 class AnnouncingController(Controller):
@@ -46,21 +31,17 @@ class AnnouncingController(Controller):
         election: LeaderElectionStrategy,
         image: MetadataImage,
         announcer: Announcer,
+        space: LocalSpace | None = None,
     ) -> None:
+        """`space` is that of the only broker."""
         self._unclean_elections = 0
         self._lines = PartitionLines()
         super().__init__(
-            settings=settings,
-            tree=tree,
-            election=election,
-            image=image,
-            placement=Placement(SlotTable(), 1, (0,)),
-            deletions={},
+            broker_id=announcer.controller_id, settings=settings, tree=tree, election=election, image=image
         )
-        self.id = announcer.controller_id
         self._announcer = announcer
+        self._space = space
         self._requests: list[tuple[int, Request]] = []
-        self._topics_to_delete: dict[str, _Deletion] = {}
         self._shutting_down: frozenset[int] = frozenset()
         """Brokers in a controlled shutdown: not elected, and removed from each ISR with other members."""
         self._removed: dict[TopicPartition, dict[int, int]] = {}
@@ -74,21 +55,26 @@ class AnnouncingController(Controller):
 
     def _announce(self) -> None:
         for delta in self.take_deltas():
+            new: list[tuple[Topic, Sequence[Partition]]] = []
+            changed: list[tuple[Topic, Sequence[Partition]]] = []
             for change in delta.changes:
                 match change:
                     case deltas.TopicCreated(topic):
-                        self._announce_rows([(topic, topic.partitions)], is_new=True)
+                        new.append((topic, topic.partitions))
                     case deltas.PartitionsAdded(name, partitions):
-                        self._announce_rows([(self.image.topics[name], partitions)], is_new=True)
-                    case deltas.PartitionsChanged(name, partitions):
-                        if name in self.image.topics:
-                            self._announce_rows([(self.image.topics[name], partitions)], is_new=False)
+                        new.append((self.image.topics[name], partitions))
+                    case deltas.PartitionsChanged(name, partitions) if name in self.image.topics:
+                        changed.append((self.image.topics[name], partitions))
                     case _:
                         continue
+            if new:
+                self._announce_rows(new, is_new=True)
+            if changed:
+                self._announce_rows(changed, is_new=False)
 
-    def adapt_internal_topic(self, internal: NewTopic) -> NewTopic:
-        """As configured: with too few brokers the creation fails, until more brokers register (KIP-115)."""
-        return internal
+    def require_space(self, count: int) -> None:
+        if self._space is not None:
+            self._space.require_space(count)
 
     def without_support(self, levels: Mapping[str, int]) -> list[int]:
         brokers = self._announcer.brokers
@@ -104,11 +90,8 @@ class AnnouncingController(Controller):
         self._requests += self._announcer.metadata([], brokers)
         self._requests += self._announcer.roles(rows, is_new=False, only=brokers)
         self._requests += self._announcer.metadata(rows, brokers)
-        for name, deletion in self._topics_to_delete.items():
-            remaining = {each: at for each, at in deletion.replicas.items() if brokers is None or each in brokers}
-            # A broker that registers again may have missed the deletion, and still have the topic.
-            self._requests += self._announcer.deleted(deletion.topic, brokers)
-            self._requests += self._announcer.deletions(name, remaining)
+        # A broker that registers again may have missed the deletion, and still have the topic.
+        self._announce_deletions(self.deletions.values(), brokers)
         for broker in self._announcer.brokers if brokers is None else brokers:
             removed = {at: epochs[broker] for at, epochs in self._removed.items() if broker in epochs}
             self._requests += self._announcer.removals(broker, removed)
@@ -169,54 +152,80 @@ class AnnouncingController(Controller):
         topics = [self.image.topics[name] for name in names]
         with reject_without_space():
             self._tree.record_deletions([(topic.name, topic.id, len(topic.partitions)) for topic in topics])
+        self._begin_deletions(topics)
         for topic in topics:
-            self._begin_deletion(topic)
             self.collisions.remove(topic.name)
             for row in topic.partitions:
                 self._removed.pop(TopicPartition(topic.name, row.index), None)
         self._publish(tuple(deltas.TopicDeleted(topic.name, topic.id, ()) for topic in topics))
 
-    def _begin_deletion(self, topic: Topic) -> None:
-        replicas: dict[int, list[int]] = {}
-        for row in topic.partitions:
-            for broker in row.replicas:
-                replicas.setdefault(broker, []).append(row.index)
-        self._topics_to_delete[topic.name] = _Deletion(topic, replicas)
-        self.deletions[topic.name] = PendingDeletion(len(topic.partitions), set(replicas))
-        self._requests += self._announcer.deleted(topic)
-        self._requests += self._announcer.deletions(topic.name, replicas)
+    def _begin_deletions(self, topics: Iterable[Topic]) -> None:
+        begun = [Deletion(topic, _replicas_of(topic)) for topic in topics]
+        self.deletions |= {deletion.topic.name: deletion for deletion in begun}
+        self._announce_deletions(begun)
 
-    def resume_deletion(self, topic: Topic) -> None:
-        """Repeat a deletion that an earlier term began: some brokers may not have received it."""
-        self._begin_deletion(topic)
-        if not topic.partitions:
-            self.partitions_deleted(topic.name, ())
+    def _announce_deletions(self, deletions: Collection[Deletion], brokers: Sequence[int] | None = None) -> None:
+        if deletions:
+            self._requests += self._announcer.deleted([each.topic for each in deletions], brokers)
+            self._request_deletions({each.topic.name: each.replicas for each in deletions}, brokers)
+
+    def _request_deletions(
+        self, replicas: Mapping[str, Mapping[int, Sequence[int]]], brokers: Sequence[int] | None = None
+    ) -> None:
+        """`replicas` are the partitions to delete by topic and broker."""
+        by_broker: dict[int, dict[str, Sequence[int]]] = {}
+        for name, of_topic in replicas.items():
+            for broker, partitions in of_topic.items():
+                if brokers is None or broker in brokers:
+                    by_broker.setdefault(broker, {})[name] = partitions
+        self._requests += self._announcer.deletions(by_broker)
+
+    def resume_deletions(self, topics: Sequence[Topic]) -> None:
+        """Repeat deletions that an earlier term began: some brokers may not have received them."""
+        self._begin_deletions(topics)
+        self._finish_deletions()
 
     def deletion_failed(self, name: str, broker: int) -> None:
         """The broker could not delete its replicas of the topic."""
-        if name in self._topics_to_delete and broker in self._topics_to_delete[name].replicas:
-            self._topics_to_delete[name].failed.add(broker)
+        if name in self.deletions and broker in self.deletions[name].replicas:
+            self.deletions[name].failed.add(broker)
 
     @property
     def has_deletions_to_retry(self) -> bool:
-        return any(deletion.failed for deletion in self._topics_to_delete.values())
+        return any(deletion.failed for deletion in self.deletions.values())
 
     def retry_deletions(self) -> dict[int, list[str]]:
         """Repeat the failed deletions, because brokers do not repeat them. Returns the topics by broker."""
         retried: dict[int, list[str]] = {}
-        for name, deletion in self._topics_to_delete.items():
-            again = {broker: deletion.replicas[broker] for broker in deletion.failed}
+        again: dict[str, dict[int, Sequence[int]]] = {}
+        for name, deletion in self.deletions.items():
+            again[name] = {broker: deletion.replicas[broker] for broker in deletion.failed}
             deletion.failed.clear()
-            self._requests += self._announcer.deletions(name, again)
-            for broker in again:
+            for broker in again[name]:
                 retried.setdefault(broker, []).append(name)
+        self._request_deletions(again)
         return retried
 
-    def replica_deleted(self, name: str, broker: int) -> None:
-        """The broker has deleted its replicas of the topic."""
-        if name in self._topics_to_delete:
-            self._topics_to_delete[name].replicas.pop(broker, None)
-            self._topics_to_delete[name].failed.discard(broker)
-        if name in self.deletions and self.partitions_deleted(name, [broker]):
-            self._topics_to_delete.pop(name, None)
-            self.finish_deletions()
+    def replicas_deleted(self, names: Iterable[str], broker: int) -> None:
+        """The broker has deleted its replicas of these topics."""
+        for name in names:
+            if name in self.deletions:
+                self.deletions[name].replicas.pop(broker, None)
+                self.deletions[name].failed.discard(broker)
+        self._finish_deletions()
+
+    def _finish_deletions(self) -> None:
+        """Remove the nodes of topics without replicas, in one commit, because each commit waits for the disk."""
+        finished = [deletion.topic for deletion in self.deletions.values() if not deletion.replicas]
+        if finished:
+            self._tree.finish_deletions([(topic.name, len(topic.partitions)) for topic in finished])
+            for topic in finished:
+                del self.deletions[topic.name]
+
+
+def _replicas_of(topic: Topic) -> dict[int, list[int]]:
+    replicas: dict[int, list[int]] = {}
+    for row in topic.partitions:
+        for broker in row.replicas:
+            replicas.setdefault(broker, []).append(row.index)
+    return replicas

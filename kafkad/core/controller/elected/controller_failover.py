@@ -7,14 +7,13 @@ from uuid import UUID
 from msgspec import MsgspecError, structs
 
 from kafkad.core.controller.elected.announcements import Announcer
-from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.node_orders import reject_deletions
 from kafkad.core.controller.elected.partition_events import ElectedPartition
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import NO_LEADER, MetadataImage, Partition, Topic
 from kafkad.core.controller.partition_rows import make_partition
-from kafkad.core.controller.settings import ControllerSettings
+from kafkad.core.controller.settings import ControllerSettings, LocalSpace
 from kafkad.core.controller.startup.repair import complete_states, identify
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.stored_metadata import PartitionState, StoredMetadata, StoredTopic
@@ -37,10 +36,12 @@ def controller_failover(
     cluster_id: str,
     new_topic_id: Callable[[], UUID],
     left_out: UnreadableNodes | None = None,
+    space: LocalSpace | None = None,
 ) -> ElectedController:
     """Load the metadata, elect leaders in place of failed or restarted ones, and announce everything to all brokers.
 
-    `left_out` gets the unreadable nodes: this term ignores their topics and partitions.
+    `left_out` gets the unreadable nodes: this term ignores their topics and partitions. `space` is that of the only
+    broker.
     """
     unreadable = UnreadableNodes() if left_out is None else left_out
     stored = _load(store, tree, settings, unreadable)
@@ -68,7 +69,9 @@ def controller_failover(
         controller_id=announcer.controller_id,
     )
     image = _with_features(image, tree, unreadable)
-    controller = ElectedController(settings=settings, tree=tree, election=election, image=image, announcer=announcer)
+    controller = ElectedController(
+        settings=settings, tree=tree, election=election, image=image, announcer=announcer, space=space
+    )
     controller.unreadable_topics = frozenset(unreadable.topics)
     controller.begin(_elected(image, topics))
     _resume_deletions(controller, store, stored.deletions, unreadable)
@@ -79,13 +82,13 @@ def _resume_deletions(
     controller: ElectedController, store: CoordinationStore, names: Iterable[str], unreadable: UnreadableNodes
 ) -> None:
     paths = {name: nodes.topic_path(name) for name in names}
+    resumed: list[Topic] = []
     for (name, path), node in zip(paths.items(), store.get_many(list(paths.values())), strict=True):
         # The node was readable when all were loaded; another client may have written it since.
         found = unreadable.read(path, node.data, nodes.read_topic) if node is not None and node.data else None
         if path not in unreadable.reasons:
-            controller.resume_deletion(_deleted_topic(name, found))
-    while controller.has_unfinished_deletions:
-        controller.finish_deletions()
+            resumed.append(_deleted_topic(name, found))
+    controller.resume_deletions(resumed)
 
 
 def _elected(image: MetadataImage, topics: Mapping[str, StoredTopic]) -> Iterator[ElectedPartition]:
@@ -113,9 +116,12 @@ def _complete(
     announcer: Announcer,
     settings: ControllerSettings,
 ) -> dict[TopicPartition, PartitionState]:
-    names_epochs = settings.names_broker_epochs
+    # The directories of a single broker have been read before (`take_over`).
+    registered = {} if settings.is_single else announcer.live
     return complete_states(
-        tree, topics, {}, (), electorate, NO_LOCAL_BROKER, announcer.live, names_broker_epochs=names_epochs
+        *(tree, topics, {}, (), electorate, announcer.controller_id),
+        registered,
+        names_broker_epochs=settings.names_broker_epochs,
     )
 
 

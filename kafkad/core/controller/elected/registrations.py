@@ -35,6 +35,20 @@ def live_brokers(store: CoordinationStore, listener: str, *, watch: bool) -> tup
     return brokers, unreadable
 
 
+def is_registered(store: CoordinationStore, broker: Broker) -> bool:
+    """Whether the broker's node has a readable registration. Watches the node, also a missing one."""
+    path = f"{nodes.BROKER_IDS}/{broker.id}"
+    stat = store.exists(path, watch=True)
+    (node,) = store.get_many([path])
+    if stat is None or node is None or node.stat.created_id != broker.epoch:
+        return False
+    try:
+        _broker(str(broker.id), node.data, broker.epoch, broker.listeners[0].name)
+    except (MsgspecError, ValueError, RecursionError):
+        return False
+    return True
+
+
 def remove_unsupported(brokers: dict[int, Broker], levels: Mapping[str, int]) -> dict[str, str]:
     """Remove brokers that do not support the finalized features; returns the reasons by node name."""
     unsupported = {

@@ -76,6 +76,7 @@ def _assignments(topic: StoredTopic) -> list[ReplicaAssignment]:
 def adopt(
     tree: MetadataTree,
     found: Iterable[AdoptedTopic],
+    broker_id: int,
     settings: ControllerSettings,
     new_topic_id: Callable[[], UUID],
     found_configs: Mapping[str, dict[str, str]] | None = None,
@@ -86,7 +87,7 @@ def adopt(
         _Adoption(
             each.name,
             each.topic_id or new_topic_id(),
-            ((settings.broker_id,),) * each.partitions,
+            ((broker_id,),) * each.partitions,
             configs.get(each.name, configs_of_adopted(each.name, settings.internal_topics)),
         )
         for each in found

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from kafkad.core.controller.controller import Controller
+from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.types import NO_TOPIC_ID
 
@@ -34,7 +34,9 @@ class DeletedTopic:
     message: str | None = None
 
 
-def delete_topics(controller: Controller, entries: Sequence[TopicToDelete], *, version: int) -> list[DeletedTopic]:
+def delete_topics(
+    controller: ElectedController, entries: Sequence[TopicToDelete], *, version: int
+) -> list[DeletedTopic]:
     """DeleteTopics at the API `version`; topics without an error are removed from the metadata afterwards."""
     if not controller.settings.delete_topic_enable:
         # TOPIC_DELETION_DISABLED is a code of version 3.
@@ -63,7 +65,7 @@ def delete_topics(controller: Controller, entries: Sequence[TopicToDelete], *, v
     return results
 
 
-def _resolve_ids(controller: Controller, ids: Counter[UUID], results: list[DeletedTopic]) -> dict[UUID, str]:
+def _resolve_ids(controller: ElectedController, ids: Counter[UUID], results: list[DeletedTopic]) -> dict[UUID, str]:
     found = {}
     for topic_id, count in ids.items():
         topic = controller.image.topic_by_id(topic_id)
@@ -77,7 +79,7 @@ def _resolve_ids(controller: Controller, ids: Counter[UUID], results: list[Delet
 
 
 def _resolve_names(
-    controller: Controller,
+    controller: ElectedController,
     names: Counter[str],
     ids: Counter[UUID],
     by_id: dict[UUID, str],

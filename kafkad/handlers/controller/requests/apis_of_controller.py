@@ -6,7 +6,6 @@ from kafkad.core.request_context import RequestContext
 from kafkad.handlers.controller import (
     alter_configs,
     alter_partition_reassignments,
-    alter_replica_log_dirs,
     create_partitions,
     create_topics,
     delete_topics,
@@ -29,7 +28,6 @@ DISPATCH: dict[int, Handler] = {
     api_table.INIT_PRODUCER_ID: init_producer_id.handle,
     api_table.DESCRIBE_CONFIGS: describe_configs.handle,
     api_table.ALTER_CONFIGS: alter_configs.handle,
-    api_table.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs.handle,
     api_table.CREATE_PARTITIONS: create_partitions.handle,
     api_table.ELECT_LEADERS: elect_leaders.handle,
     api_table.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,

@@ -1,12 +1,12 @@
 """The state that the controller's handlers use, and the responses that they return."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.controller.configs import ConfigRules
-from kafkad.core.controller.controller import Controller
+from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.settings import RandomSource
 
@@ -49,17 +49,12 @@ class ConfigTables(ConfigRules, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerView:
-    """`loggers` are the names and levels of the broker's loggers in DescribeConfigs.
+    """`loggers` are the names and levels of the broker's loggers in DescribeConfigs."""
 
-    `log_dirs` are the log directories of this broker, `offline_dirs` the offline ones by index in log.dirs.
-    """
-
-    controller: Controller
+    controller: ElectedController
     configs: ConfigTables
     random_source: RandomSource
     producer_ids: ProducerIdControlManager
-    log_dirs: Sequence[str] = ()
-    offline_dirs: Callable[[], frozenset[int]] = frozenset
     loggers: Mapping[str, str] = field(default_factory=lambda: {"root": "INFO"})
     log_rate_limit: LogRateLimit = field(default_factory=LogRateLimit)
     """For log lines of failed requests."""
@@ -67,16 +62,12 @@ class ControllerView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseAfter:
-    """A response that waits for its changes.
-
-    It is sent when all live local processes have applied metadata `version` and the topics `deleted` are deleted, or
-    `timeout_ms` after the request arrived, whichever is first.
+    """A response that waits until the live local processes have applied the changes, or until `timeout_ms` after the
+    request arrived.
     """
 
-    version: int
     body: bytes
     timeout_ms: int
-    deleted: tuple[str, ...] = ()
 
 
 Response = bytes | ResponseAfter

@@ -1,4 +1,4 @@
-"""Builds the parts of the controller process of a broker in a cluster, when the ZooKeeper session is open."""
+"""Builds the parts of the controller process when the session with the coordination store is open."""
 
 from concurrent.futures import Future
 
@@ -12,30 +12,26 @@ from kafkad.processes.controller.cluster.electable_controller import ElectableCo
 from kafkad.processes.controller.cluster.events import HostEvents
 from kafkad.processes.controller.cluster.membership import Membership
 from kafkad.processes.controller.cluster.opening import OpenedHost, open_host
+from kafkad.processes.controller.cluster.ports import Send
 from kafkad.processes.controller.cluster.requests.own_configs import OwnConfigs
-from kafkad.processes.controller.cluster.session import Sessions
+from kafkad.processes.controller.cluster.session import ZookeeperSessions
 from kafkad.processes.controller.cluster.store_thread import StoreThread
-from kafkad.processes.controller.events import Send
 from kafkad.processes.controller.startup import registered_listeners
+from kafkad.processes.controller.store.embedded_session import EmbeddedSession
+from kafkad.processes.controller.store.sessions import Sessions
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
 
 
-class ClusterOpening:
+class Opening:
     """Opens the session and reads the tree in a thread. Run the loop until `is_done`."""
 
     def __init__(self, context: ChildContext, loop: EventLoop, handover: ControllerHandover) -> None:
-        assert context.config.cluster is not None, "only a broker in a cluster has a session"
         self.is_done = False
         self._context = context
         self._loop = loop
         self._handover = handover
-        first, hosts = context.log_directories[0], context.config.cluster.zookeeper_connect
-        self._sessions = Sessions(
-            context.config.cluster,
-            SessionFile(first.path, hosts) if first.is_online else None,
-            resumes=context.incarnation > FIRST_INCARNATION,
-        )
+        self._sessions = _sessions(context)
         self._store_thread = StoreThread(loop)
         self._future: Future[OpenedHost] | None = None
         self._store_thread.submit(lambda: open_host(context, handover, self._sessions), self._opened)
@@ -67,7 +63,18 @@ class ClusterOpening:
         events = HostEvents(context, self._handover, opened, send, membership, monotonic_ms())
         membership.member = events
         own_configs = OwnConfigs(context, events, membership, send)
-        controller = ElectableController(context)
+        controller = ElectableController(context, opened.hosting if context.config.cluster is None else None)
         elected = ControllerRole(events, membership, controller, own_configs, context.config, self._loop, send)
         events.attach(elected)
         return events
+
+
+def _sessions(context: ChildContext) -> Sessions:
+    cluster, first = context.config.cluster, context.log_directories[0]
+    if cluster is None:
+        return EmbeddedSession(context)
+    return ZookeeperSessions(
+        cluster,
+        SessionFile(first.path, cluster.zookeeper_connect) if first.is_online else None,
+        resumes=context.incarnation > FIRST_INCARNATION,
+    )

@@ -10,7 +10,7 @@ from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
 from kafkad.config.entities.broker import NO_NODE_ID, BrokerConfig
 from kafkad.core.controller.startup.term import ensure_paths, generate_broker_id
 from kafkad.core.ports import StorageFailed
-from kafkad.processes.controller.cluster.session import Sessions
+from kafkad.processes.controller.cluster.session import ZookeeperSessions
 
 
 def find_broker_id(config: BrokerConfig) -> int | None:
@@ -32,7 +32,7 @@ def find_broker_id(config: BrokerConfig) -> int | None:
         store.close()
         return found
 
-    return Sessions(cluster, None, resumes=False).begin(generate)
+    return ZookeeperSessions(cluster, None, resumes=False).begin(generate)
 
 
 def _kept_id(config: BrokerConfig) -> int | None:

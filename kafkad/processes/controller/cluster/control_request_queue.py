@@ -24,6 +24,7 @@ from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.types import TopicPartition
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS
 from kafkad.processes.controller.cluster.ports import OnResponse
+from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
 from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.processes.runtime.turns import STEP_NS
 
@@ -55,7 +56,7 @@ class ControlRequestQueue:
         read_configs: Callable[[set[str], Callable[["Future[Configs]"], None]], None],
         read_topics: Callable[[Callable[["Future[frozenset[str]]"], None]], None],
         publish: Callable[[], object],
-        removals: Callable[[], Set[TopicPartition]],
+        removals: ReplicaRemovals,
         is_connected: Callable[[], bool],
     ) -> None:
         self._hosting = hosting
@@ -137,7 +138,7 @@ class ControlRequestQueue:
 
     def _is_being_removed(self, request: LeaderAndIsrRequest) -> bool:
         """Whether a replica is added again while a worker may still rename its earlier directory."""
-        removals = self._removals() - self._hosting.unremoved
+        removals = self._removals.under_way() - self._hosting.unremoved
         return any(
             TopicPartition(topic.topic_name, state.partition_index) in removals
             for topic in (request.topic_states if removals else ())
@@ -202,15 +203,18 @@ class ControlRequestQueue:
         self._now_ms = now_ms
         ready = [each for each in self._pending if each.version <= applied or each.deadline_ms <= now_ms]
         self._pending = [each for each in self._pending if each.version > applied and each.deadline_ms > now_ms]
+        is_synced = not any(isinstance(each.response, StopReplicaResponse) for each in ready) or self._removals.sync()
         for each in ready:
-            self._respond(each, is_late=each.version > applied)
+            self._respond(each, is_late=each.version > applied, is_synced=is_synced)
 
-    def _respond(self, pending: _PendingResponse, *, is_late: bool) -> None:
+    def _respond(self, pending: _PendingResponse, *, is_late: bool, is_synced: bool) -> None:
         """Send the response, with errors for replicas whose directories could not be renamed."""
         unremoved: Set[TopicPartition] = self._hosting.unremoved
         if is_late:
-            unremoved = unremoved | self._removals()
+            unremoved = unremoved | self._removals.under_way()
         response = pending.response
+        if not is_synced and isinstance(response, StopReplicaResponse):
+            unremoved = {TopicPartition(each.topic_name, each.partition_index) for each in response.partition_errors}
         if unremoved and isinstance(response, StopReplicaResponse):
             _run_to_end(pending.response_steps(_without(response, unremoved)))()
         else:

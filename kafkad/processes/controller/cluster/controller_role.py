@@ -5,7 +5,7 @@ elected forwards requests to the controller.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
@@ -20,6 +20,7 @@ from kafkad.core.cluster.control_requests import (
     ControlledShutdownResponse,
     UpdateMetadataRequest,
 )
+from kafkad.core.cluster.protocol_versions import LATEST
 from kafkad.core.cluster.request_parts import ControlResponse
 from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.controller.elected.announcements import Request
@@ -28,9 +29,10 @@ from kafkad.core.controller.producer_ids import ProducerIdControlManager, Unread
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationError, Event, SessionChanged, SessionState, WatchFired
 from kafkad.core.errors import ErrorCode
-from kafkad.processes.controller.cluster.electable_controller import Created, ElectableController, Handled, Work
+from kafkad.core.ports import NoSpaceLeft
+from kafkad.processes.controller.cluster.electable_controller import ElectableController, Work
 from kafkad.processes.controller.cluster.membership import Membership
-from kafkad.processes.controller.cluster.ports import Host
+from kafkad.processes.controller.cluster.ports import Host, Send
 from kafkad.processes.controller.cluster.refused_connections import RefusedConnections, Watched, watched_brokers
 from kafkad.processes.controller.cluster.requests.broker_channels import (
     BrokerChannels,
@@ -38,13 +40,17 @@ from kafkad.processes.controller.cluster.requests.broker_channels import (
     ReadResponse,
     Registered,
 )
+from kafkad.processes.controller.cluster.requests.client_requests import (
+    CreationInPieces,
+    PiecewiseRequest,
+    RequestInPieces,
+)
 from kafkad.processes.controller.cluster.requests.controlled_shutdown import ControlledShutdown
-from kafkad.processes.controller.cluster.requests.forwarding import RequestForwarding
+from kafkad.processes.controller.cluster.requests.forwarding import Forwarded, RequestForwarding
 from kafkad.processes.controller.cluster.requests.isr_changes import IsrChanges
-from kafkad.processes.controller.cluster.requests.own_configs import OwnConfigs
+from kafkad.processes.controller.cluster.requests.own_configs import CHANGES_CONFIGS, OwnConfigs
 from kafkad.processes.controller.cluster.timers import DeletionRetries, LeaderBalance, NextTerm
 from kafkad.processes.controller.cluster.tree_reader import Configs
-from kafkad.processes.controller.events import Send
 from kafkad.processes.runtime.broker_connections import Destination
 from kafkad.processes.runtime.connection_timeouts import timeouts_of
 from kafkad.processes.runtime.event_loop import EventLoop
@@ -90,23 +96,24 @@ class ControllerRole:
         self._registered: Registered | None = None
         """None: not elected."""
         cluster, client_id = config.cluster, str(host.broker_id)
-        assert cluster is not None, "only a broker in a cluster is elected"
+        versions = LATEST if cluster is None else cluster.versions
         timeouts = timeouts_of(config.values, "controller.socket.timeout.ms")
         log_rate_limit = self._log_rate_limit = LogRateLimit()
         self._broker_channels = BrokerChannels(
-            loop, client_id, timeouts, log_rate_limit, cluster.versions, self._handle_response
+            loop, client_id, timeouts, log_rate_limit, versions, self._handle_response
         )
         self._forwarding = RequestForwarding(loop, host, timeouts, log_rate_limit, send)
-        self._isr_changes = IsrChanges(host, send, self._forwarding, self._alter_locally, cluster.versions)
+        self._isr_changes = IsrChanges(host, send, self._forwarding, self._alter_locally, versions)
         self._controlled_shutdown: ControlledShutdown | None = None
         self._shutdown_done: Callable[[], None] = lambda: None
         self._refused_connections = RefusedConnections(
-            loop, client_id, timeouts, log_rate_limit, cluster.suspect_refused_ms
+            loop, client_id, timeouts, log_rate_limit, 0 if cluster is None else cluster.suspect_refused_ms
         )
         self._leader_balance = LeaderBalance(config)
         self._deletion_retries = DeletionRetries()
         self._next_term = NextTerm()
         self._has_deletions_to_retry = False
+        self._in_pieces: list[PiecewiseRequest] = []
 
     @property
     def is_elected(self) -> bool:
@@ -122,6 +129,9 @@ class ControllerRole:
             case SessionChanged(SessionState.LOST):
                 self._broker = None
                 self._send_outcome(Outcome())
+                # This broker applies no more changes of the term.
+                for work in list(self._in_pieces):
+                    self._resigned(work)
             case SessionChanged(SessionState.CONNECTED) if self._broker is not None:
                 # A reconnect loses all watches: read everything again.
                 self._run()
@@ -139,6 +149,14 @@ class ControllerRole:
     def configs_changed(self, topics: Configs, brokers: Configs) -> None:
         if self.is_elected and (topics or brokers):
             self._do(lambda _store: self._controller.configs_changed(topics, brokers))
+
+    def peer_ended(self, peer: ProcessKey) -> None:
+        for work in self._in_pieces:
+            work.is_replied |= work.peer == peer
+        self._forwarding.forget(peer)
+
+    def reload(self, static: Mapping[str, str]) -> None:
+        self._do(lambda _store: self._controller.reload(static))
 
     def _run(self) -> None:
         cluster_id = self._host.image.cluster_id
@@ -170,6 +188,9 @@ class ControllerRole:
 
     def _send_outcome(self, outcome: Outcome, applied: Callable[[], object] | None = None) -> None:
         """Send the requests; `applied` is called when this broker has applied its own ones."""
+        if self._broker is None:
+            # The session was lost meanwhile.
+            outcome = Outcome()
         self._registered, self._has_deletions_to_retry = outcome.registered, outcome.has_deletions_to_retry
         destinations = {broker: Destination(broker, *at) for broker, (_, at) in (outcome.registered or {}).items()}
         self._broker_channels.set_destinations(destinations)
@@ -205,35 +226,100 @@ class ControllerRole:
     def handle_request(self, peer: ProcessKey, request: AdminRequest, now_ms: int) -> None:
         if self._own_configs.try_handle(peer, request):
             return
-        if not self.is_elected:
+        if self.is_elected:
+            self._begin(RequestInPieces(peer, request, now_ms))
+        else:
             self._forwarding.forward(peer, request)
-            return
-        self._handle_piece(peer, request, self._controller.handle_request(request))
 
-    def _handle_piece(self, peer: ProcessKey, request: AdminRequest, pieces: Iterator[Handled]) -> None:
+    def _create(self, peer: ProcessKey, message: AutoCreateRequest, now_ms: int) -> None:
+        if self.is_elected:
+            self._begin(CreationInPieces(peer, message, now_ms))
+        else:
+            self._forwarding.forward(peer, message)
+
+    def _handle_held(self, now_ms: int, peer: ProcessKey, message: Forwarded) -> None:
+        if isinstance(message, AutoCreateRequest):
+            self._create(peer, message, now_ms)
+        else:
+            self.handle_request(peer, message, now_ms)
+
+    def _begin(self, work: PiecewiseRequest) -> None:
+        self._in_pieces.append(work)
+        self._handle_next(work)
+
+    def _handle_next(self, work: PiecewiseRequest) -> None:
         """Handle the next piece; the following one waits until this broker has applied the changes."""
-        on_response = partial(self._piece_handled, peer, request, pieces)
-        self._membership.handle(peer, request.token, lambda _store: next(pieces), on_response)
+        if work not in self._in_pieces:
+            return
+        self._membership.handle(
+            work.peer,
+            work.token,
+            lambda _store: self._controller.handle_next(work),
+            partial(self._piece_handled, work),
+        )
 
-    def _piece_handled(
-        self, peer: ProcessKey, request: AdminRequest, pieces: Iterator[Handled], future: "Future[Handled]"
-    ) -> None:
+    def _piece_handled(self, work: PiecewiseRequest, future: "Future[Outcome | None]") -> None:
         if isinstance(future.exception(), MalformedRequest | UnencodableMessage):
-            self._send(peer, pack_message(AdminReply(request.token, None, str(future.exception()))))
+            self._end(work, AdminReply(work.token, None, str(future.exception())))
             return
-        handled = self._result(future)
-        if handled is not None and not handled.is_last:
-            self._send_outcome(handled.outcome, partial(self._handle_piece, peer, request, pieces))
-            return
-        body = handled.body if handled is not None else None
-        if handled is None or body is None:
-            self._forwarding.forward(peer, request)
-            return
-        reply: Callable[[], object] = partial(self._send, peer, pack_message(AdminReply(request.token, body)))
-        if request.context.api_key == api_table.UPDATE_FEATURES:
-            # This broker reads the new levels before it responds; the others read them by their watches.
-            reply = partial(self._membership.read_features, reply)
-        self._send_outcome(handled.outcome, reply)
+        outcome = self._result(future)
+        if outcome is None:
+            self._resigned(work)
+        elif work.is_handled:
+            self._send_outcome(outcome, partial(self._applied, work))
+        else:
+            self._send_outcome(outcome, partial(self._handle_next, work))
+
+    def _resigned(self, work: PiecewiseRequest) -> None:
+        """Another broker is elected, or will be."""
+        if work in self._in_pieces:
+            self._in_pieces.remove(work)
+        if isinstance(work, RequestInPieces):
+            if not work.is_replied:
+                work.is_replied = True
+                self._forwarding.forward(work.peer, work.request)
+        else:
+            codes = dict.fromkeys(work.names, int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            self._send_once(work, AutoCreated(work.token, codes))
+
+    def _applied(self, work: PiecewiseRequest) -> None:
+        """This broker has the last changes, but those that it reads from the store."""
+        api_key = work.request.context.api_key if isinstance(work, RequestInPieces) else None
+        reply = partial(self._reply, work)
+        if api_key == api_table.UPDATE_FEATURES:
+            # Other brokers read the new levels by their watches.
+            self._membership.read_features(partial(self._host.when_applied, work.peer, reply))
+        elif api_key in CHANGES_CONFIGS:
+            self._membership.read_changes(partial(self._host.when_applied, work.peer, reply))
+        else:
+            reply()
+
+    def _reply(self, work: PiecewiseRequest) -> None:
+        """The work is done."""
+        self._end(work, self._reply_of(work))
+
+    def _reply_of(self, work: PiecewiseRequest) -> AdminReply | AutoCreated:
+        if isinstance(work, CreationInPieces):
+            return AutoCreated(work.token, self._forwarding.codes_of(work.results()))
+        try:
+            return work.reply()
+        except (MalformedRequest, UnencodableMessage) as error:
+            return AdminReply(work.token, None, str(error))
+
+    def _end(self, work: PiecewiseRequest, reply: AdminReply | AutoCreated) -> None:
+        if work in self._in_pieces:
+            self._in_pieces.remove(work)
+        self._send_once(work, reply)
+
+    def _send_once(self, work: PiecewiseRequest, reply: AdminReply | AutoCreated) -> None:
+        if not work.is_replied:
+            work.is_replied = True
+            self._send(work.peer, pack_message(reply))
+
+    def _time_out(self, now_ms: int) -> None:
+        for work in self._in_pieces:
+            if work.timeout_at_ms <= now_ms and not work.is_replied:
+                self._send_once(work, self._reply_of(work))
 
     def handle(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> bool:
         match message:
@@ -245,38 +331,18 @@ class ControllerRole:
                     lambda store: ProducerIdControlManager(store, broker_id).allocate_block(),
                     partial(self._grant_producer_ids, peer, now_ms),
                 )
-            case AutoCreateRequest(token, names):
-                if self.is_elected:
-                    self._create_piece(peer, token, names, self._controller.auto_create(names))
-                else:
-                    self._forwarding.create_topics(peer, token, names)
+            case AutoCreateRequest():
+                self._create(peer, message, now_ms)
             case _:
                 return False
         return True
 
     def _grant_producer_ids(self, peer: ProcessKey, now_ms: int, future: "Future[range]") -> None:
         error = future.exception()
-        if isinstance(error, UnreadableBlock) and self._log_rate_limit.is_due("no producer ids", now_ms):
+        if isinstance(error, UnreadableBlock | NoSpaceLeft) and self._log_rate_limit.is_due("no producer ids", now_ms):
             log.error("no producer ids can be allocated: %s", error)
         block = future.result() if error is None else range(0)
         self._send(peer, pack_message(ProducerIdsGranted(block.start, len(block))))
-
-    def _create_piece(self, peer: ProcessKey, token: int, names: list[str], pieces: Iterator[Created]) -> None:
-        created = partial(self._created, peer, token, names, pieces)
-        self._membership.handle(peer, token, lambda _store: next(pieces), created)
-
-    def _created(
-        self, peer: ProcessKey, token: int, names: list[str], pieces: Iterator[Created], future: "Future[Created]"
-    ) -> None:
-        created = self._result(future)
-        if created is None or created.results is None:
-            nowhere = dict.fromkeys(names, int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-            self._send(peer, pack_message(AutoCreated(token, nowhere)))
-        elif created.is_last:
-            codes = self._forwarding.codes_of(created.results)
-            self._send_outcome(created.outcome, partial(self._send, peer, pack_message(AutoCreated(token, codes))))
-        else:
-            self._send_outcome(created.outcome, partial(self._create_piece, peer, token, names, pieces))
 
     def _alter_locally(
         self, request: AlterPartitionRequest, on_response: Callable[[AlterPartitionResponse | None], None]
@@ -363,14 +429,16 @@ class ControllerRole:
         if self._deletion_retries.is_due(self._has_deletions_to_retry, now_ms):
             self._do(lambda _store: controller.retry_deletions())
         self._broker_channels.tick()
-        self._forwarding.tick(partial(self.handle_request, now_ms=now_ms) if self.is_elected else None)
+        self._forwarding.tick(partial(self._handle_held, now_ms) if self.is_elected else None)
+        self._time_out(now_ms)
         self._isr_changes.tick(now_ms)
 
     @property
     def next_deadline_ms(self) -> int | None:
         timers = self._next_term, self._leader_balance, self._deletion_retries, self._controlled_shutdown
         requesters = self._broker_channels, self._forwarding, self._isr_changes, self._refused_connections
-        deadlines = (each.next_deadline_ms for each in (*timers, *requesters) if each is not None)
+        deadlines = [each.next_deadline_ms for each in (*timers, *requesters) if each is not None]
+        deadlines += [work.timeout_at_ms for work in self._in_pieces if not work.is_replied]
         return min((each for each in deadlines if each is not None), default=None)
 
     def end(self) -> None:

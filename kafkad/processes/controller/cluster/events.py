@@ -1,5 +1,5 @@
-"""How the controller process of a broker in a cluster handles messages: requests of the elected controller are applied
-and published, reports of other processes are stored, and all other messages go to the controller role.
+"""How the controller process handles messages: requests of the elected controller are applied and published, reports of
+other processes are stored, and all other messages go to the controller role.
 """
 
 import logging
@@ -17,6 +17,7 @@ from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event, SessionChanged, SessionState
 from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
+from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS
 from kafkad.processes.controller.checkpoints import checkpoints_of
 from kafkad.processes.controller.cluster.control_api import (
     MESSAGES,
@@ -27,16 +28,18 @@ from kafkad.processes.controller.cluster.control_api import (
 from kafkad.processes.controller.cluster.control_request_queue import ControlRequestQueue
 from kafkad.processes.controller.cluster.membership import Membership
 from kafkad.processes.controller.cluster.opening import OpenedHost
-from kafkad.processes.controller.cluster.ports import Elected, OnResponse
+from kafkad.processes.controller.cluster.ports import Elected, OnResponse, Send
 from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
 from kafkad.processes.controller.cluster.requests.log_dir_events import LogDirEvents
 from kafkad.processes.controller.cluster.tree_reader import Configs, configs_of_new, topic_names
 from kafkad.processes.controller.directory_moves import DirectoryMoves
-from kafkad.processes.controller.events import EveryDirectoryFailed, Send
 from kafkad.processes.controller.gauges import PartitionGauges, count_offline
 from kafkad.processes.controller.internal_topics import internal_topics
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
 from kafkad.processes.controller.quota_counts import forward
+from kafkad.processes.controller.replies import Replies, WaitingReply
+from kafkad.processes.controller.store.store_copies import StoreCopies
+from kafkad.processes.controller.tables import ignored_options
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
 from kafkad.wire.api_table import CLUSTER_APIS
@@ -59,8 +62,12 @@ from kafkad.wire.processes.controller_messages import (
 log = logging.getLogger(__name__)
 
 
+class EveryDirectoryFailed(Exception):
+    """The last log directory has failed; the message has its path and the cause."""
+
+
 class HostEvents:
-    """One incarnation of the controller process in a cluster, after its session was opened."""
+    """One incarnation of the controller process, after its session was opened."""
 
     def __init__(
         self,
@@ -71,7 +78,6 @@ class HostEvents:
         membership: Membership,
         now_ms: int,
     ) -> None:
-        assert context.config.cluster is not None, "only a broker in a cluster has this"
         self._context = context
         self._handover = handover
         self._hosting = opened.hosting
@@ -79,8 +85,8 @@ class HostEvents:
         self._now_ms = now_ms
         self._offline = opened.offline
         self._config: BrokerConfig = context.config
-        self._between_brokers = context.config.cluster.inter_broker_listener
-        self._for_brokers = context.config.cluster.broker_listeners
+        cluster = context.config.cluster
+        self._for_brokers = cluster.broker_listeners if cluster is not None else frozenset()
         self._first_version = opened.hosting.image.version
         self._membership = membership
         self._published = opened.hosting.image
@@ -89,9 +95,10 @@ class HostEvents:
         directories = context.log_directories
         self._removals = ReplicaRemovals(context.table, directories, self._hosting.unremoved, opened.unreferenced_slots)
         self._requests = ControlRequestQueue(
-            *(opened.hosting, self._read_configs, self._read_topics, self._publish, self._removals.under_way),
+            *(opened.hosting, self._read_configs, self._read_topics, self._publish, self._removals),
             lambda: membership.is_connected,
         )
+        self._removals.offline = opened.offline
         if context.incarnation == FIRST_INCARNATION:
             self._removals.remove_leftovers(opened.leftovers)
         self._log_dir_events = LogDirEvents(context.config.node_id, membership.read)
@@ -100,7 +107,10 @@ class HostEvents:
             opened.hosting.replicas_inherited()
             self._log_dir_events.send()
         self._checkpoints = checkpoints_of(context, opened.offline, now_ms, self._directory_failed)
-        self._moves = DirectoryMoves(opened.hosting, self._checkpoints, directories, self._publish, send)
+        self._checkpoints.remove_entries(opened.missing)
+        self._replies = Replies()
+        self._moves = DirectoryMoves(opened.hosting, self._checkpoints, directories, self._publish, self._replies, send)
+        self._store_copies = StoreCopies(membership, directories[0].path) if cluster is None else None
         self._gauges = PartitionGauges(context.block, context.config.node_id)
         self._without_space: dict[ProcessKey, frozenset[int]] = {}
         """The log directories without free space, by worker."""
@@ -110,7 +120,17 @@ class HostEvents:
     def begin(self) -> None:
         """Send the first version of the metadata; the broker registers when it is applied."""
         self._keep()
+        self._name_ignored()
         self._metadata_publisher.announce(self._first_version)
+
+    def _name_ignored(self) -> None:
+        ignored = ", ".join(ignored_options(self._hosting.image.broker_configs, self._config.node_id))
+        if ignored:
+            log.warning(
+                "ignoring stored dynamic values of %s: these options are static in this version, set them in the file;"
+                " kafka-configs --delete-config, or the next change of the broker's configuration, removes them",
+                ignored,
+            )
 
     # The `Host` of the elected controller.
 
@@ -123,12 +143,16 @@ class HostEvents:
         return self._hosting.controller_epoch
 
     @property
+    def config(self) -> BrokerConfig:
+        return self._config
+
+    @property
     def broker_id(self) -> int:
         return self._config.node_id
 
     @property
     def inter_broker_listener(self) -> str:
-        return self._between_brokers
+        return self._config.inter_broker_listener
 
     @property
     def internal_topics(self) -> Mapping[str, NewTopic]:
@@ -136,6 +160,10 @@ class HostEvents:
 
     def transfer(self, request: ControlRequest, on_response: OnResponse) -> None:
         self._requests.add(request, on_response, self._now_ms)
+
+    def when_applied(self, peer: ProcessKey, then: Callable[[], object]) -> None:
+        version, deadline_ms = self._hosting.image.version, self._now_ms + LONGEST_WAIT_MS
+        self._replies.add(WaitingReply(peer, then, version, deadline_ms))
 
     def attach(self, elected: Elected) -> None:
         self._elected = elected
@@ -150,13 +178,17 @@ class HostEvents:
 
     def peer_ended(self, peer: ProcessKey) -> None:
         self._metadata_publisher.unlinked(peer)
-        self._moves.replies.forget(peer)
+        self._replies.forget(peer)
+        if self._elected is not None:
+            self._elected.peer_ended(peer)
         if peer.role == "worker":
             self._removals.worker_ended(peer.index)
 
     def reload(self, static: Mapping[str, str]) -> None:
         self._config = with_static(self._config, static)
         self._reconfigure()
+        if self._elected is not None:
+            self._elected.reload(static)
 
     def _reconfigure(self) -> None:
         configs = self._hosting.image.broker_configs
@@ -281,6 +313,7 @@ class HostEvents:
         path = self._context.log_directories[log_dir].path
         log.error("log directory %s has failed, its partitions are offline: %s", path, cause)
         self._offline |= {log_dir}
+        self._removals.offline = self._offline
         self._checkpoints.forget(log_dir)
         self._keep()
         if len(self._offline) == len(self._context.log_directories):
@@ -341,7 +374,7 @@ class HostEvents:
         self._hosting.acknowledged(self._removals.reusable(applied))
         self._requests.tick(now_ms)
         self._requests.send_ready(applied, now_ms)
-        self._moves.replies.send_ready(applied, (), now_ms)
+        self._replies.send_ready(applied, now_ms)
         self._report_log_dir_space()
         self._log_dir_events.tick(now_ms, is_registered=self._membership.broker is not None)
         if self._elected is not None:
@@ -350,10 +383,17 @@ class HostEvents:
             self._context.block[ACTIVE_CONTROLLER] = self._elected.is_elected
         self._count()
         self._checkpoints.write_due(self._hosting.image, now_ms)
+        if self._store_copies is not None:
+            self._store_copies.tick(now_ms)
+            if self._store_copies.failure is not None:
+                self._directory_failed(0, self._store_copies.failure)
 
     @property
     def next_deadline_ms(self) -> int | None:
-        sources = self._requests, self._checkpoints, self._moves.replies, self._log_dir_events, self._elected
+        sources = (
+            *(self._requests, self._checkpoints, self._replies, self._log_dir_events),
+            *(self._elected, self._store_copies),
+        )
         deadlines = (each.next_deadline_ms for each in sources if each is not None)
         return min((each for each in deadlines if each is not None), default=None)
 
@@ -363,6 +403,6 @@ class HostEvents:
         if self._elected is not None:
             self._elected.end()
         self._removals.close()
-        self._checkpoints.write(self._hosting.image)
+        self._checkpoints.write_last(self._hosting.image)
         self._membership.end()
         return self._offline == failed_before

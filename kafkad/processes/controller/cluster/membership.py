@@ -11,15 +11,22 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
-from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
+from kafkad.core.controller.elected.registrations import is_registered
 from kafkad.core.controller.image import Broker, Listener
 from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.controller.store import nodes
-from kafkad.core.coordination_store import CoordinationError, Event, SessionChanged, SessionState, WatchFired
+from kafkad.core.coordination_store import (
+    CoordinationError,
+    CoordinationStore,
+    Event,
+    SessionChanged,
+    SessionState,
+    WatchFired,
+)
 from kafkad.processes.controller.cluster.opening import OpenedHost, register
-from kafkad.processes.controller.cluster.session import Sessions, Stopped
 from kafkad.processes.controller.cluster.store_thread import StoreThread
 from kafkad.processes.controller.cluster.tree_reader import Configs, finalized_features
+from kafkad.processes.controller.store.sessions import Sessions, Stopped
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.request_mark import LOOP, STORE_THREAD, RequestMark
@@ -68,7 +75,7 @@ class Membership:
         loop.watch(self._store.fileno(), self._on_events)
 
     @property
-    def store(self) -> ZookeeperStore:
+    def store(self) -> CoordinationStore:
         return self._store
 
     @property
@@ -86,7 +93,7 @@ class Membership:
             self._registered,
         )
 
-    def read(self, work: Callable[[ZookeeperStore], Result], done: Callable[["Future[Result]"], None]) -> None:
+    def read(self, work: Callable[[CoordinationStore], Result], done: Callable[["Future[Result]"], None]) -> None:
         """Do `work` with the present session, in the store's thread."""
         store = self._store
         self._store_thread.submit(lambda: work(store), done)
@@ -95,12 +102,12 @@ class Membership:
         self,
         sender: ProcessKey,
         token: int,
-        work: Callable[[ZookeeperStore], Result],
+        work: Callable[[CoordinationStore], Result],
         done: Callable[["Future[Result]"], None],
     ) -> None:
         """`read` for a request of another process, which is marked as handled meanwhile."""
 
-        def marked(store: ZookeeperStore) -> Result:
+        def marked(store: CoordinationStore) -> Result:
             with self._mark_in_thread.handling(sender, token):
                 return work(store)
 
@@ -109,6 +116,10 @@ class Membership:
                 done(future)
 
         self.read(marked, marked_done)
+
+    def read_changes(self, then: Callable[[], object] | None = None) -> None:
+        """Read changed configurations; `then` is called afterwards, even if they could not be read."""
+        self.read(self._changes.read, partial(self._changed, then))
 
     def read_features(self, then: Callable[[], object] | None = None) -> None:
         """Follow the finalized features of the store; `then` is called afterwards, even if they could not be read."""
@@ -124,14 +135,12 @@ class Membership:
             then()
 
     def end(self) -> None:
-        """Close the session, which notifies the controller. If ZooKeeper does not respond, the next start closes it."""
+        """End the session, which notifies the controller."""
         self._is_ending = True
         self._sessions.stop()
         self._store_thread.close()
         self._loop.unwatch(self._store.fileno())
-        self._store.close()
-        if not self._store.is_left_open:
-            self._sessions.ended()
+        self._sessions.end(self._store)
 
     def _registered(self, future: "Future[Broker]") -> None:
         self._is_registering = False
@@ -142,10 +151,25 @@ class Membership:
             if self.member is not None:
                 self.member.registered()
             self.read_features()
+            self._check_registration()
         elif isinstance(error, UnusableMetadata):
             self.fatal_error = error
         elif not isinstance(error, CoordinationError | Stopped):
             raise error
+
+    def _check_registration(self) -> None:
+        """Watch the registration. Somebody may remove or overwrite it although the session lives."""
+        if self.broker is not None:
+            self.read(partial(is_registered, broker=self.broker), partial(self._registration_read, self.broker))
+
+    def _registration_read(self, broker: Broker, future: "Future[bool]") -> None:
+        error = future.exception()
+        if error is not None and not isinstance(error, CoordinationError):
+            raise error
+        if error is None and not future.result() and self.broker is broker and not self._is_ending:
+            log.warning("the registration of broker %d was removed or overwritten: it registers again", broker.id)
+            self.broker = None
+            self.begin_to_register()
 
     def _on_events(self, _events: int) -> None:
         for event in self._store.events():
@@ -154,8 +178,11 @@ class Membership:
                     self._session_lost()
                 case SessionChanged(SessionState.CONNECTED) | WatchFired(path=nodes.CONFIG_CHANGES):
                     # A reconnect loses all watches: read the notifications since then.
-                    self.read(self._changes.read, self._changed)
+                    self.read_changes()
                     self.read_features()
+                    self._check_registration()
+                case WatchFired(path=path) if path == f"{nodes.BROKER_IDS}/{self._context.config.node_id}":
+                    self._check_registration()
                 case WatchFired(path=nodes.FEATURES):
                     self.read_features()
                 case _:
@@ -163,12 +190,14 @@ class Membership:
             if self.member is not None:
                 self.member.store_event(event)
 
-    def _changed(self, future: "Future[tuple[Configs, Configs, Configs]]") -> None:
+    def _changed(self, then: Callable[[], object] | None, future: "Future[tuple[Configs, Configs, Configs]]") -> None:
         error = future.exception()
         if error is None and self.member is not None:
             self.member.configs_changed(*future.result())
         elif error is not None and not isinstance(error, CoordinationError):
             raise error
+        if then is not None:
+            then()
 
     def _session_lost(self) -> None:
         if self._is_ending:
@@ -180,7 +209,7 @@ class Membership:
         lost_store = self._store
         self._changes.session_lost()
 
-        def reopen() -> ZookeeperStore:
+        def reopen() -> CoordinationStore:
             lost_store.close()
             return self._sessions.begin(lambda store: store)
 
@@ -188,7 +217,7 @@ class Membership:
         if self.member is not None:
             self.member.session_lost()
 
-    def _reopened(self, future: "Future[ZookeeperStore]") -> None:
+    def _reopened(self, future: "Future[CoordinationStore]") -> None:
         error = future.exception()
         if isinstance(error, Stopped):
             return
@@ -196,6 +225,6 @@ class Membership:
             raise error
         self._store = future.result()
         self._loop.watch(self._store.fileno(), self._on_events)
-        self.read(self._changes.read, self._changed)
+        self.read_changes()
         self._is_registering = False
         self.begin_to_register()

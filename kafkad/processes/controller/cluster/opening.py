@@ -1,11 +1,10 @@
-"""The start of the controller process of a broker in a cluster: from a session to the first metadata, and registration.
+"""The start of the controller process: from a session to the first metadata, and registration.
 
-All functions wait for ZooKeeper, so they run in the store's thread.
+All functions wait for the coordination store, so they run in its thread.
 """
 
 import logging
-from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -16,7 +15,6 @@ from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION
 from kafkad.adapters.stores.embedded_store import FILE_NAME
 from kafkad.adapters.stores.store_copy import COPY_NAME
-from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
 from kafkad.core.controller.elected.registrations import live_brokers
 from kafkad.core.controller.image import Broker, Listener
 from kafkad.core.controller.startup.reconciliation import FoundDirectory, UnusableMetadata
@@ -28,9 +26,9 @@ from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.hosting.registration import RegistrationPending, has_earlier_session, try_to_register
 from kafkad.core.hosting.resuming import StoredRoles, resume
 from kafkad.core.hosting.start import AssignedTopic, HostStarted, start_host
+from kafkad.core.log.segments.layout import directory_name
 from kafkad.core.ports import StorageFailed
 from kafkad.core.types import TopicPartition
-from kafkad.processes.controller.cluster.session import Sessions
 from kafkad.processes.controller.cluster.tree_reader import (
     ConfigChanges,
     broker_configs,
@@ -42,8 +40,14 @@ from kafkad.processes.controller.cluster.tree_reader import (
 )
 from kafkad.processes.controller.failover_state import read_failover_state
 from kafkad.processes.controller.interrupted_moves import without_sources
-from kafkad.processes.controller.log_dirs import partition_counts, scan, unreadable
-from kafkad.processes.controller.startup import new_id, registered_listeners
+from kafkad.processes.controller.log_dirs import claim_all, partition_counts, proposed_cluster_id, scan, unreadable
+from kafkad.processes.controller.startup import (
+    new_cluster_id,
+    partitions_with_states,
+    registered_listeners,
+    take_over_directories,
+)
+from kafkad.processes.controller.store.sessions import Sessions
 from kafkad.processes.runtime.child import ChildContext
 
 log = logging.getLogger(__name__)
@@ -56,49 +60,48 @@ _MOST_NAMED = 10
 class OpenedHost:
     """`unreferenced_slots` are published slots of removed partitions; `offline` are log directories by index."""
 
-    store: ZookeeperStore
+    store: CoordinationStore
     hosting: Hosting
     changes: ConfigChanges
     offline: frozenset[int]
     unreferenced_slots: tuple[int, ...]
     leftovers: tuple[Path, ...]
+    missing: tuple[TopicPartition, ...]
+    """Hosted partitions whose directories will be created."""
 
 
 def open_host(context: ChildContext, handover: ControllerHandover, sessions: Sessions) -> OpenedHost:
     """Raises `LogDirectoryUnusable` and `UnusableMetadata`, which end the broker, `StorageFailed` and `Stopped`."""
     directories = context.log_directories
-    if any((directories[0].path / name).exists() for name in (FILE_NAME, COPY_NAME)):
+    is_single = context.config.cluster is None
+    if not is_single and any((directories[0].path / name).exists() for name in (FILE_NAME, COPY_NAME)):
         raise UnusableMetadata(
             f"{directories[0].path} belongs to a single broker, which stores its topics there: use another log.dirs "
             "in a cluster, or remove zookeeper.connect"
         )
-    failed = handover.offline | {at for at, each in enumerate(directories) if not each.is_online}
-    failed |= unreadable((at, each) for at, each in enumerate(directories) if at not in failed)
-    return sessions.begin(lambda store: _opened(context, handover, store, failed))
+    return sessions.begin(lambda store: _opened(context, handover, store))
 
 
-def _opened(
-    context: ChildContext, handover: ControllerHandover, store: ZookeeperStore, failed: frozenset[int] | set[int]
-) -> OpenedHost:
+def _opened(context: ChildContext, handover: ControllerHandover, store: CoordinationStore) -> OpenedHost:
     config = context.config
-    assert config.cluster is not None, "only a broker in a cluster has this"
     directories = context.log_directories
     ensure_paths(store)
-    # First, so that a rejected broker has changed and loaded nothing.
-    has_earlier_session(store, config.node_id, registered_listeners(context).values())
-    online = [each for at, each in enumerate(directories) if at not in failed]
-    # Never the cluster id of the directories: a ZooKeeper without one is another ensemble, or has lost all data.
-    cluster_id = ensure_cluster_id(store, urlsafe_b64encode(new_id().bytes).decode().rstrip("="))
-    for each in online:
-        each.claim_in_cluster(cluster_id=cluster_id, node_id=config.node_id)
+    if config.cluster is not None:
+        # First, so that a rejected broker has changed and loaded nothing.
+        has_earlier_session(store, config.node_id, registered_listeners(context).values())
+    failed = _failed(context, handover)
+    cluster_id = _claim(context, store, [each for at, each in enumerate(directories) if at not in failed])
     changes = ConfigChanges()
     changes.watch(store)
-    topics, unreadable = read_topics(store)
-    found, offline = _scan(directories, frozenset(failed), topics)
-    # The directories of unreadable topics stay unchanged: after a repair of the node, the replicas have their records.
-    found = [each for each in found if each.name.rpartition("-")[0] not in unreadable]
+    topics, left_out = read_topics(store)
+    found, offline = _scan(context, failed, _counts(context, store, topics))
     is_first = context.incarnation == FIRST_INCARNATION
     found = without_sources(found, directories, is_first_incarnation=is_first)
+    if config.cluster is None:
+        found = take_over_directories(context, store, found, offline)
+        topics, left_out = read_topics(store)
+    # The directories of unreadable topics stay unchanged: after a repair of the node, the replicas have their records.
+    found = [each for each in found if each.name.rpartition("-")[0] not in left_out]
     names = {topic.id: name for name, topic in topics.items()}
     inherited = None if is_first else read_failover_state(context.table, handover, names, context.incarnation)
     started = start_host(
@@ -107,17 +110,18 @@ def _opened(
         cluster_id=cluster_id,
         topics=topics,
         broker_configs=broker_configs(store),
-        brokers=live_brokers(store, config.cluster.inter_broker_listener, watch=False)[0],
+        brokers=live_brokers(store, config.inter_broker_listener, watch=False)[0],
         directories=Directories(
             found=tuple(found),
             online=frozenset(range(len(directories))) - offline,
             offline=offline,
         ),
         inherited=inherited.inherited if inherited is not None else None,
+        is_single=config.cluster is None,
     )
     started.hosting.set_initial(*finalized_features(store), group_configs(store))
     _set_strays_aside(started, directories)
-    if not is_first:
+    if not is_first or config.cluster is None:
         _resume(context, store, started.hosting, topics)
     return OpenedHost(
         store=store,
@@ -126,7 +130,44 @@ def _opened(
         offline=offline,
         unreferenced_slots=inherited.unreferenced if inherited is not None else (),
         leftovers=tuple(directories[each.log_dir].path / each.name for each in started.leftovers),
+        missing=_missing(started.hosting, found),
     )
+
+
+def _missing(hosting: Hosting, found: Iterable[FoundDirectory]) -> tuple[TopicPartition, ...]:
+    named = {each.name for each in found}
+    return tuple(at for at in hosting.hosted_partitions() if directory_name(at) not in named)
+
+
+def _failed(context: ChildContext, handover: ControllerHandover) -> frozenset[int]:
+    """The log directories that have failed, or can't be read now."""
+    directories = context.log_directories
+    failed = handover.offline | {at for at, each in enumerate(directories) if not each.is_online}
+    # The first directory of a single broker has the store, which is open: it can be read.
+    first = 0 if context.config.cluster is not None else 1
+    return failed | unreadable((at, each) for at, each in enumerate(directories) if at >= first and at not in failed)
+
+
+def _claim(context: ChildContext, store: CoordinationStore, online: list[LogDirectory]) -> str:
+    """Claim the directories for this broker, and return the cluster id."""
+    node_id = context.config.node_id
+    if context.config.cluster is None:
+        proposed = proposed_cluster_id([each.path for each in online])
+        cluster_id = ensure_cluster_id(store, proposed or new_cluster_id())
+        claim_all(online, cluster_id, node_id)
+        return cluster_id
+    # Never the cluster id of the directories: a ZooKeeper without one is another ensemble, or has lost all data.
+    cluster_id = ensure_cluster_id(store, new_cluster_id())
+    for each in online:
+        each.claim_in_cluster(cluster_id=cluster_id, node_id=node_id)
+    return cluster_id
+
+
+def _counts(context: ChildContext, store: CoordinationStore, topics: Mapping[str, AssignedTopic]) -> Mapping[str, int]:
+    """The number of partitions by topic; a directory of another partition is read for its leader epoch."""
+    if context.config.cluster is None:
+        return partitions_with_states(store, topics)
+    return {name: len(topic.assignments) for name, topic in topics.items()}
 
 
 def _resume(
@@ -134,11 +175,10 @@ def _resume(
 ) -> None:
     """If the registration belongs to this session, the broker keeps its roles."""
     config = context.config
-    assert config.cluster is not None, "only a broker in a cluster has this"
     registration = store.exists(f"{nodes.BROKER_IDS}/{config.node_id}")
     if registration is None or registration.ephemeral_owner != store.session_id:
         return
-    listener = config.cluster.inter_broker_listener
+    listener = config.inter_broker_listener
     brokers, _ = live_brokers(store, listener, watch=False)
     if config.node_id not in brokers:
         return
@@ -152,16 +192,17 @@ def _resume(
         states=partition_states(store, topics),
     )
     resume(hosting, config.node_id, stored)
-    log.info("resumed the session of the previous controller process: this broker keeps its roles")
+    if context.incarnation > FIRST_INCARNATION:
+        log.info("resumed the session of the previous controller process: this broker keeps its roles")
 
 
 def _scan(
-    directories: tuple[LogDirectory, ...], failed: frozenset[int], topics: dict[str, AssignedTopic]
+    context: ChildContext, failed: frozenset[int], stored: Mapping[str, int]
 ) -> tuple[list[FoundDirectory], frozenset[int]]:
-    is_known = partition_counts({name: len(topic.assignments) for name, topic in topics.items()})
+    is_known = partition_counts(stored)
     found: list[FoundDirectory] = []
     offline = set(failed)
-    for at, directory in enumerate(directories):
+    for at, directory in enumerate(context.log_directories):
         if at in offline:
             continue
         try:

@@ -1,12 +1,13 @@
 """The interfaces between the elected controller and the host of one broker.
 
-Every broker of a cluster has both; the elected controller is active only while this broker is elected.
+Every broker has both; the elected controller is active only while this broker is elected.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.config import BrokerConfig
 from kafkad.core.cluster.request_parts import ControlRequest, ControlResponse
 from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.topics.topics import NewTopic
@@ -14,6 +15,7 @@ from kafkad.core.coordination_store import Event
 from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.wire.processes.controller_messages import AdminRequest, ControllerMessage
 
+Send = Callable[[ProcessKey, bytes], bool]
 OnResponse = Callable[[ControlResponse], None]
 
 
@@ -29,6 +31,10 @@ class Host(Protocol):
         """The epoch of the controller of the latest request."""
 
     @property
+    def config(self) -> BrokerConfig:
+        """The present configuration, after reloads and with the stored changes."""
+
+    @property
     def broker_id(self) -> int: ...
 
     @property
@@ -37,6 +43,9 @@ class Host(Protocol):
     @property
     def internal_topics(self) -> Mapping[str, NewTopic]:
         """The configuration of internal topics, which are created when first required."""
+
+    def when_applied(self, peer: ProcessKey, then: Callable[[], object]) -> None:
+        """Call `then` when all local processes have applied the present metadata, for a request of `peer`."""
 
     def transfer(self, request: ControlRequest, on_response: OnResponse) -> None:
         """A request of the elected controller to its own broker; `on_response` is called when it is applied."""
@@ -55,6 +64,12 @@ class Elected(Protocol):
 
     def configs_changed(self, topics: Configs, brokers: Configs) -> None:
         """Configurations of topics and brokers, by name, were changed."""
+
+    def peer_ended(self, peer: ProcessKey) -> None:
+        """The incarnation of this process has exited: it gets no more replies."""
+
+    def reload(self, static: Mapping[str, str]) -> None:
+        """The configuration file was read again."""
 
     def handle_request(self, peer: ProcessKey, request: AdminRequest, now_ms: int) -> None:
         """Handle a request for the controller; the response is an AdminReply."""

@@ -5,7 +5,7 @@ log directory counts as failed, as in Apache Kafka.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -17,6 +17,7 @@ from kafkad.core.controller.image import MetadataImage, Partition
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.types import TopicPartition
 from kafkad.processes.controller.failover_state import UnreferencedSlots
+from kafkad.processes.controller.log_dirs import sync_names
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,8 @@ class ReplicaRemovals:
         self._workers: set[int] = set()
         self._unremoved = unremoved
         self._failed: dict[int, str] = {}
+        self.offline: Collection[int] = ()
+        """The log directories that have failed."""
 
     def remove_leftovers(self, paths: Iterable[Path]) -> None:
         """Remove directories that an earlier run of the broker has renamed for removal."""
@@ -53,6 +56,14 @@ class ReplicaRemovals:
             for change in delta.changes:
                 if isinstance(change, ReplicasRemoved):
                     self._note(delta.version, before, change)
+
+    def sync(self) -> bool:
+        """Sync the names in the log directories: after a power failure no deleted replica may be back. Returns whether
+        all are on disk.
+        """
+        failed = sync_names(self._directories, self.offline)
+        self._failed |= failed
+        return not failed
 
     def take_failed(self) -> dict[int, str]:
         """The log directories that have failed since the last call, with the cause."""

@@ -17,6 +17,7 @@ from kafkad.adapters.stores.zookeeper_tls import UnusableTlsFile, tls_context
 from kafkad.config.entities.broker import ClusterConfig
 from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.coordination_store import CoordinationError, NotPermitted, SessionLost
+from kafkad.processes.controller.store.sessions import Stopped
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -68,12 +69,8 @@ def zookeeper_tls(cluster: ClusterConfig) -> ssl.SSLContext | None:
     )
 
 
-class Stopped(Exception):
-    """The broker stops, and the session is no longer required."""
-
-
-class Sessions:
-    """Opens one session after the other; all methods except `stop` run in the store's thread."""
+class ZookeeperSessions:
+    """Implements `Sessions` of processes/controller/store/sessions.py."""
 
     def __init__(self, cluster: ClusterConfig, file: SessionFile | None, *, resumes: bool) -> None:
         self._cluster = cluster
@@ -83,20 +80,14 @@ class Sessions:
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """End all waits for ZooKeeper."""
         self._stopping.set()
 
     def pause(self, seconds: float = RETRY_S) -> None:
-        """Raises `Stopped`."""
         if self._stopping.wait(seconds):
             raise Stopped
 
     def begin(self, work: Callable[[ZookeeperStore], Result]) -> Result:
-        """Do `work` in a new session, and again in another one after a connection error.
-
-        Raises `Stopped`, UnusableMetadata if ZooKeeper's ACLs forbid changes, and other errors of `work`; then the
-        session is closed.
-        """
+        """Do `work` again in another session after a connection error."""
         while True:
             store = self._open()
             try:
@@ -141,9 +132,10 @@ class Sessions:
                     self._file.write(store.session)
                 return store
 
-    def ended(self) -> None:
-        """The last session was closed."""
-        if self._file is not None:
+    def end(self, store: ZookeeperStore) -> None:
+        """If ZooKeeper does not respond, the next start closes the session."""
+        store.close()
+        if not store.is_left_open and self._file is not None:
             self._file.remove()
 
     def _earlier_session(self) -> ZookeeperStore | None:

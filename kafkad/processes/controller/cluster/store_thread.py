@@ -1,4 +1,4 @@
-"""The thread of the controller process that waits for ZooKeeper, so that the loop never does.
+"""The thread of the controller process that waits for the coordination store, so that the loop never does.
 
 Work is done in order; callbacks with the results run in the loop. The thread ends with the process.
 """
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 class StoreThread:
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
-        self._threads = HelperThreads(1, "zookeeper")
+        self._threads = HelperThreads(1, "store")
         self._done: EventQueue[Callable[[], None]] = EventQueue()
         loop.watch(self._done.fileno(), self._run_callbacks)
 

@@ -1,10 +1,7 @@
-"""The copy of the coordination store of a single broker: a lost store is restored from it when the store is opened.
-
-The copy is written a few seconds after a change, and at the stop.
-"""
+"""Opens the coordination store of a single broker. A lost store is restored from its copy."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,7 +10,7 @@ from kafkad.adapters.files.log_directory import META_PROPERTIES, LogDirectoryUnu
 from kafkad.adapters.files.reserved_space import FILE_NAME as RESERVED
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
-from kafkad.adapters.stores.store_copy import COPY_NAME, is_lost, restore, write_copy
+from kafkad.adapters.stores.store_copy import COPY_NAME, is_lost, restore
 from kafkad.core.controller.startup.reconciliation import parse_directory
 from kafkad.core.controller.startup.repair import adjust_restored
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
@@ -96,38 +93,3 @@ def _topics_on_disk(paths: Sequence[Path]) -> set[str]:
             continue
         topics |= {partition.topic for name in names if (partition := parse_directory(name)) is not None}
     return topics
-
-
-COPY_AFTER_MS = 5_000
-
-
-class StoreCopies:
-    """`failed` is called when the log directory can no longer be written."""
-
-    def __init__(self, store: EmbeddedStore, folder: Path, failed: Callable[[str], None]) -> None:
-        self._store = store
-        self._folder = folder
-        self._failed = failed
-        self._copied = -1
-        self._due_ms: int | None = None
-
-    @property
-    def next_deadline_ms(self) -> int | None:
-        return self._due_ms
-
-    def write_due(self, now_ms: int) -> None:
-        """Called in each pass: write the copy some seconds after a change of the store."""
-        if self._due_ms is None and self._store.last_change != self._copied:
-            self._due_ms = now_ms + COPY_AFTER_MS
-        if self._due_ms is not None and now_ms >= self._due_ms:
-            self._due_ms = None
-            self.write()
-
-    def write(self) -> None:
-        self._copied = self._store.last_change
-        try:
-            write_copy(self._store, self._folder)
-        except NoSpaceLeft as no_space:
-            log.error("can't write the copy of the coordination store, keeping the old one: %s", no_space)
-        except StorageFailed as failure:
-            self._failed(str(failure))

@@ -25,7 +25,6 @@ from kafkad.core.cluster.control_requests import (
 from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer, Request
-from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.node_orders import stored_states, take_isr_changes
@@ -75,8 +74,6 @@ class World:
             self.store,
             self.tree,
             settings=ControllerSettings(
-                broker_id=NO_LOCAL_BROKER,
-                workers=1,
                 defaults=TopicDefaults(partitions=1, replication_factor=1),
                 names_broker_epochs=names_broker_epochs,
             ),
@@ -379,9 +376,9 @@ def test_a_deleted_topic_is_gone_when_every_replica_is(world: World) -> None:
     assert {state.leader for state in first.topic_states[0].partition_states} == {LEADER_DURING_DELETE}
     assert [len(stop.topic_states[0].partition_states) for stop in stops] == [1, 2, 1]
     for broker in (1, 2):
-        world.controller.replica_deleted("t", broker)
+        world.controller.replicas_deleted(["t"], broker)
     assert world.store.exists(nodes.topic_path("t")) is not None
-    world.controller.replica_deleted("t", 3)
+    world.controller.replicas_deleted(["t"], 3)
     assert world.store.exists(nodes.topic_path("t")) is None
     assert world.store.exists(nodes.deletion_path("t")) is None
 
@@ -402,11 +399,11 @@ def test_a_deletion_waits_for_a_broker_that_is_away_also_over_terms(world: World
         for state in topic.partition_states
     }
     assert leaders == {(1, LEADER_DURING_DELETE), (3, LEADER_DURING_DELETE)}
-    world.controller.replica_deleted("t", 1)
+    world.controller.replicas_deleted(["t"], 1)
     world.sent()
     world.controller.brokers_changed(brokers(1, 2, 3))
     assert [broker for broker, request in world.sent() if isinstance(request, StopReplicaRequest)] == [2]
-    world.controller.replica_deleted("t", 2)
+    world.controller.replicas_deleted(["t"], 2)
     assert world.store.exists(nodes.topic_path("t")) is None
 
 
@@ -435,13 +432,13 @@ def test_who_could_not_delete_its_replicas_is_asked_again(world: World) -> None:
     assert (world.sent(), world.controller.has_deletions_to_retry) == ([], False), "nobody has refused it yet"
     world.controller.deletion_failed("t", 1)
     world.controller.deletion_failed("t", 2)
-    world.controller.replica_deleted("t", 1)
+    world.controller.replicas_deleted(["t"], 1)
     assert world.controller.has_deletions_to_retry
     assert world.controller.retry_deletions() == {2: ["t"]}
     assert kinds(world.sent()) == [(2, "StopReplica")]
     assert not world.controller.has_deletions_to_retry, "its answer is to come"
-    world.controller.replica_deleted("t", 2)
-    world.controller.replica_deleted("t", 3)
+    world.controller.replicas_deleted(["t"], 2)
+    world.controller.replicas_deleted(["t"], 3)
     world.controller.deletion_failed("t", 3)
     assert not world.controller.has_deletions_to_retry
     assert world.store.exists(nodes.topic_path("t")) is None
@@ -450,7 +447,7 @@ def test_who_could_not_delete_its_replicas_is_asked_again(world: World) -> None:
 def test_who_has_deleted_its_replicas_is_not_asked_to_do_so_again(world: World) -> None:
     world.create((1, 2))
     world.controller.delete_topics(["t"])
-    world.controller.replica_deleted("t", 1)
+    world.controller.replicas_deleted(["t"], 1)
     world.sent()
     world.controller.brokers_changed({**brokers(3), 1: a_broker(1, epoch=500), 2: a_broker(2, epoch=501)})
     assert [broker for broker, request in world.sent() if isinstance(request, StopReplicaRequest)] == [2]

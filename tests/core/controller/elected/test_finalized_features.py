@@ -8,7 +8,6 @@ import pytest
 
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.controller.elected.announcements import Announcer
-from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.registrations import live_brokers
@@ -45,9 +44,7 @@ def elected(store: EmbeddedStore) -> tuple[ElectedController, UnreadableNodes]:
     controller = controller_failover(
         store,
         MetadataTree(store, term),
-        settings=ControllerSettings(
-            broker_id=NO_LOCAL_BROKER, workers=1, defaults=TopicDefaults(partitions=1, replication_factor=1)
-        ),
+        settings=ControllerSettings(defaults=TopicDefaults(partitions=1, replication_factor=1)),
         election=PreferredReplica(),
         announcer=Announcer(
             controller_id=1,

@@ -226,7 +226,7 @@ def test_what_was_removed_of_a_topic_is_not_removed_of_one_that_is_made_again(wo
     reassign(world, 2, 3)
     world.controller.delete_topics(["t"])
     for broker in (2, 3):
-        world.controller.replica_deleted("t", broker)
+        world.controller.replicas_deleted(["t"], broker)
     world.create((2, 1))
     world.sent()
     world.controller.brokers_changed(brokers(1, 2, 3, 4, 5))
@@ -247,7 +247,7 @@ def test_a_topic_is_deleted_with_the_replicas_that_come_and_those_that_go(world:
     world.controller.delete_topics(["t"])
     assert [broker for broker, is_deleted, _ in stops(world) if is_deleted] == [1, 2, 3, 4, 5]
     for broker in (1, 2, 3, 4, 5):
-        world.controller.replica_deleted("t", broker)
+        world.controller.replicas_deleted(["t"], broker)
     assert not world.store.children(nodes.TOPICS)
 
 

@@ -10,7 +10,6 @@ from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, UpdateMeta
 from kafkad.core.controller.admin import create_topics
 from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer
-from kafkad.core.controller.elected.announcing import NO_LOCAL_BROKER
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.node_orders import take_log_dir_events
@@ -75,8 +74,6 @@ def elected(
         controller_id=1, controller_epoch=term.epoch, listener="PLAINTEXT", brokers=brokers(*(live or (1, 2)))
     )
     settings = ControllerSettings(
-        broker_id=NO_LOCAL_BROKER,
-        workers=1,
         defaults=TopicDefaults(partitions=1, replication_factor=1),
         delete_topic_enable=delete_topic_enable,
     )
@@ -135,7 +132,7 @@ def test_the_deletion_of_an_odd_topic_waits_until_it_can_be_read(store: Embedded
     store.set_data(nodes.topic_path("odd"), data)
     controller, _ = elected(store)
     for broker in (1, 2):
-        controller.replica_deleted("odd", broker)
+        controller.replicas_deleted(["odd"], broker)
     assert store.exists(nodes.topic_path("odd")) is None
 
 
@@ -190,7 +187,7 @@ def test_a_partition_with_an_odd_state_is_left_out_alone(store: EmbeddedStore, d
     assert store.get(path).version == version
     controller.delete_topics(["odd"])
     for broker in (1, 2):
-        controller.replica_deleted("odd", broker)
+        controller.replicas_deleted(["odd"], broker)
     assert store.exists(nodes.topic_path("odd")) is None
 
 
@@ -254,7 +251,7 @@ def test_a_deletion_removes_what_strangers_have_made_below_the_topic(store: Embe
     controller, _ = elected(store)
     controller.delete_topics(["odd"])
     for broker in (1, 2):
-        controller.replica_deleted("odd", broker)
+        controller.replicas_deleted(["odd"], broker)
     assert store.exists(odd) is None
     assert store.exists(nodes.deletion_path("odd")) is None
     assert leaders(controller, "fine") == [1, 2]

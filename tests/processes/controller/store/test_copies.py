@@ -1,5 +1,7 @@
 """The copy of the coordination store: when it is written, and how a lost store is restored from it."""
 
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from uuid import UUID
 
@@ -13,35 +15,43 @@ from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.startup.term import Term
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.tree import MetadataTree
-from kafkad.core.coordination_store import Check
+from kafkad.core.coordination_store import Check, CoordinationStore
 from kafkad.core.log.segments.layout import LEADER_EPOCHS
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
-from kafkad.processes.controller.store.copies import COPY_AFTER_MS, StoreCopies
+from kafkad.processes.controller.store.store_copies import COPY_AFTER_MS, StoreCopies
 from tests.processes.controller.opened import make, started
+from tests.simulation.ports import AtOnce
 
 
-def _copies(folder: Path, failures: list[str]) -> tuple[EmbeddedStore, StoreCopies]:
-    store = EmbeddedStore(folder / FILE_NAME, 1)
-    return store, StoreCopies(store, folder, failures.append)
+class _Copies:
+    """Those of an open store, whose thread is the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = EmbeddedStore(folder / FILE_NAME, 1)
+        self.copies = StoreCopies(self, folder)
+
+    def read(self, work: Callable[[CoordinationStore], None], done: Callable[[Future[None]], None]) -> None:
+        done(AtOnce(1, "store").submit(work, self.store))
 
 
 def test_changes_are_copied_together_and_nothing_is_written_without_any(tmp_path: Path) -> None:
-    store, copies = _copies(tmp_path, [])
-    copies.write_due(0)
+    scene = _Copies(tmp_path)
+    store, copies = scene.store, scene.copies
+    copies.tick(0)
     assert copies.next_deadline_ms == COPY_AFTER_MS
     store.create("/a")
-    copies.write_due(COPY_AFTER_MS - 1)
+    copies.tick(COPY_AFTER_MS - 1)
     assert not (tmp_path / COPY_NAME).exists()
-    copies.write_due(COPY_AFTER_MS)
+    copies.tick(COPY_AFTER_MS)
     written = (tmp_path / COPY_NAME).read_bytes()
     assert b"/a" in written
     (tmp_path / COPY_NAME).unlink()
     for now_ms in (COPY_AFTER_MS + 1, 10 * COPY_AFTER_MS):
-        copies.write_due(now_ms)
+        copies.tick(now_ms)
         assert copies.next_deadline_ms is None
     assert not (tmp_path / COPY_NAME).exists()
     store.create("/b")
-    copies.write_due(10 * COPY_AFTER_MS)
+    copies.tick(10 * COPY_AFTER_MS)
     assert copies.next_deadline_ms == 11 * COPY_AFTER_MS
     store.close()
 
@@ -50,22 +60,23 @@ def test_changes_are_copied_together_and_nothing_is_written_without_any(tmp_path
 def test_a_copy_that_can_not_be_written_stays_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: StorageFailed
 ) -> None:
-    failures: list[str] = []
-    store, copies = _copies(tmp_path, failures)
-    copies.write()
+    scene = _Copies(tmp_path)
+    scene.copies.tick(0)
+    scene.copies.tick(COPY_AFTER_MS)
     before = (tmp_path / COPY_NAME).read_bytes()
 
     def fail(path: str, content: bytes) -> None:
         raise error
 
     monkeypatch.setattr(store_copy, "write_in_log_directory", fail)
-    store.create("/a")
-    copies.write()
+    scene.store.create("/a")
+    scene.copies.tick(COPY_AFTER_MS)
+    scene.copies.tick(2 * COPY_AFTER_MS)
     assert (tmp_path / COPY_NAME).read_bytes() == before
     is_full = isinstance(error, NoSpaceLeft)
-    assert failures == ([] if is_full else [str(error)])
+    assert scene.copies.failure == (None if is_full else str(error))
     assert any("keeping the old one" in record.getMessage() for record in caplog.records) == is_full
-    store.close()
+    scene.store.close()
 
 
 CONFIG = {"cleanup.policy": "compact"}
@@ -78,6 +89,7 @@ def _broker_with_a_topic(folder: Path, *, copies: bool = True) -> None:
         tree = MetadataTree(opened.store, _term(opened.store.get(nodes.CONTROLLER_EPOCH).stat.version))
         tree.set_config(nodes.topic_config_path("a"), "topics/a", CONFIG)
         if copies:
+            assert isinstance(opened.store, EmbeddedStore)
             write_copy(opened.store, folder / "one")
         # Later than the copy.
         ProducerIdControlManager(opened.store, 1).allocate_block()
@@ -106,7 +118,7 @@ def test_topics_have_the_configurations_of_the_copy(
     make(tmp_path / "two" / "b-0", 8)
     caplog.clear()
     with started(tmp_path) as opened:
-        topics = opened.controller.image.topics
+        topics = opened.hosting.image.topics
         assert topics["a"].configs == CONFIG
         assert topics["a"].id == UUID(int=7)
         assert topics["a"].partitions[0].leader_epoch == 42
@@ -116,7 +128,7 @@ def test_topics_have_the_configurations_of_the_copy(
     assert f"was {'empty' if is_empty else 'missing'} and is restored from its copy of 20" in line
     caplog.clear()
     with started(tmp_path) as opened:
-        assert opened.controller.image.topics["a"].configs == CONFIG
+        assert opened.hosting.image.topics["a"].configs == CONFIG
     assert not _lines(caplog)
 
 
@@ -124,7 +136,7 @@ def test_without_a_copy_a_line_says_what_is_lost(tmp_path: Path, caplog: pytest.
     _broker_with_a_topic(tmp_path, copies=False)
     (tmp_path / "one" / FILE_NAME).write_bytes(b"")
     with started(tmp_path) as opened:
-        assert opened.controller.image.topics["a"].configs["retention.ms"] == "-1"
+        assert opened.hosting.image.topics["a"].configs["retention.ms"] == "-1"
     (line,) = _lines(caplog)
     assert "is empty, and there is no" in line and "configurations" in line
 
@@ -134,7 +146,7 @@ def test_a_damaged_copy_is_named_and_not_used(tmp_path: Path, caplog: pytest.Log
     (tmp_path / "one" / FILE_NAME).unlink()
     (tmp_path / "one" / COPY_NAME).write_bytes(b"no database" * 500)
     with started(tmp_path) as opened:
-        assert opened.controller.image.topics["a"].configs["retention.ms"] == "-1"
+        assert opened.hosting.image.topics["a"].configs["retention.ms"] == "-1"
     (line,) = _lines(caplog)
     assert "its copy can't be read" in line
 

@@ -162,11 +162,10 @@ def handle_broker_response(
         controller.replicas_online(broker, request.broker_epoch, online)
     elif isinstance(request, StopReplicaRequest):
         readable = response if isinstance(response, StopReplicaResponse) else None
-        for name, is_deleted in deleted_topics(request, readable).items():
-            if is_deleted:
-                controller.replica_deleted(name, broker)
-            else:
-                controller.deletion_failed(name, broker)
+        outcomes = deleted_topics(request, readable)
+        for name in (name for name, is_deleted in outcomes.items() if not is_deleted):
+            controller.deletion_failed(name, broker)
+        controller.replicas_deleted([name for name, is_deleted in outcomes.items() if is_deleted], broker)
 
 
 def retry_deletions(controller: ElectedController) -> None:

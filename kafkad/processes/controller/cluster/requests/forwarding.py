@@ -15,8 +15,7 @@ from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.controller.image import NO_CONTROLLER
 from kafkad.core.controller.topics.topics import TopicResult, TopicResults
 from kafkad.core.errors import ErrorCode
-from kafkad.processes.controller.cluster.ports import Host
-from kafkad.processes.controller.events import Send
+from kafkad.processes.controller.cluster.ports import Host, Send
 from kafkad.processes.controller.internal_topics import CreationFailures
 from kafkad.processes.runtime.broker_connections import (
     BrokerConnections,
@@ -30,11 +29,18 @@ from kafkad.wire.api_table import APIS, CREATE_TOPICS
 from kafkad.wire.cluster.create_topics import CREATE_TOPICS_4, TopicError, TopicsToCreate, TopicToCreate
 from kafkad.wire.cluster.schema import Message
 from kafkad.wire.primitives import MalformedRequest
-from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, AutoCreated, pack_message
+from kafkad.wire.processes.controller_messages import (
+    AdminReply,
+    AdminRequest,
+    AutoCreated,
+    AutoCreateRequest,
+    pack_message,
+)
 
 RequestMessage = TypeVar("RequestMessage")
 ResponseMessage = TypeVar("ResponseMessage")
-HandleLocally = Callable[[ProcessKey, AdminRequest], None]
+Forwarded = AdminRequest | AutoCreateRequest
+HandleLocally = Callable[[ProcessKey, Forwarded], None]
 NOT_ELECTED = "no controller is elected"
 _TIMEOUT_MS = 60_000
 HELD_MS = 10_000
@@ -52,7 +58,7 @@ class RequestForwarding:
         self._connections = self._connect()
         self._own_connections: dict[int, BrokerConnections] = {}
         """By API key."""
-        self._held: deque[tuple[int, ProcessKey, AdminRequest]] = deque()
+        self._held: deque[tuple[int, ProcessKey, Forwarded]] = deque()
         self._creation_failures = CreationFailures()
 
     def destination(self) -> Destination | None:
@@ -102,7 +108,7 @@ class RequestForwarding:
             self._own_connections[api_key],
         )
 
-    def forward(self, peer: ProcessKey, message: AdminRequest) -> None:
+    def forward(self, peer: ProcessKey, message: Forwarded) -> None:
         """Forward to the controller, or hold the request until there is one."""
         to = self.destination()
         if to is None:
@@ -110,7 +116,10 @@ class RequestForwarding:
         else:
             self._forward(to, peer, message)
 
-    def _forward(self, to: Destination, peer: ProcessKey, message: AdminRequest) -> None:
+    def _forward(self, to: Destination, peer: ProcessKey, message: Forwarded) -> None:
+        if isinstance(message, AutoCreateRequest):
+            self._create_topics(to, peer, message.token, message.names)
+            return
         context = message.context
         request = Request(
             api_key=context.api_key,
@@ -130,7 +139,7 @@ class RequestForwarding:
         """The client retries on another connection."""
         self._send(peer, pack_message(AdminReply(token, None, f"no response from the controller: {reason}")))
 
-    def create_topics(self, peer: ProcessKey, token: int, names: list[str]) -> None:
+    def _create_topics(self, to: Destination, peer: ProcessKey, token: int, names: list[str]) -> None:
         """Request the auto-creation of topics, also of internal ones."""
         internal = self._host.internal_topics
         rows = []
@@ -152,28 +161,32 @@ class RequestForwarding:
             results = {name: _result_of(name, responses) for name in names}
             self._send(peer, pack_message(AutoCreated(token, self.codes_of(results))))
 
-        def failed(_reason: str) -> None:
-            codes = dict.fromkeys(names, int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-            self._send(peer, pack_message(AutoCreated(token, codes)))
-
         body = CREATE_TOPICS_4.encode_request(TopicsToCreate(topics=tuple(rows)), 4)
-        self._to_controller(
+        self._connections.send(
+            to,
             Request(
                 api_key=CREATE_TOPICS,
                 version=4,
                 is_flexible=False,
                 body=body,
                 on_reply=created,
-                on_failure=failed,
+                on_failure=lambda _reason: self._fail_creation(peer, token, names),
             ),
-            self._connections,
         )
+
+    def _fail_creation(self, peer: ProcessKey, token: int, names: list[str]) -> None:
+        codes = dict.fromkeys(names, int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        self._send(peer, pack_message(AutoCreated(token, codes)))
 
     def codes_of(self, results: TopicResults) -> dict[str, int]:
         """The error codes by topic. Errors of internal topics are logged, as clients get no reason."""
         created_results = {name: as_created(result) for name, result in results.items()}
         self._creation_failures.report(created_results.values(), self._host.internal_topics)
         return {name: int(result.code) for name, result in created_results.items()}
+
+    def forget(self, peer: ProcessKey) -> None:
+        """The incarnation of this process has exited, and gets no more replies."""
+        self._held = deque(each for each in self._held if each[1] != peer)
 
     def tick(self, handle_locally: HandleLocally | None) -> None:
         """`handle_locally` is set if this broker is elected: it handles the held requests itself."""
@@ -185,6 +198,8 @@ class RequestForwarding:
                 handle_locally(peer, message)
             elif to is not None:
                 self._forward(to, peer, message)
+            elif until_ms <= now_ms and isinstance(message, AutoCreateRequest):
+                self._fail_creation(peer, message.token, message.names)
             elif until_ms <= now_ms:
                 self._reject(peer, message.token, NOT_ELECTED)
             else:
