@@ -18,7 +18,7 @@ from kafkad.core.log.recovery.loading import LoadRequest
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.types import LOG_END, LogPosition
 from kafkad.processes.cleaner import rewriting
-from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
+from kafkad.processes.controller.replica_removals import ReplicaRemovals
 from kafkad.processes.network.logs.readers import LogReaders
 from kafkad.processes.network.produce_requests import ProduceRequests
 from kafkad.processes.runtime import rings

@@ -15,8 +15,8 @@ from kafkad.cli.configuring import (
 from kafkad.cli.errors import WrongConfiguration
 from kafkad.config import load
 from kafkad.core.controller.startup.reconciliation import UnusableMetadata
-from kafkad.processes.controller.cluster.broker_id import find_broker_id
-from kafkad.processes.controller.cluster.session import zookeeper_tls
+from kafkad.processes.controller.broker_id import find_broker_id
+from kafkad.processes.controller.store.zookeeper_sessions import zookeeper_tls
 from kafkad.startup import start_broker
 
 

@@ -12,7 +12,7 @@ from kafkad.handlers.controller.alter_replica_log_dirs import move_replicas
 from kafkad.handlers.controller.requests.controller_view import ResponseAfter
 from kafkad.handlers.controller.requests.responses import unencodable_response
 from kafkad.processes.controller.checkpoints import Checkpoints
-from kafkad.processes.controller.cluster.ports import Send
+from kafkad.processes.controller.ports import Send
 from kafkad.processes.controller.replies import Replies, WaitingReply
 from kafkad.wire import api_table
 from kafkad.wire.primitives import MalformedRequest, UnencodableMessage

@@ -13,8 +13,8 @@ from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.supervision.broker_state import BrokerState
 from kafkad.core.supervision.exit_codes import FAILED, REFUSED
-from kafkad.processes.controller.cluster.assembly import Opening
-from kafkad.processes.controller.cluster.events import EveryDirectoryFailed, HostEvents
+from kafkad.processes.controller.assembly import Opening
+from kafkad.processes.controller.events import EveryDirectoryFailed, HostEvents
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.child_process import ChildProcess
 from kafkad.wire.processes.controller_messages import unpack_message

@@ -40,8 +40,8 @@ from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.hosting.resuming import StoredRoles, resume
 from kafkad.core.hosting.start import start_host
 from kafkad.plugins.leader_election import PreferredReplica
-from kafkad.processes.controller.cluster.requests.broker_channels import handle_broker_response
-from kafkad.processes.controller.cluster.tree_reader import (
+from kafkad.processes.controller.requests.broker_channels import handle_broker_response
+from kafkad.processes.controller.tree_reader import (
     broker_configs,
     elected,
     finalized_features,

@@ -14,10 +14,10 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import load
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.plugin_loading import load as load_plugins
-from kafkad.processes.controller.cluster import store_thread
-from kafkad.processes.controller.cluster.assembly import Opening
-from kafkad.processes.controller.cluster.controller_role import ControllerRole
-from kafkad.processes.controller.cluster.opening import OpenedHost, open_host
+from kafkad.processes.controller import store_thread
+from kafkad.processes.controller.assembly import Opening
+from kafkad.processes.controller.controller_role import ControllerRole
+from kafkad.processes.controller.opening import OpenedHost, open_host
 from kafkad.processes.controller.store.embedded_session import EmbeddedSession
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop

@@ -9,7 +9,7 @@ from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.controller.startup.term import ensure_paths
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import Change, Check, CoordinationError, Node, Outcome, SessionSuspended
-from kafkad.processes.controller.cluster.tree_reader import PURGED_AFTER_MS, ConfigChanges
+from kafkad.processes.controller.tree_reader import PURGED_AFTER_MS, ConfigChanges
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.core.cluster.control_requests import LeaderAndIsrResponse, UpdateMetadataPartition, UpdateMetadataResponse
 from kafkad.core.cluster.request_parts import ControlRequest, ControlResponse
 from kafkad.core.coordination_store import SessionSuspended
-from kafkad.processes.controller.cluster import control_request_queue
-from kafkad.processes.controller.cluster.control_request_queue import ControlRequestQueue
-from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
-from kafkad.processes.controller.cluster.tree_reader import Configs
+from kafkad.processes.controller import control_request_queue
+from kafkad.processes.controller.control_request_queue import ControlRequestQueue
+from kafkad.processes.controller.replica_removals import ReplicaRemovals
+from kafkad.processes.controller.tree_reader import Configs
 from kafkad.processes.runtime.turns import STEP_NS
 from tests.core.hosting.test_hosting import CONFIGS, EPOCH, HERE, OTHER_ID, PLAINTEXT, a_host, a_state, known, led, told
 

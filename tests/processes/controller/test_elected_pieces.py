@@ -8,8 +8,8 @@ import pytest
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.controller.startup.term import ensure_paths, register_broker
 from kafkad.core.errors import ErrorCode
-from kafkad.processes.controller.cluster.electable_controller import ElectableController
-from kafkad.processes.controller.cluster.requests.client_requests import CreationInPieces, RequestInPieces
+from kafkad.processes.controller.electable_controller import ElectableController
+from kafkad.processes.controller.requests.client_requests import CreationInPieces, RequestInPieces
 from kafkad.wire.processes.controller_messages import AutoCreateRequest
 from tests.core.controller.world import LISTENER
 from tests.processes.controller.opened import forked

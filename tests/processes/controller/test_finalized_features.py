@@ -9,7 +9,7 @@ from kafkad.core.controller.image import NO_FEATURES_EPOCH
 from kafkad.core.controller.startup.reconciliation import UnusableMetadata
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import WatchFired
-from kafkad.processes.controller.cluster.tree_reader import ConfigChanges, finalized_features, group_configs
+from kafkad.processes.controller.tree_reader import ConfigChanges, finalized_features, group_configs
 
 NONE: tuple[dict[str, int], int] = ({}, NO_FEATURES_EPOCH)
 

@@ -11,8 +11,8 @@ from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.controller.image import Broker, Listener, MetadataImage
 from kafkad.core.controller.topics.topics import TopicResult
 from kafkad.core.errors import ErrorCode
-from kafkad.processes.controller.cluster.ports import Host
-from kafkad.processes.controller.cluster.requests.forwarding import RequestForwarding, as_created
+from kafkad.processes.controller.ports import Host
+from kafkad.processes.controller.requests.forwarding import RequestForwarding, as_created
 from kafkad.processes.runtime.connection_timeouts import ConnectionTimeouts
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.wire import api_table

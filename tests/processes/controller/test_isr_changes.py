@@ -8,9 +8,9 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.cluster.control_requests import AlterPartitionRequest, IsrMember
 from kafkad.core.cluster.protocol_versions import protocol_versions
 from kafkad.core.controller.image import Broker, MetadataImage
-from kafkad.processes.controller.cluster.ports import Host
-from kafkad.processes.controller.cluster.requests.forwarding import RequestForwarding
-from kafkad.processes.controller.cluster.requests.isr_changes import IsrChanges, OnResponse
+from kafkad.processes.controller.ports import Host
+from kafkad.processes.controller.requests.forwarding import RequestForwarding
+from kafkad.processes.controller.requests.isr_changes import IsrChanges, OnResponse
 from kafkad.wire.processes.controller_messages import IsrChangeRequest
 
 TOPIC = UUID(int=7)

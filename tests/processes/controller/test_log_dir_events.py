@@ -10,7 +10,7 @@ from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.controller.startup.term import ensure_paths
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationStore, NoNode, SessionLost, SessionSuspended
-from kafkad.processes.controller.cluster.requests.log_dir_events import RETRY_MS, LogDirEvents
+from kafkad.processes.controller.requests.log_dir_events import RETRY_MS, LogDirEvents
 
 
 class Told:

@@ -16,7 +16,7 @@ from kafkad.core.controller.topics.placement import Placement, SlotTable
 from kafkad.core.errors import ErrorCode
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.types import TopicPartition
-from kafkad.processes.controller.cluster.requests.broker_channels import handle_broker_response
+from kafkad.processes.controller.requests.broker_channels import handle_broker_response
 from tests.amounts import seeds_of_tests
 from tests.core.controller.elected.test_elected import World, brokers
 

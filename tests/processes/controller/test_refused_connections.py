@@ -9,7 +9,7 @@ import pytest
 
 from bench.brokers.processes import WITHIN_S
 from kafkad.core.connections.log_rate_limit import LogRateLimit
-from kafkad.processes.controller.cluster.refused_connections import RefusedConnections, Watched
+from kafkad.processes.controller.refused_connections import RefusedConnections, Watched
 from kafkad.processes.runtime.broker_connections import Destination
 from kafkad.processes.runtime.connection_timeouts import ConnectionTimeouts
 from kafkad.processes.runtime.event_loop import EventLoop

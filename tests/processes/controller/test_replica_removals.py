@@ -21,8 +21,8 @@ from kafkad.core.controller.image import NO_SLOT
 from kafkad.core.errors import ErrorCode
 from kafkad.core.partition_slot import STATE_FREE, STATE_ONLINE, PartitionSlot
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS
-from kafkad.processes.controller.cluster.control_request_queue import ControlRequestQueue
-from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
+from kafkad.processes.controller.control_request_queue import ControlRequestQueue
+from kafkad.processes.controller.replica_removals import ReplicaRemovals
 from tests.core.hosting.test_hosting import CONFIGS, ID, a_host, a_state, led, row, stopped
 
 NOW_MS = 1_000

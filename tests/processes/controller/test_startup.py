@@ -8,8 +8,8 @@ from kafkad.core.controller.startup.term import claim, ensure_paths
 from kafkad.core.controller.store.stored_metadata import PartitionState, StoredTopic
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.types import TopicPartition
-from kafkad.processes.controller.cluster.tree_reader import read_topics
 from kafkad.processes.controller.startup import partitions_with_states
+from kafkad.processes.controller.tree_reader import read_topics
 
 
 def test_a_topic_whose_creation_was_interrupted_is_looked_at_on_the_disk(tmp_path: Path) -> None:

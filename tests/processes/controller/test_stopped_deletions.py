@@ -17,11 +17,11 @@ from kafkad.adapters.shared_memory.partition_table import TABLE_BYTES, Partition
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.core.controller.store.nodes import DELETIONS
 from kafkad.core.hosting.hosting import Hosting
-from kafkad.processes.controller.cluster.control_request_queue import ControlRequestQueue
-from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
-from kafkad.processes.controller.cluster.requests.broker_channels import handle_broker_response
-from kafkad.processes.controller.cluster.tree_reader import Configs, topic_configs
+from kafkad.processes.controller.control_request_queue import ControlRequestQueue
 from kafkad.processes.controller.log_dirs import scan
+from kafkad.processes.controller.replica_removals import ReplicaRemovals
+from kafkad.processes.controller.requests.broker_channels import handle_broker_response
+from kafkad.processes.controller.tree_reader import Configs, topic_configs
 from tests.core.controller.world import BROKER_ID, World
 from tests.simulation.ports import AtOnce
 from tests.tools.mortal_process import Died, MortalProcess

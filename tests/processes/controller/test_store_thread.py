@@ -27,7 +27,7 @@ from kafkad.core.coordination_store import (
     WatchFired,
     WatchKind,
 )
-from kafkad.processes.controller.cluster.store_thread import StoreThread
+from kafkad.processes.controller.store_thread import StoreThread
 from kafkad.processes.runtime.event_loop import EventLoop
 
 Result = TypeVar("Result")

@@ -46,8 +46,8 @@ from kafkad.core.hosting.start import start_host
 from kafkad.handlers import metadata
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.plugins.leader_election import PreferredReplica
-from kafkad.processes.controller.cluster.requests.broker_channels import encoded
-from kafkad.processes.controller.cluster.tree_reader import (
+from kafkad.processes.controller.requests.broker_channels import encoded
+from kafkad.processes.controller.tree_reader import (
     ConfigChanges,
     broker_configs,
     elected,

@@ -9,7 +9,7 @@ from kafkad.core.coordination_store import (
     SessionSuspended,
     UnexpectedResponse,
 )
-from kafkad.processes.controller.cluster.timers import DELETION_RETRY_MS, TERM_RETRY_MS, DeletionRetries, NextTerm
+from kafkad.processes.controller.timers import DELETION_RETRY_MS, TERM_RETRY_MS, DeletionRetries, NextTerm
 
 
 @pytest.mark.parametrize("error", [UnexpectedResponse("/x"), NotPermitted("/x")])

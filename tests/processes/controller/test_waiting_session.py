@@ -7,8 +7,8 @@ from contextlib import suppress
 import pytest
 
 from bench.brokers.processes import eventually
-from kafkad.processes.controller.cluster.session import ZookeeperSessions
 from kafkad.processes.controller.store.sessions import Stopped
+from kafkad.processes.controller.store.zookeeper_sessions import ZookeeperSessions
 from tests.config.configurations import configured
 
 

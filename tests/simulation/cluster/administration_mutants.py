@@ -24,7 +24,7 @@ from kafkad.core.hosting import hosting
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.log.segments.layout import marked_directory_name
 from kafkad.core.types import TopicPartition
-from kafkad.processes.controller.cluster.requests.controlled_shutdown import ControlledShutdown
+from kafkad.processes.controller.requests.controlled_shutdown import ControlledShutdown
 from kafkad.processes.worker.partitions import Partitions
 from tests.simulation.cluster.casting import SHUTDOWNS, ClusterShape
 from tests.simulation.cluster.mutants import ClusterMutant

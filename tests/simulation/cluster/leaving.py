@@ -12,7 +12,7 @@ from tests.simulation.scheduler import MS, Scheduler, Violated
 
 PATIENCE_MS = 61_500
 """Three tries, as the supervisor counts them."""
-_OUTCOMES = "kafkad.processes.controller.cluster.requests.controlled_shutdown"
+_OUTCOMES = "kafkad.processes.controller.requests.controlled_shutdown"
 _RELIEVED = "controlled shutdown: other brokers lead all partitions"
 
 

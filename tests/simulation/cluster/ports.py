@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 
-from kafkad.processes.controller.cluster import session
+from kafkad.processes.controller.store import zookeeper_sessions
 from kafkad.processes.runtime import broker_connections
 from kafkad.processes.supervisor import resources
 from tests.simulation.broker import Broker
@@ -50,8 +50,8 @@ class ClusterPorts(Ports):
         sockets = SimpleNamespace(**{**vars(socket), "socket": self.network.open_socket})
         return [
             *super().patches(),
-            (session, "ZookeeperStore", self.ensemble.open),
-            (session, "threading", SimpleNamespace(Event=lambda: Event(self.scheduler), Timer=_Timer)),
+            (zookeeper_sessions, "ZookeeperStore", self.ensemble.open),
+            (zookeeper_sessions, "threading", SimpleNamespace(Event=lambda: Event(self.scheduler), Timer=_Timer)),
             (broker_connections, "socket", sockets),
             (resources, "bind_listener", _Listener),
             (resources, "start_listening", lambda _sockets, _backlog: None),

@@ -15,7 +15,7 @@ from kafkad.cli.broker_options import CommandFailed
 from kafkad.cli.configuring import configuration_arguments, configuration_from_arguments
 from kafkad.config.entities.broker import ClusterConfig
 from kafkad.core.coordination_store import CoordinationError, SessionLost
-from kafkad.processes.controller.cluster.session import opened_store
+from kafkad.processes.controller.store.zookeeper_sessions import opened_store
 
 CONNECT_S = 5.0
 """`ExecStopPost=` of the service runs this command: the restart waits for it."""

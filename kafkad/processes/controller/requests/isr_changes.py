@@ -21,8 +21,8 @@ from kafkad.core.cluster.protocol_versions import ProtocolVersions
 from kafkad.core.controller.image import Broker
 from kafkad.core.errors import ErrorCode
 from kafkad.core.types import NO_TOPIC_ID
-from kafkad.processes.controller.cluster.ports import Host, Send
-from kafkad.processes.controller.cluster.requests.forwarding import RequestForwarding
+from kafkad.processes.controller.ports import Host, Send
+from kafkad.processes.controller.requests.forwarding import RequestForwarding
 from kafkad.wire.api_table import ALTER_PARTITION as API_KEY
 from kafkad.wire.cluster.alter_partition import ALTER_PARTITION
 from kafkad.wire.processes.controller_messages import IsrChangeDone, IsrChangeRequest, pack_message

@@ -10,7 +10,7 @@ from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
 from kafkad.config.entities.broker import NO_NODE_ID, BrokerConfig
 from kafkad.core.controller.startup.term import ensure_paths, generate_broker_id
 from kafkad.core.ports import StorageFailed
-from kafkad.processes.controller.cluster.session import ZookeeperSessions
+from kafkad.processes.controller.store.zookeeper_sessions import ZookeeperSessions
 
 
 def find_broker_id(config: BrokerConfig) -> int | None:

@@ -36,16 +36,16 @@ from kafkad.core.metrics.catalogue import UNCLEAN_ELECTIONS
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import ControllerView
 from kafkad.plugin_loading import chosen
-from kafkad.processes.controller.cluster.requests.broker_channels import (
+from kafkad.processes.controller.requests.broker_channels import (
     Outcome,
     encoded,
     handle_broker_response,
     retry_deletions,
 )
-from kafkad.processes.controller.cluster.requests.client_requests import CreationInPieces, PiecewiseRequest
-from kafkad.processes.controller.cluster.tree_reader import Configs, controller_id, finalized_features, may_replace
+from kafkad.processes.controller.requests.client_requests import CreationInPieces, PiecewiseRequest
 from kafkad.processes.controller.startup import new_id, random_source, settings_of
 from kafkad.processes.controller.tables import LiveTables
+from kafkad.processes.controller.tree_reader import Configs, controller_id, finalized_features, may_replace
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.wire import api_table
 from kafkad.wire.cluster.alter_partition import ALTER_PARTITION

@@ -30,27 +30,27 @@ from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationError, Event, SessionChanged, SessionState, WatchFired
 from kafkad.core.errors import ErrorCode
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.processes.controller.cluster.electable_controller import ElectableController, Work
-from kafkad.processes.controller.cluster.membership import Membership
-from kafkad.processes.controller.cluster.ports import Host, Send
-from kafkad.processes.controller.cluster.refused_connections import RefusedConnections, Watched, watched_brokers
-from kafkad.processes.controller.cluster.requests.broker_channels import (
+from kafkad.processes.controller.electable_controller import ElectableController, Work
+from kafkad.processes.controller.membership import Membership
+from kafkad.processes.controller.ports import Host, Send
+from kafkad.processes.controller.refused_connections import RefusedConnections, Watched, watched_brokers
+from kafkad.processes.controller.requests.broker_channels import (
     BrokerChannels,
     Outcome,
     ReadResponse,
     Registered,
 )
-from kafkad.processes.controller.cluster.requests.client_requests import (
+from kafkad.processes.controller.requests.client_requests import (
     CreationInPieces,
     PiecewiseRequest,
     RequestInPieces,
 )
-from kafkad.processes.controller.cluster.requests.controlled_shutdown import ControlledShutdown
-from kafkad.processes.controller.cluster.requests.forwarding import Forwarded, RequestForwarding
-from kafkad.processes.controller.cluster.requests.isr_changes import IsrChanges
-from kafkad.processes.controller.cluster.requests.own_configs import CHANGES_CONFIGS, OwnConfigs
-from kafkad.processes.controller.cluster.timers import DeletionRetries, LeaderBalance, NextTerm
-from kafkad.processes.controller.cluster.tree_reader import Configs
+from kafkad.processes.controller.requests.controlled_shutdown import ControlledShutdown
+from kafkad.processes.controller.requests.forwarding import Forwarded, RequestForwarding
+from kafkad.processes.controller.requests.isr_changes import IsrChanges
+from kafkad.processes.controller.requests.own_configs import CHANGES_CONFIGS, OwnConfigs
+from kafkad.processes.controller.timers import DeletionRetries, LeaderBalance, NextTerm
+from kafkad.processes.controller.tree_reader import Configs
 from kafkad.processes.runtime.broker_connections import Destination
 from kafkad.processes.runtime.connection_timeouts import timeouts_of
 from kafkad.processes.runtime.event_loop import EventLoop

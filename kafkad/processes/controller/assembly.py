@@ -7,18 +7,18 @@ from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION
 from kafkad.adapters.stores.session_file import SessionFile
-from kafkad.processes.controller.cluster.controller_role import ControllerRole
-from kafkad.processes.controller.cluster.electable_controller import ElectableController
-from kafkad.processes.controller.cluster.events import HostEvents
-from kafkad.processes.controller.cluster.membership import Membership
-from kafkad.processes.controller.cluster.opening import OpenedHost, open_host
-from kafkad.processes.controller.cluster.ports import Send
-from kafkad.processes.controller.cluster.requests.own_configs import OwnConfigs
-from kafkad.processes.controller.cluster.session import ZookeeperSessions
-from kafkad.processes.controller.cluster.store_thread import StoreThread
+from kafkad.processes.controller.controller_role import ControllerRole
+from kafkad.processes.controller.electable_controller import ElectableController
+from kafkad.processes.controller.events import HostEvents
+from kafkad.processes.controller.membership import Membership
+from kafkad.processes.controller.opening import OpenedHost, open_host
+from kafkad.processes.controller.ports import Send
+from kafkad.processes.controller.requests.own_configs import OwnConfigs
 from kafkad.processes.controller.startup import registered_listeners
 from kafkad.processes.controller.store.embedded_session import EmbeddedSession
 from kafkad.processes.controller.store.sessions import Sessions
+from kafkad.processes.controller.store.zookeeper_sessions import ZookeeperSessions
+from kafkad.processes.controller.store_thread import StoreThread
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
 

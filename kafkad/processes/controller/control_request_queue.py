@@ -23,9 +23,9 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.types import TopicPartition
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS
-from kafkad.processes.controller.cluster.ports import OnResponse
-from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
-from kafkad.processes.controller.cluster.tree_reader import Configs
+from kafkad.processes.controller.ports import OnResponse
+from kafkad.processes.controller.replica_removals import ReplicaRemovals
+from kafkad.processes.controller.tree_reader import Configs
 from kafkad.processes.runtime.turns import STEP_NS
 
 RequestSteps = Generator[None, None, ControlRequest | None]

@@ -23,11 +23,11 @@ from kafkad.core.coordination_store import Check, CoordinationError, Coordinatio
 from kafkad.handlers.controller.requests.controller_view import ControllerView, ResponseAfter
 from kafkad.handlers.controller.requests.responses import response_to
 from kafkad.plugin_loading import chosen
-from kafkad.processes.controller.cluster.membership import Membership
-from kafkad.processes.controller.cluster.ports import Host, Send
-from kafkad.processes.controller.cluster.tree_reader import broker_configs
+from kafkad.processes.controller.membership import Membership
+from kafkad.processes.controller.ports import Host, Send
 from kafkad.processes.controller.startup import random_source, settings_of
 from kafkad.processes.controller.tables import LiveTables
+from kafkad.processes.controller.tree_reader import broker_configs
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.wire import api_table
 from kafkad.wire.kio_codec import codec

@@ -6,7 +6,7 @@ from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.core.cluster.control_requests import ControlledShutdownRequest, ControlledShutdownResponse
 from kafkad.core.controller.image import Broker
 from kafkad.core.hosting.shutdown_tries import ShutdownTries
-from kafkad.processes.controller.cluster.ports import Host
+from kafkad.processes.controller.ports import Host
 
 log = logging.getLogger(__name__)
 

@@ -23,10 +23,10 @@ from kafkad.core.coordination_store import (
     SessionState,
     WatchFired,
 )
-from kafkad.processes.controller.cluster.opening import OpenedHost, register
-from kafkad.processes.controller.cluster.store_thread import StoreThread
-from kafkad.processes.controller.cluster.tree_reader import Configs, finalized_features
+from kafkad.processes.controller.opening import OpenedHost, register
 from kafkad.processes.controller.store.sessions import Sessions, Stopped
+from kafkad.processes.controller.store_thread import StoreThread
+from kafkad.processes.controller.tree_reader import Configs, finalized_features
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.request_mark import LOOP, STORE_THREAD, RequestMark

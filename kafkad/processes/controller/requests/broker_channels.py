@@ -22,7 +22,7 @@ from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.controller.elected.announcements import Request, deleted_topics, replicas_with
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.errors import ErrorCode
-from kafkad.processes.controller.cluster.control_api import MESSAGES, key_of
+from kafkad.processes.controller.control_api import MESSAGES, key_of
 from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination
 from kafkad.processes.runtime.broker_connections import Request as Sending
 from kafkad.processes.runtime.connection_timeouts import ConnectionTimeouts

@@ -12,7 +12,7 @@ from kafkad.core.cluster.request_parts import ControlRequest, ControlResponse
 from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event
-from kafkad.processes.controller.cluster.tree_reader import Configs
+from kafkad.processes.controller.tree_reader import Configs
 from kafkad.wire.processes.controller_messages import AdminRequest, ControllerMessage
 
 Send = Callable[[ProcessKey, bytes], bool]

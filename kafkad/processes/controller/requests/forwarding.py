@@ -15,8 +15,8 @@ from kafkad.core.connections.log_rate_limit import LogRateLimit
 from kafkad.core.controller.image import NO_CONTROLLER
 from kafkad.core.controller.topics.topics import TopicResult, TopicResults
 from kafkad.core.errors import ErrorCode
-from kafkad.processes.controller.cluster.ports import Host, Send
 from kafkad.processes.controller.internal_topics import CreationFailures
+from kafkad.processes.controller.ports import Host, Send
 from kafkad.processes.runtime.broker_connections import (
     BrokerConnections,
     Destination,

@@ -19,27 +19,27 @@ from kafkad.core.coordination_store import Event, SessionChanged, SessionState
 from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS
 from kafkad.processes.controller.checkpoints import checkpoints_of
-from kafkad.processes.controller.cluster.control_api import (
+from kafkad.processes.controller.control_api import (
     MESSAGES,
     read_control_request,
     unauthorized,
     write_control_response,
 )
-from kafkad.processes.controller.cluster.control_request_queue import ControlRequestQueue
-from kafkad.processes.controller.cluster.membership import Membership
-from kafkad.processes.controller.cluster.opening import OpenedHost
-from kafkad.processes.controller.cluster.ports import Elected, OnResponse, Send
-from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
-from kafkad.processes.controller.cluster.requests.log_dir_events import LogDirEvents
-from kafkad.processes.controller.cluster.tree_reader import Configs, configs_of_new, topic_names
+from kafkad.processes.controller.control_request_queue import ControlRequestQueue
 from kafkad.processes.controller.directory_moves import DirectoryMoves
 from kafkad.processes.controller.gauges import PartitionGauges, count_offline
 from kafkad.processes.controller.internal_topics import internal_topics
+from kafkad.processes.controller.membership import Membership
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
+from kafkad.processes.controller.opening import OpenedHost
+from kafkad.processes.controller.ports import Elected, OnResponse, Send
 from kafkad.processes.controller.quota_counts import forward
+from kafkad.processes.controller.replica_removals import ReplicaRemovals
 from kafkad.processes.controller.replies import Replies, WaitingReply
+from kafkad.processes.controller.requests.log_dir_events import LogDirEvents
 from kafkad.processes.controller.store.store_copies import StoreCopies
 from kafkad.processes.controller.tables import ignored_options
+from kafkad.processes.controller.tree_reader import Configs, configs_of_new, topic_names
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
 from kafkad.wire.api_table import CLUSTER_APIS

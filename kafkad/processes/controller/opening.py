@@ -29,15 +29,6 @@ from kafkad.core.hosting.start import AssignedTopic, HostStarted, start_host
 from kafkad.core.log.segments.layout import directory_name
 from kafkad.core.ports import StorageFailed
 from kafkad.core.types import TopicPartition
-from kafkad.processes.controller.cluster.tree_reader import (
-    ConfigChanges,
-    broker_configs,
-    elected,
-    finalized_features,
-    group_configs,
-    partition_states,
-    read_topics,
-)
 from kafkad.processes.controller.failover_state import read_failover_state
 from kafkad.processes.controller.interrupted_moves import without_sources
 from kafkad.processes.controller.log_dirs import claim_all, partition_counts, proposed_cluster_id, scan, unreadable
@@ -48,6 +39,15 @@ from kafkad.processes.controller.startup import (
     take_over_directories,
 )
 from kafkad.processes.controller.store.sessions import Sessions
+from kafkad.processes.controller.tree_reader import (
+    ConfigChanges,
+    broker_configs,
+    elected,
+    finalized_features,
+    group_configs,
+    partition_states,
+    read_topics,
+)
 from kafkad.processes.runtime.child import ChildContext
 
 log = logging.getLogger(__name__)
