@@ -239,21 +239,21 @@ def _mutant(
 
 MUTANTS = {
     "answers before it publishes": _mutant(worker=AnswersBeforeItPublishes, found="acknowledged up to", seed=10),
-    "looks at producers only": _mutant(worker=LooksAtProducersOnly, found="is done", seed=11),
+    "looks at producers only": _mutant(worker=LooksAtProducersOnly, found="is done", seed=12),
     "publishes before it writes": _mutant(also=_writes_later, found="readable up to byte", seed=0),
     "hears messages of the dead": _mutant(
         (rings, "RingReader", DeafToIncarnations), found="this should not happen", seed=11
     ),
     "uses its arena at once": _mutant(
-        (ProcessRegistry, "is_seen_by_all", _is_always_seen), shape=_crowded, found="this should not happen", seed=1062
+        (ProcessRegistry, "is_seen_by_all", _is_always_seen), shape=_crowded, found="this should not happen", seed=561
     ),
     "recognizes no repetition": _mutant(
         (ProducerStates, "check", _accepts), found="has records in the log twice", seed=3
     ),
     "believes every log": _mutant(
-        (loading, "LoadRequest", _believes_every_log), found="has records in the log twice", seed=157
+        (loading, "LoadRequest", _believes_every_log), found="has records in the log twice", seed=238
     ),
-    "tells no latecomer": _mutant((Watchers, "watch", _never_late), found="has read everything", seed=841),
+    "tells no latecomer": _mutant((Watchers, "watch", _never_late), found="has read everything", seed=108),
     "gives no arena back": _mutant(also=_keeps_the_arena, found="are lent to nobody", seed=0),
     "cleans what has grown": _mutant(
         (partition_requests, "last_segment_below", _below_the_watermark),
@@ -262,7 +262,7 @@ MUTANTS = {
         seed=133,
     ),
     "leaves deletions to the dead": _mutant(
-        (ReplicaRemovals, "worker_ended", _keeps_the_ended), found="maker-brief is done", seed=273
+        (ReplicaRemovals, "worker_ended", _keeps_the_ended), found="maker-brief is done", seed=389
     ),
     "reads open transactions": _mutant(
         (PartitionSlot, "upper_bound", _reads_to_the_watermark),
@@ -272,18 +272,18 @@ MUTANTS = {
     ),
     "names no aborted transaction": _mutant((LogReaders, "aborted", _names_nobody), found=", aborted: ", seed=2),
     "forgets transactions": _mutant((Runtime, "_load", _remembers_nothing), found="was producer", seed=2),
-    "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone), found="nothing is held back", seed=85),
+    "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone), found="nothing is held back", seed=755),
     "believes the page cache": _mutant(
-        (PendingFlush, "hold_back", _holds_nothing_back), shape=_without_power, found="the record at", seed=476
+        (PendingFlush, "hold_back", _holds_nothing_back), shape=_without_power, found="the record at", seed=504
     ),
     "swaps in what is on no disk": _mutant(
-        (rewriting, "_sync", _leaves_it_in_the_page_cache), shape=_without_power, found="is not in the log", seed=753
+        (rewriting, "_sync", _leaves_it_in_the_page_cache), shape=_without_power, found="is not in the log", seed=1076
     ),
     "brings back what was deleted": _mutant(
-        (LatestOfEachKey, "retains", _keeps_values), found="the newest in the log is at", seed=78
+        (LatestOfEachKey, "retains", _keeps_values), found="the newest in the log is at", seed=97
     ),
     "does not answer for the dead": _mutant(
-        (ProduceRequests, "worker_lost", _forgets_the_dead), found="produce requests are not answered", seed=18
+        (ProduceRequests, "worker_lost", _forgets_the_dead), found="produce requests are not answered", seed=27
     ),
 }
 """Not among them: a broker without grace periods. Nobody who reads can tell, as every handle is checked by generation

@@ -184,7 +184,7 @@ MUTANTS: Mapping[str, ClusterMutant] = {
         (MetadataTree, "record_deletions", _records_no_deletion),
         shape=_deleting,
         found="lacks what was committed",
-        seed=9,
+        seed=10,
     ),
     "ends a reassignment early": _mutant(
         (reassigning, "ended", one_is_enough), shape=_moving, found="the reassignment has ended", seed=0
@@ -195,10 +195,10 @@ MUTANTS: Mapping[str, ClusterMutant] = {
         (hosting, "removed_replicas", _sees_nothing),
         shape=_moving_in_peace,
         found="nobody has a replica but those that the assignments name",
-        seed=0,
+        seed=1,
     ),
     "prefers who is not in sync": _mutant(
-        (Electorate, "preferred_state", _prefers_the_first), shape=_moving, found="leads, and is not in sync", seed=14
+        (Electorate, "preferred_state", _prefers_the_first), shape=_moving, found="leads, and is not in sync", seed=16
     ),
     "prefers in the same epoch": _mutant(also=_in_the_same_epoch, shape=_moving, found="lead in epoch", seed=3),
     "says that nothing remains": _mutant(
