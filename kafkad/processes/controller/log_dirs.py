@@ -108,16 +108,21 @@ def scan(log_dir: int, path: Path, is_known: IsKnown) -> Iterator[FoundDirectory
         # Symbolic links too, as in Apache Kafka: an administrator may have moved a partition to a larger disk.
         names = [entry.name for entry in entries if entry.is_dir()]
     for name in names:
-        partition = parse_directory(name)
-        directory = f"{path}/{name}"
-        with storage_errors(directory):
-            topic_id = _topic_id(directory) if partition is not None or future_of(name) else None
-            if topic_id is None and not os.path.isdir(directory):
-                # A worker has renamed it meanwhile, at the end of a move.
-                continue
-            is_new = partition is not None and not is_known(partition.topic, partition.partition)
-            epoch = _latest_epoch(directory) if is_new else -1
-        yield FoundDirectory(log_dir=log_dir, name=name, topic_id=topic_id, leader_epoch=epoch)
+        with storage_errors(f"{path}/{name}"):
+            found = _found(log_dir, path, name, is_known)
+        if found is not None:
+            yield found
+
+
+def _found(log_dir: int, path: Path, name: str, is_known: IsKnown) -> FoundDirectory | None:
+    """None: a worker has renamed the directory meanwhile, at the end of a move."""
+    directory, partition = f"{path}/{name}", parse_directory(name)
+    topic_id = _topic_id(directory) if partition is not None or future_of(name) else None
+    if topic_id is None and not os.path.isdir(directory):
+        return None
+    is_new = partition is not None and not is_known(partition.topic, partition.partition)
+    epoch = _latest_epoch(directory) if is_new else -1
+    return FoundDirectory(log_dir=log_dir, name=name, topic_id=topic_id, leader_epoch=epoch)
 
 
 def _topic_id(directory: str) -> UUID | None:
