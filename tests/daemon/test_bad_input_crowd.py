@@ -60,6 +60,10 @@ def _crowd(port: int) -> list[socket.socket]:
     return sockets
 
 
+def _logs(served: Served) -> int:
+    return sum(1 for _ in served.broker.log_dir.glob("big-*/*.log"))
+
+
 def _is_online(client: RawClient) -> bool:
     last = "big", PARTITIONS - 1
     return read_produced(client.ask(produce({last: batch()})))[last].error == 0
@@ -79,6 +83,8 @@ def test_silent_crowd_costs_little_and_holds_nobody_up(tmp_path: Path, _room_for
             resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
         with served.connect(patience_s=60) as client:
             client.ask(create_topic("big", PARTITIONS))
+            # On a slow file system this takes longer than the response to CreateTopics waits.
+            eventually(lambda: _logs(served) == PARTITIONS, what="all logs are created")
             eventually(lambda: _is_online(client), what="the last partition is online")
             before = _memory(served)
             crowd = _crowd(served.broker.port)

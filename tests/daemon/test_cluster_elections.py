@@ -60,7 +60,9 @@ def test_a_broker_whose_registration_is_lost_registers_again(cluster: SharedClus
 
     def is_back() -> bool:
         registered = cluster.zookeeper.exists(node) and cluster.zookeeper.get(node)[0]
-        return bool(registered) and json.loads(registered)["endpoints"] == json.loads(before)["endpoints"]
+        if not registered or registered == data:
+            return False
+        return bool(json.loads(registered)["endpoints"] == json.loads(before)["endpoints"])
 
     cluster.wait_until(is_back, "it is registered again")
     cluster.wait_until(lambda: cluster.in_sync(controller, cluster.topic) == [{leader, follower}], "both are in sync")
