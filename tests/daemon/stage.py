@@ -1,5 +1,6 @@
 """One process of the broker alone, really forked, with everything around it played by the test."""
 
+import gc
 import os
 import signal
 import tempfile
@@ -132,7 +133,10 @@ class Stage:
             was_clean=self.resources.was_clean,
         )
         process = multiprocess.get_context("fork").Process(target=run_child, args=(context, main, ours.close))
+        # As in the supervisor: the child must not free clients of the test, whose threads it does not have.
+        gc.freeze()
         process.start()
+        gc.unfreeze()
         theirs.close()
         self._process, self._channel, self.under_test = process, ours, key
         registry.set_pid(key, process.pid)
