@@ -10,7 +10,9 @@ from kafkad.core.controller.startup.term import ensure_paths, register_broker
 from kafkad.core.errors import ErrorCode
 from kafkad.processes.controller.electable_controller import ElectableController
 from kafkad.processes.controller.requests.client_requests import CreationInPieces, RequestInPieces
-from kafkad.wire.processes.controller_messages import AutoCreateRequest
+from kafkad.wire import api_table
+from kafkad.wire.processes.controller_messages import AdminRequest, AutoCreateRequest
+from tests.contexts import a_context
 from tests.core.controller.world import LISTENER
 from tests.processes.controller.opened import forked
 from tests.processes.controller.test_requests_in_pieces import LARGE, MANY, codes_in, create
@@ -72,3 +74,10 @@ def test_topics_that_requests_use_are_created_in_pieces(controller: ElectableCon
         controller.handle_next(created)
         handled.append(sum(each.code is ErrorCode.NONE for each in created.results().values()))
     assert handled == [100, 200, 250]
+
+
+def test_a_request_of_another_broker_that_is_not_handled_in_time_closes_its_connection() -> None:
+    """There is no response with REQUEST_TIMED_OUT to make, and the controller process died of it."""
+    context = a_context(3, api_key=api_table.ALTER_PARTITION)
+    reply = RequestInPieces(NETWORK, AdminRequest(LARGE, context, b""), now_ms=0).reply()
+    assert (reply.token, reply.body) == (LARGE, None) and reply.reason

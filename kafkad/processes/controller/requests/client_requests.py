@@ -14,7 +14,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS, ControllerView, ResponseAfter
 from kafkad.handlers.controller.requests.pieces import joined, pieces_of, pieces_of_names
 from kafkad.handlers.controller.requests.responses import response_to
-from kafkad.handlers.controller.requests.timeouts import LONGEST_MS, timed_out
+from kafkad.handlers.controller.requests.timeouts import LONGEST_MS, is_between_brokers, timed_out
 from kafkad.processes.controller.internal_topics import warn_of_few_replicas
 from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, AutoCreateRequest
 
@@ -56,6 +56,8 @@ class RequestInPieces:
     def reply(self) -> AdminReply:
         """With REQUEST_TIMED_OUT for the remaining pieces. Raises MalformedRequest and UnencodableMessage."""
         context, responses = self.request.context, list(self._responses)
+        if not responses and is_between_brokers(context.api_key):
+            return AdminReply(self.token, None, "the controller did not handle the request in time")
         bodies = self._bodies or [partial(bytes, self.request.body)]
         late = [timed_out(context.api_key, context.version, memoryview(body())) for body in bodies[len(responses) :]]
         return AdminReply(self.token, joined(context.api_key, context.version, [*responses, *late]))
