@@ -90,15 +90,6 @@ class Hosting:
         topic = self.image.topics.get(at.topic)
         return topic is not None and topic.partitions[at.partition].slot != NO_SLOT
 
-    def hosted_partitions(self) -> list[TopicPartition]:
-        """The partitions with a replica here."""
-        return [
-            TopicPartition(topic.name, row.index)
-            for topic in self.image.topics.values()
-            for row in topic.partitions
-            if row.slot != NO_SLOT
-        ]
-
     def require_space(self, count: int) -> None:
         """Raises KafkaError if this broker has no space for so many more partitions."""
         self._placement.require(count)

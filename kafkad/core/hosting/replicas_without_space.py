@@ -51,7 +51,7 @@ class ReplicasWithoutSpace:
 
     def forget_responses(self, image: MetadataImage) -> None:
         """Earlier responses are unknown: each replica counts as resigned until the next LeaderAndIsr."""
-        self._resigned = set(_hosted(image))
+        self._resigned = set(hosted_replicas(image))
         self._event, self._seen = _NOTHING, None
 
     def has_resigned(self, at: TopicPartition) -> bool:
@@ -74,7 +74,7 @@ class ReplicasWithoutSpace:
         if not self.log_dirs and not self._resigned:
             self._event = _NOTHING
             return None
-        hosted = _hosted(image)
+        hosted = hosted_replicas(image)
         self._resigned.intersection_update(hosted)
         live = image.brokers.keys()
         resigning = frozenset(at for at, row in hosted.items() if self._resigns(at, row, row.leader, row.isr, live))
@@ -83,7 +83,8 @@ class ReplicasWithoutSpace:
         return event if event != before and (event.resigned or event.regained) else None
 
 
-def _hosted(image: MetadataImage) -> dict[TopicPartition, Partition]:
+def hosted_replicas(image: MetadataImage) -> dict[TopicPartition, Partition]:
+    """The rows of the partitions with a replica here."""
     return {
         TopicPartition(topic.name, row.index): row
         for topic in image.topics.values()

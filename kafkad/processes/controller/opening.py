@@ -24,6 +24,7 @@ from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationError, CoordinationStore
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.hosting.registration import RegistrationPending, has_earlier_session, try_to_register
+from kafkad.core.hosting.replicas_without_space import hosted_replicas
 from kafkad.core.hosting.resuming import StoredRoles, resume
 from kafkad.core.hosting.start import AssignedTopic, HostStarted, start_host
 from kafkad.core.log.segments.layout import directory_name
@@ -136,7 +137,7 @@ def _opened(context: ChildContext, handover: ControllerHandover, store: Coordina
 
 def _missing(hosting: Hosting, found: Iterable[FoundDirectory]) -> tuple[TopicPartition, ...]:
     named = {each.name for each in found}
-    return tuple(at for at in hosting.hosted_partitions() if directory_name(at) not in named)
+    return tuple(at for at in hosted_replicas(hosting.image) if directory_name(at) not in named)
 
 
 def _failed(context: ChildContext, handover: ControllerHandover) -> frozenset[int]:

@@ -55,7 +55,6 @@ def _names_a_broker(request: AdminRequest) -> bool:
 class OwnConfigs:
     def __init__(self, context: ChildContext, host: Host, membership: Membership, send: Send) -> None:
         assert context.plugins is not None, "the supervisor loads the plugins before it forks"
-        self._context = context
         self._plugins = context.plugins
         self._host = host
         self._membership = membership
